@@ -1,0 +1,232 @@
+// Exact conversion of elements: a cast alone, or a cast with scale and bias.
+//
+// A cast alone rounds once, straight from the source value to the target type:
+//   to boolean        x != 0; NaN is true
+//   to an integer     half to even (Rounding::nearest) or toward zero (Rounding::truncate), saturating; NaN is 0
+//   to a float        nearest even, subnormals kept, overflow to infinity; a NaN keeps its sign and leading payload
+//                     bits and becomes quiet, as x86's conversion instructions do
+//   to a complex      componentwise; a real source has imaginary part +0
+// The same type on both sides is a move of bits.
+//
+// With scale or bias: y = Compute(x), then y*scale rounded, then y+bias rounded, each only if present; a NaN that
+// results is the canonical quiet one; then the cast above. Compute is float64 when either side is a 32- or 64-bit
+// integer or float64, else float32.
+#pragma once
+#include "element_types.cuh"
+#include "primitives.cuh"
+#include "vectors.cuh"
+
+namespace sg {
+
+// What a conversion may assume about NaN: it has to be kept to the bit, or the caller deals with it.
+enum class Nan { keep, ignore };
+
+template <typename T> constexpr bool needs_float64 =
+    is_same<T, float64> || (is_integer<T> && sizeof(T) >= 4);
+template <typename Source, typename Target> using compute_type =
+    select<needs_float64<Source> || needs_float64<Target>, float64, float32>;
+
+// Comparisons on bits: a float32 comparison compiled with -ftz=true takes a subnormal for zero.
+__device__ __forceinline__ bool is_nan(float32 x) { return (bit_cast<uint32>(x) & 0x7fffffffu) > 0x7f800000u; }
+__device__ __forceinline__ bool is_nan(float64 x) {
+    return (bit_cast<uint64>(x) & 0x7fffffffffffffffull) > 0x7ff0000000000000ull;
+}
+__device__ __forceinline__ bool is_nonzero(float32 x) { return (bit_cast<uint32>(x) & 0x7fffffffu) != 0; }
+__device__ __forceinline__ bool is_nonzero(float64 x) { return (bit_cast<uint64>(x) & 0x7fffffffffffffffull) != 0; }
+template <typename Integer> __device__ __forceinline__ bool is_nonzero(Integer x) { return x != 0; }
+
+template <Nan N> __device__ __forceinline__ float64 to_float64(float32 x) {
+    const uint32 bits = bit_cast<uint32>(x);
+    if (N == Nan::keep && is_nan(x)) {
+        return bit_cast<float64>(uint64(bits >> 31) << 63 | 0x7ff8000000000000ull | uint64(bits & 0x3fffffu) << 29);
+    }
+    return widen(x);
+}
+
+template <Nan N> __device__ __forceinline__ float32 to_float32(float64 x) {
+    const uint64 bits = bit_cast<uint64>(x);
+    if (N == Nan::keep && is_nan(x)) {
+        return bit_cast<float32>(uint32(bits >> 63) << 31 | 0x7fc00000u | (uint32(bits >> 29) & 0x3fffffu));
+    }
+    return narrow_rn(x);
+}
+
+// float64 to the float32 beside it whose last bit is odd unless the value is exact: a second rounding to 16 bits then
+// rounds as if it had seen the float64 (Boldo and Melquiond, "When double rounding is odd", 2005).
+__device__ __forceinline__ float32 round_to_odd(float64 x) {
+    const float32 nearest = narrow_rn(x);
+    const float64 back = widen(nearest);
+    const uint32 bits = bit_cast<uint32>(nearest);
+    const uint64 magnitude = bit_cast<uint64>(x) << 1, back_magnitude = bit_cast<uint64>(back) << 1;
+    if (magnitude == back_magnitude || (bits & 1u)) return nearest;
+    return bit_cast<float32>(back_magnitude < magnitude ? bits + 1u : bits - 1u);
+}
+
+// An integer's magnitude cut to float32's 24 bits, the last of them odd if anything was cut.
+__device__ __forceinline__ float32 round_to_odd(uint64 magnitude) {
+    const int shift = 40 - __clzll(int64(magnitude));
+    if (shift <= 0) return float32(magnitude);
+    const uint64 kept = magnitude >> shift;
+    return float32((kept | uint64(kept << shift != magnitude)) << shift);
+}
+
+template <Nan N> __device__ __forceinline__ float16 to_float16(float32 x) {
+    const uint32 bits = bit_cast<uint32>(x);
+    if (N == Nan::keep && is_nan(x)) {
+        return {uint16((bits >> 16 & 0x8000u) | 0x7e00u | (bits >> 13 & 0x1ffu))};
+    }
+    return {float16_bits_rn(x)};
+}
+
+template <Nan N> __device__ __forceinline__ bfloat16 to_bfloat16(float32 x) {
+    if (N == Nan::keep && is_nan(x)) return {uint16(bit_cast<uint32>(x) >> 16 | 0x40u)};
+    return {bfloat16_bits_rn(x)};
+}
+
+// The value of an element in a type that C++ computes with, exactly: itself, 0 or 1, or float32.
+template <Nan N, typename T> __device__ __forceinline__ T decode(T x) { return x; }
+template <Nan N> __device__ __forceinline__ uint8 decode(boolean x) { return x.byte != 0; }
+template <Nan N> __device__ __forceinline__ float32 decode(float16 x) {
+    const uint32 bits = x.bits;
+    if (N == Nan::keep && (bits & 0x7fffu) > 0x7c00u) {
+        return bit_cast<float32>((bits & 0x8000u) << 16 | 0x7fc00000u | (bits & 0x1ffu) << 13);
+    }
+    return float32_from_float16_bits(x.bits);
+}
+template <Nan N> __device__ __forceinline__ float32 decode(bfloat16 x) {
+    const uint32 bits = uint32(x.bits) << 16;
+    const bool signaling = N == Nan::keep && (bits & 0x7fffffffu) > 0x7f800000u;
+    return bit_cast<float32>(signaling ? bits | 0x400000u : bits);
+}
+
+template <typename To, typename From> __device__ __forceinline__ To saturate(From x) {
+    using To_ = integer_limits<To>;
+    using From_ = integer_limits<From>;
+    if constexpr (From_::magnitude > To_::magnitude) {
+        if (x > From(To_::highest)) return To_::highest;
+    }
+    if constexpr (is_signed_integer<From>) {
+        if constexpr (is_unsigned_integer<To>) {
+            if (x < 0) return To(0);
+        } else if constexpr (From_::magnitude > To_::magnitude) {
+            if (x < From(To_::lowest)) return To_::lowest;
+        }
+    }
+    return To(x);
+}
+
+template <typename To, Rounding R, typename Float> __device__ __forceinline__ To round_to_integer(Float x) {
+    if constexpr (sizeof(To) < 4) {
+        return saturate<To>(round_to_integer<int32, R>(x));
+    } else {
+        // The instructions give 0 for NaN only from float32 to 32 bits.
+        if ((sizeof(Float) == 8 || sizeof(To) == 8) && is_nan(x)) return To(0);
+        return ToInteger<To, R>::from(x);
+    }
+}
+
+// A decoded value (an integer, float32 or float64) to the target type.
+template <typename To, Rounding R, Nan N, typename Value> __device__ __forceinline__ To encode(Value x) {
+    if constexpr (is_complex<To>) {
+        if constexpr (is_same<To, complex64>) return {encode<float32, R, N>(x), 0.0f};
+        else return {encode<float64, R, N>(x), 0.0};
+    } else if constexpr (is_same<To, boolean>) {
+        return {uint8(is_nonzero(x))};
+    } else if constexpr (is_integer<To>) {
+        if constexpr (is_integer<Value>) return saturate<To>(x);
+        else return round_to_integer<To, R>(x);
+    } else if constexpr (is_same<To, Value>) {
+        return x;
+    } else if constexpr (is_same<To, float64>) {
+        if constexpr (is_integer<Value>) return float64(x);
+        else return to_float64<N>(x);
+    } else if constexpr (is_same<To, float32>) {
+        if constexpr (is_integer<Value>) return float32(x);
+        else return to_float32<N>(x);
+    } else if constexpr (is_same<To, float16>) {
+        // From 65520 on float16 is infinite, so an integer may be clamped to what float32 holds exactly.
+        constexpr int32 beyond = 1 << 17;
+        if constexpr (is_same<Value, float32>) return to_float16<N>(x);
+        else if constexpr (is_same<Value, float64>) {
+            if (N == Nan::keep && is_nan(x)) return to_float16<N>(to_float32<N>(x));
+            return to_float16<Nan::ignore>(round_to_odd(x));
+        } else if constexpr (sizeof(Value) < 4) return to_float16<Nan::ignore>(float32(x));
+        else if constexpr (is_signed_integer<Value>) {
+            return to_float16<Nan::ignore>(float32(int32(x > beyond ? beyond : x < -beyond ? -beyond : x)));
+        } else return to_float16<Nan::ignore>(float32(int32(x > Value(beyond) ? Value(beyond) : x)));
+    } else {
+        static_assert(is_same<To, bfloat16>, "no such target type");
+        if constexpr (is_same<Value, float32>) return to_bfloat16<N>(x);
+        else if constexpr (is_same<Value, float64>) {
+            if (N == Nan::keep && is_nan(x)) return to_bfloat16<N>(to_float32<N>(x));
+            return to_bfloat16<Nan::ignore>(round_to_odd(x));
+        } else if constexpr (sizeof(Value) < 4) return to_bfloat16<Nan::ignore>(float32(x));
+        else if constexpr (is_signed_integer<Value>) {
+            const float32 magnitude = round_to_odd(x < 0 ? ~uint64(int64(x)) + 1 : uint64(x));
+            return to_bfloat16<Nan::ignore>(x < 0 ? -magnitude : magnitude);
+        } else return to_bfloat16<Nan::ignore>(round_to_odd(uint64(x)));
+    }
+}
+
+// A cast alone.
+template <typename To, Rounding R = Rounding::nearest, typename From> __device__ __forceinline__ To cast(From x) {
+    if constexpr (is_same<To, From>) {
+        return x;
+    } else if constexpr (is_complex<From>) {
+        static_assert(is_complex<To>, "a complex number has no real conversion");
+        using Component = select<is_same<To, complex64>, float32, float64>;
+        return {cast<Component, R>(x.real), cast<Component, R>(x.imag)};
+    } else {
+        return encode<To, R, Nan::keep>(decode<Nan::keep>(x));
+    }
+}
+
+// One channel's scale and bias.
+template <typename Compute> struct Affine { Compute scale, bias; };
+
+template <typename To> __device__ __forceinline__ To canonical_nan() {
+    if constexpr (is_same<To, float16>) return {uint16(0x7e00)};
+    else if constexpr (is_same<To, bfloat16>) return {uint16(0x7fc0)};
+    else if constexpr (is_same<To, float32>) return bit_cast<float32>(0x7fc00000u);
+    else return bit_cast<float64>(0x7ff8000000000000ull);
+}
+
+// The whole conversion of one element, as kernels take it: a type, with everything decided at compile time.
+template <typename Source_, typename Target_, bool HasScale = false, bool HasBias = false,
+          Rounding R = Rounding::nearest, typename Compute_ = compute_type<Source_, Target_>>
+struct Conversion {
+    using Source = Source_;
+    using Target = Target_;
+    using Compute = Compute_;
+    static constexpr bool has_scale = HasScale;
+    static constexpr bool has_bias = HasBias;
+    static constexpr bool is_affine = HasScale || HasBias;
+    static constexpr bool is_move = is_same<Source, Target> && !is_affine;
+    static_assert(!is_affine || !(is_complex<Source> || is_complex<Target>), "complex types have no scale or bias");
+
+    // affine is not looked at without scale and bias.
+    static __device__ __forceinline__ Target apply(Source x, Affine<Compute> affine = {}) {
+        if constexpr (!is_affine) {
+            return cast<Target, R>(x);
+        } else {
+            Compute y = encode<Compute, R, Nan::ignore>(decode<Nan::ignore>(x));
+            if constexpr (HasScale) y = multiply_rn(y, affine.scale);
+            if constexpr (HasBias) y = add_rn(y, affine.bias);
+            if constexpr (is_floating<Target>) {
+                if (is_nan(y)) return canonical_nan<Target>();
+            }
+            return encode<Target, R, Nan::ignore>(y);
+        }
+    }
+
+    // Every element of a vector, all of the same channel.
+    template <int N> static __device__ __forceinline__ Vector<Target, N> apply(
+        const Vector<Source, N>& source, Affine<Compute> affine = {}) {
+        Vector<Target, N> target{};
+#pragma unroll
+        for (int i = 0; i < N; ++i) target.set(i, apply(source.get(i), affine));
+        return target;
+    }
+};
+
+}  // namespace sg

@@ -1,0 +1,66 @@
+// From a linear index to source and target offsets, in 32- or 64-bit arithmetic.
+//
+// Index is uint32 while every linear index is below 2^31 and every offset fits in 31 bits and a sign; else uint64.
+// Strides may be negative or zero: they travel as two's complement, products and sums wrap, and the result is signed.
+#pragma once
+#include "element_types.cuh"
+
+namespace sg {
+
+template <typename Index> using Signed = select<sizeof(Index) == 4, int32, int64>;
+
+// Division by a number known at launch. For 32 bits, multiply-high and shift (Granlund and Montgomery 1994):
+//   shift = ceil(log2(divisor)),  magic = 2^32 * (2^shift - divisor) / divisor + 1
+// which is exact for every dividend below 2^31 and every divisor from 1 to 2^31 - 1.
+template <typename Index> struct Divisor;
+
+template <> struct Divisor<uint32> {
+    uint32 divisor, magic, shift;
+    __device__ __forceinline__ uint32 divide(uint32 n) const { return (__umulhi(n, magic) + n) >> shift; }
+};
+
+template <> struct Divisor<uint64> {
+    uint64 divisor;
+    __device__ __forceinline__ uint64 divide(uint64 n) const { return n / divisor; }
+};
+
+template <typename Index> struct Quotient { Index quotient, remainder; };
+
+template <typename Index>
+__device__ __forceinline__ Quotient<Index> divide(Index n, const Divisor<Index>& by) {
+    const Index quotient = by.divide(n);
+    return {quotient, n - quotient * by.divisor};
+}
+
+template <typename Index> struct Offsets { Signed<Index> source, target; };
+
+// Up to 8 axes, the outermost first; strides in whatever unit the kernel counts in.
+template <typename Index, int Rank> struct Axes {
+    static_assert(Rank >= 1 && Rank <= 8, "1 to 8 axes");
+    Divisor<Index> sizes[Rank];
+    Index source_strides[Rank];
+    Index target_strides[Rank];
+
+    // The last axis varies fastest. The first needs no division: what is left is its coordinate.
+    __device__ __forceinline__ Offsets<Index> unravel(Index linear) const {
+        Index source = 0, target = 0;
+#pragma unroll
+        for (int axis = Rank - 1; axis > 0; --axis) {
+            const Quotient<Index> q = divide(linear, sizes[axis]);
+            source += q.remainder * source_strides[axis];
+            target += q.remainder * target_strides[axis];
+            linear = q.quotient;
+        }
+        source += linear * source_strides[0];
+        target += linear * target_strides[0];
+        return {Signed<Index>(source), Signed<Index>(target)};
+    }
+};
+
+// The block's number in a grid whose y extent takes over where x ends at 2^31 - 1.
+template <typename Index> __device__ __forceinline__ Index linear_block() {
+    if constexpr (sizeof(Index) == 4) return blockIdx.x;
+    else return blockIdx.x + Index(blockIdx.y) * gridDim.x;
+}
+
+}  // namespace sg

@@ -1,0 +1,148 @@
+// The arithmetic that has to be exact, in its two forms: PTX for the GPU, portable C++ for the checks without one.
+//
+// This file is the only seam between the two. CuPy compiles with -ftz=true, which turns plain float32 operators and
+// conversions into ones that lose subnormals, and compilers fuse a*b+c; the instructions below are written out
+// without .ftz and cannot be fused. The C++ forms give the same bits for every input that is not a NaN, and for NaN
+// the result is some NaN (or, to an integer, unspecified): conversion.cuh decides what a NaN becomes.
+#pragma once
+#include "element_types.cuh"
+
+namespace sg {
+
+enum class Rounding { nearest, truncate };
+
+// float32 to bfloat16 bits, round to nearest even; not for NaN. GPUs before sm_80 have no instruction for it.
+__device__ __forceinline__ uint16 bfloat16_bits_by_integers(float32 x) {
+    const uint32 bits = bit_cast<uint32>(x);
+    return uint16((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+#if defined(__CUDACC__)
+
+__device__ __forceinline__ float32 multiply_rn(float32 a, float32 b) {
+    float32 product;
+    asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
+    return product;
+}
+__device__ __forceinline__ float64 multiply_rn(float64 a, float64 b) {
+    float64 product;
+    asm("mul.rn.f64 %0, %1, %2;" : "=d"(product) : "d"(a), "d"(b));
+    return product;
+}
+__device__ __forceinline__ float32 add_rn(float32 a, float32 b) {
+    float32 sum;
+    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
+    return sum;
+}
+__device__ __forceinline__ float64 add_rn(float64 a, float64 b) {
+    float64 sum;
+    asm("add.rn.f64 %0, %1, %2;" : "=d"(sum) : "d"(a), "d"(b));
+    return sum;
+}
+
+__device__ __forceinline__ uint16 float16_bits_rn(float32 x) {
+    uint16 bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+__device__ __forceinline__ float32 float32_from_float16_bits(uint16 bits) {
+    float32 x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+__device__ __forceinline__ uint16 bfloat16_bits_rn(float32 x) {
+#if __CUDA_ARCH__ >= 800
+    uint16 bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+#else
+    return bfloat16_bits_by_integers(x);
+#endif
+}
+__device__ __forceinline__ float64 widen(float32 x) {
+    float64 wide;
+    asm("cvt.f64.f32 %0, %1;" : "=d"(wide) : "f"(x));
+    return wide;
+}
+__device__ __forceinline__ float32 narrow_rn(float64 x) {
+    float32 narrow;
+    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(narrow) : "d"(x));
+    return narrow;
+}
+
+// To a 32- or 64-bit integer; these instructions saturate. A macro, since an asm template has to be a literal.
+template <typename Integer, Rounding R> struct ToInteger;
+#define SG_TO_INTEGER(INTEGER, SUFFIX, CONSTRAINT)                                                                  \
+    template <Rounding R> struct ToInteger<INTEGER, R> {                                                            \
+        static __device__ __forceinline__ INTEGER from(float32 x) {                                                 \
+            INTEGER n;                                                                                              \
+            if constexpr (R == Rounding::nearest) asm("cvt.rni." SUFFIX ".f32 %0, %1;" : CONSTRAINT(n) : "f"(x));   \
+            else asm("cvt.rzi." SUFFIX ".f32 %0, %1;" : CONSTRAINT(n) : "f"(x));                                    \
+            return n;                                                                                               \
+        }                                                                                                           \
+        static __device__ __forceinline__ INTEGER from(float64 x) {                                                 \
+            INTEGER n;                                                                                              \
+            if constexpr (R == Rounding::nearest) asm("cvt.rni." SUFFIX ".f64 %0, %1;" : CONSTRAINT(n) : "d"(x));   \
+            else asm("cvt.rzi." SUFFIX ".f64 %0, %1;" : CONSTRAINT(n) : "d"(x));                                    \
+            return n;                                                                                               \
+        }                                                                                                           \
+    }
+SG_TO_INTEGER(int32, "s32", "=r");
+SG_TO_INTEGER(uint32, "u32", "=r");
+SG_TO_INTEGER(int64, "s64", "=l");
+SG_TO_INTEGER(uint64, "u64", "=l");
+#undef SG_TO_INTEGER
+
+// The block's dynamic shared memory, aligned to 16 bytes.
+__device__ __forceinline__ unsigned char* dynamic_shared_memory() {
+    extern __shared__ __align__(16) unsigned char sg_dynamic_shared_memory[];
+    return sg_dynamic_shared_memory;
+}
+
+#else
+
+// Built with -ffp-contract=off; x86-64 arithmetic on float and double rounds each operation once.
+inline float32 multiply_rn(float32 a, float32 b) { return a * b; }
+inline float64 multiply_rn(float64 a, float64 b) { return a * b; }
+inline float32 add_rn(float32 a, float32 b) { return a + b; }
+inline float64 add_rn(float64 a, float64 b) { return a + b; }
+
+inline uint16 float16_bits_rn(float32 x) {
+    const uint32 bits = bit_cast<uint32>(x);
+    const uint32 magnitude = bits & 0x7fffffffu;
+    uint32 rounded;
+    if (magnitude >= 0x47800000u) {  // 2^16 and above
+        rounded = 0x7c00u;
+    } else if (magnitude < 0x38800000u) {  // below 2^-14; one unit in the last place of 0.5f is float16's smallest subnormal
+        rounded = bit_cast<uint32>(bit_cast<float32>(magnitude) + 0.5f) - 0x3f000000u;
+    } else {
+        rounded = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+    }
+    return uint16((bits >> 16 & 0x8000u) | rounded);
+}
+inline float32 float32_from_float16_bits(uint16 bits) {
+    const uint32 sign = uint32(bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1fu, fraction = bits & 0x3ffu;
+    if (exponent == 0) return bit_cast<float32>(bit_cast<uint32>(float32(fraction) * 0x1p-24f) | sign);
+    const uint32 rebiased = exponent == 0x1fu ? 0xffu : exponent + 112u;
+    return bit_cast<float32>(sign | rebiased << 23 | fraction << 13);
+}
+inline uint16 bfloat16_bits_rn(float32 x) { return bfloat16_bits_by_integers(x); }
+inline float64 widen(float32 x) { return x; }
+inline float32 narrow_rn(float64 x) { return float32(x); }
+
+template <typename Integer, Rounding R> struct ToInteger {
+    static Integer from(float64 x) {
+        // 2^63 - 1 and the like are not float64 values, so the comparison is with the power of two above them.
+        const float64 above = float64(integer_limits<Integer>::magnitude / 2 + 1) * 2;
+        const float64 whole = R == Rounding::nearest ? __builtin_nearbyint(x) : __builtin_trunc(x);
+        if (whole >= above) return integer_limits<Integer>::highest;
+        if (whole <= float64(integer_limits<Integer>::lowest)) return integer_limits<Integer>::lowest;
+        return whole == whole ? Integer(whole) : Integer(0);
+    }
+};
+
+inline unsigned char* dynamic_shared_memory() { return cuda_host::dynamic_shared_memory; }
+
+#endif
+
+}  // namespace sg

@@ -1,0 +1,55 @@
+// Vectors of elements, 1 to 32 bytes, that move between memory and registers in one instruction.
+//
+// A Vector is its 32-bit words (or one byte, or one 16-bit word), never an array of small elements: the compiler then
+// has no reason to split the access or to put the array into local memory. An aligned struct of 16 bytes is one
+// LDG.E.128 on every GPU; one of 32 bytes is a 256-bit access on sm_100 and later and two 128-bit ones before.
+// Element positions have to be compile-time constants once loops are unrolled.
+#pragma once
+#include "element_types.cuh"
+
+namespace sg {
+
+template <typename T, int N> struct alignas(sizeof(T) * N) Vector {
+    static constexpr int bytes = int(sizeof(T)) * N;
+    static_assert(bytes <= 32 && (bytes & (bytes - 1)) == 0, "a vector is 1, 2, 4, 8, 16 or 32 bytes");
+    using Element = T;
+    using Word = select<bytes >= 4, uint32, select<bytes == 2, uint16, uint8>>;
+    static constexpr int length = N;
+    static constexpr int words = bytes / int(sizeof(Word));
+
+    Word word[words];
+
+    __device__ __forceinline__ T get(int i) const {
+        if constexpr (sizeof(T) >= sizeof(Word)) {
+            T element;
+            memcpy(&element, &word[i * int(sizeof(T) / sizeof(Word))], sizeof(T));
+            return element;
+        } else {
+            using Bits = select<sizeof(T) == 1, uint8, uint16>;
+            constexpr int per_word = int(sizeof(Word) / sizeof(T));
+            return bit_cast<T>(Bits(word[i / per_word] >> (i % per_word * 8 * int(sizeof(T)))));
+        }
+    }
+
+    __device__ __forceinline__ void set(int i, T element) {
+        if constexpr (sizeof(T) >= sizeof(Word)) {
+            memcpy(&word[i * int(sizeof(T) / sizeof(Word))], &element, sizeof(T));
+        } else {
+            using Bits = select<sizeof(T) == 1, uint8, uint16>;
+            constexpr int per_word = int(sizeof(Word) / sizeof(T));
+            const int shift = i % per_word * 8 * int(sizeof(T));
+            const Word cleared = Word(word[i / per_word] & ~(Word(Bits(~Bits(0))) << shift));
+            word[i / per_word] = Word(cleared | Word(bit_cast<Bits>(element)) << shift);
+        }
+    }
+};
+
+// The address has to be aligned to the whole vector, in global or shared memory.
+template <typename V> __device__ __forceinline__ V load(const void* address) {
+    return *static_cast<const V*>(address);
+}
+template <typename V> __device__ __forceinline__ void store(void* address, const V& vector) {
+    *static_cast<V*>(address) = vector;
+}
+
+}  // namespace sg

@@ -1,0 +1,97 @@
+"""The CUDA sources as text for the compiler: a kernel and every header it includes, joined into one.
+
+Nothing is left for the compiler to find on disk, because CuPy's cache of compiled kernels hashes the source text and
+not the headers it includes: a changed header would leave a stale kernel in use.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import pathlib
+import re
+import zipfile
+from importlib.resources.abc import Traversable
+
+from stridedgpu.errors import DeviceError
+
+_INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
+_PRAGMA_ONCE = re.compile(r"\s*#\s*pragma\s+once\b")
+
+
+@functools.cache
+def joined_source(*names: str) -> str:
+    """The text of the named sources and, before its first use, of each header they include.
+
+    Args:
+        names: file names in the order to join them, such as ``"conversion.cuh"``.
+
+    Returns:
+        One text without ``#include "..."`` lines. ``#line`` directives keep the compiler's messages at the file and
+        line that were written.
+
+    Raises:
+        DeviceError: a source is missing, because the installation left the CUDA sources out.
+
+    Example:
+        >>> text = joined_source("indexing.cuh")
+        >>> "struct Axes" in text, "#include" in text
+        (True, False)
+    """
+    lines: list[str] = []
+    seen: set[str] = set()
+    for name in names:
+        _append(name, lines, seen)
+    return "\n".join(lines) + "\n"
+
+
+def source_names() -> tuple[str, ...]:
+    """The file names of all CUDA sources, sorted.
+
+    Raises:
+        DeviceError: there are none.
+    """
+    entries = _directory().iterdir()
+    return tuple(sorted(entry.name for entry in entries if entry.name.endswith((".cu", ".cuh"))))
+
+
+def _append(name: str, lines: list[str], seen: set[str]) -> None:
+    """Append a source to the lines, its headers at the place of their includes, unless it is there already."""
+    if name in seen:
+        return
+    seen.add(name)
+    lines.append(f'#line 1 "{name}"')
+    for number, line in enumerate(_read(name).splitlines(), start=1):
+        include = _INCLUDE.match(line)
+        if include:
+            _append(include[1], lines, seen)
+            lines.append(f'#line {number + 1} "{name}"')
+        else:
+            lines.append("" if _PRAGMA_ONCE.match(line) else line)
+
+
+def _read(name: str) -> str:
+    source = _directory().joinpath(name)
+    if not source.is_file():
+        raise DeviceError(
+            f"The CUDA source {name!r} is not among {', '.join(source_names())}. "
+            "Reinstall stridedgpu from a complete wheel or source tree."
+        )
+    return source.read_text(encoding="utf-8")
+
+
+@functools.cache
+def _directory() -> Traversable:
+    """Where the sources are: inside the installed package, or beside it in a checkout or editable install."""
+    package = importlib.resources.files("stridedgpu")
+    candidates = [package.joinpath("kernels")]
+    if isinstance(package, pathlib.Path | zipfile.Path):
+        candidates.append(package.parent.joinpath("kernels"))
+    for candidate in candidates:
+        if candidate.joinpath("element_types.cuh").is_file():
+            return candidate
+    looked = " and ".join(str(candidate) for candidate in candidates)
+    raise DeviceError(
+        f"The CUDA kernel sources (*.cu, *.cuh) are not installed; looked in {looked}. "
+        "Reinstall stridedgpu from a complete wheel or source tree."
+    )
