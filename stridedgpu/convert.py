@@ -1,0 +1,189 @@
+"""`Conversion`: what happens to each element's value on its way from one tensor to another, as a value.
+
+The rules, the same to the bit on every device:
+
+- Without a conversion, elements move as opaque bits.
+- A cast alone is one direct conversion, rounded once, to nearest even. To an integer it rounds half to even
+  (`rounding="truncate"`: toward zero) and saturates; NaN becomes 0. A NaN cast to another float keeps its sign and
+  leading payload bits and is quiet, as in hardware.
+- With scale or bias the arithmetic is in float32, or in float64 when either side is float64 or an integer of 32 or
+  64 bits. `x * scale` is rounded, then `+ bias` is rounded; what is absent is not computed. A NaN that comes out of
+  this arithmetic is the positive quiet NaN. Then the cast rules apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from operator import index
+from typing import Final, Literal, cast
+
+from .dtypes import ELEMENT_TYPES, ElementType
+from .errors import ElementTypeError, LayoutError
+
+__all__ = ["Conversion", "Rounding", "conversion"]
+
+Rounding = Literal["nearest", "truncate"]
+
+_WIDE: Final = frozenset({"int32", "uint32", "int64", "uint64", "float64"})
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """From `source` to `target` elements, with optional scale, bias and channel order.
+
+    `scale` and `bias` are None, one value, or one value for each **output** channel; `channels` is None or the
+    source channel of each output channel. Made by `conversion`, which checks them.
+    """
+
+    source: ElementType
+    target: ElementType
+    scale: tuple[float, ...] | None = None
+    bias: tuple[float, ...] | None = None
+    channels: tuple[int, ...] | None = None
+    rounding: Rounding = "nearest"
+
+    @property
+    def moves_bits(self) -> bool:
+        """Whether elements keep their bits: same type, no arithmetic. Channels may still change places."""
+        return self.source == self.target and not self.has_arithmetic
+
+    @property
+    def has_arithmetic(self) -> bool:
+        """Whether there is a scale or a bias."""
+        return self.scale is not None or self.bias is not None
+
+    @property
+    def is_per_channel(self) -> bool:
+        """Whether an element's value or place depends on its channel."""
+        return self.channels is not None or any(
+            values is not None and len(values) > 1 for values in (self.scale, self.bias)
+        )
+
+    @property
+    def compute(self) -> ElementType:
+        """The type that scale and bias are computed in: float32, or float64 when either side is wide."""
+        wide = self.source.name in _WIDE or self.target.name in _WIDE
+        return ELEMENT_TYPES["float64" if wide else "float32"]
+
+    def __str__(self) -> str:
+        """In a few words: "uint8 -> float16, scale, bias, channels (2, 1, 0)"."""
+        words = [f"{self.source}" if self.moves_bits else f"{self.source} -> {self.target}"]
+        words += [name for name in ("scale", "bias") if getattr(self, name) is not None]
+        words += [f"channels {self.channels}"] if self.channels is not None else []
+        return ", ".join(words)
+
+
+def conversion(
+    source: ElementType,
+    target: ElementType,
+    *,
+    scale: float | Iterable[float] | None = None,
+    bias: float | Iterable[float] | None = None,
+    channels: Sequence[int] | None = None,
+    source_channels: int | None = None,
+    rounding: str = "nearest",
+) -> Conversion:
+    """A checked `Conversion`; `source_channels` is the size of the source's channel axis, None where it has none.
+
+    Raises `ElementTypeError` for a conversion that does not exist (complex to real, float8 to anything) and
+    `LayoutError` for values that do not fit the channels.
+    """
+    if rounding not in ("nearest", "truncate"):
+        raise LayoutError(f"rounding={rounding!r} is unknown; it is 'nearest' (half to even) or 'truncate' (toward 0).")
+    order = None if channels is None else _checked_channels(channels, source_channels)
+    count = source_channels if order is None else len(order)
+    made = Conversion(
+        source,
+        target,
+        _per_channel("scale", scale, count),
+        _per_channel("bias", bias, count),
+        order,
+        cast("Rounding", rounding),
+    )
+    if not made.moves_bits:
+        _check_types(made)
+    return made
+
+
+def normalisation(
+    source: ElementType,
+    mean: float | Iterable[float] | None,
+    std: float | Iterable[float] | None,
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The scale and bias of `(x / most - mean) / std`, `most` being the largest value of an integer source, else 1.
+
+    `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them.
+    """
+    means = _floats("mean", 0.0 if mean is None else mean)
+    deviations = _floats("std", 1.0 if std is None else std)
+    if any(value == 0 for value in deviations):
+        raise LayoutError(f"std={deviations} must not hold 0.")
+    count = max(len(means), len(deviations))
+    if {len(means), len(deviations)} - {1, count}:
+        raise LayoutError(f"mean has {len(means)} values and std has {len(deviations)}; give one, or one a channel.")
+    means, deviations = (values * (count // len(values)) for values in (means, deviations))
+    most = 2 ** (8 * source.itemsize - (source.kind == "i")) - 1 if source.is_integer else 1
+    return (
+        tuple(1.0 / (most * deviation) for deviation in deviations),
+        tuple(-centre / deviation for centre, deviation in zip(means, deviations, strict=True)),
+    )
+
+
+def _checked_channels(channels: Sequence[int], source_channels: int | None) -> tuple[int, ...]:
+    """Source channel numbers, each inside the source's channel axis."""
+    if source_channels is None:
+        raise LayoutError(f"channels={channels!r} needs a channel axis; label the source's axes, such as dims='NHWC'.")
+    try:
+        order = tuple(index(channel) for channel in channels)
+    except TypeError:
+        raise LayoutError(f"channels={channels!r} must be a sequence of channel numbers.") from None
+    if not order:
+        raise LayoutError("channels=() selects nothing; give at least one source channel.")
+    for channel in order:
+        if not 0 <= channel < source_channels:
+            raise LayoutError(
+                f"channels={order} asks for channel {channel}; the source has {source_channels} channels, from 0."
+            )
+    return order
+
+
+def _floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
+    """One float or several as a tuple."""
+    values = (value,) if isinstance(value, Real) else value
+    try:
+        numbers = tuple(float(entry) for entry in values)  # type: ignore[union-attr]
+    except (TypeError, ValueError):
+        numbers = ()
+    if not numbers or isinstance(value, (str, bytes)):
+        raise LayoutError(f"{name}={value!r} must be a number, or one number a channel.")
+    return numbers
+
+
+def _per_channel(name: str, value: float | Iterable[float] | None, count: int | None) -> tuple[float, ...] | None:
+    """One value, or one for each output channel; equal values become one."""
+    if value is None:
+        return None
+    numbers = _floats(name, value)
+    if len(numbers) > 1 and len(numbers) != count:
+        channels = "no labelled channel axis" if count is None else f"{count} output channels"
+        raise LayoutError(f"{name} has {len(numbers)} values for {channels}; give one value, or one a channel.")
+    # repr tells -0.0 from 0.0 and makes equal NaNs equal.
+    return numbers[:1] if len({repr(number) for number in numbers}) == 1 else numbers
+
+
+def _check_types(made: Conversion) -> None:
+    """Raise `ElementTypeError` for conversions that have no meaning."""
+    source, target = made.source, made.target
+    if "o" in (source.kind, target.kind):
+        raise ElementTypeError(
+            f"{source} -> {target}: float8 moves as bits only; see it as uint8 with reinterpret(dtype='uint8')."
+        )
+    if source.kind == "c" and target.kind != "c":
+        raise ElementTypeError(
+            f"{source} -> {target} would drop the imaginary part; "
+            f"see the parts as {source.component} with reinterpret(dtype={source.component.name!r}) and pick one."
+        )
+    if made.has_arithmetic and "c" in (source.kind, target.kind):
+        raise ElementTypeError(f"scale and bias are for real elements, not {source} -> {target}.")

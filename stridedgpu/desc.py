@@ -1,0 +1,200 @@
+"""`BufferTensorDesc`: DirectML's `DML_BUFFER_TENSOR_DESC` as a checked value."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final
+
+from .dtypes import DataType
+from .errors import BindingError, LayoutError
+from .layout import Layout
+from .strides import calc_buffer_tensor_size, check_same_length, directml_sizes, integers
+
+__all__ = ["FLAG_OWNED_BY_DML", "BufferTensorDesc", "DmlBufferTensorDesc"]
+
+FLAG_OWNED_BY_DML: Final = 1
+"""`DML_TENSOR_FLAG_OWNED_BY_DML`: the contents belong to DirectML after initialisation; inputs only."""
+
+MINIMUM_ALIGNMENT: Final = 16
+"""`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`: bytes that every binding offset is a multiple of."""
+
+_MOST_ELEMENTS: Final = 2**32 - 1
+
+
+class DmlBufferTensorDesc(ctypes.Structure):
+    """The C struct `DML_BUFFER_TENSOR_DESC` of a 64-bit ABI: 48 bytes, fields at 0, 4, 8, 16, 24, 32 and 40."""
+
+    _fields_ = (
+        ("DataType", ctypes.c_uint32),
+        ("Flags", ctypes.c_uint32),
+        ("DimensionCount", ctypes.c_uint32),
+        ("Sizes", ctypes.POINTER(ctypes.c_uint32)),
+        ("Strides", ctypes.POINTER(ctypes.c_uint32)),
+        ("TotalTensorSizeInBytes", ctypes.c_uint64),
+        ("GuaranteedBaseOffsetAlignment", ctypes.c_uint32),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BufferTensorDesc:
+    """A tensor in a buffer, described and checked as DirectML does.
+
+    `sizes` and `strides` (None: packed) are in elements; `total_tensor_size_in_bytes` (None: the minimum implied
+    size) and `guaranteed_base_offset_alignment` (0: none beyond the usual 16) are in bytes; `flags` is 0 or
+    `FLAG_OWNED_BY_DML`.
+
+    Raises `LayoutError` for: an unknown type; rank 0 or above 8; a size below 1; strides of another length,
+    negative, or beyond 32 bits; more than 2^32-1 elements, logical or physical; a total size below the minimum or
+    no multiple of 4; an alignment that is no power of two or smaller than an element; unknown flags.
+
+    >>> desc = BufferTensorDesc("float16", (1, 3, 4, 5), guaranteed_base_offset_alignment=32)
+    >>> desc.minimum_implied_size_in_bytes
+    120
+    >>> desc.check_binding(offset=64, size_in_bytes=120)
+
+    Source: https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_buffer_tensor_desc.
+    """
+
+    data_type: DataType
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    total_tensor_size_in_bytes: int = field(default=None)  # type: ignore[assignment]
+    guaranteed_base_offset_alignment: int = 0
+    flags: int = 0
+
+    def __init__(  # the fields are narrower than the arguments: names, lists and None are taken
+        self,
+        data_type: object,
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
+        total_tensor_size_in_bytes: int | None = None,
+        guaranteed_base_offset_alignment: int = 0,
+        flags: int = 0,
+    ) -> None:
+        """Check every rule, then keep the values."""
+        type_ = DataType.of(data_type)
+        if type_ is DataType.UNKNOWN:
+            raise LayoutError("data_type is UNKNOWN; a descriptor needs a known element type.")
+        sizes = directml_sizes(sizes)
+        if prod(sizes) > _MOST_ELEMENTS:
+            raise LayoutError(
+                f"sizes={sizes} hold {prod(sizes)} elements; DirectML's limit is 2^32-1 = {_MOST_ELEMENTS}."
+            )
+        if strides is not None:
+            strides = _checked_strides(sizes, strides)
+        minimum = calc_buffer_tensor_size(type_, sizes, strides)
+        if total_tensor_size_in_bytes is None:
+            total = minimum
+        else:
+            (total,) = integers("total_tensor_size_in_bytes", (total_tensor_size_in_bytes,))
+            if total < minimum:
+                raise LayoutError(
+                    f"total_tensor_size_in_bytes={total} is below the minimum implied size of {minimum} bytes."
+                )
+            if total % 4:
+                raise LayoutError(
+                    f"total_tensor_size_in_bytes={total} is not a multiple of 4; the next is {total + -total % 4}."
+                )
+        for name, value in (
+            ("data_type", type_),
+            ("sizes", sizes),
+            ("strides", strides),
+            ("total_tensor_size_in_bytes", total),
+            ("guaranteed_base_offset_alignment", _checked_alignment(guaranteed_base_offset_alignment, type_)),
+            ("flags", _checked_flags(flags)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def minimum_implied_size_in_bytes(self) -> int:
+        """The fewest bytes that hold the tensor, rounded up to 4 (`calc_buffer_tensor_size`)."""
+        return calc_buffer_tensor_size(self.data_type, self.sizes, self.strides)
+
+    @property
+    def layout(self) -> Layout:
+        """The sizes and strides as a `Layout` at offset 0; packed strides are written out."""
+        return Layout(self.sizes, self.strides)
+
+    def check_binding(self, offset: int, size_in_bytes: int) -> None:
+        """Check a buffer range, in bytes, that this tensor is to be bound to.
+
+        Raises `BindingError` when the offset is negative, no multiple of 16 or of the guaranteed alignment, or
+        when the range is shorter than the total tensor size.
+
+        Source: https://learn.microsoft.com/windows/ai/directml/dml-binding.
+        """
+        if offset < 0:
+            raise BindingError(f"offset={offset} lies before the buffer.")
+        if offset % MINIMUM_ALIGNMENT:
+            raise BindingError(f"offset={offset} is not a multiple of {MINIMUM_ALIGNMENT}, as every binding must be.")
+        if self.guaranteed_base_offset_alignment and offset % self.guaranteed_base_offset_alignment:
+            raise BindingError(
+                f"offset={offset} is not a multiple of guaranteed_base_offset_alignment="
+                f"{self.guaranteed_base_offset_alignment}, which the descriptor promised."
+            )
+        if size_in_bytes < self.total_tensor_size_in_bytes:
+            raise BindingError(
+                f"size_in_bytes={size_in_bytes} is less than total_tensor_size_in_bytes="
+                f"{self.total_tensor_size_in_bytes}."
+            )
+
+    def to_ctypes(self) -> DmlBufferTensorDesc:
+        """The 48-byte C struct, whose size and stride arrays live as long as it does.
+
+        >>> struct = BufferTensorDesc("uint8", (1, 3, 4, 5)).to_ctypes()
+        >>> ctypes.sizeof(struct), list(struct.Sizes[: struct.DimensionCount])
+        (48, [1, 3, 4, 5])
+        """
+        array = ctypes.c_uint32 * len(self.sizes)
+        # ctypes keeps the arrays alive from the pointer fields of the struct that they are assigned to.
+        return DmlBufferTensorDesc(
+            DataType=self.data_type,
+            Flags=self.flags,
+            DimensionCount=len(self.sizes),
+            Sizes=array(*self.sizes),
+            Strides=None if self.strides is None else array(*self.strides),
+            TotalTensorSizeInBytes=self.total_tensor_size_in_bytes,
+            GuaranteedBaseOffsetAlignment=self.guaranteed_base_offset_alignment,
+        )
+
+
+def _checked_strides(sizes: tuple[int, ...], strides: Sequence[int]) -> tuple[int, ...]:
+    """Strides that DirectML takes: one a size, unsigned 32-bit, and the span within 2^32-1 elements."""
+    checked = integers("strides", strides)
+    check_same_length(sizes, checked)
+    if any(stride < 0 for stride in checked):
+        raise LayoutError(f"strides={checked} are negative in places, which DirectML cannot say; relayout first.")
+    if any(stride > _MOST_ELEMENTS for stride in checked):
+        raise LayoutError(f"strides={checked} do not fit 32 bits, as DirectML's must.")
+    span = Layout(sizes, checked).span
+    if span > _MOST_ELEMENTS:
+        raise LayoutError(f"strides={checked} span {span} elements; DirectML's limit is 2^32-1 = {_MOST_ELEMENTS}.")
+    return checked
+
+
+def _checked_alignment(alignment: int, data_type: DataType) -> int:
+    """0, or a power of two of at least an element's bytes."""
+    (alignment,) = integers("guaranteed_base_offset_alignment", (alignment,))
+    if alignment == 0:
+        return 0
+    if alignment < 0 or alignment & (alignment - 1):
+        raise LayoutError(f"guaranteed_base_offset_alignment={alignment} is not 0 or a power of two.")
+    if alignment * 8 < data_type.bits:
+        raise LayoutError(
+            f"guaranteed_base_offset_alignment={alignment} is smaller than an element of "
+            f"{data_type.name}, {data_type.bits // 8} bytes."
+        )
+    if alignment > _MOST_ELEMENTS:
+        raise LayoutError(f"guaranteed_base_offset_alignment={alignment} does not fit 32 bits.")
+    return alignment
+
+
+def _checked_flags(flags: int) -> int:
+    """The flags that DirectML defines: 0 or `FLAG_OWNED_BY_DML`."""
+    (flags,) = integers("flags", (flags,))
+    if flags not in (0, FLAG_OWNED_BY_DML):
+        raise LayoutError(f"flags={flags} is unknown; DirectML defines 0 and OWNED_BY_DML = {FLAG_OWNED_BY_DML}.")
+    return flags

@@ -1,0 +1,158 @@
+"""Element types: DirectML's `DataType` numbers, and the wider set of `ElementType` that tensors hold.
+
+Pure Python. A NumPy dtype is recognised by its name, so nothing here imports NumPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from .errors import ElementTypeError
+
+__all__ = ["ELEMENT_TYPES", "DataType", "ElementType", "element_type"]
+
+
+class DataType(IntEnum):
+    """The element types of a DirectML buffer tensor, with DirectML's names and values.
+
+    >>> DataType.FLOAT16.bits, DataType.FLOAT16.itemsize, DataType.UINT4.itemsize
+    (16, 2, None)
+    >>> DataType.of("float16") is DataType.FLOAT16
+    True
+
+    Source: `DML_TENSOR_DATA_TYPE` in DirectML.h.
+    """
+
+    UNKNOWN = 0
+    FLOAT32 = 1
+    FLOAT16 = 2
+    UINT32 = 3
+    UINT16 = 4
+    UINT8 = 5
+    INT32 = 6
+    INT16 = 7
+    INT8 = 8
+    FLOAT64 = 9
+    UINT64 = 10
+    INT64 = 11
+    UINT4 = 12
+    INT4 = 13
+
+    @property
+    def bits(self) -> int:
+        """Bits of one element; 0 for `UNKNOWN`."""
+        return _BITS[self]
+
+    @property
+    def itemsize(self) -> int | None:
+        """Bytes of one element, or None where an element is not a whole number of bytes."""
+        return self.bits // 8 if self.bits >= 8 else None
+
+    @classmethod
+    def of(cls, dtype: object) -> DataType:
+        """The DirectML type of a name ("float16"), a NumPy dtype or scalar type, or a `DataType`.
+
+        Raises `ElementTypeError` when DirectML has no such type.
+        """
+        if isinstance(dtype, cls):
+            return dtype
+        name = _name_of(dtype)
+        found = cls.__members__.get(name.upper())
+        if found is None:
+            known = ", ".join(member.name.lower() for member in cls if member)
+            raise ElementTypeError(f"DirectML has no element type {name!r}; its types are {known}.")
+        return found
+
+
+_BITS: Final = dict(zip(DataType, (0, 32, 16, 32, 16, 8, 32, 16, 8, 64, 64, 64, 4, 4), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """What one element of a tensor is: DirectML's whole-byte types and the others that NumPy arrays hold.
+
+    `name` is NumPy's (or ml_dtypes') name; `kind` is "b" (bool), "u", "i", "f", "c" (complex) or
+    "o" (opaque: moved as bits, never converted); `itemsize` is in bytes.
+    """
+
+    name: str
+    kind: str
+    itemsize: int
+
+    @property
+    def data_type(self) -> DataType:
+        """The DirectML type, or `DataType.UNKNOWN` where DirectML has none (bool, complex64, bfloat16 …)."""
+        return DataType.__members__.get(self.name.upper(), DataType.UNKNOWN)
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is a signed or unsigned integer (bool is not)."""
+        return self.kind in "ui"
+
+    @property
+    def component(self) -> ElementType:
+        """The type of the real and imaginary part of a complex type; the type itself otherwise."""
+        return ELEMENT_TYPES[f"float{self.itemsize * 4}"] if self.kind == "c" else self
+
+    def __str__(self) -> str:
+        """The NumPy name."""
+        return self.name
+
+
+ELEMENT_TYPES: Final[dict[str, ElementType]] = {
+    name: ElementType(name, kind, itemsize)
+    for name, kind, itemsize in (
+        ("bool", "b", 1),
+        *((f"uint{8 * n}", "u", n) for n in (1, 2, 4, 8)),
+        *((f"int{8 * n}", "i", n) for n in (1, 2, 4, 8)),
+        ("float16", "f", 2),
+        ("bfloat16", "f", 2),
+        ("float32", "f", 4),
+        ("float64", "f", 8),
+        ("complex64", "c", 8),
+        ("complex128", "c", 16),
+        ("float8_e4m3fn", "o", 1),
+        ("float8_e5m2", "o", 1),
+    )
+}
+
+
+def element_type(dtype: object) -> ElementType:
+    """The element type of a name, NumPy dtype, NumPy scalar type, `DataType` or `ElementType`.
+
+    Raises `ElementTypeError` for types that a tensor cannot hold: objects, strings, structured and
+    byte-swapped dtypes, and the 4-bit types, which only a `BufferTensorDesc` describes.
+
+    >>> element_type("uint8").itemsize
+    1
+    """
+    if isinstance(dtype, ElementType):
+        return dtype
+    name = dtype.name.lower() if isinstance(dtype, DataType) else _name_of(dtype)
+    found = ELEMENT_TYPES.get(name)
+    if found is None:
+        raise ElementTypeError(f"A tensor cannot hold elements of type {name!r}; it holds {', '.join(ELEMENT_TYPES)}.")
+    if getattr(dtype, "isnative", True) is False:
+        raise ElementTypeError(
+            f"dtype {dtype!r} is byte-swapped; a tensor holds the machine's own byte order. "
+            f"Convert first, with array.astype({name!r})."
+        )
+    return found
+
+
+_ALIASES: Final = {"bool_": "bool", "float": "float64", "int": "int64", "complex": "complex128"}
+
+
+def _name_of(dtype: object) -> str:
+    """The name of a dtype-like object, without importing the library it comes from."""
+    if isinstance(dtype, str):
+        name = dtype.lower()
+    else:
+        name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+        if not isinstance(name, str):
+            raise ElementTypeError(
+                f"dtype={dtype!r} is not an element type; give a name such as 'float16', a NumPy dtype or a DataType."
+            )
+    return _ALIASES.get(name, name)

@@ -1,0 +1,373 @@
+"""`Layout`: sizes, strides and an offset as one immutable value, and every view that can be had by arithmetic.
+
+A layout has no memory and no element type: it says where, in elements from some origin, each coordinate lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from operator import index as as_index
+from types import EllipsisType
+
+from .errors import LayoutError
+from .overlap import self_overlaps
+from .strides import check_same_length, integers, packed_strides, padded_strides
+
+__all__ = ["Index", "Layout"]
+
+Index = int | slice | EllipsisType | None
+"""One entry of a basic index, as in NumPy."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Layout:
+    """Where the elements of a tensor lie: sizes, strides and offset, all in **elements**.
+
+    Without `strides` the layout is packed, row-major. Strides may be 0 (broadcast) or negative (flipped), sizes
+    may be 0, and rank 0 is a scalar. Equal layouts are equal values with equal hashes.
+
+    Raises `LayoutError` when sizes are negative, entries are not integers, or lengths differ.
+
+    >>> layout = Layout((2, 2, 3))
+    >>> layout.strides, layout.offset_of((1, 0, 1))
+    ((6, 3, 1), 7)
+    >>> Layout((2, 3), (5, 1)).is_padded, Layout((2, 3), (0, 1)).is_broadcast
+    (True, True)
+
+    Source: DirectML, using strides to express padding and memory layout,
+    https://learn.microsoft.com/windows/ai/directml/dml-strides.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
+        """Check and keep the three values."""
+        sizes = integers("sizes", sizes, least=0)
+        strides = packed_strides(sizes) if strides is None else integers("strides", strides)
+        check_same_length(sizes, strides)
+        (offset,) = integers("offset", (offset,))
+        object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "strides", strides)
+        object.__setattr__(self, "offset", offset)
+
+    @classmethod
+    def _trusted(cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
+        """A layout from values that another layout's arithmetic made: nothing left to check."""
+        layout = object.__new__(cls)
+        object.__setattr__(layout, "sizes", sizes)
+        object.__setattr__(layout, "strides", strides)
+        object.__setattr__(layout, "offset", offset)
+        return layout
+
+    @classmethod
+    def padded(
+        cls,
+        sizes: Sequence[int],
+        order: str | Sequence[int] | None = None,
+        itemsize: int = 1,
+        *,
+        row_pitch_bytes: int | None = None,
+    ) -> Layout:
+        """A layout in the given memory order whose rows start `row_pitch_bytes` apart.
+
+        `order` is an order string over canonical sizes ("NHWC"), axis numbers from outermost to innermost, or
+        None for row-major. A row is what lies inside the height axis. `itemsize` is in bytes. Without a pitch
+        the layout is packed. Raises `LayoutError` when the pitch is not a multiple of `itemsize` or below a row.
+
+        >>> Layout.padded((1, 3, 4, 5), "NHWC", itemsize=1, row_pitch_bytes=16).strides
+        (64, 1, 16, 3)
+        """
+        if row_pitch_bytes is None:
+            return cls(sizes, packed_strides(sizes, order))
+        return cls(sizes, padded_strides(sizes, order, itemsize, row_pitch_bytes))
+
+    # What the layout says of itself
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.sizes)
+
+    @property
+    def element_count(self) -> int:
+        """The number of coordinates: the product of the sizes."""
+        return prod(self.sizes)
+
+    @property
+    def first_offset(self) -> int:
+        """The lowest offset of any element; `offset` itself when there is none."""
+        if 0 in self.sizes:
+            return self.offset
+        return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True) if s < 0)
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to one past the last: the memory that the layout touches, gaps included."""
+        if 0 in self.sizes:
+            return 0
+        return 1 + sum((n - 1) * abs(s) for n, s in zip(self.sizes, self.strides, strict=True))
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the span holds every element once and nothing else, in whatever order."""
+        return self.span == self.element_count and not self.has_overlap
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether there are gaps: the span is larger than the elements stored, repeats counted once."""
+        stored = prod(n for n, s in zip(self.sizes, self.strides, strict=True) if s != 0)
+        return self.span > stored
+
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether an axis repeats its elements: stride 0 on a size above 1."""
+        return any(s == 0 and n > 1 for n, s in zip(self.sizes, self.strides, strict=True)) and 0 not in self.sizes
+
+    @property
+    def has_overlap(self) -> bool:
+        """Whether two coordinates share an offset, by broadcasting or otherwise."""
+        return self.element_count > self.span or self_overlaps(self.sizes, self.strides)
+
+    def offset_of(self, coordinates: Sequence[int]) -> int:
+        """The offset of one element, in elements: `offset + dot(coordinates, strides)`.
+
+        Raises `IndexError` outside the sizes, and `LayoutError` for a wrong number of coordinates.
+        """
+        coordinates = integers("coordinates", coordinates)
+        if len(coordinates) != self.ndim:
+            raise LayoutError(f"coordinates={coordinates} has {len(coordinates)} entries for sizes {self.sizes}.")
+        if any(not 0 <= x < n for x, n in zip(coordinates, self.sizes, strict=True)):
+            raise IndexError(f"coordinates={coordinates} lie outside sizes {self.sizes}.")
+        return self.offset + sum(x * s for x, s in zip(coordinates, self.strides, strict=True))
+
+    # Views
+
+    def permuted(self, axes: Sequence[int]) -> Layout:
+        """The same elements with the axes in another order, as `numpy.transpose`.
+
+        >>> Layout((2, 3, 4)).permuted((2, 0, 1)).sizes
+        (4, 2, 3)
+        """
+        given = integers("axes", axes)
+        places = tuple(axis + self.ndim if axis < 0 else axis for axis in given)
+        if sorted(places) != list(range(self.ndim)):
+            raise LayoutError(f"axes={given} is not a permutation of the {self.ndim} axes of sizes {self.sizes}.")
+        return Layout._trusted(
+            tuple(self.sizes[axis] for axis in places), tuple(self.strides[axis] for axis in places), self.offset
+        )
+
+    def sliced(self, index: Index | tuple[Index, ...]) -> Layout:
+        """A window: integers, slices with any step but 0, `...` and None, with NumPy's meaning.
+
+        Raises `IndexError` for an integer out of range or too many entries, `LayoutError` for anything else.
+
+        >>> Layout((4, 6)).sliced((slice(None), slice(None, None, -2)))
+        Layout((4, 3), strides=(6, -2), offset=5)
+        """
+        sizes: list[int] = []
+        strides: list[int] = []
+        offset = self.offset
+        axis = 0
+        for entry in expanded_index(index, self.ndim):
+            if entry is None:
+                sizes.append(1)
+                strides.append(0)
+                continue
+            size, stride = self.sizes[axis], self.strides[axis]
+            axis += 1
+            if isinstance(entry, slice):
+                start, _, step = entry.indices(size)
+                count = len(range(*entry.indices(size)))
+                sizes.append(count)
+                strides.append(stride * step)
+                offset += start * stride if count else 0
+                continue
+            if not -size <= entry < size:
+                raise IndexError(f"index {entry} is out of range for axis {axis - 1} of size {size}.")
+            offset += (entry + size if entry < 0 else entry) * stride
+        return Layout._trusted(tuple(sizes), tuple(strides), offset)
+
+    def broadcast_to(self, sizes: Sequence[int]) -> Layout:
+        """The layout repeated to `sizes` with strides of 0; leading axes are added as NumPy does.
+
+        >>> Layout((3, 1)).broadcast_to((2, 3, 4)).strides
+        (0, 1, 0)
+        """
+        sizes = integers("sizes", sizes, least=0)
+        added = len(sizes) - self.ndim
+        if added < 0 or any(
+            own not in (1, wanted) for own, wanted in zip(self.sizes, sizes[max(added, 0) :], strict=True)
+        ):
+            raise LayoutError(
+                f"sizes {self.sizes} cannot broadcast to {sizes}: from the last axis on, each size must be 1 or equal."
+            )
+        strides = tuple(
+            0 if own != wanted else stride
+            for own, wanted, stride in zip(self.sizes, sizes[added:], self.strides, strict=True)
+        )
+        return Layout._trusted(sizes, (0,) * added + strides, self.offset)
+
+    def squeezed(self, axis: int | Sequence[int] | None = None) -> Layout:
+        """Without the axes of size 1, or without the given ones, which must have size 1."""
+        if axis is None:
+            gone = {place for place, size in enumerate(self.sizes) if size == 1}
+        else:
+            gone = {self.axis_of(entry) for entry in (axis if isinstance(axis, Sequence) else (axis,))}
+            for place in sorted(gone):
+                if self.sizes[place] != 1:
+                    raise LayoutError(f"axis {place} of sizes {self.sizes} has size {self.sizes[place]}, not 1.")
+        kept = [place for place in range(self.ndim) if place not in gone]
+        return Layout._trusted(
+            tuple(self.sizes[place] for place in kept), tuple(self.strides[place] for place in kept), self.offset
+        )
+
+    def unsqueezed(self, axis: int) -> Layout:
+        """With a new axis of size 1 at `axis`, counted in the result.
+
+        >>> Layout((2, 3)).unsqueezed(-1).sizes
+        (2, 3, 1)
+        """
+        rank = self.ndim + 1
+        if not -rank <= axis < rank:
+            raise LayoutError(f"axis={axis} is out of range for a result of rank {rank}.")
+        place = axis % rank
+        # The packed stride, which keeps the axes mergeable and reads as in DirectML's documentation.
+        stride = self.sizes[place] * self.strides[place] if place < self.ndim else 1
+        return Layout._trusted(
+            (*self.sizes[:place], 1, *self.sizes[place:]),
+            (*self.strides[:place], stride, *self.strides[place:]),
+            self.offset,
+        )
+
+    def aligned_to_rank(self, rank: int) -> Layout:
+        """With leading axes of size 1 added, or taken away, until there are `rank` axes.
+
+        >>> Layout((3, 5)).aligned_to_rank(4)
+        Layout((1, 1, 3, 5), strides=(15, 15, 5, 1), offset=0)
+
+        Source: DirectML's rule that an HW tensor is described as {1, 1, H, W}.
+        """
+        layout = self
+        while layout.ndim > rank and layout.sizes[0] == 1:
+            layout = layout.squeezed(0)
+        if layout.ndim > rank:
+            raise LayoutError(f"sizes {self.sizes} do not fit rank {rank}: only leading axes of size 1 can go.")
+        while layout.ndim < rank:
+            layout = layout.unsqueezed(0)
+        return layout
+
+    def split_axis(self, axis: int, sizes: Sequence[int]) -> Layout:
+        """One axis as several, outermost first, whose sizes multiply to it.
+
+        >>> Layout((1, 8, 4)).split_axis(1, (2, 4)).strides
+        (32, 16, 4, 1)
+        """
+        place = self.axis_of(axis)
+        sizes = integers("sizes", sizes, least=0)
+        if prod(sizes) != self.sizes[place]:
+            raise LayoutError(f"sizes={sizes} multiply to {prod(sizes)}, but axis {place} has {self.sizes[place]}.")
+        strides = tuple(self.strides[place] * step for step in packed_strides(sizes))
+        return Layout._trusted(
+            (*self.sizes[:place], *sizes, *self.sizes[place + 1 :]),
+            (*self.strides[:place], *strides, *self.strides[place + 1 :]),
+            self.offset,
+        )
+
+    def merged_axes(self, first: int, last: int) -> Layout:
+        """The axes `first` to `last` as one; each must step over exactly what lies inside it.
+
+        >>> Layout((2, 3, 4)).merged_axes(1, 2)
+        Layout((2, 12), strides=(12, 1), offset=0)
+        """
+        start, stop = self.axis_of(first), self.axis_of(last) + 1
+        if start >= stop:
+            raise LayoutError(f"first={first} comes after last={last}.")
+        return self.reshaped((*self.sizes[:start], prod(self.sizes[start:stop]), *self.sizes[stop:]))
+
+    def flattened(self) -> Layout:
+        """All axes as one, in row-major order of the coordinates. Raises `LayoutError` where that needs a copy."""
+        return self.reshaped((self.element_count,))
+
+    def reshaped(self, sizes: Sequence[int]) -> Layout:
+        """Other sizes over the same elements in the same row-major order of coordinates, without a copy.
+
+        Raises `LayoutError` when the counts differ or the elements do not lie so that strides can say it.
+        """
+        sizes = integers("sizes", sizes, least=0)
+        if prod(sizes) != self.element_count:
+            raise LayoutError(
+                f"sizes={sizes} hold {prod(sizes)} elements, but sizes {self.sizes} hold {self.element_count}."
+            )
+        if self.element_count == 0:
+            return Layout._trusted(sizes, packed_strides(sizes), self.offset)
+        strides = [1] * len(sizes)
+        wanted = len(sizes) - 1
+        for run, run_stride in reversed(self._merged_runs()):
+            left, step = run, run_stride
+            while wanted >= 0 and (left > 1 or sizes[wanted] == 1):
+                if left % sizes[wanted]:
+                    raise LayoutError(
+                        f"sizes {self.sizes} with strides {self.strides} cannot be seen as sizes {sizes} "
+                        "without a copy; relayout first."
+                    )
+                strides[wanted] = step
+                step *= sizes[wanted]
+                left //= sizes[wanted]
+                wanted -= 1
+        return Layout._trusted(sizes, tuple(strides), self.offset)
+
+    def _merged_runs(self) -> list[tuple[int, int]]:
+        """Sizes and strides with neighbours merged wherever the outer one steps over the inner one exactly."""
+        runs: list[tuple[int, int]] = []
+        for size, stride in zip(self.sizes, self.strides, strict=True):
+            if size == 1:
+                continue
+            if runs and runs[-1][1] == size * stride:
+                runs[-1] = (runs[-1][0] * size, stride)
+            else:
+                runs.append((size, stride))
+        return runs or [(1, 1)]
+
+    def shifted(self, distance: int) -> Layout:
+        """The same layout `distance` elements further on."""
+        return Layout._trusted(self.sizes, self.strides, self.offset + distance)
+
+    def axis_of(self, axis: int) -> int:
+        """`axis` counted from 0, negative ones from the end. Raises `LayoutError` out of range."""
+        if not -self.ndim <= axis < self.ndim:
+            raise LayoutError(f"axis={axis} is out of range for sizes {self.sizes} of rank {self.ndim}.")
+        return axis % self.ndim
+
+    def __repr__(self) -> str:
+        """A call that makes this layout."""
+        return f"Layout({self.sizes}, strides={self.strides}, offset={self.offset})"
+
+
+def expanded_index(index: Index | tuple[Index, ...], ndim: int) -> list[int | slice | None]:
+    """A basic index with `...` written out and missing axes filled with full slices; integers are plain ints."""
+    entries = index if isinstance(index, tuple) else (index,)
+    named = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if named > ndim:
+        raise IndexError(f"{named} indices for a tensor of rank {ndim}.")
+    if sum(entry is Ellipsis for entry in entries) > 1:
+        raise IndexError("An index may hold one '...' only.")
+    if not any(entry is Ellipsis for entry in entries):
+        entries = (*entries, Ellipsis)
+    expanded: list[int | slice | None] = []
+    for entry in entries:
+        if entry is Ellipsis:
+            expanded.extend([slice(None)] * (ndim - named))
+        elif entry is None or isinstance(entry, slice):
+            expanded.append(entry)
+        elif isinstance(entry, bool) or not hasattr(entry, "__index__"):
+            raise LayoutError(
+                f"index {entry!r} is not basic: a view takes integers, slices, '...' and None. "
+                "To pick elements by an array of indices, use gather."
+            )
+        else:
+            expanded.append(as_index(entry))
+    return expanded

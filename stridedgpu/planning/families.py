@@ -1,0 +1,89 @@
+"""Which family of kernels a problem belongs to: what its unit strides allow.
+
+The families, and the names that plans carry, are those of every device; a device may run several of them with the
+same loops.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from .problem import Problem
+
+__all__ = ["LARGEST_SMALL_AXIS", "SHORT_RUN_BYTES", "Family", "choose_family", "unit_axis"]
+
+LARGEST_SMALL_AXIS: Final = 16
+"""An axis of up to this many elements is interleaved in registers, not transposed through tiles."""
+
+SHORT_RUN_BYTES: Final = 16
+"""A run of fewer bytes than one vector is moved together with its neighbours."""
+
+
+class Family(StrEnum):
+    """Kinds of relayout, after the shape of the memory on both sides."""
+
+    EMPTY = "empty"
+    FLAT = "flat"
+    ROWS = "rows"
+    TRANSPOSE = "transpose"
+    CHANNELS = "channels"
+    PACKED_TILE = "packed_tile"
+    GENERIC = "generic"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Final = {
+    Family.EMPTY: "nothing to move: there are no elements",
+    Family.FLAT: "one run: both sides are contiguous in the same order",
+    Family.ROWS: "rows: the innermost run is contiguous on both sides",
+    Family.TRANSPOSE: "tiled transpose: each side is contiguous along another long axis",
+    Family.CHANNELS: "small-channel interleave: one side is contiguous along an axis of few elements",
+    Family.PACKED_TILE: "packed tile: the contiguous runs are short on both sides",
+    Family.GENERIC: "element by element in destination order: one side has no contiguous run",
+}
+
+
+def unit_axis(strides: tuple[int, ...]) -> int | None:
+    """The axis that steps by one element, either way; None when there is none."""
+    return next((axis for axis in reversed(range(len(strides))) if abs(strides[axis]) == 1), None)
+
+
+def choose_family(problem: Problem) -> Family:
+    """The family of a problem, from its sizes and strides alone."""
+    sizes, itemsize = problem.sizes, max(problem.source.element.itemsize, problem.target.element.itemsize)
+    if 0 in sizes:
+        return Family.EMPTY
+    if not sizes:
+        return Family.FLAT
+    ours, theirs = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
+    innermost = len(sizes) - 1
+    if ours is None:
+        return Family.GENERIC
+    repeats = problem.source_strides[innermost] == 0
+    if ours == theirs or (ours == innermost and repeats):
+        if innermost == 0 and problem.source_strides[0] == 1 and not problem.conversion.is_per_channel:
+            return Family.FLAT
+        # A row of a few bytes wastes a vector on each side, unless it is repeated from one element.
+        if sizes[ours] * itemsize < SHORT_RUN_BYTES and len(sizes) > 1 and not repeats:
+            return Family.PACKED_TILE
+        return Family.ROWS
+    if theirs is None:
+        return Family.GENERIC
+    if min(sizes[ours], sizes[theirs]) > LARGEST_SMALL_AXIS:
+        return Family.TRANSPOSE
+    return Family.CHANNELS if _interleaves(problem, ours, theirs) else Family.PACKED_TILE
+
+
+def _interleaves(problem: Problem, ours: int, theirs: int) -> bool:
+    """Whether one side holds whole pixels of a small axis, one after another along the other side's run."""
+    if problem.sizes[ours] <= LARGEST_SMALL_AXIS:
+        small, pixels, strides = ours, theirs, problem.target_strides
+    else:
+        small, pixels, strides = theirs, ours, problem.source_strides
+    # The pixels may be padded, but not so far apart that a vector would hold mostly gaps.
+    return problem.sizes[small] <= abs(strides[pixels]) <= 2 * max(problem.sizes[small], 4)

@@ -1,0 +1,106 @@
+"""`Plan`: how a relayout will be done, as a value that can be compared, cached and explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.convert import Conversion
+
+from .families import Family, choose_family
+from .problem import Problem, Side, relayout_problem
+from .widths import Width, width_of
+
+__all__ = ["Plan", "plan_problem", "plan_relayout"]
+
+_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A relayout, planned: the loops, the family of kernels that walks them, and how wide.
+
+    `load` and `store` are the widths of one access on each side, in bytes, with what limits them; `index_bits` is
+    32 or 64.
+    """
+
+    problem: Problem
+    device: str
+    family: Family
+    load: Width
+    store: Width
+    index_bits: int
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: family, then what is read and what is written, with the bytes of an access."""
+        source, target = self.problem.source.element, self.problem.target.element
+        return f"{self.family}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        return self.problem.bytes_moved
+
+    def explain(self) -> str:
+        """The plan in plain words: which family, how wide and why not wider, padding, bytes."""
+        problem = self.problem
+        lines = [
+            f"{self.kernel} on {self.device}",
+            f"  {self.family.description}",
+            f"  loops {problem.sizes}",
+            f"  writes {problem.target.element} in steps of {problem.target_strides} elements",
+            f"  reads {problem.source.element} in steps of {problem.source_strides} elements",
+            f"  {problem.conversion}" + ("" if not problem.conversion.moves_bits else ": bits move unchanged"),
+            "  " + self._width_line("loads", self.load) + "; " + self._width_line("stores", self.store),
+            f"  {self.index_bits}-bit indices",
+            "  padding of the target is ours and may be written"
+            if problem.target.owns_padding
+            else "  nothing between the target's elements is written",
+            f"  {self.bytes_moved} bytes must move: {self._read_bytes} read, {self._written_bytes} written",
+        ]
+        return "\n".join(lines)
+
+    @property
+    def _written_bytes(self) -> int:
+        return self.problem.element_count * self.problem.target.element.itemsize
+
+    @property
+    def _read_bytes(self) -> int:
+        return self.bytes_moved - self._written_bytes
+
+    @staticmethod
+    def _width_line(verb: str, width: Width) -> str:
+        return f"{verb} {width.nbytes} B" + (f" ({width.limit})" if width.limit else "")
+
+
+@lru_cache(maxsize=4096)
+def plan_relayout(
+    source: Side, target: Side, conversion: Conversion, channel_axis: int | None, device: str, widest: int = 16
+) -> Plan:
+    """The plan that moves `source` into `target`; `widest` is the largest access of the device, in bytes."""
+    return plan_problem(relayout_problem(source, target, conversion, channel_axis), device, widest)
+
+
+def plan_problem(problem: Problem, device: str, widest: int = 16) -> Plan:
+    """The plan of a problem that is already reduced to its loops."""
+    family = choose_family(problem)
+    reach = max(
+        problem.element_count,
+        _reach(problem.sizes, problem.target_strides),
+        _reach(problem.sizes, problem.source_strides),
+    )
+    return Plan(
+        problem,
+        device,
+        family,
+        width_of(problem, family, "source", widest),
+        width_of(problem, family, "target", widest),
+        32 if reach <= _LARGEST_32_BIT_OFFSET else 64,
+    )
+
+
+def _reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """The largest distance, in elements, from the element that is visited first."""
+    return sum((size - 1) * abs(stride) for size, stride in zip(sizes, strides, strict=True) if size)

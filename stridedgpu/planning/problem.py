@@ -1,0 +1,162 @@
+"""`Problem`: what a relayout has to do, reduced to the loops that matter.
+
+Two tensors' sides and a conversion become one nest of loops over the destination's memory, with flips, order and
+merges already done, so that planners and kernels meet few cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from stridedgpu.convert import Conversion
+from stridedgpu.dtypes import ElementType
+from stridedgpu.layout import Layout
+from stridedgpu.loops import simplify
+
+__all__ = ["Problem", "Side", "relayout_problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One tensor as a planner sees it: no memory, only what is known about it.
+
+    `base_alignment` is the power of two, in bytes, that divides the address of element 0 of the buffer;
+    `buffer_bytes` is how far, from there, bytes may be read; `owns_padding` says that every byte of the buffer that
+    is no element of this tensor may be overwritten.
+    """
+
+    layout: Layout
+    element: ElementType
+    base_alignment: int
+    buffer_bytes: int
+    owns_padding: bool = False
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What plans depend on: the layout, the type, and the alignment and ownership that pick a width."""
+        return (self.layout, self.element.name, min(self.base_alignment, 32), self.buffer_bytes, self.owns_padding)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Loops over a destination, outermost first, and what happens to each element.
+
+    Strides and offsets are in elements of their side; destination strides are positive and descend. `channel_axis`
+    is the loop that runs over output channels, where `conversion` treats them differently; there, with
+    `conversion.channels`, output channel `c` reads at `channels[c] * source_strides[channel_axis]`.
+    `target_alignment` and `source_alignment` are the bytes known to divide the address of the first element.
+    """
+
+    sizes: tuple[int, ...]
+    target_strides: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    target_offset: int
+    source_offset: int
+    target: Side
+    source: Side
+    conversion: Conversion
+    channel_axis: int | None
+
+    @property
+    def element_count(self) -> int:
+        """Elements written."""
+        return prod(self.sizes)
+
+    @property
+    def source_elements(self) -> int:
+        """Different elements read: repeated (broadcast) ones count once."""
+        sizes = list(self.sizes)
+        if self.channel_axis is not None and self.conversion.channels is not None:
+            sizes[self.channel_axis] = len(set(self.conversion.channels))
+        return prod(size for size, stride in zip(sizes, self.source_strides, strict=True) if stride != 0)
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        return self.source_elements * self.source.element.itemsize + self.element_count * self.target.element.itemsize
+
+    @property
+    def target_alignment(self) -> int:
+        """Bytes known to divide the address of the first element written."""
+        return _alignment(self.target, self.lowest_target_offset)
+
+    @property
+    def source_alignment(self) -> int:
+        """Bytes known to divide the lowest address that is read."""
+        return _alignment(self.source, self.lowest_source_offset)
+
+    @property
+    def lowest_target_offset(self) -> int:
+        """The offset of the target's element that is lowest in memory; its loops never run backwards."""
+        return self.target_offset
+
+    @property
+    def lowest_source_offset(self) -> int:
+        """The offset of the source's element that is lowest in memory."""
+        return Layout(self.sizes, self.source_strides, self.source_offset).first_offset
+
+
+def relayout_problem(source: Side, target: Side, conversion: Conversion, channel_axis: int | None) -> Problem:
+    """The loops that move `source` into `target`.
+
+    `channel_axis` is the channel axis of both layouts, or None; with `conversion.channels` the sides' sizes may
+    differ there, and nowhere else.
+    """
+    source_layout, target_layout = source.layout, target.layout
+    keep = None
+    if channel_axis is not None:
+        source_layout, target_layout, conversion = _channels_forwards(
+            source_layout, target_layout, conversion, channel_axis
+        )
+        keep = channel_axis if conversion.is_per_channel else None
+    nest = simplify([target_layout, Layout(target_layout.sizes, source_layout.strides, source_layout.offset)], keep)
+    return Problem(
+        nest.sizes,
+        nest.strides[0],
+        nest.strides[1],
+        nest.offsets[0],
+        nest.offsets[1],
+        target,
+        source,
+        conversion,
+        nest.kept,
+    )
+
+
+def _channels_forwards(
+    source: Layout, target: Layout, conversion: Conversion, axis: int
+) -> tuple[Layout, Layout, Conversion]:
+    """The same move with the target's channels ascending in memory, and evenly stepped channels as a view.
+
+    Swapping RGB and BGR is then a source that runs backwards, which costs nothing; only an uneven choice of
+    channels keeps its table.
+    """
+    channels: Sequence[int] = conversion.channels or range(target.sizes[axis])
+    if target.strides[axis] < 0:
+        target = _along(target, axis, range(target.sizes[axis])[::-1])
+        channels = channels[::-1]
+        conversion = replace(
+            conversion,
+            scale=conversion.scale and conversion.scale[::-1],
+            bias=conversion.bias and conversion.bias[::-1],
+        )
+    step = channels[1] - channels[0] if len(channels) > 1 else 1
+    even = range(channels[0], channels[0] + step * len(channels), step) if step and len(channels) else ()
+    if tuple(even) == tuple(channels):
+        return _along(source, axis, even), target, replace(conversion, channels=None)
+    return source, target, replace(conversion, channels=tuple(channels))
+
+
+def _along(layout: Layout, axis: int, positions: range | tuple[()]) -> Layout:
+    """`layout` with only the evenly stepped `positions` of one axis."""
+    if not isinstance(positions, range):
+        return layout
+    stop: int | None = positions.stop if positions.stop >= 0 else None
+    return layout.sliced((slice(None),) * axis + (slice(positions.start, stop, positions.step),))
+
+
+def _alignment(side: Side, offset: int) -> int:
+    """The power of two that divides the base alignment and the byte offset of an element."""
+    return gcd(side.base_alignment, offset * side.element.itemsize) or side.base_alignment

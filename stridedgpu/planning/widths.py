@@ -1,0 +1,88 @@
+"""How many bytes one load or store may take, and in words why not more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Final, Literal
+
+from stridedgpu.strides import round_up
+
+from .families import Family, unit_axis
+from .problem import Problem
+
+__all__ = ["Width", "width_of"]
+
+PEELED_RUN_BYTES: Final = 128
+"""From this many bytes on, the end of a run that is no whole vector is moved by smaller steps of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """The bytes of one access on one side, and what limits it ("" when nothing does)."""
+
+    nbytes: int
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """Something that a vector's bytes must divide."""
+
+    nbytes: int
+    text: str
+    mend: str = ""
+
+
+def width_of(problem: Problem, family: Family, side: Literal["source", "target"], widest: int) -> Width:
+    """The largest power of two, up to `widest` bytes, that every access of one side may take.
+
+    It divides the guaranteed alignment of the first element, every stride that the kernel walks, and the run
+    itself where no tail is peeled and the padding is not ours.
+    """
+    tensor = problem.target if side == "target" else problem.source
+    strides = problem.target_strides if side == "target" else problem.source_strides
+    itemsize = tensor.element.itemsize
+    unit = unit_axis(strides)
+    if unit is None or family in (Family.GENERIC, Family.EMPTY):
+        reason = "" if itemsize >= widest else f"the {side} has no contiguous run that the kernel could walk"
+        return Width(min(itemsize, widest), reason if family is not Family.EMPTY else "")
+    alignment = problem.target_alignment if side == "target" else problem.source_alignment
+    offset = (problem.lowest_target_offset if side == "target" else problem.lowest_source_offset) * itemsize
+    bounds = [_alignment_bound(side, tensor.base_alignment, offset, alignment)]
+    run = [unit]
+    if family in (Family.CHANNELS, Family.PACKED_TILE) and problem.sizes[unit] * itemsize < widest:
+        run += [axis for axis in _next_inner(strides, unit) if axis is not None]
+    run_bytes = problem.sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
+    for axis, stride in enumerate(strides):
+        if axis not in run and stride != 0:
+            bounds.append(_stride_bound(side, abs(stride) * itemsize, widest))
+    tails_are_free = side == "target" and problem.target.owns_padding
+    peels = family in (Family.FLAT, Family.TRANSPOSE) or run_bytes >= PEELED_RUN_BYTES
+    if side == "target" and not tails_are_free and not peels:
+        bounds.append(_Bound(run_bytes, f"a run of the target is {run_bytes} B long and what follows is not ours"))
+    tightest = min(bounds, key=lambda bound: bound.nbytes & -bound.nbytes)
+    nbytes = max(itemsize, min(widest, gcd(widest, *(bound.nbytes for bound in bounds))))
+    if nbytes >= widest:
+        return Width(nbytes)
+    return Width(nbytes, f"{tightest.text}, a multiple of {nbytes} only{tightest.mend}")
+
+
+def _next_inner(strides: tuple[int, ...], unit: int) -> list[int]:
+    """The axis that steps least after the unit axis: the pixels that follow each other in one run."""
+    others = [axis for axis, stride in enumerate(strides) if axis != unit and stride != 0]
+    return sorted(others, key=lambda axis: abs(strides[axis]))[:1]
+
+
+def _alignment_bound(side: str, base: int, offset: int, alignment: int) -> _Bound:
+    """The address of the first element."""
+    if offset % base:
+        return _Bound(alignment, f"the {side}'s view starts {offset} B into its buffer")
+    return _Bound(alignment, f"the {side}'s buffer is guaranteed to be aligned to {base} B", "; guarantee more")
+
+
+def _stride_bound(side: str, stride: int, widest: int) -> _Bound:
+    """The step from one run to the next."""
+    return _Bound(
+        stride, f"the {side}'s runs start {stride} B apart", f"; pad that to {round_up(stride, widest)} for {widest}"
+    )

@@ -1,0 +1,227 @@
+"""Sizes, strides and axis orders as plain integers: DirectML's helper functions, exact at any size.
+
+Sizes and strides are in elements. Nothing here imports an array library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from operator import index
+from typing import Final
+
+from .dtypes import DataType
+from .errors import LayoutError
+
+__all__ = [
+    "AXIS_LETTERS",
+    "MAX_RANK",
+    "calc_buffer_tensor_size",
+    "calculate_strides",
+    "canonical_axes",
+    "integers",
+    "memory_order",
+    "packed_strides",
+    "padded_strides",
+]
+
+AXIS_LETTERS: Final = "NCDHW"
+"""The axis letters in canonical order: batch, channel, depth, height, width."""
+
+MAX_RANK: Final = 8
+"""The highest rank of a DirectML buffer tensor (`DML_TENSOR_DIMENSION_COUNT_MAX1`)."""
+
+
+def integers(name: str, values: Iterable[object], *, least: int | None = None) -> tuple[int, ...]:
+    """`values` as exact Python integers; `name` stands in the message when one is not an integer or below `least`."""
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise LayoutError(f"{name}={values!r} is not a sequence of integers.")
+    values = tuple(values)
+    try:
+        # A bool is an integer to Python, but a size of True is a mistake.
+        numbers = tuple(index(value) for value in values if not isinstance(value, bool))  # type: ignore[arg-type]
+    except TypeError:
+        numbers = ()
+    if len(numbers) != len(values):
+        raise LayoutError(f"{name}={values!r} must be integers.")
+    if least is not None and any(number < least for number in numbers):
+        raise LayoutError(f"{name}={numbers} must each be at least {least}.")
+    return numbers
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The smallest multiple of `multiple` that is not below `value`."""
+    return -(-value // multiple) * multiple
+
+
+def calc_buffer_tensor_size(data_type: object, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:
+    """The fewest bytes that hold a buffer tensor: DirectML's `DMLCalcBufferTensorSize`, exact at any size.
+
+    The offset of the last element plus one, times the element's bytes, rounded up to 4. Without `strides`
+    the tensor is packed. `sizes` and `strides` are in elements; 4-bit types count bits first.
+
+    Raises `LayoutError` for an unknown type, a rank outside 1 to 8, a size below 1, a negative stride, or
+    strides of another length than sizes.
+
+    >>> calc_buffer_tensor_size("float16", (1, 1, 3, 5), (15, 15, 5, 1))
+    32
+    >>> calc_buffer_tensor_size("float32", (2, 3), (5, 1))  # a row of 3, padded to 5
+    32
+
+    Source: DirectML helper functions, https://learn.microsoft.com/windows/ai/directml/dml-helper-functions.
+    The C++ function counts in 32 bits in places and wraps; this one does not.
+    """
+    type_ = DataType.of(data_type)
+    if type_ is DataType.UNKNOWN:
+        raise LayoutError("data_type is UNKNOWN; a tensor's size needs a known element type.")
+    sizes = directml_sizes(sizes)
+    if strides is None:
+        elements = prod(sizes)
+    else:
+        strides = integers("strides", strides, least=0)
+        check_same_length(sizes, strides)
+        elements = 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    return round_up(-(-elements * type_.bits // 8), 4)
+
+
+def directml_sizes(sizes: Iterable[object]) -> tuple[int, ...]:
+    """`sizes` checked by DirectML's rules: rank 1 to 8, every size at least 1."""
+    checked = integers("sizes", sizes)
+    if not 1 <= len(checked) <= MAX_RANK:
+        advice = "a scalar is described as (1,)" if not checked else "merge axes first"
+        raise LayoutError(f"sizes={checked} has rank {len(checked)}; DirectML takes rank 1 to {MAX_RANK}: {advice}.")
+    if any(size < 1 for size in checked):
+        raise LayoutError(f"sizes={checked} holds a size below 1, which DirectML refuses in every dimension.")
+    return checked
+
+
+def check_same_length(sizes: Sequence[int], strides: Sequence[int]) -> None:
+    """Raise `LayoutError` unless there is one stride for each size."""
+    if len(sizes) != len(strides):
+        raise LayoutError(
+            f"strides={tuple(strides)} has {len(strides)} entries for {len(sizes)} sizes {tuple(sizes)}; "
+            "there must be one stride for each size."
+        )
+
+
+def canonical_axes(order: str) -> str:
+    """The letters of `order` in canonical order: `canonical_axes("NHWC") == "NCHW"`.
+
+    Raises `LayoutError` for a letter that is unknown or stands twice.
+    """
+    if not isinstance(order, str) or not order:
+        raise LayoutError(f"layout={order!r} is not an axis order; give one such as 'NCHW' or 'NHWC'.")
+    for letter in order:
+        if letter not in AXIS_LETTERS:
+            raise LayoutError(
+                f"layout={order!r} holds {letter!r}; the letters of an axis order are {', '.join(AXIS_LETTERS)}."
+            )
+        if order.count(letter) > 1:
+            raise LayoutError(f"layout={order!r} names the axis {letter!r} twice.")
+    return "".join(sorted(order, key=AXIS_LETTERS.index))
+
+
+def memory_order(order: str | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """The axes of a tensor from outermost to innermost in memory.
+
+    `order` is an axis order string over canonical sizes, a permutation of the axes, or None for row-major.
+
+    >>> memory_order("NHWC", 4)
+    (0, 2, 3, 1)
+    """
+    if order is None:
+        return tuple(range(rank))
+    if isinstance(order, str):
+        canonical = canonical_axes(order)
+        if len(canonical) != rank:
+            raise LayoutError(f"layout={order!r} names {len(canonical)} axes for a tensor of rank {rank}.")
+        return tuple(canonical.index(letter) for letter in order)
+    axes = integers("order", order)
+    if sorted(axes) != list(range(rank)):
+        raise LayoutError(f"order={axes} is not a permutation of the axes 0 to {rank - 1}.")
+    return axes
+
+
+def packed_strides(sizes: Sequence[int], order: str | Sequence[int] | None = None) -> tuple[int, ...]:
+    """The strides of a tensor with no padding: each axis steps over the product of those inside it.
+
+    `order` names the axes from outermost to innermost in memory, as an order string over canonical sizes
+    ("NHWC") or as axis numbers; None is row-major. A size of 0 counts as 1, as in NumPy.
+
+    >>> packed_strides((2, 2, 3))
+    (6, 3, 1)
+    >>> packed_strides((1, 3, 4, 5), "NHWC")
+    (60, 1, 15, 3)
+    """
+    sizes = integers("sizes", sizes, least=0)
+    return _strides_in_order(sizes, memory_order(order, len(sizes)))
+
+
+def calculate_strides(layout: str, sizes: Sequence[int], broadcast: Sequence[bool] | None = None) -> tuple[int, ...]:
+    """The strides, in elements, of a tensor stored in `layout` order: DirectML's `CalculateStrides`, generalised.
+
+    `layout` is an order string over the letters N, C, D, H, W, outermost axis first; `sizes`, `broadcast` and the
+    result are in canonical order (those letters in that order, the absent ones left out). A broadcast axis gets
+    stride 0 and counts as 1 in the other strides.
+
+    Raises `LayoutError` for an unknown or repeated letter and for lengths that differ.
+
+    >>> calculate_strides("NHWC", (1, 3, 4, 5))
+    (60, 1, 15, 3)
+    >>> calculate_strides("NCHW", (8, 3, 4, 5), broadcast=(True, False, True, True))
+    (0, 1, 0, 0)
+
+    Source: DirectML helper functions, https://learn.microsoft.com/windows/ai/directml/dml-helper-functions.
+    """
+    sizes = integers("sizes", sizes, least=0)
+    axes = memory_order(layout, len(sizes))
+    if broadcast is None:
+        return _strides_in_order(sizes, axes)
+    repeated = tuple(broadcast)
+    if len(repeated) != len(sizes) or not all(isinstance(flag, bool) for flag in repeated):
+        raise LayoutError(f"broadcast={repeated} must hold one bool for each of the {len(sizes)} sizes {sizes}.")
+    stored = tuple(1 if flag else size for size, flag in zip(sizes, repeated, strict=True))
+    strides = _strides_in_order(stored, axes)
+    return tuple(0 if flag else stride for stride, flag in zip(strides, repeated, strict=True))
+
+
+def padded_strides(
+    sizes: Sequence[int], order: str | Sequence[int] | None, itemsize: int, row_pitch_bytes: int
+) -> tuple[int, ...]:
+    """The strides of a tensor whose rows start `row_pitch_bytes` apart.
+
+    A row is what lies inside the height axis: W elements in NCHW, W*C in NHWC. In an order with no H, or with H
+    innermost, it is the innermost axis. Raises `LayoutError` when the pitch is not a multiple of `itemsize`, is
+    smaller than a row, or there is no axis for the rows to follow each other on.
+    """
+    sizes = integers("sizes", sizes, least=0)
+    axes = memory_order(order, len(sizes))
+    if len(axes) < 2:
+        raise LayoutError(f"row_pitch_bytes={row_pitch_bytes} needs at least two axes; sizes={sizes} has {len(axes)}.")
+    place = order.index("H") if isinstance(order, str) and "H" in order[:-1] else len(axes) - 2
+    row = prod(max(sizes[axis], 1) for axis in axes[place + 1 :])
+    if row_pitch_bytes % itemsize:
+        raise LayoutError(
+            f"row_pitch_bytes={row_pitch_bytes} is not a multiple of the {itemsize}-byte element; "
+            f"the next that is: {round_up(row_pitch_bytes, itemsize)}."
+        )
+    if row_pitch_bytes < row * itemsize:
+        raise LayoutError(
+            f"row_pitch_bytes={row_pitch_bytes} is smaller than a row: {row} elements of {itemsize} bytes "
+            f"take {row * itemsize} bytes."
+        )
+    return _strides_in_order(sizes, axes, pitch_place=place, pitch=row_pitch_bytes // itemsize)
+
+
+def _strides_in_order(
+    sizes: Sequence[int], axes: Sequence[int], pitch_place: int | None = None, pitch: int = 0
+) -> tuple[int, ...]:
+    """Strides of `sizes` with `axes` from outermost to innermost; the axis at `pitch_place` steps by `pitch`."""
+    strides = [0] * len(sizes)
+    step = 1
+    for place in range(len(axes) - 1, -1, -1):
+        if place == pitch_place:
+            step = pitch
+        strides[axes[place]] = step
+        step *= max(sizes[axes[place]], 1)
+    return tuple(strides)
