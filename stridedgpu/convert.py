@@ -144,7 +144,7 @@ def _checked_channels(channels: Sequence[int], source_channels: int | None) -> t
     for channel in order:
         if not 0 <= channel < source_channels:
             raise LayoutError(
-                f"channels={order} asks for channel {channel}; the source has {source_channels} channels, from 0."
+                f"channels={order} asks for channel {channel}; the source has {source_channels}, counted from 0."
             )
     return order
 

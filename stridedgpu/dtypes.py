@@ -147,12 +147,9 @@ _ALIASES: Final = {"bool_": "bool", "float": "float64", "int": "int64", "complex
 
 def _name_of(dtype: object) -> str:
     """The name of a dtype-like object, without importing the library it comes from."""
-    if isinstance(dtype, str):
-        name = dtype.lower()
-    else:
-        name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
-        if not isinstance(name, str):
-            raise ElementTypeError(
-                f"dtype={dtype!r} is not an element type; give a name such as 'float16', a NumPy dtype or a DataType."
-            )
+    name = dtype.lower() if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", None))
+    if not isinstance(name, str):
+        raise ElementTypeError(
+            f"dtype={dtype!r} is not an element type; give a name such as 'float16', a NumPy dtype or a DataType."
+        )
     return _ALIASES.get(name, name)

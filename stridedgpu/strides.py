@@ -109,7 +109,7 @@ def canonical_axes(order: str) -> str:
 
     Raises `LayoutError` for a letter that is unknown or stands twice.
     """
-    if not isinstance(order, str) or not order:
+    if not order:
         raise LayoutError(f"layout={order!r} is not an axis order; give one such as 'NCHW' or 'NHWC'.")
     for letter in order:
         if letter not in AXIS_LETTERS:

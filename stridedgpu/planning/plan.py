@@ -89,7 +89,7 @@ def plan_problem(problem: Problem, device: str, widest: int = 16) -> Plan:
     reach = max(
         problem.element_count,
         _reach(problem.sizes, problem.target_strides),
-        _reach(problem.sizes, problem.source_strides),
+        _reach(problem.source_extents, problem.source_strides),
     )
     return Plan(
         problem,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
+from typing import Final
 
 from stridedgpu.convert import Conversion
 from stridedgpu.dtypes import ElementType
@@ -18,41 +19,57 @@ from stridedgpu.loops import simplify
 __all__ = ["Problem", "Side", "relayout_problem"]
 
 
+WIDEST_ACCESS: Final = 32
+"""Bytes of the widest load or store of any device: alignment and slack beyond this make no difference."""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One tensor as a planner sees it: no memory, only what is known about it.
 
-    `base_alignment` is the power of two, in bytes, that divides the address of element 0 of the buffer;
-    `buffer_bytes` is how far, from there, bytes may be read; `owns_padding` says that every byte of the buffer that
-    is no element of this tensor may be overwritten.
+    `layout` has its lowest element at offset 0, so that equal windows of one tensor share a plan. `alignment` is the
+    power of two, in bytes, known to divide the address of that element; `slack_bytes` may be read after the last
+    element; both count up to the widest access. `owns_padding` says that every byte of the buffer that is no element
+    of this tensor may be overwritten, the slack included.
     """
 
     layout: Layout
     element: ElementType
-    base_alignment: int
-    buffer_bytes: int
+    alignment: int
+    slack_bytes: int = 0
     owns_padding: bool = False
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What plans depend on: the layout, the type, and the alignment and ownership that pick a width."""
-        return (self.layout, self.element.name, min(self.base_alignment, 32), self.buffer_bytes, self.owns_padding)
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        element: ElementType,
+        *,
+        base_alignment: int,
+        buffer_bytes: int | None = None,
+        owns_padding: bool = False,
+    ) -> Side:
+        """What is known of a tensor in a buffer of `buffer_bytes` (None: no more than it needs), from its base on."""
+        lowest = layout.first_offset
+        end = (lowest + layout.span) * element.itemsize
+        slack = 0 if buffer_bytes is None else max(0, min(buffer_bytes - end, WIDEST_ACCESS))
+        alignment = gcd(base_alignment, lowest * element.itemsize, WIDEST_ACCESS)
+        return cls(layout.shifted(-lowest), element, alignment, slack, owns_padding)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Loops over a destination, outermost first, and what happens to each element.
 
-    Strides and offsets are in elements of their side; destination strides are positive and descend. `channel_axis`
+    Strides and offsets are in elements of their side, offsets from its lowest element; destination strides are
+    positive and descend, and start at that element. `channel_axis`
     is the loop that runs over output channels, where `conversion` treats them differently; there, with
     `conversion.channels`, output channel `c` reads at `channels[c] * source_strides[channel_axis]`.
-    `target_alignment` and `source_alignment` are the bytes known to divide the address of the first element.
     """
 
     sizes: tuple[int, ...]
     target_strides: tuple[int, ...]
     source_strides: tuple[int, ...]
-    target_offset: int
     source_offset: int
     target: Side
     source: Side
@@ -65,8 +82,18 @@ class Problem:
         return prod(self.sizes)
 
     @property
+    def source_extents(self) -> tuple[int, ...]:
+        """The loops' sizes as the source sees them: a table of channels reaches as far as its highest channel."""
+        sizes = list(self.sizes)
+        if self.channel_axis is not None and self.conversion.channels is not None:
+            sizes[self.channel_axis] = max(self.conversion.channels) + 1
+        return tuple(sizes)
+
+    @property
     def source_elements(self) -> int:
         """Different elements read: repeated (broadcast) ones count once."""
+        if self.element_count == 0:
+            return 0
         sizes = list(self.sizes)
         if self.channel_axis is not None and self.conversion.channels is not None:
             sizes[self.channel_axis] = len(set(self.conversion.channels))
@@ -78,24 +105,10 @@ class Problem:
         return self.source_elements * self.source.element.itemsize + self.element_count * self.target.element.itemsize
 
     @property
-    def target_alignment(self) -> int:
-        """Bytes known to divide the address of the first element written."""
-        return _alignment(self.target, self.lowest_target_offset)
-
-    @property
     def source_alignment(self) -> int:
         """Bytes known to divide the lowest address that is read."""
-        return _alignment(self.source, self.lowest_source_offset)
-
-    @property
-    def lowest_target_offset(self) -> int:
-        """The offset of the target's element that is lowest in memory; its loops never run backwards."""
-        return self.target_offset
-
-    @property
-    def lowest_source_offset(self) -> int:
-        """The offset of the source's element that is lowest in memory."""
-        return Layout(self.sizes, self.source_strides, self.source_offset).first_offset
+        lowest = Layout(self.sizes, self.source_strides, self.source_offset).first_offset
+        return gcd(self.source.alignment, lowest * self.source.element.itemsize)
 
 
 def relayout_problem(source: Side, target: Side, conversion: Conversion, channel_axis: int | None) -> Problem:
@@ -116,7 +129,6 @@ def relayout_problem(source: Side, target: Side, conversion: Conversion, channel
         nest.sizes,
         nest.strides[0],
         nest.strides[1],
-        nest.offsets[0],
         nest.offsets[1],
         target,
         source,
@@ -146,6 +158,10 @@ def _channels_forwards(
     even = range(channels[0], channels[0] + step * len(channels), step) if step and len(channels) else ()
     if tuple(even) == tuple(channels):
         return _along(source, axis, even), target, replace(conversion, channels=None)
+    if source.strides[axis] < 0:
+        # Channel 0 is then the lowest in memory, which is where the known alignment is counted from.
+        last = source.sizes[axis] - 1
+        source, channels = _along(source, axis, range(last + 1)[::-1]), tuple(last - channel for channel in channels)
     return source, target, replace(conversion, channels=tuple(channels))
 
 
@@ -156,7 +172,3 @@ def _along(layout: Layout, axis: int, positions: range | tuple[()]) -> Layout:
     stop: int | None = positions.stop if positions.stop >= 0 else None
     return layout.sliced((slice(None),) * axis + (slice(positions.start, stop, positions.step),))
 
-
-def _alignment(side: Side, offset: int) -> int:
-    """The power of two that divides the base alignment and the byte offset of an element."""
-    return gcd(side.base_alignment, offset * side.element.itemsize) or side.base_alignment

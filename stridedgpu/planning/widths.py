@@ -47,12 +47,11 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if unit is None or family in (Family.GENERIC, Family.EMPTY):
         reason = "" if itemsize >= widest else f"the {side} has no contiguous run that the kernel could walk"
         return Width(min(itemsize, widest), reason if family is not Family.EMPTY else "")
-    alignment = problem.target_alignment if side == "target" else problem.source_alignment
-    offset = (problem.lowest_target_offset if side == "target" else problem.lowest_source_offset) * itemsize
-    bounds = [_alignment_bound(side, tensor.base_alignment, offset, alignment)]
+    alignment = problem.target.alignment if side == "target" else problem.source_alignment
+    bounds = [_alignment_bound(side, alignment)]
     run = [unit]
     if family in (Family.CHANNELS, Family.PACKED_TILE) and problem.sizes[unit] * itemsize < widest:
-        run += [axis for axis in _next_inner(strides, unit) if axis is not None]
+        run += _next_inner(strides, unit)
     run_bytes = problem.sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
@@ -74,11 +73,9 @@ def _next_inner(strides: tuple[int, ...], unit: int) -> list[int]:
     return sorted(others, key=lambda axis: abs(strides[axis]))[:1]
 
 
-def _alignment_bound(side: str, base: int, offset: int, alignment: int) -> _Bound:
+def _alignment_bound(side: str, alignment: int) -> _Bound:
     """The address of the first element."""
-    if offset % base:
-        return _Bound(alignment, f"the {side}'s view starts {offset} B into its buffer")
-    return _Bound(alignment, f"the {side}'s buffer is guaranteed to be aligned to {base} B", "; guarantee more")
+    return _Bound(alignment, f"the {side}'s first element is known to lie at a multiple of {alignment} B")
 
 
 def _stride_bound(side: str, stride: int, widest: int) -> _Bound:
