@@ -163,7 +163,7 @@ template <typename To, Rounding R, Nan N, typename Value> __device__ __forceinli
         } else if constexpr (sizeof(Value) < 4) return to_bfloat16<Nan::ignore>(float32(x));
         else if constexpr (is_signed_integer<Value>) {
             const float32 magnitude = round_to_odd(x < 0 ? ~uint64(int64(x)) + 1 : uint64(x));
-            return to_bfloat16<Nan::ignore>(x < 0 ? -magnitude : magnitude);
+            return {uint16(to_bfloat16<Nan::ignore>(magnitude).bits | (x < 0 ? 0x8000u : 0u))};
         } else return to_bfloat16<Nan::ignore>(round_to_odd(uint64(x)));
     }
 }

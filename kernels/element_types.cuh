@@ -1,8 +1,8 @@
 // The element types that kernels move and convert, held as plain words.
 //
-// float16 and bfloat16 are 16-bit words and boolean is a byte (any nonzero byte is true, and a plain move keeps it as it
-// is), so that no vendor header is needed and no load can meet a C++ value that its type does not allow.
-// An element that is moved and not converted is an opaque word of its size: uint8, uint16, uint32, uint64 or word128.
+// float16 and bfloat16 are 16-bit words and boolean is a byte (any nonzero byte is true, and a plain move keeps it as
+// it is), so that no vendor header is needed and no load can meet a C++ value that its type does not allow.
+// An element that is moved and not converted is an opaque word of its size: uint8, uint16, uint32, uint64, word128.
 #pragma once
 
 namespace sg {

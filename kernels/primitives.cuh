@@ -113,7 +113,7 @@ inline uint16 float16_bits_rn(float32 x) {
     uint32 rounded;
     if (magnitude >= 0x47800000u) {  // 2^16 and above
         rounded = 0x7c00u;
-    } else if (magnitude < 0x38800000u) {  // below 2^-14; one unit in the last place of 0.5f is float16's smallest subnormal
+    } else if (magnitude < 0x38800000u) {  // below 2^-14: the last place of 0.5f is float16's smallest subnormal
         rounded = bit_cast<uint32>(bit_cast<float32>(magnitude) + 0.5f) - 0x3f000000u;
     } else {
         rounded = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;

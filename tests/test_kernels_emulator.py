@@ -174,14 +174,14 @@ def test_a_view_offset_that_breaks_the_alignment_is_stopped(program):
 
 @pytest.mark.parametrize("alignment", [1, 4, 8, 16])
 def test_a_write_before_a_buffer_is_stopped(program, alignment):
-    with pytest.raises(EmulationError, match="before a buffer|use-after-poison"):
+    with pytest.raises(EmulationError, match=r"before a buffer|use-after-poison"):
         program.run([Job("write_before", (1,), (1,), (Buffer(bytes(16), alignment),))])
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_threads_that_leave_before_a_barrier_are_stopped(program, order):
     job = Job("leave_before_barrier", (1,), (32,), (Buffer(bytes(128)),), order=order)
-    with pytest.raises(EmulationError, match="__syncthreads.*threads wait"):
+    with pytest.raises(EmulationError, match=r"__syncthreads.*threads wait"):
         program.run([job])
 
 
@@ -195,7 +195,8 @@ def test_an_overrun_of_shared_memory_is_stopped(program, threads, dynamic_bytes)
 @pytest.mark.parametrize("order", ORDERS)
 def test_warp_functions(program, order):
     source, target = numbers(64, "uint32"), Buffer(bytes(64 * 32))
-    parameters = Record(bytes(16) + np.array([7, 0], "uint32").tobytes(), ((0, Pointer(Buffer(source))), (8, Pointer(target))))
+    addresses = ((0, Pointer(Buffer(source))), (8, Pointer(target)))
+    parameters = Record(bytes(16) + np.array([7, 0], "uint32").tobytes(), addresses)
     [[_, result]] = program.run([Job("warp_functions", (1,), (64,), (parameters,), order=order, seed=3)])
     rows = np.frombuffer(result, np.uint32).reshape(2, 32, 8)
     lanes = np.arange(32)

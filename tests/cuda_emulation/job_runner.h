@@ -12,16 +12,13 @@
 //     byte offset into the buffer (signed 64 bits)
 #pragma once
 
-#include <fstream>
-#include <string>
 #include <tuple>
-#include <utility>
 
 namespace cuda_host {
 
 class Reader {
   public:
-    explicit Reader(const char* path) : file_(path, std::ios::binary) {
+    explicit Reader(const char* path) : file_(std::fopen(path, "rb")) {
         if (!file_) fail("the job file cannot be opened");
     }
     template <typename T = uint32_t> T number() {
@@ -34,11 +31,11 @@ class Reader {
         return {x, y, z};
     }
     void bytes(void* to, size_t size) {
-        if (!file_.read(static_cast<char*>(to), std::streamsize(size))) fail("the job file is cut short");
+        if (std::fread(to, 1, size, file_) != size) fail("the job file is cut short");
     }
 
   private:
-    std::ifstream file_;
+    std::FILE* file_;
 };
 
 // Memory of exactly the size asked for, aligned to what was asked for and to nothing more: what lies before and after
@@ -81,7 +78,8 @@ struct Entry {
 
 template <typename T> T argument_as(const char* kernel, const Argument& bytes) {
     if (bytes.size() != sizeof(T)) {
-        std::fprintf(stderr, "emulation: %s: an argument has %zu bytes, its parameter %zu: ", kernel, bytes.size(), sizeof(T));
+        std::fprintf(stderr, "emulation: %s: an argument has %zu bytes, its parameter %zu: ", kernel, bytes.size(),
+                     sizeof(T));
         fail("wrong arguments");
     }
     T value;
@@ -103,7 +101,7 @@ template <typename... P> Entry make_entry(const char* name, void (*function)(P..
             }};
 }
 
-inline void run_job(Reader& file, const std::vector<Entry>& kernels, std::ofstream& results) {
+inline void run_job(Reader& file, const std::vector<Entry>& kernels, std::FILE* results) {
     const uint32_t number = file.number();
     if (number >= kernels.size()) fail("no such kernel");
     const dim3 grid = file.extent(), block = file.extent();
@@ -127,17 +125,19 @@ inline void run_job(Reader& file, const std::vector<Entry>& kernels, std::ofstre
     launch(kernels[number].bind(arguments), grid, block, shared_bytes, Order(order), seed);
     for (const auto& buffer : buffers) {
         buffer->check_guard();
-        results.write(buffer->data(), std::streamsize(buffer->size()));
+        const size_t written = std::fwrite(buffer->data(), 1, buffer->size(), results);
+        if (written != buffer->size()) fail("the results cannot be written");
     }
-    results.flush();
+    std::fflush(results);
 }
 
 inline int run_file(int count, char** words, const std::vector<Entry>& kernels) {
     if (count != 3) fail("usage: program JOBS RESULTS");
     Reader file(words[1]);
-    std::ofstream results(words[2], std::ios::binary);
+    std::FILE* results = std::fopen(words[2], "wb");
+    if (!results) fail("the result file cannot be opened");
     for (uint32_t jobs = file.number(); jobs > 0; --jobs) run_job(file, kernels, results);
-    return results ? 0 : 4;
+    return std::fclose(results);
 }
 
 }  // namespace cuda_host

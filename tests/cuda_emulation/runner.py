@@ -222,7 +222,7 @@ def _compiler_version() -> str:
 def _cache_directory() -> pathlib.Path:
     """Where programs are kept between runs; `STRIDEDGPU_EMULATION_CACHE` names another place."""
     named = os.environ.get("STRIDEDGPU_EMULATION_CACHE")
-    directory = pathlib.Path(named) if named else pathlib.Path(tempfile.gettempdir(), f"stridedgpu-emulation-{os.getuid()}")
+    directory = pathlib.Path(named or f"{tempfile.gettempdir()}/stridedgpu-emulation-{os.getuid()}")
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     return directory
 
