@@ -10,7 +10,6 @@ import functools
 import importlib.resources
 import pathlib
 import re
-import zipfile
 from importlib.resources.abc import Traversable
 
 from stridedgpu.errors import DeviceError
@@ -85,8 +84,8 @@ def _directory() -> Traversable:
     """Where the sources are: inside the installed package, or beside it in a checkout or editable install."""
     package = importlib.resources.files("stridedgpu")
     candidates = [package.joinpath("kernels")]
-    if isinstance(package, pathlib.Path | zipfile.Path):
-        candidates.append(package.parent.joinpath("kernels"))
+    if isinstance(package, pathlib.Path):
+        candidates.append(package.parent / "kernels")
     for candidate in candidates:
         if candidate.joinpath("element_types.cuh").is_file():
             return candidate

@@ -1,0 +1,187 @@
+"""Compiles CUDA sources with NVRTC, without a GPU, and reads what came out: registers, spills, load and store widths.
+
+    code = compile_kernels(joined_source("indexing.cuh") + KERNEL, ["copy<sg::uint32>"], "sm_90")
+    code["copy<sg::uint32>"].loads        # Counter({128: 4}): four loads of 128 bits from global memory
+
+CuPy adds `-ftz=true`, so it is given here too: `.ftz` on an instruction in the PTX is then a place where subnormals are
+lost.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import importlib.util
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
+OPTIONS = ("-std=c++17", "-ftz=true")
+
+_ACCESS = re.compile(r"\b(LDG|STG|LD|ST)\.([A-Z0-9_.]+)")
+_RESOURCES = re.compile(r"Function (\S+):\s*\n\s*(.*)")
+_FUNCTION = re.compile(r"^\.text\.(\S+):\n(.*?)(?=^\.text\.|\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"\.entry (\w+)\((.*?)^}", re.MULTILINE | re.DOTALL)
+
+
+class CompileError(Exception):
+    """NVRTC refused a source; the message is its log."""
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelCode:
+    """One kernel's machine code and what can be read from it."""
+
+    architecture: str
+    registers: int
+    stack_bytes: int
+    shared_bytes: int
+    ptx: str
+    assembly: str
+
+    @property
+    def flushing(self) -> list[str]:
+        """The PTX instructions that take subnormals for zero."""
+        return [line.strip() for line in self.ptx.splitlines() if ".ftz" in line]
+
+    @property
+    def instructions(self) -> int:
+        """How many instructions, addresses and all, up to the last EXIT; what follows is filling."""
+        return self.assembly[: self.assembly.rfind("EXIT")].count(" ;")
+
+    @property
+    def local_accesses(self) -> int:
+        """Loads and stores of local memory: spilled registers, or arrays that are not in registers."""
+        return len(re.findall(r"\b(?:LDL|STL)\b", self.assembly))
+
+    @property
+    def loads(self) -> collections.Counter[int]:
+        """How many load instructions of each width, in bits, from global memory."""
+        return self._widths("LDG", "LD")
+
+    @property
+    def stores(self) -> collections.Counter[int]:
+        """How many store instructions of each width, in bits, to global memory."""
+        return self._widths("STG", "ST")
+
+    def _widths(self, *instructions: str) -> collections.Counter[int]:
+        widths: collections.Counter[int] = collections.Counter()
+        for instruction, modifiers in _ACCESS.findall(self.assembly):
+            if instruction in instructions:
+                widths[_width(modifiers.split("."))] += 1
+        return widths
+
+
+def why_unavailable() -> str | None:
+    """Why nothing can be compiled and inspected here, or None if it can be."""
+    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.bindings") is None:
+        return "cuda-bindings is not installed"
+    try:
+        _nvrtc_version()
+    except Exception as error:  # noqa: BLE001 - cuda-bindings raises RuntimeError or its own errors without a library
+        return f"NVRTC cannot be loaded: {error}"
+    for tool in ("cuobjdump", "nvdisasm"):
+        if _tool(tool) is None:
+            return f"there is no {tool} (nvidia-cuda-{tool} has it)"
+    return None
+
+
+def compile_kernels(
+    source: str, kernels: Sequence[str], architecture: str, options: Sequence[str] = OPTIONS
+) -> dict[str, KernelCode]:
+    """The machine code of the named kernels, by name.
+
+    Raises:
+        CompileError: NVRTC refused the source.
+    """
+    ptx, cubin, lowered = _compile(source, kernels, architecture, options)
+    with tempfile.TemporaryDirectory(prefix="stridedgpu-") as directory:
+        file = pathlib.Path(directory, "kernels.cubin")
+        file.write_bytes(cubin)
+        resources = dict(_RESOURCES.findall(_output("cuobjdump", "--dump-resource-usage", file)))
+        assembly = dict(_FUNCTION.findall(_output("nvdisasm", "--print-code", file)))
+    entries = dict(_ENTRY.findall(ptx))
+    found = {}
+    for name, symbol in zip(kernels, lowered, strict=True):
+        usage = dict(field.split(":", 1) for field in resources[symbol].split() if ":" in field)
+        found[name] = KernelCode(
+            architecture=architecture,
+            registers=int(usage["REG"]),
+            stack_bytes=int(usage["STACK"]),
+            shared_bytes=int(usage["SHARED"]),
+            ptx=entries[symbol],
+            assembly=assembly[symbol],
+        )
+    return found
+
+
+def _compile(
+    source: str, kernels: Sequence[str], architecture: str, options: Sequence[str]
+) -> tuple[str, bytes, list[str]]:
+    """PTX, machine code, and the kernels' symbols in both."""
+    from cuda.bindings import nvrtc
+
+    program = _checked(nvrtc.nvrtcCreateProgram(source.encode(), b"kernels.cu", 0, [], []))
+    try:
+        for name in kernels:
+            _checked(nvrtc.nvrtcAddNameExpression(program, name.encode()))
+        words = [option.encode() for option in (f"-arch={architecture}", *options)]
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(words), words)
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            log = b" " * _checked(nvrtc.nvrtcGetProgramLogSize(program))
+            _checked(nvrtc.nvrtcGetProgramLog(program, log))
+            raise CompileError(log.rstrip(b"\0").decode(errors="replace")[:8000])
+        lowered = [_checked(nvrtc.nvrtcGetLoweredName(program, name.encode())).decode() for name in kernels]
+        ptx = b" " * _checked(nvrtc.nvrtcGetPTXSize(program))
+        _checked(nvrtc.nvrtcGetPTX(program, ptx))
+        cubin = b" " * _checked(nvrtc.nvrtcGetCUBINSize(program))
+        _checked(nvrtc.nvrtcGetCUBIN(program, cubin))
+        return ptx.rstrip(b"\0").decode(), cubin, lowered
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _checked(answer: tuple[Any, ...]) -> Any:
+    from cuda.bindings import nvrtc
+
+    if answer[0] != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"NVRTC: {answer[0].name}")
+    return answer[1] if len(answer) == 2 else None
+
+
+@functools.cache
+def _nvrtc_version() -> tuple[int, int]:
+    from cuda.bindings import nvrtc
+
+    status, major, minor = nvrtc.nvrtcVersion()
+    _checked((status,))
+    return int(major), int(minor)
+
+
+def _width(modifiers: Sequence[str]) -> int:
+    """The bits that one load or store moves: its last size modifier, 32 if it has none."""
+    sizes = {"U8": 8, "S8": 8, "U16": 16, "S16": 16, "64": 64, "128": 128, "256": 256}
+    return next((sizes[modifier] for modifier in reversed(modifiers) if modifier in sizes), 32)
+
+
+@functools.cache
+def _tool(name: str) -> str | None:
+    """A binary from PyPI's nvidia packages, or from a CUDA toolkit on the path."""
+    spec = importlib.util.find_spec("nvidia")
+    for place in spec.submodule_search_locations or () if spec else ():
+        for found in sorted(pathlib.Path(place).glob(f"*/bin/{name}")):
+            return str(found)
+    return shutil.which(name)
+
+
+def _output(tool: str, *arguments: str | pathlib.Path) -> str:
+    path = _tool(tool)
+    assert path is not None, why_unavailable()
+    command = [path, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
