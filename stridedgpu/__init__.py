@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from .backends.selection import devices
+from .creation import asarray, empty, from_dlpack, full, zeros
 from .desc import BufferTensorDesc
 from .dtypes import DataType
 from .errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
+from .functions import plan_relayout, relayout, synchronize
 from .layout import Layout
 from .strides import calc_buffer_tensor_size, calculate_strides, packed_strides
+from .tensor import StridedTensor
 
 __all__ = [
     "BindingError",
@@ -17,10 +21,20 @@ __all__ = [
     "Layout",
     "LayoutError",
     "StridedGpuError",
+    "StridedTensor",
     "__version__",
+    "asarray",
     "calc_buffer_tensor_size",
     "calculate_strides",
+    "devices",
+    "empty",
+    "from_dlpack",
+    "full",
     "packed_strides",
+    "plan_relayout",
+    "relayout",
+    "synchronize",
+    "zeros",
 ]
 
 __version__ = "0.1.0"

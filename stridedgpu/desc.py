@@ -98,6 +98,8 @@ class BufferTensorDesc:
                 raise LayoutError(
                     f"total_tensor_size_in_bytes={total} is not a multiple of 4; the next is {total + -total % 4}."
                 )
+            if total >= 2**64:
+                raise LayoutError(f"total_tensor_size_in_bytes={total} does not fit 64 bits.")
         for name, value in (
             ("data_type", type_),
             ("sizes", sizes),

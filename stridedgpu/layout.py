@@ -118,9 +118,16 @@ class Layout:
 
     @property
     def is_padded(self) -> bool:
-        """Whether there are gaps: the span is larger than the elements stored, repeats counted once."""
-        stored = prod(n for n, s in zip(self.sizes, self.strides, strict=True) if s != 0)
-        return self.span > stored
+        """Whether there are gaps: places inside the span that no element takes."""
+        if 0 in self.sizes:
+            return False
+        reach = 0
+        # From small strides to large, the axes so far fill 0 to `reach`; a larger step leaves out reach + 1 for good.
+        for stride, size in sorted((abs(s), n) for n, s in zip(self.sizes, self.strides, strict=True) if n > 1):
+            if stride > reach + 1:
+                return True
+            reach += stride * (size - 1)
+        return False
 
     @property
     def is_broadcast(self) -> bool:
@@ -180,8 +187,11 @@ class Layout:
             size, stride = self.sizes[axis], self.strides[axis]
             axis += 1
             if isinstance(entry, slice):
-                start, _, step = entry.indices(size)
-                count = len(range(*entry.indices(size)))
+                try:
+                    start, stop, step = entry.indices(size)
+                except (TypeError, ValueError):
+                    raise LayoutError(f"{entry} must have integers, and a step that is not 0.") from None
+                count = len(range(start, stop, step))
                 sizes.append(count)
                 strides.append(stride * step)
                 offset += start * stride if count else 0
@@ -369,5 +379,8 @@ def expanded_index(index: Index | tuple[Index, ...], ndim: int) -> list[int | sl
                 "To pick elements by an array of indices, use gather."
             )
         else:
-            expanded.append(as_index(entry))
+            try:
+                expanded.append(as_index(entry))
+            except TypeError:  # arrays have __index__ and refuse it unless they hold one integer
+                raise LayoutError(f"index {entry!r} is not basic; to pick elements by an array, use gather.") from None
     return expanded

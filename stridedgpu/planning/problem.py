@@ -171,4 +171,3 @@ def _along(layout: Layout, axis: int, positions: range | tuple[()]) -> Layout:
         return layout
     stop: int | None = positions.stop if positions.stop >= 0 else None
     return layout.sliced((slice(None),) * axis + (slice(positions.start, stop, positions.step),))
-

@@ -1,0 +1,173 @@
+"""Relayout on NumPy alone: the loops of a plan, cut into blocks that stay in the cache.
+
+One plain NumPy assignment walks the destination in order, however far apart the source's elements lie. Here an axis
+of few elements becomes a Python loop around long inner loops, and where the two sides are contiguous along different
+axes a block is first read in the source's order, whole cache lines at a time, and then written in the destination's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from stridedgpu.planning.plan import Plan
+from stridedgpu.planning.problem import Problem
+
+from .numpy_conversion import Array, convert_block, storage_dtype
+
+__all__ = ["NumpyRelayout"]
+
+_SMALL_AXIS: Final = 16
+"""An axis of up to this many elements is worth a Python loop when another axis can be the inner one."""
+
+_BLOCK_ELEMENTS: Final = 64 * 1024
+"""Elements of a block: some hundred KB, which a core's second-level cache holds."""
+
+_TILE: Final = (256, 272)
+"""Extents of a block along the target's and the source's contiguous axes.
+
+The second is no power of two: rows of a block then fall into different sets of the cache.
+"""
+
+Slices = tuple[slice | int, ...]
+
+
+class NumpyRelayout:
+    """A plan made ready for NumPy: called with the bytes of both buffers, it moves the elements."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Choose the loops; nothing is allocated."""
+        problem = plan.problem
+        self._problem = problem
+        self._conversion = problem.conversion
+        opaque = problem.conversion.moves_bits
+        self._source_dtype = storage_dtype(problem.source.element, opaque=opaque)
+        self._target_dtype = storage_dtype(problem.target.element, opaque=opaque)
+        self._looped = _looped_axes(problem)
+        self._extents, self._staged = _block_extents(problem, self._looped)
+        self._constants = tuple(
+            None if values is None else np.array(values, problem.conversion.compute.name)
+            for values in (problem.conversion.scale, problem.conversion.bias)
+        )
+
+    def __call__(self, source: Array, target: Array) -> None:
+        """Move every element; `source` and `target` are bytes from each side's lowest element on."""
+        problem = self._problem
+        if 0 in problem.sizes:
+            return
+        read = _strided(source, self._source_dtype, self._source_sizes, problem.source_strides, problem.source_offset)
+        written = _strided(target, self._target_dtype, problem.sizes, problem.target_strides, 0)
+        if not self._looped and not self._staged and self._conversion.moves_bits:
+            np.copyto(written, read)
+            return
+        for place in self._blocks():
+            self._move(read, written, place)
+
+    @property
+    def _source_sizes(self) -> tuple[int, ...]:
+        """The sizes of the source's loops: along a channel table, the channels up to the last one used."""
+        problem = self._problem
+        channels = self._conversion.channels
+        if channels is None or problem.channel_axis is None:
+            return problem.sizes
+        axis = problem.channel_axis
+        return (*problem.sizes[:axis], max(channels) + 1, *problem.sizes[axis + 1 :])
+
+    def _blocks(self) -> Iterator[Slices]:
+        """The places of all blocks, with integers along the axes that are looped over in Python."""
+        starts = [
+            range(size) if axis in self._looped else range(0, size, extent)
+            for axis, (size, extent) in enumerate(zip(self._problem.sizes, self._extents, strict=True))
+        ]
+        # The looped axes go round fastest, so that a block's cache lines are used again while they are near.
+        outer = [axis for axis in range(len(starts)) if axis not in self._looped]
+        order = (*outer, *sorted(self._looped))
+        for chosen in product(*(starts[axis] for axis in order)):
+            place = dict(zip(order, chosen, strict=True))
+            yield tuple(
+                place[axis] if axis in self._looped else slice(place[axis], place[axis] + self._extents[axis])
+                for axis in range(len(starts))
+            )
+
+    def _move(self, read: Array, written: Array, place: Slices) -> None:
+        """Move one block."""
+        block = self._taken(read, place)
+        if self._conversion.moves_bits:
+            if self._staged:
+                block = block.copy(order="K")
+        else:
+            scale, bias = (self._constant(values, place) for values in self._constants)
+            block = convert_block(block, self._conversion, scale, bias)
+        np.copyto(written[place], block)
+
+    def _taken(self, read: Array, place: Slices) -> Array:
+        """The block of the source, through the channel table where there is one."""
+        axis, channels = self._problem.channel_axis, self._conversion.channels
+        if axis is None or channels is None:
+            return read[place]
+        chosen = channels[place[axis]]
+        if isinstance(chosen, int):
+            return read[(*place[:axis], chosen, *place[axis + 1 :])]
+        block = read[(*place[:axis], slice(None), *place[axis + 1 :])]
+        return block.take(chosen, axis=sum(isinstance(entry, slice) for entry in place[:axis]))
+
+    def _constant(self, values: Array | None, place: Slices) -> Array | None:
+        """The scale or bias of a block, shaped to broadcast along the channel axis."""
+        axis = self._problem.channel_axis
+        if values is None or values.size == 1 or axis is None:
+            return values
+        chosen = values[place[axis]]
+        if chosen.ndim == 0:
+            return np.asarray(chosen)
+        after = sum(isinstance(entry, slice) for entry in place[axis + 1 :])
+        return np.asarray(chosen.reshape(-1, *(1,) * after))
+
+
+def _strided(
+    memory: Array, dtype: np.dtype[Any], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> Array:
+    """An array over part of `memory`; strides and offset are in elements."""
+    steps = tuple(stride * dtype.itemsize for stride in strides)
+    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, steps)
+
+
+def _fastest(problem: Problem, strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
+    """The axis along which one side's elements lie closest together; repeats (stride 0) do not count."""
+    axes = [axis for axis, stride in enumerate(strides) if stride and axis not in left_out]
+    return min(axes, key=lambda axis: (abs(strides[axis]), -axis), default=None)
+
+
+def _looped_axes(problem: Problem) -> frozenset[int]:
+    """The axes of few elements that would be a short inner loop on either side."""
+    looped: frozenset[int] = frozenset()
+    if problem.channel_axis is not None and problem.sizes[problem.channel_axis] <= _SMALL_AXIS:
+        looped |= {problem.channel_axis}
+    for strides in (problem.target_strides, problem.source_strides):
+        axis = _fastest(problem, strides, looped)
+        longest = max((size for place, size in enumerate(problem.sizes) if place not in looped | {axis}), default=0)
+        if axis is not None and problem.sizes[axis] <= _SMALL_AXIS < longest:
+            looped |= {axis}
+    return looped
+
+
+def _block_extents(problem: Problem, looped: frozenset[int]) -> tuple[tuple[int, ...], bool]:
+    """The extent of a block along each axis, and whether it is read in the source's order before it is written."""
+    written = _fastest(problem, problem.target_strides, looped)
+    read = _fastest(problem, problem.source_strides, looped)
+    extents = [1] * len(problem.sizes)
+    left = _BLOCK_ELEMENTS
+    staged = written is not None and read is not None and written != read
+    if staged:
+        for axis, extent in zip((written, read), _TILE, strict=True):
+            extents[axis] = min(problem.sizes[axis], extent)  # type: ignore[index]
+        left //= prod(extents)
+    for axis in reversed(range(len(extents))):
+        if axis in looped or extents[axis] > 1:
+            continue
+        extents[axis] = max(1, min(problem.sizes[axis], left))
+        left //= extents[axis]
+    return tuple(extents), staged

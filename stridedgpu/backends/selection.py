@@ -1,0 +1,71 @@
+"""Which device: from a name, an environment variable or what the machine has."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from stridedgpu.errors import DeviceError
+
+from .cpu import CpuBackend
+from .cuda import cuda_status
+from .interface import Backend, DeviceInfo
+
+__all__ = ["backend_named", "default_device", "device_name", "devices"]
+
+VARIABLE: Final = "STRIDEDGPU_DEVICE"
+"""The environment variable that names the device of new tensors."""
+
+_CPU: Final = CpuBackend()
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """Every device that can be used, and why the others cannot.
+
+    >>> [device.name for device in devices() if device.available][0]
+    'cpu'
+    """
+    status = cuda_status()
+    if status.device_count == 0:
+        cuda = (DeviceInfo("cuda", available=False, description="NVIDIA GPUs through CuPy", reason=status.reason),)
+        return (CpuBackend.describe(), *cuda)
+    return (CpuBackend.describe(), *(DeviceInfo(f"cuda:{n}", True, "") for n in range(status.device_count)))
+
+
+def device_name(device: object) -> str:
+    """`device` in full: "cpu" or "cuda:N" ("cuda" is "cuda:0"). Raises `DeviceError` for any other name."""
+    if device == "cpu":
+        return "cpu"
+    if device == "cuda":
+        return "cuda:0"
+    if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdecimal():
+        return f"cuda:{int(device[5:])}"
+    raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda' or 'cuda:N'.")
+
+
+def default_device() -> str:
+    """The device of new tensors: `STRIDEDGPU_DEVICE`, else the first CUDA device that works, else the CPU.
+
+    Raises `DeviceError` when the variable names a device that cannot be had.
+    """
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        try:
+            return backend_named(chosen).name
+        except DeviceError as error:
+            raise DeviceError(f"{VARIABLE}={chosen!r}: {error}") from None
+    return "cuda:0" if cuda_status().device_count else "cpu"
+
+
+def backend_named(device: str) -> Backend:
+    """The device of that name, ready for work.
+
+    Raises `DeviceError` when it cannot be had, saying why and how to get it.
+    """
+    name = device_name(device)
+    if name == "cpu":
+        return _CPU
+    status = cuda_status()
+    if status.device_count == 0:
+        raise DeviceError(f"device={device!r} cannot be had: {status.reason}.")
+    raise DeviceError(f"device={device!r} cannot be had: kernels for it are not built in this version.")

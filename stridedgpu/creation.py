@@ -1,0 +1,203 @@
+"""Making tensors: new memory, or memory that another library already holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .backends.selection import default_device, device_name
+from .buffer import Buffer
+from .dims import checked_dims, inferred_labels, labels_of
+from .dtypes import element_type
+from .errors import LayoutError
+from .interop import foreign_array, operand_of_array
+from .layout import Layout
+from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
+from .operations.relayout import layout_in_order
+from .strides import canonical_axes, integers
+from .tensor import StridedTensor
+
+__all__ = ["asarray", "empty", "from_dlpack", "full", "zeros"]
+
+
+def empty(
+    sizes: Sequence[int],
+    dtype: object,
+    *,
+    layout: str | Layout | None = None,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    alignment: int = DEFAULT_ALIGNMENT,
+    device: str | None = None,
+) -> StridedTensor:
+    """A new tensor whose elements are not initialised.
+
+    `sizes` are elements in canonical order (N, C, D, H, W); `layout` is the memory order ("NHWC"), an exact
+    `Layout`, or None for row-major; `dims` labels the axes (an order string does that too); `row_pitch_bytes` is the
+    bytes from one row to the next; `alignment` is the bytes, a power of two, that the first element's address is a
+    multiple of; `device` is "cpu", "cuda" or "cuda:N", None the first CUDA device that works, else the CPU.
+
+    The buffer's bytes are `calc_buffer_tensor_size`, and the tensor owns its padding.
+
+    Raises `LayoutError` for sizes, orders, pitches or alignments that break a rule, `ElementTypeError` for an
+    unknown type, `DeviceError` when the device or its memory cannot be had.
+
+    >>> batch = empty((2, 3, 4, 5), "uint8", layout="NHWC", row_pitch_bytes=16, device="cpu")
+    >>> batch.strides, batch.dims, batch.buffer.nbytes
+    ((64, 1, 16, 3), 'NCHW', 128)
+    """
+    sizes = integers("sizes", sizes, least=0)
+    element = element_type(dtype)
+    dims = _canonical_dims(dims, len(sizes))
+    if isinstance(layout, Layout):
+        if layout.sizes != sizes or row_pitch_bytes is not None:
+            raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
+        if layout.has_overlap:
+            raise LayoutError(f"layout={layout} repeats or overlaps elements; make it packed, then broadcast_to.")
+        wanted = layout.shifted(-layout.first_offset)
+    else:
+        if layout is not None and dims is None and len(canonical_axes(layout)) == len(sizes):
+            dims = canonical_axes(layout)
+        labels = labels_of(dims, len(sizes)) if layout is None else inferred_labels(dims, len(sizes), layout)
+        wanted = layout_in_order(sizes, layout, labels, element.itemsize, row_pitch_bytes)
+    where = default_device() if device is None else device_name(device)
+    return StridedTensor.over(allocate_operand(wanted, element, alignment, where), dims)
+
+
+def zeros(
+    sizes: Sequence[int],
+    dtype: object,
+    *,
+    layout: str | Layout | None = None,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    alignment: int = DEFAULT_ALIGNMENT,
+    device: str | None = None,
+) -> StridedTensor:
+    """A new tensor of zeros; the arguments are those of `empty`.
+
+    >>> zeros((2, 2), "float16", device="cpu").numpy().tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    return full(
+        sizes,
+        0,
+        dtype,
+        layout=layout,
+        dims=dims,
+        row_pitch_bytes=row_pitch_bytes,
+        alignment=alignment,
+        device=device,
+    )
+
+
+def full(
+    sizes: Sequence[int],
+    value: complex,
+    dtype: object,
+    *,
+    layout: str | Layout | None = None,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    alignment: int = DEFAULT_ALIGNMENT,
+    device: str | None = None,
+) -> StridedTensor:
+    """A new tensor with every element `value`, converted as `relayout` does; the other arguments are those of `empty`.
+
+    Raises `LayoutError` for an integer that the type cannot hold, besides what `empty` raises.
+
+    >>> full((2, 2), 7, "uint8", device="cpu").numpy().tolist()
+    [[7, 7], [7, 7]]
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, complex, np.generic)):
+        value = bool(value) if isinstance(value, bool) else _refused_value(value)
+    tensor = empty(
+        sizes,
+        dtype,
+        layout=layout,
+        dims=dims,
+        row_pitch_bytes=row_pitch_bytes,
+        alignment=alignment,
+        device=device,
+    )
+    tensor[...] = value
+    return tensor
+
+
+def asarray(
+    obj: object,
+    *,
+    dims: str | None = None,
+    dtype: object = None,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> StridedTensor:
+    """Anything array-like as a tensor, over the same memory when that is possible.
+
+    `dims` says how the **given** object's axes are ordered ("NHWC" for frames of a decoder); the tensor's axes are in
+    canonical order over the same memory. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
+    raises when a copy would be needed, None copies only then. A read-only object makes a read-only tensor.
+
+    Takes tensors, NumPy arrays and scalars, objects with DLPack on the CPU, with the array interface or the buffer
+    protocol, numbers and nested sequences. Raises `LayoutError` when `copy=False` cannot be had, `ElementTypeError`
+    for elements that a tensor cannot hold.
+
+    >>> frames = asarray(np.zeros((2, 4, 5, 3), np.uint8), dims="NHWC")
+    >>> frames.sizes, frames.strides, frames.dims
+    ((2, 3, 4, 5), (60, 1, 15, 3), 'NCHW')
+    """
+    tensor, shared = (obj, True) if isinstance(obj, StridedTensor) else _wrapped(obj, copy)
+    if not shared and copy is False:
+        raise LayoutError(f"copy=False, but {type(obj).__name__} has no memory that a tensor could share.")
+    tensor = tensor if dims is None else _relabelled(tensor, dims)
+    wanted = tensor.element if dtype is None else element_type(dtype)
+    where = tensor.device if device is None else device_name(device)
+    if wanted == tensor.element and where == tensor.device:
+        return tensor.copy() if copy and shared else tensor
+    if copy is False:
+        raise LayoutError(f"copy=False, but {tensor.element} on {tensor.device} as {wanted} on {where} needs a copy.")
+    return tensor.relayout(dtype=wanted, device=where)
+
+
+def from_dlpack(obj: object, *, dims: str | None = None) -> StridedTensor:
+    """A tensor over the memory of an object with DLPack; never a copy. `dims` orders its axes as in `asarray`.
+
+    Raises `LayoutError` for an object without DLPack.
+
+    >>> from_dlpack(np.zeros((2, 3), np.float32)).sizes
+    (2, 3)
+    """
+    if not hasattr(obj, "__dlpack__"):
+        raise LayoutError(f"{type(obj).__name__} has no __dlpack__; wrap it with asarray.")
+    return asarray(obj if isinstance(obj, StridedTensor) else np.from_dlpack(obj), dims=dims, copy=False)  # type: ignore[arg-type]
+
+
+def _wrapped(obj: object, copy: bool | None) -> tuple[StridedTensor, bool]:
+    """A foreign object as a tensor, and whether that shares its memory."""
+    array, shared = foreign_array(obj)
+    element = element_type(array.dtype.newbyteorder("="))
+    whole = all(step % element.itemsize == 0 for step in array.strides) or array.size == 0
+    aligned = array.ctypes.data % element.itemsize == 0
+    if copy is not False and not (whole and aligned and array.dtype.isnative):
+        array, shared = array.astype(array.dtype.newbyteorder("="), order="C", copy=True), False
+    return StridedTensor.over(operand_of_array(array)), shared
+
+
+def _relabelled(tensor: StridedTensor, dims: str) -> StridedTensor:
+    """The tensor with its axes, which come in the order of `dims`, in canonical order and labelled so."""
+    labels = labels_of(checked_dims(dims, tensor.ndim), tensor.ndim)
+    plain = tensor.ndim - len(dims)
+    canonical = canonical_axes(dims)
+    axes = (*range(plain), *(labels.index(letter) for letter in canonical))
+    return StridedTensor.over(tensor.permute(axes).operand, canonical)
+
+
+def _canonical_dims(dims: str | None, ndim: int) -> str | None:
+    """Labels for new sizes, which are in canonical order."""
+    if checked_dims(dims, ndim) is not None and dims != canonical_axes(str(dims)):
+        raise LayoutError(
+            f"dims={dims!r} is not in canonical order; sizes go with dims={canonical_axes(str(dims))!r}, "
+            f"and layout={dims!r} says the order in memory."
+        )
+    return dims

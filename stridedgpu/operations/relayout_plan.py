@@ -1,0 +1,120 @@
+"""`RelayoutPlan`: a relayout planned once for two tensors' layouts, and run many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from stridedgpu.backends.interface import Backend, Launch
+from stridedgpu.convert import Conversion
+from stridedgpu.errors import BindingError
+from stridedgpu.operand import Operand, share_memory
+from stridedgpu.planning.plan import Plan, plan_relayout
+from stridedgpu.planning.problem import Side
+
+__all__ = ["HasOperand", "RelayoutPlan"]
+
+
+class HasOperand(Protocol):
+    """Anything that holds an operand: a tensor."""
+
+    @property
+    def operand(self) -> Operand:
+        """The buffer, layout and element type."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelayoutPlan:
+    """A relayout that is planned once and run many times: `plan(src, out)`.
+
+    It runs on tensors whose sizes, strides and types are those it was made for, at addresses that keep the
+    alignment it was promised; their offsets may differ. Where the plan's device cannot be had, it can still be
+    explained.
+    """
+
+    plan: Plan
+    launch: Launch | None
+
+    @classmethod
+    def make(
+        cls, source: Side, target: Side, conversion: Conversion, channel_axis: int | None, backend: Backend
+    ) -> RelayoutPlan:
+        """Plan, and make ready on a device."""
+        plan = plan_relayout(source, target, conversion, channel_axis, backend.name, backend.widest_access)
+        return cls(plan, backend.prepare(plan))
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: family and variant."""
+        return self.plan.kernel
+
+    @property
+    def load_bytes(self) -> int:
+        """Bytes of one load."""
+        return self.plan.load.nbytes
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return self.plan.store.nbytes
+
+    @property
+    def vector_bytes(self) -> int:
+        """The smaller of the two."""
+        return min(self.load_bytes, self.store_bytes)
+
+    @property
+    def index_bits(self) -> int:
+        """32 or 64."""
+        return self.plan.index_bits
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        return self.plan.bytes_moved
+
+    def explain(self) -> str:
+        """The plan in plain words."""
+        return self.plan.explain()
+
+    def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
+        """Run on two tensors; nothing is written when they do not fit the plan.
+
+        Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or
+        tensors that share memory.
+        """
+        source, target = src.operand, out.operand
+        problem = self.plan.problem
+        _check_bound("src", source, problem.source, self.plan.device)
+        _check_bound("out", target, problem.target, self.plan.device)
+        if target.buffer.readonly:
+            raise BindingError("out is read-only.")
+        if problem.target.owns_padding and not target.owns_padding:
+            raise BindingError("out does not own its padding, which this plan may write; plan for this tensor instead.")
+        if share_memory(source, target):
+            raise BindingError("out shares memory with src.")
+        assert self.launch is not None, "the device that the plan names is the one the tensors are on"
+        self.launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+
+
+def _check_bound(name: str, operand: Operand, planned: Side, device: str) -> None:
+    """Raise unless an operand is what its side of the plan was made for."""
+    layout = operand.layout
+    if layout.sizes != planned.layout.sizes or layout.strides != planned.layout.strides:
+        raise BindingError(
+            f"{name} has sizes {layout.sizes} and strides {layout.strides}; "
+            f"the plan is for {planned.layout.sizes} and {planned.layout.strides}."
+        )
+    if operand.element != planned.element:
+        raise BindingError(f"{name} holds {operand.element}; the plan is for {planned.element}.")
+    if operand.buffer.device != device:
+        raise BindingError(f"{name} is on {operand.buffer.device}; the plan is for {device}.")
+    address = operand.buffer.address + operand.start_bytes
+    if address % planned.alignment:
+        raise BindingError(
+            f"{name} starts at address {address:#x}, which is not a multiple of the {planned.alignment} bytes that "
+            "the plan was promised."
+        )
+    left = operand.buffer.nbytes - operand.start_bytes - layout.span * operand.element.itemsize
+    if left < planned.slack_bytes:
+        raise BindingError(f"{name}'s buffer ends {left} bytes after it; the plan may touch {planned.slack_bytes}.")

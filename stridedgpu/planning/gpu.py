@@ -1,0 +1,76 @@
+"""What a planner needs to know of a GPU, and what it makes for one: a kernel and its launch, as values."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["REFERENCE_GPU", "GpuProperties", "KernelLaunch", "axes_words", "divisor_words"]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProperties:
+    """The properties of a GPU that change a plan.
+
+    `compute_capability` is 90 for sm_90; `shared_bytes` is the most shared memory, in bytes, that one block may ask
+    for; `bytes_in_flight` is what each multiprocessor must have under way to keep its memory busy.
+    """
+
+    name: str
+    compute_capability: int
+    multiprocessors: int
+    shared_bytes: int
+    bytes_in_flight: int
+
+    @property
+    def widest_access(self) -> int:
+        """Bytes of the widest load or store: 256-bit accesses came with sm_100."""
+        return 32 if self.compute_capability >= 100 else 16
+
+
+REFERENCE_GPU: Final = GpuProperties("NVIDIA H200", 90, 132, 227 * 1024, 48 * 1024)
+"""The GPU that plans are made for where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One launch: which instantiation of which source, its grid, and its packed parameters.
+
+    `sources` are file names in `kernels/`, joined into one text; `name` is the name expression that NVRTC
+    instantiates, such as "sg::copy_flat<sg::uint8, 16>". Every kernel takes one structure by value: the source
+    address in its first 8 bytes, the target address in the next 8, then what `parameters` holds from byte 16 on (its
+    first 16 bytes are zero, to be overwritten). Addresses are those of each side's lowest element. `tables` are
+    constant arrays too long for a parameter block, as (byte position of their address, contents).
+    """
+
+    sources: tuple[str, ...]
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    parameters: bytes
+    tables: tuple[tuple[int, bytes], ...] = ()
+
+
+def divisor_words(divisor: int, index_bits: int) -> tuple[int, ...]:
+    """The words of `sg::Divisor`: a divisor, and for 32-bit indices the multiplier and shift that replace it.
+
+    Exact for dividends and divisors below 2^31 (Granlund and Montgomery, "Division by invariant integers using
+    multiplication", 1994).
+    """
+    if index_bits == 64:
+        return (divisor,)
+    shift = (divisor - 1).bit_length()
+    return (divisor, 2**32 * (2**shift - divisor) // divisor + 1, shift)
+
+
+def axes_words(
+    sizes: Sequence[int], source_strides: Sequence[int], target_strides: Sequence[int], index_bits: int
+) -> bytes:
+    """The bytes of `sg::Axes`: divisors, then source strides, then target strides, outermost first."""
+    code, wrap = ("I", 2**32) if index_bits == 32 else ("Q", 2**64)
+    words = [word for size in sizes for word in divisor_words(size, index_bits)]
+    words += [stride % wrap for stride in (*source_strides, *target_strides)]
+    return struct.pack(f"<{len(words)}{code}", *words)

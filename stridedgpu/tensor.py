@@ -1,0 +1,416 @@
+"""`StridedTensor`: a dtype and a layout over a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .backends.selection import device_name
+from .buffer import Buffer
+from .desc import BufferTensorDesc
+from .dims import checked_dims, dims_of, inferred_labels, labels_of, permutation
+from .dtypes import DataType, ElementType, element_type
+from .errors import DeviceError, LayoutError, StridedGpuError
+from .interop import array_of_operand, foreign_array, numpy_dtype, operand_of_array
+from .layout import Index, Layout, expanded_index
+from .operand import Operand
+from .operations.allocation import allocate_operand, check_fits
+from .operations.relayout import assign_operand, relayout_operand
+
+__all__ = ["StridedTensor"]
+
+
+class StridedTensor:
+    """Elements of one type, laid out with sizes and strides over raw bytes on one device.
+
+    `buffer` is a `Buffer` or any contiguous object with the buffer protocol, which stays somebody else's; `layout`
+    says where in it the elements lie, in elements from its start; `dtype` is a NumPy dtype, a name or a `DataType`;
+    `dims` labels the last axes, such as "NCHW". Views share the buffer and keep it alive.
+
+    Raises `BindingError` when the layout leaves the buffer, `ElementTypeError` for an unknown type.
+
+    >>> tensor = StridedTensor(bytearray(range(12)), Layout((2, 3), (5, 1), offset=1), "uint8")
+    >>> tensor.numpy().tolist()
+    [[1, 2, 3], [6, 7, 8]]
+    """
+
+    __slots__ = ("__weakref__", "_dims", "_operand")
+
+    def __init__(self, buffer: object, layout: Layout, dtype: object, *, dims: str | None = None) -> None:
+        """Wrap a buffer."""
+        self._operand = Operand(Buffer.of(buffer), layout, element_type(dtype))
+        self._dims = checked_dims(dims, layout.ndim)
+
+    @classmethod
+    def over(cls, operand: Operand, dims: str | None = None) -> StridedTensor:
+        """A tensor of an operand that exists already."""
+        tensor = cls.__new__(cls)
+        tensor._operand = operand
+        tensor._dims = checked_dims(dims, operand.layout.ndim)
+        return tensor
+
+    # What it is
+
+    @property
+    def operand(self) -> Operand:
+        """Buffer, layout and element type: what operations work on."""
+        return self._operand
+
+    @property
+    def layout(self) -> Layout:
+        """Sizes, strides and offset, in elements from the buffer's start."""
+        return self._operand.layout
+
+    @property
+    def buffer(self) -> Buffer:
+        """The bytes that the tensor lies in."""
+        return self._operand.buffer
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Elements along each axis."""
+        return self.layout.sizes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The same as `sizes`, by NumPy's name."""
+        return self.layout.sizes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements (not bytes) from one element to the next along each axis."""
+        return self.layout.strides
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.layout.ndim
+
+    @property
+    def element(self) -> ElementType:
+        """The element type, without needing the library that a NumPy dtype may come from."""
+        return self._operand.element
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype; bfloat16 and float8 need ml_dtypes."""
+        return numpy_dtype(self.element)
+
+    @property
+    def data_type(self) -> DataType:
+        """The DirectML type, or `DataType.UNKNOWN` for bool, bfloat16, float8 and complex."""
+        return self.element.data_type
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.element.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, as in NumPy: without padding, repeats counted. `buffer.nbytes` is the memory held."""
+        return self.layout.element_count * self.itemsize
+
+    @property
+    def dims(self) -> str | None:
+        """The labels of the last axes, or None."""
+        return self._dims
+
+    @property
+    def device(self) -> str:
+        """Where the bytes are: "cpu" or "cuda:N"."""
+        return self.buffer.device
+
+    @property
+    def alignment(self) -> int:
+        """The power of two, in bytes, guaranteed to divide the address of this tensor's first element."""
+        return self._operand.alignment
+
+    @property
+    def desc(self) -> BufferTensorDesc:
+        """The DirectML descriptor of this tensor, whose bytes start at its first element.
+
+        Raises `LayoutError` where DirectML cannot say it: rank 0 or above 8, empty, flipped, a type that it lacks,
+        more than 2^32-1 elements.
+        """
+        if self.data_type is DataType.UNKNOWN:
+            raise LayoutError(f"DirectML has no element type for {self.element}.")
+        total = None
+        if self._operand.owns_padding and self.layout.span:
+            total = self.buffer.nbytes // 4 * 4
+        alignment = self.alignment if self.alignment >= self.itemsize else 0
+        return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
+
+    def describe(self) -> str:
+        """Everything about the memory, in a few lines for a person."""
+        layout = self.layout
+        held = layout.span * self.itemsize
+        stored = layout.element_count * self.itemsize
+        padding = max(0, held - stored) if layout.is_padded else 0
+        try:
+            directml = f"DirectML can describe it: {self.desc.minimum_implied_size_in_bytes} bytes at least"
+        except StridedGpuError as error:
+            directml = f"DirectML cannot describe it: {error}"
+        lines = [
+            repr(self),
+            f"offset {layout.offset}, span {layout.span} elements, {held} bytes of a buffer of {self.buffer.nbytes}",
+            f"elements take {stored} bytes; padding between them {padding} bytes ({padding / max(held, 1):.1%})",
+            directml,
+        ]
+        return "\n".join(lines)
+
+    # Views
+
+    def _view(
+        self, layout: Layout, dims: str | None, *, element: ElementType | None = None, whole: bool
+    ) -> StridedTensor:
+        """Another layout over the same buffer; `whole` says that it has every element, and so owns what was owned."""
+        operand = self._operand
+        owns = whole and operand.owns_padding
+        return StridedTensor.over(Operand(operand.buffer, layout, element or operand.element, owns), dims)
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> StridedTensor:
+        """A window: integers, slices with any step, `...` and None, as in NumPy; never a copy."""
+        labels = iter(labels_of(self._dims, self.ndim))
+        kept: list[str | None] = []
+        for entry in expanded_index(index, self.ndim):
+            label = None if entry is None else next(labels)
+            if entry is None or isinstance(entry, slice):
+                kept.append(label)
+        return self._view(self.layout.sliced(index), dims_of(tuple(kept)), whole=False)
+
+    def permute(self, order: str | Sequence[int]) -> StridedTensor:
+        """The axes in another order: axis numbers, or letters such as "NHWC" for an image library.
+
+        Without labels, axes of rank 4 and 5 are taken to be NCHW and NCDHW. Plain axes stay in front.
+        """
+        labels = inferred_labels(self._dims, self.ndim, order) if isinstance(order, str) else self._labels
+        axes = permutation(order, labels)
+        layout = self.layout.permuted(axes)
+        return self._view(layout, dims_of(tuple(labels[axis] for axis in axes)), whole=True)
+
+    def broadcast_to(self, sizes: Sequence[int]) -> StridedTensor:
+        """Repeated to `sizes` with strides of 0; leading axes are added as NumPy does."""
+        return self._view(self.layout.broadcast_to(sizes), self._dims, whole=False)
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> StridedTensor:
+        """Without the axes of size 1, or the given ones."""
+        layout = self.layout.squeezed(axis)
+        if axis is None:
+            gone = {place for place, size in enumerate(self.sizes) if size == 1}
+        else:
+            gone = {self.layout.axis_of(entry) for entry in (axis if isinstance(axis, Sequence) else (axis,))}
+        labels = tuple(label for place, label in enumerate(self._labels) if place not in gone)
+        return self._view(layout, dims_of(labels), whole=True)
+
+    def unsqueeze(self, axis: int) -> StridedTensor:
+        """With a new plain axis of size 1 at `axis`, counted in the result."""
+        layout = self.layout.unsqueezed(axis)
+        place = axis % layout.ndim
+        return self._view(layout, dims_of((*self._labels[:place], None, *self._labels[place:])), whole=True)
+
+    def ensure_rank(self, rank: int) -> StridedTensor:
+        """With leading axes of size 1 added, or taken away, as DirectML wants {1, 1, H, W}."""
+        layout = self.layout.aligned_to_rank(rank)
+        dims = self._dims
+        full = {4: "NCHW", 5: "NCDHW"}.get(rank)
+        if dims is not None and full is not None and full.endswith(dims):
+            dims = full
+        elif dims is not None:
+            dims = dims[-rank:] if rank else None
+        return self._view(layout, dims, whole=True)
+
+    def reinterpret(
+        self, dtype: object = None, sizes: Sequence[int] | None = None, strides: Sequence[int] | None = None
+    ) -> StridedTensor:
+        """The same bytes as other elements, never a copy.
+
+        With `dtype` alone, or with `sizes` to follow, the last axis is counted in the new elements, as in NumPy and
+        PyTorch: it must be contiguous, and the sizes and strides must come out whole. `sizes` alone is a reshape.
+        `strides` (in new elements, from this view's first byte) says all oneself, such as the low halves of int64:
+        `t.reinterpret("uint32", t.sizes, [2 * s for s in t.strides])`.
+
+        Raises `LayoutError` when a view is impossible, `BindingError` when it would leave this tensor's buffer.
+        """
+        element = self.element if dtype is None else element_type(dtype)
+        if strides is not None:
+            start = self.layout.offset * self.itemsize
+            if start % element.itemsize:
+                raise LayoutError(
+                    f"The view starts {start} bytes into its buffer, which is not a whole {element.itemsize}-byte element."
+                )
+            layout = Layout(self.sizes if sizes is None else sizes, strides, start // element.itemsize)
+            return self._view(layout, None, element=element, whole=False)
+        layout = _recounted(self.layout, self.itemsize, element.itemsize)
+        if sizes is None:
+            return self._view(layout, self._dims, element=element, whole=True)
+        return self._view(layout.reshaped(sizes), None, element=element, whole=True)
+
+    def as_strided(self, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> StridedTensor:
+        """Any sizes and strides over the buffer, `offset` elements from this view's first; kept inside the buffer."""
+        return self._view(Layout(sizes, strides, self.layout.offset + offset), None, whole=False)
+
+    @property
+    def _labels(self) -> tuple[str | None, ...]:
+        return labels_of(self._dims, self.ndim)
+
+    # Out to NumPy
+
+    def numpy(self) -> NDArray[Any]:
+        """A NumPy array: over the same memory on the CPU, a copy from any other device."""
+        if self.device != "cpu":
+            return self.to_device("cpu").numpy()
+        return array_of_operand(self._operand)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """For NumPy's functions, on the CPU only."""
+        if self.device != "cpu":
+            raise TypeError(f"A tensor on {self.device} is not turned into a NumPy array unasked; call .numpy().")
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    # Moving elements
+
+    def relayout(
+        self,
+        *,
+        layout: str | Layout | None = None,
+        dtype: object = None,
+        scale: float | Sequence[float] | None = None,
+        bias: float | Sequence[float] | None = None,
+        channels: Sequence[int] | None = None,
+        rounding: str = "nearest",
+        row_pitch_bytes: int | None = None,
+        alignment: int | None = None,
+        device: str | None = None,
+        out: StridedTensor | None = None,
+        stream: object = None,
+    ) -> StridedTensor:
+        """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
+        operand, dims = relayout_operand(
+            self._operand,
+            self._dims,
+            layout=layout,
+            dtype=dtype,
+            scale=scale,
+            bias=bias,
+            channels=channels,
+            rounding=rounding,
+            row_pitch_bytes=row_pitch_bytes,
+            alignment=alignment,
+            device=device,
+            out=None if out is None else _operand_of("out", out),
+            stream=stream,
+        )
+        return StridedTensor.over(operand, dims) if out is None else out
+
+    def copy(self) -> StridedTensor:
+        """A packed copy, in this tensor's own axis order, on the same device."""
+        return self.relayout()
+
+    def to_device(self, device: str) -> StridedTensor:
+        """This tensor on another device, packed; itself when it is there already."""
+        return self if device_name(device) == self.device else self.relayout(device=device)
+
+    def __setitem__(self, index: Index | tuple[Index, ...], value: object) -> None:
+        """Write a tensor, array or scalar into a view, broadcast and converted as `relayout` does.
+
+        Raises before anything is written: sizes that do not broadcast, an integer that does not fit, a read-only or
+        overlapping view, a value that shares memory with it.
+        """
+        target = self[index]
+        source = value._operand if isinstance(value, StridedTensor) else _value_operand(value, target.element)
+        layout = source.layout.broadcast_to(target.sizes)
+        assign_operand(Operand(source.buffer, layout, source.element), target._operand)
+
+    # What Python expects of a container
+
+    def __len__(self) -> int:
+        """The size of the first axis."""
+        if not self.sizes:
+            raise TypeError("A tensor of rank 0 has no len().")
+        return self.sizes[0]
+
+    def __iter__(self) -> Iterator[StridedTensor]:
+        """Views along the first axis."""
+        return (self[place] for place in range(len(self)))
+
+    def __bool__(self) -> bool:
+        """The truth of a tensor of one element; an error otherwise, as in NumPy."""
+        if self.layout.element_count != 1:
+            raise ValueError(f"The truth of a tensor of sizes {self.sizes} is ambiguous; compare its .numpy().")
+        return bool(self.numpy().reshape(()))
+
+    def __repr__(self) -> str:
+        """What it is in one line; no elements are read."""
+        layout = self.layout
+        kinds = ("broadcast", layout.is_broadcast), ("padded", layout.is_padded), ("packed", layout.is_packed)
+        kind = next((name for name, holds in kinds if holds), "overlapping")
+        facts = [
+            f"sizes={self.sizes}",
+            f"strides={self.strides}",
+            f"dtype={self.element}",
+            f"dims={self._dims!r}",
+            f"device={self.device!r}",
+            f"alignment={self.alignment}",
+            kind + (", read-only" if self.buffer.readonly else ""),
+        ]
+        return f"StridedTensor({', '.join(facts)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the bytes that the layout spans, padding included, with layout, labels and alignment."""
+        if self.device != "cpu":
+            raise DeviceError(f"A tensor on {self.device} is not pickled yet; call .to_device('cpu') first.")
+        start = self._operand.start_bytes
+        held = self.buffer.bytes[start : start + self.layout.span * self.itemsize].tobytes()
+        layout = self.layout.shifted(-self.layout.first_offset)
+        return (_unpickled, (held, layout, self.element.name, self._dims, self.buffer.alignment))
+
+
+def _unpickled(held: bytes, layout: Layout, dtype: str, dims: str | None, alignment: int) -> StridedTensor:
+    """A tensor from the bytes that its layout spans."""
+    element = element_type(dtype)
+    operand = allocate_operand(layout, element, alignment, "cpu")
+    operand.buffer.bytes[: len(held)] = np.frombuffer(held, np.uint8)
+    return StridedTensor.over(operand, dims)
+
+
+def _operand_of(name: str, tensor: object) -> Operand:
+    """A tensor's operand; anything else is refused by name."""
+    if not isinstance(tensor, StridedTensor):
+        raise LayoutError(f"{name} must be a StridedTensor, not {type(tensor).__name__}; wrap it with asarray.")
+    return tensor.operand
+
+
+def _value_operand(value: object, target: ElementType) -> Operand:
+    """An array-like or scalar value as an operand; a Python integer must fit an integer target."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        check_fits("value", value, target)
+    array, _ = foreign_array(value)
+    return operand_of_array(array)
+
+
+def _recounted(layout: Layout, itemsize: int, wanted: int) -> Layout:
+    """A layout counted in elements of another size: the last axis takes up the difference."""
+    if itemsize == wanted:
+        return layout
+    if not layout.sizes or layout.strides[-1] != 1:
+        raise LayoutError(
+            f"{layout} cannot be seen in elements of {wanted} bytes: its last axis is not contiguous. "
+            "Give sizes and strides, or relayout first."
+        )
+    small, large = sorted((itemsize, wanted))
+    factor = large // small
+    if wanted < itemsize:
+        strides = (*(stride * factor for stride in layout.strides[:-1]), 1)
+        return Layout((*layout.sizes[:-1], layout.sizes[-1] * factor), strides, layout.offset * factor)
+    lengths = (layout.sizes[-1], layout.offset, *layout.strides[:-1])
+    if any(length % factor for length in lengths):
+        raise LayoutError(
+            f"{layout} cannot be seen in elements of {wanted} bytes: its last size, its offset and its other strides "
+            f"must be multiples of {factor}."
+        )
+    strides = (*(stride // factor for stride in layout.strides[:-1]), 1)
+    return Layout((*layout.sizes[:-1], layout.sizes[-1] // factor), strides, layout.offset // factor)
