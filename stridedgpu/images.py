@@ -1,0 +1,183 @@
+"""Photographs: found in folders, decoded by Pillow or mapped from `.npy`, and wrapped where they lie.
+
+A picture here is a frame of 8-bit RGB pixels, axes HWC. Pillow is imported when the first one is decoded.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import StridedGpuError
+from .npy import read_array
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+Frame = np.ndarray[Any, np.dtype[np.uint8]]
+
+SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+SAMPLES = (
+    "astronaut.png",
+    "camera.png",
+    "chelsea.png",
+    "coffee.png",
+    "hubble_deep_field.jpg",
+    "motorcycle_left.png",
+    "retina.jpg",
+    "rocket.jpg",
+)
+# Pillow's names of the pixel formats whose samples have 8 bits or fewer; the others would lose bits on the way.
+EIGHT_BIT_MODES = frozenset(("1", "CMYK", "HSV", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr"))
+
+
+class PictureError(StridedGpuError):
+    """A picture that cannot be used, with its name and the reason in one sentence."""
+
+
+def find_pictures(given: Iterable[Path]) -> list[Path]:
+    """The pictures that `given` names: a file as itself, a folder as the picture files in it and below, by name."""
+    found: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            inside = [entry for entry in _walk(path) if entry.suffix.lower() in SUFFIXES]
+            if not inside:
+                raise PictureError(
+                    f"folder {str(path)!r} holds no pictures; files that end in {', '.join(sorted(SUFFIXES))} are read."
+                )
+            found += inside
+        elif path.exists():
+            found.append(path)
+        else:
+            raise PictureError(f"there is no file or folder {str(path)!r}.")
+    return found
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as problem:
+        raise PictureError(f"folder {str(folder)!r} cannot be read: {problem.strerror or problem}.") from None
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir() and not entry.is_symlink():  # a linked folder could lead back here
+            yield from _walk(entry)
+        elif entry.is_file():
+            yield entry
+
+
+def sample_pictures() -> list[Path]:
+    """The photographs that scikit-image's wheel carries: no network, and scikit-image itself is not imported."""
+    spec = find_spec("skimage")
+    if spec is None or spec.origin is None:
+        raise PictureError(
+            'the sample photographs come with scikit-image, which is not installed: pip install "stridedgpu[demo]".'
+        )
+    folder = Path(spec.origin).parent / "data"
+    found = [folder / name for name in SAMPLES if (folder / name).is_file()]
+    if not found:
+        raise PictureError(f"this scikit-image carries no photographs in {str(folder)!r}; name pictures of your own.")
+    return found
+
+
+def load_frame(path: Path, resize: int | None = None) -> Frame:
+    """The pixels of one picture: uint8, axes HWC, three channels, scaled so that its shorter side is `resize`.
+
+    The camera's orientation (EXIF) is applied, grey becomes RGB, alpha is dropped, and of an animation the first
+    picture is taken. A `.npy` file must hold uint8 sizes (H, W) or (H, W, 1, 3 or 4). Raises `PictureError`.
+    """
+    if path.suffix.lower() == ".npy":
+        frame = _three_channels(read_array(path), path)
+        return frame if resize is None else _decoded(path, resize, frame)
+    return _decoded(path, resize, None)
+
+
+def _three_channels(array: np.ndarray[Any, np.dtype[Any]], path: Path) -> Frame:
+    """`array` as an RGB frame over the same memory: grey is repeated by a stride of 0, alpha is left outside."""
+    if array.ndim == 2:
+        array = array[..., np.newaxis]
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:
+        raise PictureError(
+            f"{str(path)!r} holds {array.dtype} sizes {array.shape}, which is not a picture: "
+            "uint8 sizes (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) are read."
+        )
+    if array.shape[2] == 1:
+        return np.broadcast_to(array, (*array.shape[:2], 3))
+    return array[..., :3]
+
+
+def _decoded(path: Path, resize: int | None, frame: Frame | None) -> Frame:
+    """The picture at `path`, or `frame` in its place, through Pillow. Warnings are silenced but for its bomb alarm."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ModuleNotFoundError:
+        raise PictureError(
+            f'{str(path)!r} needs Pillow to be read, which is not installed: pip install "stridedgpu[cli]".'
+        ) from None
+    bomb = f"{str(path)!r} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            if frame is not None:
+                return _pixels(Image.fromarray(np.ascontiguousarray(frame)), path, resize)
+            with Image.open(path) as image:
+                return _pixels(image, path, resize)
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise PictureError(bomb) from None
+    except UnidentifiedImageError:
+        raise PictureError(f"{str(path)!r} is not a picture in a format that Pillow reads.") from None
+    except (PictureError, MemoryError):
+        raise
+    except Exception as problem:  # noqa: BLE001 - on damaged files Pillow's decoders raise what happens to go wrong
+        reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+        raise PictureError(f"{str(path)!r} cannot be read as a picture: {reason}.") from None
+
+
+def _pixels(image: Picture, path: Path, resize: int | None) -> Frame:
+    from PIL import Image, ImageOps
+
+    if image.mode not in EIGHT_BIT_MODES:
+        raise PictureError(
+            f"{str(path)!r} has pixels of Pillow's mode {image.mode!r}; only pictures of 8-bit samples are read."
+        )
+    rgb = ImageOps.exif_transpose(image).convert("RGB")
+    if resize is not None:
+        width, height = _scaled(rgb.size, resize)
+        if Image.MAX_IMAGE_PIXELS is not None and width * height > Image.MAX_IMAGE_PIXELS:
+            raise PictureError(
+                f"{str(path)!r} scaled to {width} x {height} by --resize {resize} "
+                f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
+            )
+        rgb = rgb.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(rgb)
+
+
+def _scaled(size: tuple[int, int], shorter: int) -> tuple[int, int]:
+    """Width and height with the shorter side at `shorter`, the longer one rounded down, as torchvision does."""
+    width, height = size
+    if width <= height:
+        return shorter, shorter * height // width
+    return shorter * width // height, shorter
+
+
+def centre_crop(frame: Frame, size: tuple[int, int], path: Path) -> tuple[slice, slice]:
+    """The rows and columns of the `size` (height, width) in the middle of `frame`, placed as torchvision places them.
+
+    Raises `PictureError` where the picture is smaller: pixels are never made up.
+    """
+    height, width = frame.shape[:2]
+    if size[0] > height or size[1] > width:
+        raise PictureError(
+            f"{str(path)!r} is {height} x {width} (height x width), smaller than --size {size[0]}x{size[1]}: "
+            "give a smaller --size, or scale pictures first with --resize."
+        )
+    top = round((height - size[0]) / 2)
+    left = round((width - size[1]) / 2)
+    return slice(top, top + size[0]), slice(left, left + size[1])

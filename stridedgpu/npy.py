@@ -1,0 +1,107 @@
+"""`.npy` files without pickle: pictures read as they lie in the file, arrays written whole or not at all.
+
+Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from .errors import StridedGpuError
+
+CHUNK_BYTES = 1 << 24
+
+
+class FileError(StridedGpuError):
+    """A file that cannot be read or written, with the reason in one sentence."""
+
+
+def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
+    """The array in the `.npy` file at `path`, mapped read-only: no byte is copied and nothing is unpickled."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except OSError as problem:
+        raise FileError(f"{str(path)!r} cannot be read: {problem.strerror or problem}.") from None
+    except (ValueError, EOFError, SyntaxError) as problem:
+        raise FileError(f"{str(path)!r} is not a readable .npy file: {problem}.") from None
+
+
+def write_array(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:
+    """Write `array` to `file` in the `.npy` format, in C order whatever its strides, without pickle or a whole copy."""
+    descr = np.lib.format.dtype_to_descr(array.dtype)
+    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": array.shape})
+    write_elements(file, array)
+
+
+def write_elements(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:
+    """The elements of `array` in C order, some megabytes at a time.
+
+    `ndarray.tofile` would lose the operating system's reason when a write fails.
+    """
+    chunks = np.nditer(
+        array,
+        flags=["external_loop", "buffered", "zerosize_ok"],
+        buffersize=max(1, CHUNK_BYTES // array.itemsize),
+        order="C",
+    )
+    file.writelines(np.ascontiguousarray(chunk).view(np.uint8).data for chunk in chunks)
+
+
+def check_writable(path: Path) -> None:
+    """Raise `FileError` where a file at `path` could not be written, before any work is done for it."""
+    if path.is_dir():
+        raise FileError(f"{str(path)!r} is a folder; give the name of a file, such as {str(path / 'batch.npy')!r}.")
+    if path.exists() and not path.is_file():
+        raise FileError(f"{str(path)!r} is not an ordinary file and would be replaced by one; give another name.")
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise FileError(f"{str(path)!r} cannot be written: there is no folder {str(folder)!r}.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError(f"{str(path)!r} cannot be written: the folder {str(folder)!r} allows no new files.")
+
+
+@contextmanager
+def replacement(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when the block ends, and leaves no trace when the block raises.
+
+    Raises `FileError` where `path` cannot be written; whatever was at `path` is then still there, unchanged.
+    """
+    try:
+        check_writable(path)
+        target = path.resolve()  # a link stays a link: what it names is replaced
+        hidden = target.with_name(f".{secrets.token_hex(8)}.part")
+        descriptor, unnamed = _open_new(hidden)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(descriptor)
+                if unnamed:
+                    # Python calls linkat, which follows the link to the open file, only when given a src_dir_fd.
+                    os.link(f"/proc/self/fd/{descriptor}", hidden, src_dir_fd=descriptor, follow_symlinks=True)
+            hidden.replace(target)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                hidden.unlink()
+            raise
+    except OSError as problem:
+        raise FileError(f"{str(path)!r} cannot be written: {problem.strerror or problem}.") from None
+
+
+def _open_new(hidden: Path) -> tuple[int, bool]:
+    """A descriptor of a new file in the folder of `hidden`, and whether it has no name yet.
+
+    An unnamed file (Linux, O_TMPFILE) is gone with its process, even with one that is killed. Where the file
+    system has none, the file is called `hidden` from the start.
+    """
+    if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
+        with suppress(OSError):
+            return os.open(hidden.parent, os.O_WRONLY | os.O_TMPFILE, 0o666), True
+    return os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), False
