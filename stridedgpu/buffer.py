@@ -89,7 +89,7 @@ class Buffer:
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
-        """The bytes as a one-dimensional NumPy array over the same memory, on the CPU only; it keeps the owner alive."""
+        """The bytes as a flat NumPy array over the same memory, on the CPU only; it keeps the owner alive."""
         if self._bytes is None:
             self._bytes = np.asarray(_AddressRange(self.address, self.nbytes, self.owner, readonly=self.readonly))
         return self._bytes

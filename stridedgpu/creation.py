@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from .backends.selection import default_device, device_name
-from .buffer import Buffer
 from .dims import checked_dims, inferred_labels, labels_of
 from .dtypes import element_type
 from .errors import LayoutError
@@ -110,8 +109,8 @@ def full(
     >>> full((2, 2), 7, "uint8", device="cpu").numpy().tolist()
     [[7, 7], [7, 7]]
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float, complex, np.generic)):
-        value = bool(value) if isinstance(value, bool) else _refused_value(value)
+    if np.ndim(value):
+        raise LayoutError(f"value={value!r} is not one number; fill a tensor from an array with tensor[...] = array.")
     tensor = empty(
         sizes,
         dtype,
@@ -170,7 +169,7 @@ def from_dlpack(obj: object, *, dims: str | None = None) -> StridedTensor:
     """
     if not hasattr(obj, "__dlpack__"):
         raise LayoutError(f"{type(obj).__name__} has no __dlpack__; wrap it with asarray.")
-    return asarray(obj if isinstance(obj, StridedTensor) else np.from_dlpack(obj), dims=dims, copy=False)  # type: ignore[arg-type]
+    return asarray(obj if isinstance(obj, StridedTensor) else np.from_dlpack(obj), dims=dims, copy=False)
 
 
 def _wrapped(obj: object, copy: bool | None) -> tuple[StridedTensor, bool]:

@@ -29,7 +29,8 @@ def numpy_dtype(element: ElementType) -> np.dtype[Any]:
                 f"NumPy has no {element} of its own: pip install ml_dtypes, or see the bits as "
                 f"uint{8 * element.itemsize} with reinterpret."
             ) from None
-        return np.dtype(getattr(ml_dtypes, element.name))
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, element.name))
+        return found
     return np.dtype(element.name)
 
 
@@ -77,7 +78,7 @@ def foreign_array(obj: object) -> tuple[NDArray[Any], bool]:
     if hasattr(obj, "__array_interface__"):
         return np.asarray(obj), True
     if hasattr(obj, "__dlpack__"):
-        return np.from_dlpack(obj), True  # type: ignore[arg-type]
+        return np.from_dlpack(obj), True
     array = np.asarray(obj)
     if array.dtype == object:
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import prod
 from operator import index
-from typing import Final, cast
+from typing import Final
 
 from .dtypes import DataType
 from .errors import LayoutError
@@ -196,8 +196,10 @@ def padded_strides(
     """The strides of a tensor whose rows start `row_pitch_bytes` apart.
 
     A row is what lies inside the height axis: W elements in NCHW, W*C in NHWC. In an order with no H, or with H
-    innermost, it is the innermost axis. `height_axis` says which axis is H where `order` has no letters. Raises `LayoutError` when the pitch is not a multiple of `itemsize`, is
-    smaller than a row, or there is no axis for the rows to follow each other on.
+    innermost, it is the innermost axis. `height_axis` says which axis is H where `order` has no letters.
+
+    Raises `LayoutError` when the pitch is not a multiple of `itemsize`, is smaller than a row, or there is no axis
+    for the rows to follow each other on.
     """
     sizes = integers("sizes", sizes, least=0)
     axes = memory_order(order, len(sizes))
@@ -205,7 +207,7 @@ def padded_strides(
         raise LayoutError(f"row_pitch_bytes={row_pitch_bytes} needs at least two axes; sizes={sizes} has {len(axes)}.")
     if isinstance(order, str) and "H" in order:
         height_axis = axes[order.index("H")]
-    place = len(axes) - 2 if height_axis in (None, axes[-1]) else axes.index(cast("int", height_axis))
+    place = len(axes) - 2 if height_axis is None or height_axis == axes[-1] else axes.index(height_axis)
     row = prod(max(sizes[axis], 1) for axis in axes[place + 1 :])
     if row_pitch_bytes % itemsize:
         raise LayoutError(

@@ -240,7 +240,7 @@ class StridedTensor:
             start = self.layout.offset * self.itemsize
             if start % element.itemsize:
                 raise LayoutError(
-                    f"The view starts {start} bytes into its buffer, which is not a whole {element.itemsize}-byte element."
+                    f"The view starts {start} bytes into its buffer, not at a whole {element.itemsize}-byte element."
                 )
             layout = Layout(self.sizes if sizes is None else sizes, strides, start // element.itemsize)
             return self._view(layout, None, element=element, whole=False)

@@ -61,7 +61,8 @@ def _cast(block: Array, source: ElementType, target: ElementType, rounding: Roun
     if source == target:
         return block
     if target.kind == "b":
-        return (_float32_of_bfloat16(block) != 0 if source.name == "bfloat16" else block != 0).view(np.uint8)
+        truth: Array = (_float32_of_bfloat16(block) if source.name == "bfloat16" else block) != 0
+        return truth.view(np.uint8)
     if source.kind == "b":
         block, source = (block != 0).view(np.uint8), _UINT8
     if source.kind == target.kind == "c":

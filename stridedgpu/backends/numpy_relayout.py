@@ -135,7 +135,7 @@ def _strided(
     return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, steps)
 
 
-def _fastest(problem: Problem, strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
+def _fastest(strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
     """The axis along which one side's elements lie closest together; repeats (stride 0) do not count."""
     axes = [axis for axis, stride in enumerate(strides) if stride and axis not in left_out]
     return min(axes, key=lambda axis: (abs(strides[axis]), -axis), default=None)
@@ -147,7 +147,7 @@ def _looped_axes(problem: Problem) -> frozenset[int]:
     if problem.channel_axis is not None and problem.sizes[problem.channel_axis] <= _SMALL_AXIS:
         looped |= {problem.channel_axis}
     for strides in (problem.target_strides, problem.source_strides):
-        axis = _fastest(problem, strides, looped)
+        axis = _fastest(strides, looped)
         longest = max((size for place, size in enumerate(problem.sizes) if place not in looped | {axis}), default=0)
         if axis is not None and problem.sizes[axis] <= _SMALL_AXIS < longest:
             looped |= {axis}
@@ -156,8 +156,8 @@ def _looped_axes(problem: Problem) -> frozenset[int]:
 
 def _block_extents(problem: Problem, looped: frozenset[int]) -> tuple[tuple[int, ...], bool]:
     """The extent of a block along each axis, and whether it is read in the source's order before it is written."""
-    written = _fastest(problem, problem.target_strides, looped)
-    read = _fastest(problem, problem.source_strides, looped)
+    written = _fastest(problem.target_strides, looped)
+    read = _fastest(problem.source_strides, looped)
     extents = [1] * len(problem.sizes)
     left = _BLOCK_ELEMENTS
     staged = written is not None and read is not None and written != read

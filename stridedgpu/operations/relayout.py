@@ -39,7 +39,7 @@ def relayout_operand(
     order = layout if isinstance(layout, str) else None
     labels = inferred_labels(dims, source.layout.ndim, order)
     channel_axis = labels.index("C") if "C" in labels else None
-    if out is not None and not (layout is row_pitch_bytes is alignment is device is None):
+    if out is not None and any(given is not None for given in (layout, row_pitch_bytes, alignment, device)):
         raise LayoutError("out= says where and how to write: leave out layout, row_pitch_bytes, alignment and device.")
     target_type = element_type(dtype) if dtype is not None else out.element if out is not None else source.element
     made = conversion(
