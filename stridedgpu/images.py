@@ -51,8 +51,10 @@ def find_pictures(given: Iterable[Path]) -> list[Path]:
                     f"folder {str(path)!r} holds no pictures; files that end in {', '.join(sorted(SUFFIXES))} are read."
                 )
             found += inside
-        elif path.exists():
+        elif path.is_file():
             found.append(path)
+        elif path.exists():  # reading a pipe or a device might never end
+            raise PictureError(f"{str(path)!r} is not an ordinary file; save the picture to one first.")
         else:
             raise PictureError(f"there is no file or folder {str(path)!r}.")
     return found

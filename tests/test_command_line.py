@@ -46,6 +46,7 @@ def folder(tmp_path, monkeypatch):
     Image.fromarray(pixels[0]).save("photos/inner/.cache/thumb.png")
     Path("photos/notes.txt").write_text("not a picture")
     Path("empty").mkdir()
+    os.mkfifo("pipe")
     Path("truncated.png").write_bytes(Path("a.png").read_bytes()[:4000])
     Path("short.png").write_bytes(png_header(300, 300))
     Path("bomb.png").write_bytes(png_header(60000, 60000))
@@ -239,6 +240,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "no pictures": (("preprocess", *TO), "no pictures: name files or folders, or give --samples"),
     "no output": (PICTURE, "the following arguments are required: --out"),
     "missing file": (("preprocess", "a.png", "no.png", *TO), "there is no file or folder 'no.png'"),
+    "not a file": (("preprocess", "pipe", *TO), "'pipe' is not an ordinary file"),
     "empty folder": (("preprocess", "empty", *TO), "folder 'empty' holds no pictures; files that end in"),
     "not a picture": (("preprocess", "photos/notes.txt", *TO), "'photos/notes.txt' is not a picture in a"),
     "truncated": (("preprocess", "truncated.png", "--size", "8", *TO), "'truncated.png' cannot be read"),
