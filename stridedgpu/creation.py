@@ -13,7 +13,7 @@ from .errors import LayoutError
 from .interop import foreign_array, operand_of_array
 from .layout import Layout
 from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
-from .operations.relayout import layout_in_order
+from .operations.channel_blocks import ordered_layouts, parse_order
 from .strides import canonical_axes, integers
 from .tensor import StridedTensor
 
@@ -32,10 +32,11 @@ def empty(
 ) -> StridedTensor:
     """A new tensor whose elements are not initialised.
 
-    `sizes` are elements in canonical order (N, C, D, H, W); `layout` is the memory order ("NHWC"), an exact
-    `Layout`, or None for row-major; `dims` labels the axes (an order string does that too); `row_pitch_bytes` is the
-    bytes from one row to the next; `alignment` is the bytes, a power of two, that the first element's address is a
-    multiple of; `device` is "cpu", "cuda" or "cuda:N", None the first CUDA device that works, else the CPU.
+    `sizes` are elements in canonical order (N, C, D, H, W). `layout` is the memory order ("NHWC"; with channels in
+    multiples "NHWC8" or, in blocks, "NCHW4"), an exact `Layout`, or None for row-major. `dims` labels the axes (an
+    order string does that too). `row_pitch_bytes` is the bytes from one row to the next. `alignment` is the bytes, a
+    power of two, that the first element's address is a multiple of. `device` is "cpu", "cuda" or "cuda:N", None for
+    the first CUDA device that works, else the CPU.
 
     The buffer's bytes are `calc_buffer_tensor_size`, and the tensor owns its padding.
 
@@ -54,14 +55,16 @@ def empty(
             raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
         if layout.has_overlap:
             raise LayoutError(f"layout={layout} repeats or overlaps elements; make it packed, then broadcast_to.")
-        wanted = layout.shifted(-layout.first_offset)
+        wanted = stored = layout.shifted(-layout.first_offset)
     else:
-        if layout is not None and dims is None and len(canonical_axes(layout)) == len(sizes):
-            dims = canonical_axes(layout)
-        labels = labels_of(dims, len(sizes)) if layout is None else inferred_labels(dims, len(sizes), layout)
-        wanted = layout_in_order(sizes, layout, labels, element.itemsize, row_pitch_bytes)
+        letters = None if layout is None else parse_order(layout).letters
+        if letters is not None and dims is None and len(canonical_axes(letters)) == len(sizes):
+            dims = canonical_axes(letters)
+        labels = labels_of(dims, len(sizes)) if letters is None else inferred_labels(dims, len(sizes), letters)
+        wanted, stored = ordered_layouts(sizes, layout, labels, element.itemsize, row_pitch_bytes)
     where = default_device() if device is None else device_name(device)
-    return StridedTensor.over(allocate_operand(wanted, element, alignment, where), dims)
+    operand = allocate_operand(wanted, element, alignment, where, stored)
+    return StridedTensor.over(operand, dims if wanted.ndim == len(sizes) else None)
 
 
 def zeros(
@@ -74,14 +77,13 @@ def zeros(
     alignment: int = DEFAULT_ALIGNMENT,
     device: str | None = None,
 ) -> StridedTensor:
-    """A new tensor of zeros; the arguments are those of `empty`.
+    """A new tensor of zeros, padding included; the arguments are those of `empty`.
 
     >>> zeros((2, 2), "float16", device="cpu").numpy().tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    return full(
+    tensor = empty(
         sizes,
-        0,
         dtype,
         layout=layout,
         dims=dims,
@@ -89,6 +91,8 @@ def zeros(
         alignment=alignment,
         device=device,
     )
+    StridedTensor(tensor.buffer, Layout((tensor.buffer.nbytes,)), "uint8")[...] = 0
+    return tensor
 
 
 def full(

@@ -40,7 +40,9 @@ def relayout(
     """The elements of `src` in another memory layout, converted on the way, in one pass.
 
     `layout` is the memory order of the result ("NHWC"), an exact `Layout`, or None: packed in the source's own axis
-    order, whatever its strides were. Logical axes and sizes do not change. `dtype` is the result's type; `scale` and
+    order, whatever its strides were. Logical axes and sizes do not change. "NHWC8" fills each pixel up with zeros to
+    a multiple of 8 channels; "NCHW4" splits C into blocks of 4 that lie innermost, the last filled up with zeros, and
+    the result has one axis more: sizes (N, ceil(C/4), 4, H, W). `dtype` is the result's type; `scale` and
     `bias` are one value or one for each output channel: `x * scale + bias`, computed in float32, or in float64 when
     either side is float64 or a 32- or 64-bit integer. `channels` picks the source channel of each output channel:
     `(2, 1, 0)` swaps RGB and BGR. `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and

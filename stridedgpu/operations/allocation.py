@@ -16,17 +16,22 @@ DEFAULT_ALIGNMENT = 32
 """Bytes: what DirectML advises, and a whole access on GPUs with 256-bit loads."""
 
 
-def allocate_operand(layout: Layout, element: ElementType, alignment: int, device: str) -> Operand:
+def allocate_operand(
+    layout: Layout, element: ElementType, alignment: int, device: str, stored: Layout | None = None
+) -> Operand:
     """Memory for `layout`, not initialised, that owns its padding.
 
-    Its bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4. Raises `LayoutError`
-    for an alignment that is no power of two or below an element, `DeviceError` when there is no such device or not
-    enough memory.
+    `stored` is the layout of the memory where that is more: channels filled up with zeros, which then are no padding
+    to overwrite. The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4.
+
+    Raises `LayoutError` for an alignment that is no power of two or below an element, `DeviceError` when there is no
+    such device or not enough memory.
     """
     if checked_alignment(alignment) < element.itemsize:
         raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
-    nbytes = round_up((layout.first_offset + layout.span) * element.itemsize, 4)
-    return Operand(backend_named(device).allocate(nbytes, alignment), layout, element, owns_padding=True)
+    held = layout if stored is None else stored
+    nbytes = round_up((held.first_offset + held.span) * element.itemsize, 4)
+    return Operand(backend_named(device).allocate(nbytes, alignment), layout, element, owns_padding=held == layout)
 
 
 def check_fits(name: str, value: int, element: ElementType) -> None:

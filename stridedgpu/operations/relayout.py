@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stridedgpu.backends.selection import backend_named, device_name
+from stridedgpu.buffer import Buffer
 from stridedgpu.convert import Conversion, conversion
-from stridedgpu.dims import Labels, dims_of, inferred_labels, memory_axes
-from stridedgpu.dtypes import element_type
+from stridedgpu.dims import dims_of, inferred_labels
+from stridedgpu.dtypes import ElementType, element_type
 from stridedgpu.errors import BindingError, LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand, share_memory
 from stridedgpu.planning.plan import plan_relayout
-from stridedgpu.strides import packed_strides, padded_strides
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
+from .channel_blocks import ChannelOrder, ordered_layouts, parse_order, parts
 
-__all__ = ["assign_operand", "layout_in_order", "relayout_operand"]
+__all__ = ["assign_operand", "relayout_operand"]
 
 
 def relayout_operand(
@@ -37,7 +39,8 @@ def relayout_operand(
 ) -> tuple[Operand, str | None]:
     """What `stridedgpu.relayout` does, on operands; the labels of the result stand beside it."""
     order = layout if isinstance(layout, str) else None
-    labels = inferred_labels(dims, source.layout.ndim, order)
+    letters = None if order is None else parse_order(order).letters
+    labels = inferred_labels(dims, source.layout.ndim, letters)
     channel_axis = labels.index("C") if "C" in labels else None
     if out is not None and any(given is not None for given in (layout, row_pitch_bytes, alignment, device)):
         raise LayoutError("out= says where and how to write: leave out layout, row_pitch_bytes, alignment and device.")
@@ -60,12 +63,19 @@ def relayout_operand(
     if isinstance(layout, Layout):
         if layout.sizes != sizes or row_pitch_bytes is not None:
             raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
-        wanted = layout
+        wanted = stored = layout
     else:
-        wanted = layout_in_order(sizes, order, labels, target_type.itemsize, row_pitch_bytes)
+        wanted, stored = ordered_layouts(sizes, order, labels, target_type.itemsize, row_pitch_bytes)
     where = source.buffer.device if device is None else device_name(device)
-    target = allocate_operand(wanted, target_type, DEFAULT_ALIGNMENT if alignment is None else alignment, where)
-    _move(source, target, made, channel_axis, stream)
+    bytes_apart = DEFAULT_ALIGNMENT if alignment is None else alignment
+    target = allocate_operand(wanted, target_type, bytes_apart, where, stored)
+    channel_order = None if order is None else parse_order(order)
+    if channel_order is None or channel_order.multiple == 1 or channel_axis is None:
+        _move(source, target, made, channel_axis, stream)
+    else:
+        _move_blocks(source, target, made, channel_axis, channel_order, stream)
+    if wanted.ndim != len(labels):
+        return target, None
     return target, dims_of(labels) if order is not None else dims
 
 
@@ -74,15 +84,21 @@ def assign_operand(source: Operand, target: Operand, stream: object = None) -> N
     _move(source, target, conversion(source.element, target.element), None, stream)
 
 
-def layout_in_order(
-    sizes: tuple[int, ...], order: str | None, labels: Labels, itemsize: int, row_pitch_bytes: int | None
-) -> Layout:
-    """A packed layout in the memory order of the letters (None: of the axes), or with rows a pitch apart."""
-    axes = tuple(range(len(sizes))) if order is None else memory_axes(order, labels)
-    if row_pitch_bytes is None:
-        return Layout(sizes, packed_strides(sizes, axes))
-    height = labels.index("H") if "H" in labels else None
-    return Layout(sizes, padded_strides(sizes, axes, itemsize, row_pitch_bytes, height_axis=height))
+def _move_blocks(
+    source: Operand, target: Operand, made: Conversion, channel_axis: int, order: ChannelOrder, stream: object
+) -> None:
+    """Fill a channel-padded or channel-blocked target part by part, zeros included."""
+    for part in parts(source.layout, target.layout, made, channel_axis, order):
+        into = replace(target, layout=part.target, owns_padding=False)
+        if part.source is None:
+            assign_operand(_zeros(part.target.sizes, target.element), into, stream)
+        else:
+            _move(replace(source, layout=part.source), into, part.conversion, part.channel_axis, stream)
+
+
+def _zeros(sizes: tuple[int, ...], element: ElementType) -> Operand:
+    """One zero on the CPU, repeated to `sizes`."""
+    return Operand(Buffer.of(bytes(element.itemsize)), Layout(()).broadcast_to(sizes), element)
 
 
 def _move(source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object) -> None:

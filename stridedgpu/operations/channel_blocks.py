@@ -1,0 +1,150 @@
+"""Channel-padded and channel-blocked memory orders: TensorRT's HWC8 and CHW4, oneDNN's nChw8c.
+
+An order that ends in a number gives channels in multiples of it. After C ("NHWC8") each pixel holds its channels and
+then zeros up to the multiple. After another letter ("NCHW4") the channel axis is split: blocks of 4 channels lie
+where C stands, the 4 channels of a block innermost, the last block filled up with zeros.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from stridedgpu.convert import Conversion
+from stridedgpu.dims import Labels, memory_axes
+from stridedgpu.errors import LayoutError
+from stridedgpu.layout import Layout
+from stridedgpu.strides import packed_strides, padded_strides, round_up
+
+__all__ = ["ChannelOrder", "Part", "ordered_layouts", "parse_order", "parts"]
+
+_PATTERN: Final = re.compile(r"([A-Za-z]+?)(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelOrder:
+    """A memory order whose channels come in multiples: its letters, the multiple, and whether C is split in blocks."""
+
+    letters: str
+    multiple: int = 1
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the channel axis is split, the channels of a block innermost."""
+        return self.multiple > 1 and not self.letters.endswith("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One piece of a move: a source window (None: zeros), a target window, and the conversion between them."""
+
+    source: Layout | None
+    target: Layout
+    conversion: Conversion
+    channel_axis: int | None
+
+
+def parse_order(order: str) -> ChannelOrder:
+    """An order string such as "NHWC", "NHWC8" or "NCHW4".
+
+    >>> parse_order("NHWC8"), parse_order("NCHW32").is_blocked
+    (ChannelOrder(letters='NHWC', multiple=8), True)
+    """
+    match = _PATTERN.fullmatch(order)
+    if match is None:
+        return ChannelOrder(order)
+    letters, multiple = match[1], int(match[2])
+    if multiple < 2 or "C" not in letters:
+        raise LayoutError(
+            f"layout={order!r}: the number gives channels in multiples of 2 or more, as in 'NHWC8' or 'NCHW4'."
+        )
+    return ChannelOrder(letters, multiple)
+
+
+def ordered_layouts(
+    sizes: tuple[int, ...], order: str | None, labels: Labels, itemsize: int, row_pitch_bytes: int | None
+) -> tuple[Layout, Layout]:
+    """The layout of a tensor in a memory order (None: its axes' own), and that of the memory it needs.
+
+    Packed, or with rows `row_pitch_bytes` apart. The two differ where channels are filled up. A blocked order splits
+    the channel axis in two: blocks, then the channels of a block, fillers included.
+
+    >>> visible, stored = ordered_layouts((1, 3, 4, 5), "NHWC4", ("N", "C", "H", "W"), 1, None)
+    >>> visible.strides == stored.strides, visible.sizes, stored.sizes
+    (True, (1, 3, 4, 5), (1, 4, 4, 5))
+    """
+    parsed = None if order is None else parse_order(order)
+    stored = list(sizes)
+    axes = list(range(len(sizes))) if parsed is None else list(memory_axes(parsed.letters, labels))
+    height = labels.index("H") if "H" in labels else None
+    if parsed is not None and parsed.multiple > 1:
+        channel = labels.index("C")
+        stored[channel] = round_up(sizes[channel], parsed.multiple)
+        if parsed.is_blocked:
+            stored[channel : channel + 1] = [stored[channel] // parsed.multiple, parsed.multiple]
+            axes = [axis + (axis > channel) for axis in axes] + [channel + 1]
+            height = None if height is None else height + (height > channel)
+            sizes = tuple(stored)
+    if row_pitch_bytes is None:
+        strides = packed_strides(stored, axes)
+    else:
+        strides = padded_strides(stored, axes, itemsize, row_pitch_bytes, height_axis=height)
+    return Layout(sizes, strides), Layout(stored, strides)
+
+
+def parts(
+    source: Layout, target: Layout, conversion: Conversion, channel_axis: int, order: ChannelOrder
+) -> Iterator[Part]:
+    """The moves that fill a channel-padded or channel-blocked target, zeros included.
+
+    Blocks move together; where the conversion depends on the channel, one after another.
+    """
+    count = len(conversion.channels) if conversion.channels is not None else source.sizes[channel_axis]
+    if not order.is_blocked:
+        yield Part(source, target, conversion, channel_axis)
+        filler = round_up(count, order.multiple) - count
+        if filler and target.span:
+            yield Part(None, _filler_after(target, channel_axis, count, filler), conversion, None)
+        return
+    whole = count // order.multiple
+    if conversion.is_per_channel:
+        for block in range(target.sizes[channel_axis]):
+            first, last = block * order.multiple, min((block + 1) * order.multiple, count)
+            chosen = _of_channels(conversion, first, last)
+            window = source if chosen.channels is not None else _along(source, channel_axis, slice(first, last))
+            into = _along(_along(target, channel_axis + 1, slice(0, last - first)), channel_axis, block)
+            yield Part(window, into, chosen, channel_axis)
+    else:
+        split = _along(source, channel_axis, slice(0, whole * order.multiple))
+        if whole:
+            blocked = split.split_axis(channel_axis, (whole, order.multiple))
+            yield Part(blocked, _along(target, channel_axis, slice(0, whole)), conversion, None)
+        if count % order.multiple:
+            rest = _along(source, channel_axis, slice(whole * order.multiple, count))
+            into = _along(_along(target, channel_axis + 1, slice(0, count % order.multiple)), channel_axis, whole)
+            yield Part(rest, into, conversion, None)
+    if count % order.multiple:
+        unused = _along(_along(target, channel_axis + 1, slice(count % order.multiple, None)), channel_axis, whole)
+        yield Part(None, unused, conversion, None)
+
+
+def _along(layout: Layout, axis: int, entry: int | slice) -> Layout:
+    return layout.sliced((*(slice(None),) * axis, entry))
+
+
+def _filler_after(target: Layout, axis: int, count: int, filler: int) -> Layout:
+    """The channels of each pixel behind the last one."""
+    sizes = (*target.sizes[:axis], filler, *target.sizes[axis + 1 :])
+    return Layout(sizes, target.strides, target.offset + count * target.strides[axis])
+
+
+def _of_channels(conversion: Conversion, first: int, last: int) -> Conversion:
+    """The conversion of the output channels from `first` to before `last` alone."""
+    scale, bias = (
+        values[first:last] if values is not None and len(values) > 1 else values
+        for values in (conversion.scale, conversion.bias)
+    )
+    channels = None if conversion.channels is None else conversion.channels[first:last]
+    return replace(conversion, scale=scale, bias=bias, channels=channels)
