@@ -28,9 +28,17 @@ from .strides import AXIS_LETTERS
 from .tensor import StridedTensor
 
 DTYPES = (
-    "float16", "float32", "float64",
-    "int8", "int16", "int32", "int64",
-    "uint8", "uint16", "uint32", "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 )
 # name: mean and std of red, green and blue, in units of 0..1
 NORMALIZATIONS = {

@@ -70,9 +70,7 @@ class Comparison:
     runs: int
 
 
-def make_batch(
-    pictures: Sequence[Path], recipe: Recipe, step: Callable[[], None]
-) -> tuple[StridedTensor, list[Frame]]:
+def make_batch(pictures: Sequence[Path], recipe: Recipe, step: Callable[[], None]) -> tuple[StridedTensor, list[Frame]]:
     """The batch of `pictures`, each decoded and the middle of it relayouted into its slot; and the crops to compare.
 
     These are the first ones, as many as may stay in memory. `step` is called after each picture.

@@ -257,7 +257,8 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "crop far too large": (("preprocess", "a.png", "--size", "9999999", *TO), "smaller than --size 9999999"),
     "crop larger than resized": (
-        (*PICTURE, "--resize", "20", *TO), "'a.png' is 20 x 24 (height x width), smaller than --size 32x32",
+        (*PICTURE, "--resize", "20", *TO),
+        "'a.png' is 20 x 24 (height x width), smaller than --size 32x32",
     ),
     "resize too large": ((*PICTURE, "--resize", "100000", *TO), "by --resize 100000 would pass"),
     "size": (("preprocess", "a.png", "--size", "12y9", *TO), "argument --size: '12y9' is not a size: give"),
@@ -423,7 +424,11 @@ def test_standard_output_that_cannot_be_written(folder):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "stridedgpu", *PICTURE, "--out", "o.npy"],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
         )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -432,9 +437,16 @@ def test_standard_output_that_cannot_be_written(folder):
 
 def test_a_reader_that_leaves_early(folder):
     done = subprocess.run(
-        ["bash", "-c", '"$0" -m stridedgpu preprocess a.png --size 8 --out o.npy | true; exit "${PIPESTATUS[0]}"',
-         sys.executable],
-        capture_output=True, text=True, timeout=120, check=False,
+        [
+            "bash",
+            "-c",
+            '"$0" -m stridedgpu preprocess a.png --size 8 --out o.npy | true; exit "${PIPESTATUS[0]}"',
+            sys.executable,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode in (0, 1)
     assert done.stderr == ""

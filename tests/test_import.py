@@ -6,8 +6,22 @@ import subprocess
 import sys
 from statistics import median
 
-HEAVY = ("PIL", "cuda", "cupy", "cupyx", "jax", "llvmlite", "matplotlib", "ml_dtypes", "numba", "onnxruntime", "rich",
-         "scipy", "skimage", "torch")
+HEAVY = (
+    "PIL",
+    "cuda",
+    "cupy",
+    "cupyx",
+    "jax",
+    "llvmlite",
+    "matplotlib",
+    "ml_dtypes",
+    "numba",
+    "onnxruntime",
+    "rich",
+    "scipy",
+    "skimage",
+    "torch",
+)
 ALLOWED_SECONDS = 0.15
 RUNS = 5
 
@@ -29,9 +43,7 @@ def test_the_command_line_loads_pillow_and_rich_only_when_needed():
 
 def test_import_takes_little_more_than_numpy():
     # Time of this process on a processor, so that a busy machine does not count.
-    code = (
-        "import numpy, time; before = time.process_time(); import stridedgpu; print(time.process_time() - before)"
-    )
+    code = "import numpy, time; before = time.process_time(); import stridedgpu; print(time.process_time() - before)"
     seconds = [float(python(code)) for _ in range(RUNS)]
     assert median(seconds) < ALLOWED_SECONDS, seconds
 
