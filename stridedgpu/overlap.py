@@ -61,7 +61,12 @@ def has_solution(target: int, terms: Sequence[Term]) -> bool:
 
     Answers True when the search takes too long.
     """
-    ordered = sorted((term for term in terms if term[1] > 0), reverse=True)
+    # Two tensors in one buffer share their strides; as one term these cost one choice, and not one for each row.
+    combined: dict[int, int] = {}
+    for coefficient, most in terms:
+        if most > 0:
+            combined[coefficient] = combined.get(coefficient, 0) + most
+    ordered = sorted(combined.items(), reverse=True)
     reaches = [0] * (len(ordered) + 1)
     divisors = [0] * (len(ordered) + 1)
     for place in range(len(ordered) - 1, -1, -1):
