@@ -47,11 +47,15 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if unit is None or family in (Family.GENERIC, Family.EMPTY):
         reason = "" if itemsize >= widest else f"the {side} has no contiguous run that the kernel could walk"
         return Width(min(itemsize, widest), reason if family is not Family.EMPTY else "")
+    if family is Family.ROWS and side == "source" and strides[-1] == 0:
+        return Width(min(itemsize, widest), "one element of the source is repeated along each run")
     alignment = problem.target.alignment if side == "target" else problem.source_alignment
     bounds = [_alignment_bound(side, alignment)]
     run = [unit]
     if family in (Family.CHANNELS, Family.PACKED_TILE) and problem.sizes[unit] * itemsize < widest:
-        run += _next_inner(strides, unit)
+        # A target's pixels make one run only where no gaps lie between them, or where the gaps are ours to overwrite.
+        gaps_matter = side == "target" and not problem.target.owns_padding
+        run += [axis for axis in _next_inner(strides, unit) if not gaps_matter or strides[axis] == problem.sizes[unit]]
     run_bytes = problem.sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
