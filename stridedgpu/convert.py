@@ -29,7 +29,7 @@ Rounding = Literal["nearest", "truncate"]
 _WIDE: Final = frozenset({"int32", "uint32", "int64", "uint64", "float64"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Conversion:
     """From `source` to `target` elements, with optional scale, bias and channel order.
 
@@ -66,6 +66,19 @@ class Conversion:
         """The type that scale and bias are computed in: float32, or float64 when either side is wide."""
         wide = self.source.name in _WIDE or self.target.name in _WIDE
         return ELEMENT_TYPES["float64" if wide else "float32"]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the results are the same to the bit: a bias of -0.0 is not one of 0.0, and a NaN equals itself."""
+        return self._identity == other._identity if isinstance(other, Conversion) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Equal for equal conversions."""
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        numbers = (repr(self.scale), repr(self.bias))
+        return (self.source.name, self.target.name, *numbers, self.channels, self.rounding)
 
     def __str__(self) -> str:
         """In a few words: "uint8 -> float16, scale, bias, channels (2, 1, 0)"."""
