@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import stridedgpu
 from stridedgpu import images
 from stridedgpu.__main__ import main
 from stridedgpu.console import progress
@@ -37,6 +38,7 @@ def png_header(width: int, height: int) -> bytes:
 def folder(tmp_path, monkeypatch):
     """A working folder with pictures, damaged pictures and files that are none."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(stridedgpu.__file__).parents[1]))  # child processes run this same package
     pixels = np.random.default_rng(5).integers(0, 256, (3, 50, 61, 3), dtype=np.uint8)
     for name, frame in zip(("a.png", "b.png", "c.png"), pixels, strict=True):
         Image.fromarray(frame).save(name)
@@ -316,9 +318,7 @@ def test_refusals_are_one_line_and_leave_nothing(folder, capsys, arguments, mess
 
 
 def test_cuda_that_is_not_there_is_refused_with_the_way_to_get_it(folder, capsys):
-    from stridedgpu import devices
-
-    if any(device.name.startswith("cuda") and device.available for device in devices()):
+    if any(device.name.startswith("cuda") and device.available for device in stridedgpu.devices()):
         pytest.skip("this machine has a CUDA device")
     assert run(*PICTURE, "--device", "cuda", "--out", "o.npy") == 2
     said = capsys.readouterr().err
@@ -488,20 +488,16 @@ def test_no_progress_in_a_pipe_or_for_short_work(monkeypatch, terminal, after_se
 
 
 def test_info(capsys):
-    from stridedgpu import __version__
-
     assert run("info") == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"stridedgpu {__version__}, Python ")
+    assert said.startswith(f"stridedgpu {stridedgpu.__version__}, Python ")
     assert re.search(r"^  cpu +\S", said, re.MULTILINE)
     assert re.search(rf"^  numpy +{re.escape(np.__version__)}$", said, re.MULTILINE)
 
 
 def test_version_and_help(capsys):
-    from stridedgpu import __version__
-
     assert run("--version") == 0
-    assert capsys.readouterr().out == f"stridedgpu {__version__}\n"
+    assert capsys.readouterr().out == f"stridedgpu {stridedgpu.__version__}\n"
     assert run("preprocess", "--help") == 0
     assert "alpha is dropped" in " ".join(capsys.readouterr().out.split())
 
