@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import gcd
 
-from .buffer import Buffer, alignment_of
+from .buffer import Buffer
 from .dtypes import ElementType
 from .errors import BindingError
 from .layout import Layout
@@ -19,6 +20,8 @@ class Operand:
     """Elements in a buffer.
 
     `owns_padding` says that no element outside this layout lives in the buffer, so that kernels may write the gaps.
+    `start_bytes` is where the lowest element lies in the buffer, `span_bytes` how far the highest reaches from there.
+
     Raises `BindingError` when the layout leaves the buffer.
     """
 
@@ -26,23 +29,22 @@ class Operand:
     layout: Layout
     element: ElementType
     owns_padding: bool = False
+    start_bytes: int = field(init=False, compare=False)
+    span_bytes: int = field(init=False, compare=False)
+    _side: Side | None = field(init=False, compare=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Refuse a layout that reaches outside the buffer."""
-        if self.layout.span == 0:
-            return
-        first = self.start_bytes
-        end = first + self.layout.span * self.element.itemsize
-        if first < 0 or end > self.buffer.nbytes:
+        layout, itemsize = self.layout, self.element.itemsize
+        span = layout.span
+        start = layout.first_offset * itemsize
+        object.__setattr__(self, "start_bytes", start)
+        object.__setattr__(self, "span_bytes", span * itemsize)
+        if span and (start < 0 or start + span * itemsize > self.buffer.nbytes):
             raise BindingError(
-                f"{self.layout} of {self.element} reaches from byte {first} to {end}, "
+                f"{layout} of {self.element} reaches from byte {start} to {start + span * itemsize}, "
                 f"outside its buffer of {self.buffer.nbytes} bytes."
             )
-
-    @property
-    def start_bytes(self) -> int:
-        """Where the lowest element lies in the buffer, in bytes."""
-        return self.layout.first_offset * self.element.itemsize
 
     @property
     def address(self) -> int:
@@ -52,31 +54,31 @@ class Operand:
     @property
     def alignment(self) -> int:
         """The bytes guaranteed to divide that address: the buffer's guarantee, less what the offset takes away."""
-        return min(
-            self.buffer.alignment, alignment_of(self.layout.offset * self.element.itemsize or self.buffer.alignment)
-        )
+        return gcd(self.buffer.alignment, self.layout.offset * self.element.itemsize)
 
     @property
     def side(self) -> Side:
-        """What a planner needs to know."""
-        return Side.of(
-            self.layout,
-            self.element,
-            base_alignment=self.buffer.alignment,
-            buffer_bytes=self.buffer.nbytes,
-            owns_padding=self.owns_padding,
-        )
+        """What a planner needs to know, worked out once."""
+        if self._side is None:
+            side = Side.of(
+                self.layout,
+                self.element,
+                base_alignment=self.buffer.alignment,
+                buffer_bytes=self.buffer.nbytes,
+                owns_padding=self.owns_padding,
+            )
+            object.__setattr__(self, "_side", side)
+            return side
+        return self._side
 
 
 def share_memory(first: Operand, second: Operand) -> bool:
     """Whether any byte belongs to an element of both: exact, so that interleaved views are told apart."""
-    if first.buffer.device != second.buffer.device or 0 in (first.layout.span, second.layout.span):
+    if first.buffer.device != second.buffer.device or 0 in (first.span_bytes, second.span_bytes):
         return False
     start = first.buffer.address + first.start_bytes
     other = second.buffer.address + second.start_bytes
-    if start + first.layout.span * first.element.itemsize <= other:
-        return False
-    if other + second.layout.span * second.element.itemsize <= start:
+    if start + first.span_bytes <= other or other + second.span_bytes <= start:
         return False
     return addresses_intersect(_byte_terms(first), _byte_terms(second), other - start)
 

@@ -115,6 +115,6 @@ def _check_bound(name: str, operand: Operand, planned: Side, device: str) -> Non
             f"{name} starts at address {address:#x}, which is not a multiple of the {planned.alignment} bytes that "
             "the plan was promised."
         )
-    left = operand.buffer.nbytes - operand.start_bytes - layout.span * operand.element.itemsize
+    left = operand.buffer.nbytes - operand.start_bytes - operand.span_bytes
     if left < planned.slack_bytes:
         raise BindingError(f"{name}'s buffer ends {left} bytes after it; the plan may touch {planned.slack_bytes}.")
