@@ -7,6 +7,7 @@ None, are plain. Views carry the labels along as a list with None for a plain ax
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from .errors import LayoutError
@@ -31,12 +32,14 @@ def checked_dims(dims: object, ndim: int) -> str | None:
     return dims
 
 
+@lru_cache(maxsize=256)
 def labels_of(dims: str | None, ndim: int) -> Labels:
     """One label for each axis; None for a plain one."""
     letters = dims or ""
     return (*(None,) * (ndim - len(letters)), *letters)
 
 
+@lru_cache(maxsize=256)
 def dims_of(labels: Labels) -> str | None:
     """The labels as `dims`; None when a plain axis stands behind a labelled one, which `dims` cannot say."""
     letters = [label for label in labels if label is not None]
@@ -44,6 +47,7 @@ def dims_of(labels: Labels) -> str | None:
     return "".join(letters) or None if all(label is None for label in labels[:plain]) else None
 
 
+@lru_cache(maxsize=256)
 def inferred_labels(dims: str | None, ndim: int, layout: str | None = None) -> Labels:
     """The labels of a tensor; without any, its axes are taken to be in canonical order.
 
@@ -56,6 +60,7 @@ def inferred_labels(dims: str | None, ndim: int, layout: str | None = None) -> L
     return labels_of(dims, ndim)
 
 
+@lru_cache(maxsize=256)
 def memory_axes(layout: str, labels: Labels) -> tuple[int, ...]:
     """The axes from outermost to innermost for an order string: plain axes first, then the letters' axes.
 

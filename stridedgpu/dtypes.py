@@ -5,8 +5,10 @@ Pure Python. A NumPy dtype is recognised by its name, so nothing here imports Nu
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import Final
 
 from .errors import ElementTypeError
@@ -54,7 +56,7 @@ class DataType(IntEnum):
     def of(cls, dtype: object) -> DataType:
         """The DirectML type of a name ("float16"), a NumPy dtype or scalar type, or a `DataType`.
 
-        Raises `ElementTypeError` when DirectML has no such type.
+        Raises `ElementTypeError` when DirectML has no such type, or the dtype is byte-swapped.
         """
         if isinstance(dtype, cls):
             return dtype
@@ -130,6 +132,11 @@ def element_type(dtype: object) -> ElementType:
     """
     if isinstance(dtype, ElementType):
         return dtype
+    return _found_element_type(dtype) if isinstance(dtype, Hashable) else _find_element_type(dtype)
+
+
+def _find_element_type(dtype: object) -> ElementType:
+    """The element type by name."""
     name = dtype.name.lower() if isinstance(dtype, DataType) else _name_of(dtype)
     found = ELEMENT_TYPES.get(name)
     if found is None:
@@ -142,6 +149,10 @@ def element_type(dtype: object) -> ElementType:
     return found
 
 
+# A NumPy dtype takes microseconds to say its name.
+_found_element_type = lru_cache(maxsize=256)(_find_element_type)
+
+
 _ALIASES: Final = {"bool_": "bool", "float": "float64", "int": "int64", "complex": "complex128"}
 
 
@@ -151,5 +162,10 @@ def _name_of(dtype: object) -> str:
     if not isinstance(name, str):
         raise ElementTypeError(
             f"dtype={dtype!r} is not an element type; give a name such as 'float16', a NumPy dtype or a DataType."
+        )
+    if getattr(dtype, "isnative", True) is False:
+        raise ElementTypeError(
+            f"dtype {dtype!r} is byte-swapped; a tensor holds the machine's own byte order. "
+            f"Convert first, with array.astype({name!r})."
         )
     return _ALIASES.get(name, name)

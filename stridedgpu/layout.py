@@ -6,7 +6,7 @@ A layout has no memory and no element type: it says where, in elements from some
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from operator import index as as_index
 from types import EllipsisType
@@ -43,6 +43,7 @@ class Layout:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+    _extent: tuple[int, int] | None = field(init=False, compare=False, repr=False)
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
         """Check and keep the three values."""
@@ -53,6 +54,7 @@ class Layout:
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "strides", strides)
         object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "_extent", None)
 
     @classmethod
     def _trusted(cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
@@ -61,6 +63,7 @@ class Layout:
         object.__setattr__(layout, "sizes", sizes)
         object.__setattr__(layout, "strides", strides)
         object.__setattr__(layout, "offset", offset)
+        object.__setattr__(layout, "_extent", None)
         return layout
 
     @classmethod
@@ -100,16 +103,27 @@ class Layout:
     @property
     def first_offset(self) -> int:
         """The lowest offset of any element; `offset` itself when there is none."""
-        if 0 in self.sizes:
-            return self.offset
-        return self.offset + sum((n - 1) * s for n, s in zip(self.sizes, self.strides, strict=True) if s < 0)
+        return self.offset + self.extent[0]
 
     @property
     def span(self) -> int:
         """Elements from the first to one past the last: the memory that the layout touches, gaps included."""
-        if 0 in self.sizes:
-            return 0
-        return 1 + sum((n - 1) * abs(s) for n, s in zip(self.sizes, self.strides, strict=True))
+        return self.extent[1]
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """The lowest offset counted from `offset` (0 or negative), and the span; worked out once."""
+        if self._extent is None:
+            below = above = 0
+            for size, stride in zip(self.sizes, self.strides, strict=True):
+                if stride < 0:
+                    below += (size - 1) * stride
+                else:
+                    above += (size - 1) * stride
+            extent = (0, 0) if 0 in self.sizes else (below, above - below + 1)
+            object.__setattr__(self, "_extent", extent)
+            return extent
+        return self._extent
 
     @property
     def is_packed(self) -> bool:

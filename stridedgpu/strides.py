@@ -6,6 +6,7 @@ Sizes and strides are in elements. Nothing here imports an array library.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import prod
 from operator import index
 from typing import Final
@@ -37,6 +38,8 @@ def integers(name: str, values: Iterable[object], *, least: int | None = None) -
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise LayoutError(f"{name}={values!r} is not a sequence of integers.")
     values = tuple(values)
+    if all(type(value) is int for value in values) and (least is None or not values or min(values) >= least):
+        return values
     try:
         # A bool is an integer to Python, but a size of True is a mistake.
         numbers = tuple(index(value) for value in values if not isinstance(value, bool))  # type: ignore[arg-type]
@@ -104,6 +107,7 @@ def check_same_length(sizes: Sequence[int], strides: Sequence[int]) -> None:
         )
 
 
+@lru_cache(maxsize=256)
 def canonical_axes(order: str) -> str:
     """The letters of `order` in canonical order: `canonical_axes("NHWC") == "NCHW"`.
 
