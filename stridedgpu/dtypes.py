@@ -5,7 +5,6 @@ Pure Python. A NumPy dtype is recognised by its name, so nothing here imports Nu
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -132,7 +131,11 @@ def element_type(dtype: object) -> ElementType:
     """
     if isinstance(dtype, ElementType):
         return dtype
-    return _found_element_type(dtype) if isinstance(dtype, Hashable) else _find_element_type(dtype)
+    try:
+        hash(dtype)
+    except TypeError:
+        return _find_element_type(dtype)
+    return _found_element_type(dtype)
 
 
 def _find_element_type(dtype: object) -> ElementType:
@@ -141,11 +144,6 @@ def _find_element_type(dtype: object) -> ElementType:
     found = ELEMENT_TYPES.get(name)
     if found is None:
         raise ElementTypeError(f"A tensor cannot hold elements of type {name!r}; it holds {', '.join(ELEMENT_TYPES)}.")
-    if getattr(dtype, "isnative", True) is False:
-        raise ElementTypeError(
-            f"dtype {dtype!r} is byte-swapped; a tensor holds the machine's own byte order. "
-            f"Convert first, with array.astype({name!r})."
-        )
     return found
 
 

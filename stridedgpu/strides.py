@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index
-from typing import Final
+from typing import Final, cast
 
 from .dtypes import DataType
 from .errors import LayoutError
@@ -38,8 +38,8 @@ def integers(name: str, values: Iterable[object], *, least: int | None = None) -
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise LayoutError(f"{name}={values!r} is not a sequence of integers.")
     values = tuple(values)
-    if all(type(value) is int for value in values) and (least is None or not values or min(values) >= least):
-        return values
+    if all(type(value) is int and (least is None or value >= least) for value in values):
+        return cast("tuple[int, ...]", values)
     try:
         # A bool is an integer to Python, but a size of True is a mistake.
         numbers = tuple(index(value) for value in values if not isinstance(value, bool))  # type: ignore[arg-type]
