@@ -116,7 +116,8 @@ def _floats(block: Array, target: ElementType) -> Array:
     if block.dtype == target.name:
         return block
     made = block.astype(target.name)
-    nans = np.isnan(made)
+    # float16 is slow to look at: NaNs are looked for in the wider of the two.
+    nans = np.isnan(block if block.itemsize > made.itemsize else made)
     if nans.any():
         _bits_of(made)[nans] = _nan_bits(block[nans], made.dtype)
     return made
