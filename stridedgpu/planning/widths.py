@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Final, Literal
@@ -11,7 +12,7 @@ from stridedgpu.strides import round_up
 from .families import Family, unit_axis
 from .problem import Problem
 
-__all__ = ["Width", "width_of"]
+__all__ = ["PEELED_RUN_BYTES", "Bound", "Width", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
 
 PEELED_RUN_BYTES: Final = 128
 """From this many bytes on, the end of a run that is no whole vector is moved by smaller steps of its own."""
@@ -26,7 +27,7 @@ class Width:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class Bound:
     """Something that a vector's bytes must divide."""
 
     nbytes: int
@@ -50,7 +51,7 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if family is Family.ROWS and side == "source" and strides[-1] == 0:
         return Width(min(itemsize, widest), "one element of the source is repeated along each run")
     alignment = problem.target.alignment if side == "target" else problem.source_alignment
-    bounds = [_alignment_bound(side, alignment)]
+    bounds = [alignment_bound(side, alignment)]
     run = [unit]
     if family in (Family.CHANNELS, Family.PACKED_TILE) and problem.sizes[unit] * itemsize < widest:
         # A target's pixels make one run only where no gaps lie between them, or where the gaps are ours to overwrite.
@@ -59,11 +60,20 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     run_bytes = problem.sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
-            bounds.append(_stride_bound(side, abs(stride) * itemsize, widest))
+            bounds.append(stride_bound(side, abs(stride) * itemsize, widest))
     tails_are_free = side == "target" and problem.target.owns_padding
     peels = family in (Family.FLAT, Family.TRANSPOSE) or run_bytes >= PEELED_RUN_BYTES
     if side == "target" and not tails_are_free and not peels:
-        bounds.append(_Bound(run_bytes, f"a run of the target is {run_bytes} B long and what follows is not ours"))
+        bounds.append(Bound(run_bytes, f"a run of the target is {run_bytes} B long and what follows is not ours"))
+    return bounded_width(bounds, itemsize, widest)
+
+
+def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:
+    """The largest power of two from an element up to `widest` bytes that divides every bound, and what holds it back.
+
+    >>> bounded_width([Bound(32, "aligned to 32"), Bound(24, "runs start 24 B apart")], 2, 16)
+    Width(nbytes=8, limit='runs start 24 B apart, a multiple of 8 only')
+    """
     tightest = min(bounds, key=lambda bound: bound.nbytes & -bound.nbytes)
     nbytes = max(itemsize, min(widest, gcd(widest, *(bound.nbytes for bound in bounds))))
     if nbytes >= widest:
@@ -77,13 +87,13 @@ def _next_inner(strides: tuple[int, ...], unit: int) -> list[int]:
     return sorted(others, key=lambda axis: abs(strides[axis]))[:1]
 
 
-def _alignment_bound(side: str, alignment: int) -> _Bound:
+def alignment_bound(side: str, alignment: int) -> Bound:
     """The address of the first element."""
-    return _Bound(alignment, f"the {side}'s first element is known to lie at a multiple of {alignment} B")
+    return Bound(alignment, f"the {side}'s first element is known to lie at a multiple of {alignment} B")
 
 
-def _stride_bound(side: str, stride: int, widest: int) -> _Bound:
+def stride_bound(side: str, stride: int, widest: int) -> Bound:
     """The step from one run to the next."""
-    return _Bound(
+    return Bound(
         stride, f"the {side}'s runs start {stride} B apart", f"; pad that to {round_up(stride, widest)} for {widest}"
     )
