@@ -148,7 +148,7 @@ def _find_element_type(dtype: object) -> ElementType:
 
 
 # A NumPy dtype takes microseconds to say its name.
-_found_element_type = lru_cache(maxsize=256)(_find_element_type)
+_found_element_type = lru_cache(maxsize=256, typed=True)(_find_element_type)
 
 
 _ALIASES: Final = {"bool_": "bool", "float": "float64", "int": "int64", "complex": "complex128"}
