@@ -58,7 +58,7 @@ def relayout(
     >>> import numpy as np
     >>> frame = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
     >>> planes = relayout(asarray(frame, dims="NHWC"), layout="NCHW", dtype="float32", scale=1 / 255)
-    >>> planes.sizes, planes.strides, planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255)
+    >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
     ((1, 3, 2, 4), (24, 8, 4, 1), True)
     """
     return asarray(src).relayout(
