@@ -39,6 +39,8 @@ def convert_block(block: Array, conversion: Conversion, scale: Array | None = No
 
     `scale` and `bias` are arrays of `conversion.compute` that broadcast against the block, None where absent.
     """
+    if block.ndim == 0:  # NumPy's functions would answer with scalars, which cannot be written
+        return convert_block(block.reshape(1), conversion, scale, bias).reshape(())
     source, target, rounding = conversion.source, conversion.target, conversion.rounding
     with np.errstate(all="ignore"):
         if scale is None and bias is None:

@@ -102,7 +102,7 @@ class NumpyRelayout:
         else:
             scale, bias = (self._constant(values, place) for values in self._constants)
             block = convert_block(block, self._conversion, scale, bias)
-        np.copyto(written[place], block)
+        np.copyto(written[(*place, ...)], block)  # with '...', the place of one element is an array too
 
     def _taken(self, read: Array, place: Slices) -> Array:
         """The block of the source, through the channel table where there is one."""
@@ -164,7 +164,7 @@ def _block_extents(problem: Problem, looped: frozenset[int]) -> tuple[tuple[int,
     if staged:
         for axis, extent in zip((written, read), _TILE, strict=True):
             extents[axis] = min(problem.sizes[axis], extent)  # type: ignore[index]
-        left //= prod(extents)
+        left //= prod(extents) or 1  # a tensor without elements has extents of 0
     for axis in reversed(range(len(extents))):
         if axis in looped or extents[axis] > 1:
             continue
