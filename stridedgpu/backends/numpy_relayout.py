@@ -7,9 +7,9 @@ axes a block is first read in the source's order, whole cache lines at a time, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Any, Final
 
 import numpy as np
@@ -24,14 +24,17 @@ __all__ = ["NumpyRelayout"]
 _SMALL_AXIS: Final = 16
 """An axis of up to this many elements is worth a Python loop when another axis can be the inner one."""
 
-_BLOCK_ELEMENTS: Final = 64 * 1024
-"""Elements of a block: some hundred KB, which a core's second-level cache holds."""
+_BLOCK_ELEMENTS: Final = 128 * 1024
+"""Elements of a block: it stays in the cache, and Python's share of the time is small beside it.
 
-_TILE: Final = (256, 272)
-"""Extents of a block along the target's and the source's contiguous axes.
-
-The second is no power of two: rows of a block then fall into different sets of the cache.
+A conversion holds some blocks of up to 8 bytes an element besides, a few MB in all.
 """
+
+_TILE: Final = (256, 512)
+"""Extents of a block along the target's and the source's contiguous axes."""
+
+_LINE_BYTES: Final = 64
+"""Bytes of a cache line."""
 
 Slices = tuple[slice | int, ...]
 
@@ -64,8 +67,9 @@ class NumpyRelayout:
         if not self._looped and not self._staged and self._conversion.moves_bits:
             np.copyto(written, read)
             return
+        stage = self._stage() if self._staged else None
         for place in self._blocks():
-            self._move(read, written, place)
+            self._move(read, written, place, stage)
 
     @property
     def _source_sizes(self) -> tuple[int, ...]:
@@ -79,29 +83,42 @@ class NumpyRelayout:
 
     def _blocks(self) -> Iterator[Slices]:
         """The places of all blocks, with integers along the axes that are looped over in Python."""
-        starts = [
-            range(size) if axis in self._looped else range(0, size, extent)
+        entries: list[Sequence[slice | int]] = [
+            range(size) if axis in self._looped else [slice(start, start + extent) for start in range(0, size, extent)]
             for axis, (size, extent) in enumerate(zip(self._problem.sizes, self._extents, strict=True))
         ]
         # The looped axes go round fastest, so that a block's cache lines are used again while they are near.
-        outer = [axis for axis in range(len(starts)) if axis not in self._looped]
-        order = (*outer, *sorted(self._looped))
-        for chosen in product(*(starts[axis] for axis in order)):
-            place = dict(zip(order, chosen, strict=True))
-            yield tuple(
-                place[axis] if axis in self._looped else slice(place[axis], place[axis] + self._extents[axis])
-                for axis in range(len(starts))
-            )
+        axes = range(len(entries))
+        order = sorted(axes, key=lambda axis: axis in self._looped)
+        places = [order.index(axis) for axis in axes]
+        for chosen in product(*(entries[axis] for axis in order)):
+            yield tuple(chosen[place] for place in places)
 
-    def _move(self, read: Array, written: Array, place: Slices) -> None:
-        """Move one block."""
+    def _stage(self) -> Array:
+        """Memory for one block in the source's order, without the looped axes.
+
+        Its rows start an odd number of cache lines apart, so that a column of them spreads over all sets of the
+        cache; a power of two would map it to a few, whose lines evict each other before they are used up.
+        """
+        strides = self._problem.source_strides
+        axes = [axis for axis in range(len(strides)) if axis not in self._looped]
+        order = sorted(axes, key=lambda axis: abs(strides[axis]) or inf, reverse=True)
+        *outer, row = (self._extents[axis] for axis in order)
+        itemsize = self._target_dtype.itemsize
+        lines = -(-row * itemsize // _LINE_BYTES) | 1
+        memory = np.empty((*outer, lines * _LINE_BYTES // itemsize), self._target_dtype)
+        return memory[..., :row].transpose([order.index(axis) for axis in axes])
+
+    def _move(self, read: Array, written: Array, place: Slices, stage: Array | None) -> None:
+        """Move one block, by way of `stage` where there is one."""
         block = self._taken(read, place)
-        if self._conversion.moves_bits:
-            if self._staged:
-                block = block.copy(order="K")
-        else:
+        if not self._conversion.moves_bits:
             scale, bias = (self._constant(values, place) for values in self._constants)
             block = convert_block(block, self._conversion, scale, bias)
+        if stage is not None:
+            staged = stage[tuple(slice(extent) for extent in block.shape)]
+            np.copyto(staged, block)
+            block = staged
         np.copyto(written[(*place, ...)], block)  # with '...', the place of one element is an array too
 
     def _taken(self, read: Array, place: Slices) -> Array:
