@@ -64,7 +64,8 @@ class NumpyRelayout:
             return
         read = _strided(source, self._source_dtype, self._source_sizes, problem.source_strides, problem.source_offset)
         written = _strided(target, self._target_dtype, problem.sizes, problem.target_strides, 0)
-        if not self._looped and not self._staged and self._conversion.moves_bits:
+        made = self._conversion
+        if not self._looped and not self._staged and made.moves_bits and made.channels is None:
             np.copyto(written, read)
             return
         stage = self._stage() if self._staged else None
