@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .backends.selection import backend_named, device_name
+from .backends.selection import backend_named, backends_in_use, device_name
 from .convert import conversion
 from .creation import asarray
 from .desc import BufferTensorDesc
@@ -90,7 +90,8 @@ def plan_relayout(
 
     Each side is a tensor, or a descriptor of one that will be bound later: such a plan trusts only the alignment and
     size that the descriptor guarantees, and real addresses are checked when it runs. `device` is None for where the
-    tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is none.
+    tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is none: then for a reference GPU,
+    and the plan can only be read.
 
     Raises `LayoutError` when the sides do not fit each other.
 
@@ -121,7 +122,7 @@ def plan_relayout(
         raise LayoutError(f"dst repeats or overlaps its own elements: {target.layout}.")
     where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
     name = where if device is None else device_name(device)
-    return RelayoutPlan.make(source, target, made, channel_axis, backend_named(name))
+    return RelayoutPlan.make(source, target, made, channel_axis, name)
 
 
 def synchronize(device: str | None = None) -> None:
@@ -129,7 +130,8 @@ def synchronize(device: str | None = None) -> None:
 
     >>> synchronize("cpu")
     """
-    backend_named("cpu" if device is None else device).synchronize()
+    for backend in backends_in_use() if device is None else (backend_named(device),):
+        backend.synchronize()
 
 
 def _side_of(name: str, operand: StridedTensor | BufferTensorDesc) -> Side:

@@ -23,7 +23,7 @@ class CpuBackend:
     name = "cpu"
     widest_access = 16
 
-    def allocate(self, nbytes: int, alignment: int) -> Buffer:
+    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """New bytes at a multiple of `alignment`; raises `DeviceError` when there are not so many."""
         try:
             memory = np.empty(nbytes + alignment, np.uint8)

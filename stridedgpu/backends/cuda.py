@@ -1,55 +1,125 @@
-"""The CUDA devices: which there are, and in plain words why there is none."""
+"""The CUDA device: memory from CuPy's allocator, plans run by the kernels of `kernels/`, on CuPy's current stream."""
 
 from __future__ import annotations
 
-import ctypes
-import sys
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Final
 
-__all__ = ["CudaStatus", "cuda_status"]
+import cupy
 
-_INSTALL: Final = 'pip install "stridedgpu[cuda12]" or "stridedgpu[cuda13]", whichever your driver supports'
-_DRIVERS: Final = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
+from stridedgpu.buffer import Buffer
+from stridedgpu.errors import DeviceError
+from stridedgpu.planning.cuda import cuda_launch
+from stridedgpu.planning.families import Family
+from stridedgpu.planning.gpu import GpuProperties
+from stridedgpu.planning.plan import Plan
+from stridedgpu.planning.runs import Runs
 
+from .cuda_compile import compiled_kernel
+from .cuda_launch import PreparedKernel
+from .cuda_properties import gpu_properties
+from .cuda_streams import current_on, stream_handle
+from .cuda_transfer import allocate_pinned, copy_between_devices, copy_with_host
+from .interface import Launch
 
-@dataclass(frozen=True, slots=True)
-class CudaStatus:
-    """How many CUDA devices can be used; `reason` says why none can, and how to get one."""
+__all__ = ["CudaBackend"]
 
-    device_count: int
-    reason: str | None = None
-
-
-@lru_cache(maxsize=1)
-def cuda_status() -> CudaStatus:
-    """Look once. CuPy is imported only where there is a driver, which is cheap to find out."""
-    if find_spec("cupy") is None:
-        missing = "" if _driver_is_there() else " (and this machine has no NVIDIA driver)"
-        return CudaStatus(0, f"CuPy is not installed{missing}: {_INSTALL}")
-    if not _driver_is_there():
-        return CudaStatus(0, "no NVIDIA driver was found (libcuda is missing): install the driver of your GPU")
-    try:
-        import cupy  # heavy: only when a GPU is likely
-    except Exception as error:  # noqa: BLE001 - whatever a broken installation raises is the reason
-        return CudaStatus(0, f"CuPy is installed but cannot be imported ({error}): {_INSTALL}")
-    try:
-        count = int(cupy.cuda.runtime.getDeviceCount())
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return CudaStatus(0, f"the NVIDIA driver offers no device ({error})")
-    if count == 0:
-        return CudaStatus(0, "the NVIDIA driver offers no device; CUDA_VISIBLE_DEVICES may hide it")
-    return CudaStatus(count)
+_ALLOCATOR_ALIGNMENT: Final = 256
+"""Bytes that CUDA's, CuPy's and RMM's allocators guarantee."""
 
 
-def _driver_is_there() -> bool:
-    """Whether the driver's library loads. Nothing is initialised, so that a later fork stays safe."""
-    for name in _DRIVERS:
+class CudaBackend:
+    """One NVIDIA GPU: "cuda:N"."""
+
+    def __init__(self, number: int) -> None:
+        """Look at the device; nothing is compiled or allocated yet."""
+        self._number = number
+        self.name: str = f"cuda:{number}"
+        self.properties: GpuProperties = gpu_properties(number)
+        self._prepared = lru_cache(maxsize=1024)(self._make_ready)
+
+    @property
+    def widest_access(self) -> int:
+        """Bytes of the widest single load or store."""
+        return self.properties.widest_access
+
+    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
+        """New bytes from CuPy's current allocator, for work on `stream`.
+
+        Raises `DeviceError` when the device has not so many left.
+        """
+        extra = alignment if alignment > _ALLOCATOR_ALIGNMENT else 0
         try:
-            ctypes.CDLL(name)
-        except OSError:
-            continue
-        return True
-    return False
+            with current_on(self._number, stream):
+                memory = cupy.cuda.alloc(nbytes + extra)
+        except MemoryError as error:
+            raise DeviceError(self._out_of_memory(nbytes + extra)) from error
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise DeviceError(f"{self.name} could not allocate {nbytes + extra} bytes: {error}.") from error
+        start = -memory.ptr % alignment
+        if start > extra:
+            raise DeviceError(
+                f"The allocator that CuPy was given returned {memory.ptr:#x}, which is no multiple of {alignment}; "
+                f"CUDA's own allocators keep to {_ALLOCATOR_ALIGNMENT}."
+            )
+        return Buffer(memory.ptr + start, nbytes, owner=memory, device=self.name, alignment=alignment, owned=True)
+
+    def prepare(self, plan: Plan) -> Launch:
+        """A plan with its kernel compiled and its parameters packed; kept for the next call with the same plan."""
+        return self._prepared(plan)
+
+    def synchronize(self) -> None:
+        """Wait for all streams of this device; raises `DeviceError` for what its work did wrong."""
+        try:
+            with cupy.cuda.Device(self._number):
+                cupy.cuda.runtime.deviceSynchronize()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise DeviceError(f"{self.name} failed: {error}.") from error
+
+    def allocate_staging(self, nbytes: int) -> Buffer:
+        """Page-locked bytes on the CPU."""
+        return allocate_pinned(nbytes)
+
+    def copy(
+        self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
+    ) -> None:
+        """Copy runs between this device and the CPU, or one run from another CUDA device to this one."""
+        if "cpu" in (source.device, target.device):
+            copy_with_host(source, source_start, target, target_start, runs, stream)
+            return
+        assert runs.is_one_run, "between devices, operations pack first"
+        copy_between_devices(source, source_start + runs.source_start, target, target_start, runs.width, stream)
+
+    def _make_ready(self, plan: Plan) -> Launch:
+        """Compile and pack."""
+        if plan.family is Family.EMPTY:
+            return self._run_nothing
+        launch = cuda_launch(plan, self.properties)
+        function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
+        tables = tuple(self._uploaded(contents) for _, contents in launch.tables)
+        return PreparedKernel(launch, function, self._number, tables)
+
+    def _run_nothing(
+        self, source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object
+    ) -> None:
+        """A plan without elements: only the stream is checked."""
+        del source, source_start, target, target_start
+        stream_handle(stream, self._number)
+
+    def _uploaded(self, contents: bytes) -> Buffer:
+        """Constants in device memory, there when this returns, whichever stream uses them."""
+        held = Buffer.of(contents)
+        buffer = self.allocate(len(contents), _ALLOCATOR_ALIGNMENT)
+        with cupy.cuda.Device(self._number):
+            copy_with_host(held, 0, buffer, 0, Runs(len(contents)), cupy.cuda.Stream(non_blocking=True))
+        return buffer
+
+    def _out_of_memory(self, nbytes: int) -> str:
+        """What was asked, what there is, and what would help."""
+        with cupy.cuda.Device(self._number):
+            free, total = cupy.cuda.runtime.memGetInfo()
+        return (
+            f"{self.name} has no {nbytes} bytes of memory left to allocate: {free} of {total} are free. "
+            "Free tensors, give CuPy's unused blocks back with cupy.get_default_memory_pool().free_all_blocks(), "
+            "or work on fewer items at once."
+        )

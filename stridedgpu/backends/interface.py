@@ -8,8 +8,9 @@ from typing import Protocol
 
 from stridedgpu.buffer import Buffer
 from stridedgpu.planning.plan import Plan
+from stridedgpu.planning.runs import Runs
 
-__all__ = ["Backend", "DeviceInfo", "Launch"]
+__all__ = ["Backend", "DeviceInfo", "Launch", "RemoteBackend"]
 
 Launch = Callable[[Buffer, int, Buffer, int, object], None]
 """A plan made ready by a device: `launch(source, source_start, target, target_start, stream)` runs it.
@@ -43,10 +44,12 @@ class Backend(Protocol):
     def widest_access(self) -> int:
         """Bytes of the widest single load or store that plans for this device may use."""
 
-    def allocate(self, nbytes: int, alignment: int) -> Buffer:
+    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
         """New bytes, not initialised, at an address that is a multiple of `alignment`.
 
-        Raises `DeviceError` when the memory cannot be had; existing buffers are untouched.
+        On a device with streams they belong to `stream` (None: the current one): once freed, they may be given out
+        again for work that follows there. Raises `DeviceError` when the memory cannot be had; existing buffers are
+        untouched.
         """
 
     def prepare(self, plan: Plan) -> Launch:
@@ -54,3 +57,18 @@ class Backend(Protocol):
 
     def synchronize(self) -> None:
         """Wait for the work of this device, and raise what it found wrong."""
+
+
+class RemoteBackend(Backend, Protocol):
+    """A device whose memory the processor does not reach, with copies between there and here."""
+
+    def allocate_staging(self, nbytes: int) -> Buffer:
+        """Bytes on the CPU that copies to and from this device are fastest with."""
+
+    def copy(
+        self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
+    ) -> None:
+        """Copy runs of bytes between this device, on either side, and the CPU or a device of the same kind.
+
+        When it returns, bytes on the CPU may be read, or changed, at once.
+        """

@@ -8,15 +8,25 @@ from typing import Final
 from stridedgpu.errors import DeviceError
 
 from .cpu import CpuBackend
-from .cuda import cuda_status
-from .interface import Backend, DeviceInfo
+from .cuda_status import cuda_status
+from .interface import Backend, DeviceInfo, RemoteBackend
 
-__all__ = ["backend_named", "default_device", "device_name", "devices"]
+__all__ = [
+    "backend_named",
+    "backends_in_use",
+    "default_device",
+    "device_name",
+    "devices",
+    "remote_backend_named",
+]
 
 VARIABLE: Final = "STRIDEDGPU_DEVICE"
 """The environment variable that names the device of new tensors."""
 
 _CPU: Final = CpuBackend()
+
+_remote: Final[dict[str, RemoteBackend]] = {}
+"""The devices that have been asked for, by name."""
 
 
 def devices() -> tuple[DeviceInfo, ...]:
@@ -29,7 +39,9 @@ def devices() -> tuple[DeviceInfo, ...]:
     if status.device_count == 0:
         cuda = (DeviceInfo("cuda", available=False, description="NVIDIA GPUs through CuPy", reason=status.reason),)
         return (CpuBackend.describe(), *cuda)
-    return (CpuBackend.describe(), *(DeviceInfo(f"cuda:{n}", True, "") for n in range(status.device_count)))
+    from .cuda_properties import describe_device
+
+    return (CpuBackend.describe(), *(describe_device(number) for number in range(status.device_count)))
 
 
 def device_name(device: object) -> str:
@@ -62,10 +74,27 @@ def backend_named(device: str) -> Backend:
 
     Raises `DeviceError` when it cannot be had, saying why and how to get it.
     """
+    return _CPU if device == "cpu" else remote_backend_named(device)
+
+
+def remote_backend_named(device: str) -> RemoteBackend:
+    """The CUDA device of that name; raises as `backend_named` does."""
+    found = _remote.get(device)
+    if found is not None:
+        return found
     name = device_name(device)
-    if name == "cpu":
-        return _CPU
     status = cuda_status()
     if status.device_count == 0:
         raise DeviceError(f"device={device!r} cannot be had: {status.reason}.")
-    raise DeviceError(f"device={device!r} cannot be had: kernels for it are not built in this version.")
+    number = int(name.removeprefix("cuda:"))
+    if number >= status.device_count:
+        last = f"cuda:{status.device_count - 1}"
+        raise DeviceError(f"device={device!r} cannot be had: this machine's CUDA devices end with {last}.")
+    from .cuda import CudaBackend
+
+    return _remote.setdefault(name, CudaBackend(number))
+
+
+def backends_in_use() -> tuple[Backend, ...]:
+    """The devices that this process has asked for."""
+    return (_CPU, *_remote.values())

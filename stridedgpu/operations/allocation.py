@@ -17,12 +17,18 @@ DEFAULT_ALIGNMENT = 32
 
 
 def allocate_operand(
-    layout: Layout, element: ElementType, alignment: int, device: str, stored: Layout | None = None
+    layout: Layout,
+    element: ElementType,
+    alignment: int,
+    device: str,
+    stored: Layout | None = None,
+    stream: object = None,
 ) -> Operand:
     """Memory for `layout`, not initialised, that owns its padding.
 
     `stored` is the layout of the memory where that is more: channels filled up with zeros, which then are no padding
     to overwrite. The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4.
+    `stream` is where a CUDA device will use them first.
 
     Raises `LayoutError` for an alignment that is no power of two or below an element, `DeviceError` when there is no
     such device or not enough memory.
@@ -31,7 +37,8 @@ def allocate_operand(
         raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
     held = layout if stored is None else stored
     nbytes = round_up((held.first_offset + held.span) * element.itemsize, 4)
-    return Operand(backend_named(device).allocate(nbytes, alignment), layout, element, owns_padding=held == layout)
+    buffer = backend_named(device).allocate(nbytes, alignment, stream)
+    return Operand(buffer, layout, element, owns_padding=held == layout)
 
 
 def check_fits(name: str, value: int, element: ElementType) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stridedgpu.backends.selection import backend_named, device_name
-from stridedgpu.buffer import Buffer
+from stridedgpu.backends.selection import device_name
 from stridedgpu.convert import Conversion, conversion
 from stridedgpu.dims import dims_of, inferred_labels
-from stridedgpu.dtypes import ElementType, element_type
+from stridedgpu.dtypes import element_type
 from stridedgpu.errors import BindingError, LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand, share_memory
-from stridedgpu.planning.plan import plan_relayout
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, ordered_layouts, parse_order, parts
+from .transfer import move_elements, zero_bytes
 
 __all__ = ["assign_operand", "relayout_operand"]
 
@@ -57,6 +56,11 @@ def relayout_operand(
     if out is not None:
         if out.element != target_type:
             raise LayoutError(f"dtype={target_type} is not what out holds, {out.element}.")
+        if source.buffer.device != out.buffer.device:
+            raise BindingError(
+                f"out is on {out.buffer.device} and the source on {source.buffer.device}; both must be on one device. "
+                "Move the source with to_device first, or write out[...] = source."
+            )
         _move(source, out, made, channel_axis, stream)
         return out, dims
     sizes = _result_sizes(source.layout.sizes, made, channel_axis)
@@ -68,7 +72,7 @@ def relayout_operand(
         wanted, stored = ordered_layouts(sizes, order, labels, target_type.itemsize, row_pitch_bytes)
     where = source.buffer.device if device is None else device_name(device)
     bytes_apart = DEFAULT_ALIGNMENT if alignment is None else alignment
-    target = allocate_operand(wanted, target_type, bytes_apart, where, stored)
+    target = allocate_operand(wanted, target_type, bytes_apart, where, stored, stream)
     channel_order = None if order is None else parse_order(order)
     if channel_order is None or channel_order.multiple == 1 or channel_axis is None:
         _move(source, target, made, channel_axis, stream)
@@ -80,7 +84,7 @@ def relayout_operand(
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None) -> None:
-    """Write `source` into `target`, of the same sizes, with a cast where the types differ."""
+    """Write `source` into `target`, of the same sizes and on any device, with a cast where the types differ."""
     _move(source, target, conversion(source.element, target.element), None, stream)
 
 
@@ -91,23 +95,17 @@ def _move_blocks(
     for part in parts(source.layout, target.layout, made, channel_axis, order):
         into = replace(target, layout=part.target, owns_padding=False)
         if part.source is None:
-            assign_operand(_zeros(part.target.sizes, target.element), into, stream)
+            device = target.buffer.device
+            zeros = Operand(zero_bytes(device), Layout(()).broadcast_to(part.target.sizes), target.element)
+            assign_operand(zeros, into, None if device == "cpu" else stream)
         else:
             _move(replace(source, layout=part.source), into, part.conversion, part.channel_axis, stream)
 
 
-def _zeros(sizes: tuple[int, ...], element: ElementType) -> Operand:
-    """One zero on the CPU, repeated to `sizes`."""
-    return Operand(Buffer.of(bytes(element.itemsize)), Layout(()).broadcast_to(sizes), element)
-
-
 def _move(source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object) -> None:
-    """Check the target, plan, and run."""
+    """Check the target, and move."""
     _check_target(source, target, made, channel_axis)
-    device = target.buffer.device
-    backend = backend_named(device)
-    plan = plan_relayout(source.side, target.side, made, channel_axis, device, backend.widest_access)
-    backend.prepare(plan)(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+    move_elements(source, target, made, channel_axis, stream)
 
 
 def _check_target(source: Operand, target: Operand, made: Conversion, channel_axis: int | None) -> None:
@@ -115,10 +113,6 @@ def _check_target(source: Operand, target: Operand, made: Conversion, channel_ax
     wanted = _result_sizes(source.layout.sizes, made, channel_axis)
     if target.layout.sizes != wanted:
         raise LayoutError(f"out has sizes {target.layout.sizes}; this relayout makes sizes {wanted}.")
-    if source.buffer.device != target.buffer.device:
-        raise BindingError(
-            f"out is on {target.buffer.device} and the source on {source.buffer.device}; both must be on one device."
-        )
     if target.buffer.readonly:
         raise BindingError("out is read-only.")
     if target.layout.has_overlap:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from stridedgpu.backends.interface import Backend, Launch
+from stridedgpu.backends.interface import Launch
+from stridedgpu.backends.selection import backend_named
 from stridedgpu.convert import Conversion
-from stridedgpu.errors import BindingError
+from stridedgpu.errors import BindingError, DeviceError
 from stridedgpu.operand import Operand, share_memory
+from stridedgpu.planning.gpu import REFERENCE_GPU
 from stridedgpu.planning.plan import Plan, plan_relayout
 from stridedgpu.planning.problem import Side
 
@@ -28,18 +30,24 @@ class RelayoutPlan:
     """A relayout that is planned once and run many times: `plan(src, out)`.
 
     It runs on tensors whose sizes, strides and types are those it was made for, at addresses that keep the
-    alignment it was promised; their offsets may differ. Where the plan's device cannot be had, it can still be
-    explained.
+    alignment it was promised; their offsets may differ. Where the plan's device cannot be had, which `missing` tells,
+    it is for a reference GPU and can only be read.
     """
 
     plan: Plan
     launch: Launch | None
+    missing: str | None = None
 
     @classmethod
     def make(
-        cls, source: Side, target: Side, conversion: Conversion, channel_axis: int | None, backend: Backend
+        cls, source: Side, target: Side, conversion: Conversion, channel_axis: int | None, device: str
     ) -> RelayoutPlan:
-        """Plan, and make ready on a device."""
+        """Plan, and make ready on a device where it can be had."""
+        try:
+            backend = backend_named(device)
+        except DeviceError as error:
+            widest = REFERENCE_GPU.widest_access
+            return cls(plan_relayout(source, target, conversion, channel_axis, device, widest), None, str(error))
         plan = plan_relayout(source, target, conversion, channel_axis, backend.name, backend.widest_access)
         return cls(plan, backend.prepare(plan))
 
@@ -75,14 +83,22 @@ class RelayoutPlan:
 
     def explain(self) -> str:
         """The plan in plain words."""
-        return self.plan.explain()
+        if self.missing is None:
+            return self.plan.explain()
+        gpu = REFERENCE_GPU
+        return (
+            f"{self.plan.explain()}\n  planned for a reference GPU, {gpu.name} (compute capability "
+            f"{gpu.compute_capability / 10}): {self.missing}"
+        )
 
     def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
         """Run on two tensors; nothing is written when they do not fit the plan.
 
         Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or
-        tensors that share memory.
+        tensors that share memory; `DeviceError` where the plan's device cannot be had.
         """
+        if self.launch is None:
+            raise DeviceError(f"This plan can be read and not run. {self.missing}")
         source, target = src.operand, out.operand
         problem = self.plan.problem
         _check_bound("src", source, problem.source, self.plan.device)
@@ -93,7 +109,6 @@ class RelayoutPlan:
             raise BindingError("out does not own its padding, which this plan may write; plan for this tensor instead.")
         if share_memory(source, target):
             raise BindingError("out shares memory with src.")
-        assert self.launch is not None, "the device that the plan names is the one the tensors are on"
         self.launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
 
 

@@ -1,0 +1,66 @@
+"""The CUDA devices: which there are, and in plain words why there is none."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Final
+
+__all__ = ["INSTALL", "CudaStatus", "cuda_status"]
+
+INSTALL: Final = 'pip install "stridedgpu[cuda12]" or "stridedgpu[cuda13]", whichever your driver supports'
+"""What brings CuPy together with the compiler and the headers that it needs."""
+
+_DRIVERS: Final = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
+
+
+@dataclass(frozen=True, slots=True)
+class CudaStatus:
+    """How many CUDA devices can be used; `reason` says why none can, and how to get one."""
+
+    device_count: int
+    reason: str | None = None
+
+
+@lru_cache(maxsize=1)
+def cuda_status() -> CudaStatus:
+    """Look once. CuPy is imported only where there is a driver, which is cheap to find out."""
+    if find_spec("cupy") is None:
+        missing = "" if _driver_is_there() else " (and this machine has no NVIDIA driver)"
+        return CudaStatus(0, f"CuPy is not installed{missing}: {INSTALL}")
+    if not _driver_is_there():
+        return CudaStatus(0, "no NVIDIA driver was found (libcuda is missing): install the driver of your GPU")
+    try:
+        import cupy
+    except Exception as error:  # noqa: BLE001 - whatever a broken installation raises is the reason
+        return CudaStatus(0, f"CuPy is installed but cannot be imported ({_first_line(error)}): {INSTALL}")
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return CudaStatus(0, f"the NVIDIA driver offers no device ({error})")
+    if count == 0:
+        return CudaStatus(0, "the NVIDIA driver offers no device; CUDA_VISIBLE_DEVICES may hide it")
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except Exception as error:  # noqa: BLE001 - the loader's own error, an ImportError or an NVRTCError
+        return CudaStatus(0, f"CuPy finds no CUDA compiler, NVRTC ({_first_line(error)}): {INSTALL}")
+    return CudaStatus(count)
+
+
+def _first_line(error: Exception) -> str:
+    """A message that fits into a sentence."""
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _driver_is_there() -> bool:
+    """Whether the driver's library loads. Nothing is initialised, so that a later fork stays safe."""
+    for name in _DRIVERS:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return True
+    return False
