@@ -43,16 +43,27 @@ template <typename Index, int Rank> struct Axes {
 
     // The last axis varies fastest. The first needs no division: what is left is its coordinate.
     __device__ __forceinline__ Offsets<Index> unravel(Index linear) const {
+        Index none[1];
+        return unravel<0>(linear, {}, none);
+    }
+
+    // The same, and the coordinates along some axes, which may be known at run time only; of an axis that is not
+    // there (-1) the coordinate stays as it was.
+    template <int Wanted>
+    __device__ __forceinline__ Offsets<Index> unravel(Index linear, const int (&wanted)[Wanted ? Wanted : 1],
+                                                      Index (&coordinates)[Wanted ? Wanted : 1]) const {
         Index source = 0, target = 0;
 #pragma unroll
-        for (int axis = Rank - 1; axis > 0; --axis) {
-            const Quotient<Index> q = divide(linear, sizes[axis]);
+        for (int axis = Rank - 1; axis >= 0; --axis) {
+            const Quotient<Index> q = axis > 0 ? divide(linear, sizes[axis]) : Quotient<Index>{0, linear};
+#pragma unroll
+            for (int i = 0; i < Wanted; ++i) {
+                if (axis == wanted[i]) coordinates[i] = q.remainder;
+            }
             source += q.remainder * source_strides[axis];
             target += q.remainder * target_strides[axis];
             linear = q.quotient;
         }
-        source += linear * source_strides[0];
-        target += linear * target_strides[0];
         return {Signed<Index>(source), Signed<Index>(target)};
     }
 };

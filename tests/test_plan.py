@@ -387,8 +387,8 @@ CASES |= {
     "flip left to right, interleaved": Case(
         nhwc(*BATCH).sliced((..., slice(None, None, -1))), nchw(*BATCH), "channels", 16, 16
     ),
-    "flip of an odd width": Case(rows(101, 112).sliced((..., slice(None, None, -1))), rows(101, 112), "rows", 16, 16),
-    "flip of one line": Case(Layout((100,), (-1,), 99), Layout((100,)), "rows", 16, 4, owned=False),
+    "flip of an odd width": Case(rows(101, 112).sliced((..., slice(None, None, -1))), rows(101, 112), "rows", 1, 16),
+    "flip of one line": Case(Layout((100,), (-1,), 99), Layout((100,)), "rows", 4, 4, owned=False),
     # Channels
     "RGB to BGR planes": Case(nhwc(*BATCH), nchw(*BATCH), "channels", 16, 16, channels=(2, 1, 0)),
     "RGB to BGR pixels": Case(nhwc(*BATCH), nhwc(*BATCH), "packed_tile", 16, 16, channels=(2, 1, 0)),
@@ -396,8 +396,11 @@ CASES |= {
         nhwc(*BATCH), nhwc(*BATCH), "rows", 8, 8, channels=(2, 1, 0), source_type="float64"
     ),
     "RGBA to RGB planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(0, 1, 2)),
+    "RGBA to BGR planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(2, 1, 0)),
+    "RGBA to GBA planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 1, 16, channels=(1, 2, 3)),
+    "the later planes of 6": Case(nchw(1, 6, 9, 10), nchw(1, 3, 9, 10), "flat", 2, 16, channels=(3, 4, 5), owned=False),
     "RGBA to RBG planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(0, 2, 1)),
-    "RGBA to A": Case(nhwc(2, 4, 24, 32), nchw(2, 1, 24, 32), "generic", 1, 1, channels=(3,)),
+    "RGBA to A": Case(nhwc(2, 4, 24, 32), nchw(2, 1, 24, 32), "generic", 1, 4, channels=(3,)),
     "one scale a channel, planes": Case(
         nchw(*BATCH), nchw(*BATCH), "rows", 16, 16, target_type="float16", scale=[1, 2, 3]
     ),
@@ -457,7 +460,7 @@ CASES |= {
         source_type="int8",
     ),
     # No contiguous run
-    "every other element": Case(Layout((50,), (2,)), Layout((50,)), "generic", 4, 4, source_type="float32"),
+    "every other element": Case(Layout((50,), (2,)), Layout((50,)), "generic", 4, 16, source_type="float32"),
     "into every other element": Case(Layout((50,)), Layout((50,), (2,)), "generic", 4, 4, source_type="float32"),
     # Indices
     "2^31-1 elements": Case(Layout((2**31 - 1,)), Layout((2**31 - 1,)), "flat", 16, 16),

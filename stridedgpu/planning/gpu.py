@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["REFERENCE_GPU", "GpuProperties", "KernelLaunch", "axes_words", "divisor_words"]
+__all__ = ["REFERENCE_GPU", "GpuProperties", "KernelLaunch", "axes_words", "divisor_words", "grid_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,15 @@ class KernelLaunch:
     shared_bytes: int
     parameters: bytes
     tables: tuple[tuple[int, bytes], ...] = ()
+
+
+def grid_of(blocks: int) -> tuple[int, int, int]:
+    """The grid of so many blocks or a few more, which `sg::linear_block` numbers.
+
+    A grid has at most 2^31 - 1 blocks along x, and 65535 along y; y is used from there on, with 64-bit indices only.
+    """
+    y = -(-blocks // (2**31 - 1))
+    return (-(-blocks // y), y, 1)
 
 
 def divisor_words(divisor: int, index_bits: int) -> tuple[int, ...]:

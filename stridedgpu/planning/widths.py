@@ -18,6 +18,10 @@ PEELED_RUN_BYTES: Final = 128
 """From this many bytes on, the end of a run that is no whole vector is moved by smaller steps of its own."""
 
 
+GENERIC_ELEMENTS: Final = 4
+"""Elements that a thread of the generic kernel moves: its widest store."""
+
+
 @dataclass(frozen=True, slots=True)
 class Width:
     """The bytes of one access on one side, and what limits it ("" when nothing does)."""
@@ -45,11 +49,9 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     strides = problem.target_strides if side == "target" else problem.source_strides
     itemsize = tensor.element.itemsize
     unit = unit_axis(strides)
-    if unit is None or family in (Family.GENERIC, Family.EMPTY):
-        reason = "" if itemsize >= widest else f"the {side} has no contiguous run that the kernel could walk"
-        return Width(min(itemsize, widest), reason if family is not Family.EMPTY else "")
-    if family is Family.ROWS and side == "source" and strides[-1] == 0:
-        return Width(min(itemsize, widest), "one element of the source is repeated along each run")
+    alone = _moved_one_by_one(problem, family, side, unit)
+    if alone is not None or unit is None:
+        return Width(min(itemsize, widest), alone if alone and itemsize < widest else "")
     alignment = problem.target.alignment if side == "target" else problem.source_alignment
     bounds = [alignment_bound(side, alignment)]
     run = [unit]
@@ -65,7 +67,31 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     peels = family in (Family.FLAT, Family.TRANSPOSE) or run_bytes >= PEELED_RUN_BYTES
     if side == "target" and not tails_are_free and not peels:
         bounds.append(Bound(run_bytes, f"a run of the target is {run_bytes} B long and what follows is not ours"))
+    if family is Family.GENERIC:
+        most = GENERIC_ELEMENTS * itemsize
+        bounds.append(Bound(most, f"a thread moves {GENERIC_ELEMENTS} elements of {itemsize} B"))
+    if family is Family.ROWS and side == "source" and strides[unit] < 0:
+        # Whole vectors, the first of which ends where the run ends in memory.
+        bounds.append(Bound(run_bytes, f"a run of the source is {run_bytes} B long and is read backwards"))
     return bounded_width(bounds, itemsize, widest)
+
+
+def _moved_one_by_one(
+    problem: Problem, family: Family, side: Literal["source", "target"], unit: int | None
+) -> str | None:
+    """Why one side's elements are moved one at a time, "" where there are none; None where vectors may be had."""
+    innermost = len(problem.sizes) - 1
+    if family is Family.EMPTY:
+        return ""
+    if unit is None or (family is Family.GENERIC and side == "source"):
+        return f"the {side} has no contiguous run that the kernel could walk"
+    if family is Family.GENERIC and problem.channel_axis == innermost:
+        return "neighbours in the target belong to different channels"
+    if family is Family.ROWS and side == "source" and problem.source_strides[innermost] == 0:
+        return "one element of the source is repeated along each run"
+    if family is Family.ROWS and side == "source" and problem.channel_axis == innermost and problem.conversion.channels:
+        return "the runs of the source are picked through a table of channels"
+    return None
 
 
 def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:

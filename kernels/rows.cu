@@ -1,0 +1,195 @@
+// Family B, rows: the innermost run is contiguous on the target, and on the source contiguous either way, repeated
+// from one element, or picked through a table of channels.
+//
+// A row is cut into chunks; one group of 1 to 32 lanes moves one chunk. Long rows have chunks of Steps * 32 * length
+// elements, of which a warp has all loads under way at once; of short rows one warp moves several, and a thread has
+// Items of them under way:
+//
+//     Steps 4, Items 1      row 0  | warp 0: 4 x 32 vectors | warp 1                 | …
+//     Steps 1, Items 4      rows   | warp 0: 0 … 3 | warp 1: 4 … 7 | … | warp 0: 32 … 35 | …        (8 lanes a row)
+//
+// Rows may lie anywhere on both sides, so that crops, pitches, flips and broadcasts are all the same to this kernel.
+// The end of a row that is no whole vector is written with a whole vector where the padding may be overwritten, and is
+// read with one where the buffer goes on, as it does in all rows but the last; otherwise it moves element by element.
+//
+// Bytes moved: each element once in and once out; an element repeated along the row is loaded once by each group.
+#include "channel_constants.cuh"
+#include "indexing.cuh"
+#include "run_steps.cuh"
+
+namespace sg {
+
+// How the source lies along the target's run.
+enum class Run { forward, reversed, repeated, picked };
+// Where the axis is along which elements are treated differently: nowhere, among the axes over rows, or along the row.
+enum class ChannelAxis { none, outer, inner };
+
+// How many elements of a row are loaded by whole vectors and stored by whole vectors, which may be more than it has;
+// from `stored` to the row's end, elements move one by one.
+template <typename Index> struct WholeVectors { Index loaded, stored; };
+
+template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
+struct RowsParameters {
+    const uint8* source;
+    uint8* target;
+    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+    ChannelOrder<Index, OrderKind> order;
+    Axes<Index, Rank> axes;  // over rows and chunks; strides in elements
+    Index source_offset;     // elements
+    Index items;             // chunks in all
+    Index count;             // elements of a row
+    WholeVectors<Index> within, past_end;
+    Index last_reading_on;   // the last place in the source, in elements, where a row may start and be read past_end
+    int channel_axis;        // in axes, or -1
+    int chunk_axis;          // in axes
+    int lanes_log2;          // lanes of a group
+};
+
+template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps, int Items, Run RunKind,
+          ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
+__global__ void __launch_bounds__(256)
+    copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
+    using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
+    using Source = typename Step::Source;
+    using Target = typename Step::Target;
+    using Loaded = typename Step::Loaded;
+    using Stored = typename Step::Stored;
+    using Constants = Affine<typename Conversion::Compute>;
+    static_assert(Steps == 1 || Items == 1, "chunks of several steps, or several chunks");
+    static_assert(RunKind == Run::forward || RunKind == Run::reversed || Step::load_length == 1,
+                  "elements that do not follow each other are loaded one by one");
+
+    const uint32 lanes = 1u << p.lanes_log2;
+    const uint32 lane = threadIdx.x & (lanes - 1);
+    const uint32 group = threadIdx.x >> p.lanes_log2, groups = 256u >> p.lanes_log2;
+    const uint32 chunk_elements = uint32(Steps * Step::length) << p.lanes_log2;
+    const Index first_item = linear_block<Index>() * Items * groups + group;
+
+    // One chunk: the addresses of its first element, how far into the row that is, and where its row's vectors end.
+    const Source* from[Items];
+    Target* to[Items];
+    Index start[Items], load_end[Items], store_end[Items], end[Items];
+    Constants constants[Items];
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        const Index number = first_item + item * groups;
+        const bool there = number < p.items;
+        Index coordinates[2] = {0, 0};
+        Offsets<Index> offsets = p.axes.template unravel<2>(number, {p.chunk_axis, p.channel_axis}, coordinates);
+        start[item] = there ? coordinates[0] * chunk_elements : 0;
+        end[item] = there ? p.count : 0;
+        constants[item] = {};
+        if (there && Axis != ChannelAxis::inner) constants[item] = p.affines.of(coordinates[1]);
+        Index picked = 0;
+        if (there && Axis == ChannelAxis::outer && OrderKind != Channels::alike) {
+            picked = p.order.source_offset(coordinates[1]);
+        }
+        const Signed<Index> source = Signed<Index>(p.source_offset + picked + Index(offsets.source));
+        const bool reads_on = source - Signed<Index>(start[item]) <= Signed<Index>(p.last_reading_on);
+        load_end[item] = there ? (reads_on ? p.past_end.loaded : p.within.loaded) : 0;
+        store_end[item] = there ? (reads_on ? p.past_end.stored : p.within.stored) : 0;
+        from[item] = reinterpret_cast<const Source*>(p.source) + source;
+        to[item] = reinterpret_cast<Target*>(p.target) + offsets.target;
+    }
+
+    // Where the element lies that comes so many after the chunk's first.
+    const auto source_of = [&](int item, Index element) {
+        if constexpr (RunKind == Run::forward) return from[item] + element;
+        else if constexpr (RunKind == Run::reversed) return from[item] - Signed<Index>(element);
+        else if constexpr (RunKind == Run::repeated) return from[item];
+        else return from[item] + Signed<Index>(p.order.source_offset(start[item] + element));
+    };
+    // Past the row's end, where padding is written, the last channel serves as well as any.
+    const auto constants_of = [&](int item, Index element) {
+        if constexpr (Axis == ChannelAxis::inner) {
+            const Index channel = start[item] + element;
+            return p.affines.of(channel < p.count ? channel : p.count - 1);
+        } else {
+            return constants[item];
+        }
+    };
+    const auto load_piece = [&](int item, Index element) {
+        Loaded loaded{};
+        if (start[item] + element + Step::load_length > load_end[item]) return loaded;
+        if constexpr (RunKind == Run::reversed) {
+            const Loaded backwards = load<Loaded>(source_of(item, element + Step::load_length - 1));
+#pragma unroll
+            for (int i = 0; i < Step::load_length; ++i) loaded.set(i, backwards.get(Step::load_length - 1 - i));
+        } else {
+            loaded = load<Loaded>(source_of(item, element));
+        }
+        return loaded;
+    };
+    const auto store_piece = [&](int item, Index element, const Stored& vector) {
+        if (start[item] + element + Step::store_length <= store_end[item]) store(to[item] + element, vector);
+    };
+
+    // A step is one of the only chunk's, or the only one of a chunk.
+    const auto item_of = [](int step) { return Items == 1 ? 0 : step; };
+    const auto element_of = [&](int step, uint32 element) {
+        return Items == 1 ? step * lanes * Step::length + element : element;
+    };
+    if constexpr (RunKind == Run::repeated) {
+        Source repeated[Items];
+#pragma unroll
+        for (int item = 0; item < Items; ++item) {
+            repeated[item] = end[item] ? load<Source>(from[item]) : Source{};
+        }
+#pragma unroll
+        for (int step = 0; step < Steps * Items; ++step) {
+            const int item = item_of(step);
+            const uint32 element = element_of(step, lane * Step::length);
+            const Target converted = Conversion::apply(repeated[item], constants[item]);
+            Stored spread{};
+#pragma unroll
+            for (int i = 0; i < Step::length; ++i) {
+                if constexpr (Axis == ChannelAxis::inner) {
+                    spread.set(i, Conversion::apply(repeated[item], constants_of(item, element + i)));
+                } else {
+                    spread.set(i, converted);
+                }
+            }
+            store_piece(item, element, spread);
+        }
+    } else {
+        constexpr int steps = Steps * Items;
+        alignas(32) __shared__ uint8 exchange[Step::exchanges ? steps * 256 * Step::exchange_bytes : 1];
+        uint8* group_exchange = Step::exchanges ? exchange + (threadIdx.x - lane) * Step::exchange_bytes : exchange;
+        Step::template move<steps>(
+            lane, lanes, group_exchange, 256 * Step::exchange_bytes,
+            [&](int step, int piece) {
+                return load_piece(item_of(step), element_of(step, (piece * lanes + lane) * Step::load_length));
+            },
+            [&](int step, uint32 element, const auto& vector) {
+                const int item = item_of(step);
+                if constexpr (Axis == ChannelAxis::inner && Conversion::is_affine) {
+                    constexpr int length = sizeof(vector) / sizeof(Source);
+                    Vector<Target, length> converted{};
+#pragma unroll
+                    for (int i = 0; i < length; ++i) {
+                        const Constants own = constants_of(item, element_of(step, element) + i);
+                        converted.set(i, Conversion::apply(vector.get(i), own));
+                    }
+                    return converted;
+                } else {
+                    return Conversion::apply(vector, constants[item]);
+                }
+            },
+            [&](int step, int piece, const Stored& vector) {
+                store_piece(item_of(step), element_of(step, (piece * lanes + lane) * Step::store_length), vector);
+            });
+    }
+
+    // The end of a row belongs to its last chunk.
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        if (start[item] + chunk_elements < end[item]) continue;
+        for (Index place = store_end[item] + lane; place < end[item]; place += lanes) {
+            const Index element = place - start[item];
+            const Source value = load<Source>(source_of(item, element));
+            store(to[item] + element, Conversion::apply(value, constants_of(item, element)));
+        }
+    }
+}
+
+}  // namespace sg

@@ -1,0 +1,84 @@
+// How lanes move a run that is contiguous on both sides, with vectors of different lengths to load and to store.
+//
+// In one step, `lanes` lanes move lanes * length elements. Where the sides' vectors hold different numbers of elements,
+// a lane with the longer vector would meet several shorter ones at its own place, and the warp's accesses would leave
+// gaps: 4 stores of 16 bytes each, 64 bytes apart. So every access is made side by side, lane after lane, and the
+// narrower elements change lanes in shared memory. uint8 to float16, 16 bytes each, 32 lanes:
+//
+//     load        lane 0: 0-15       lane 1: 16-31     …                                 32 x 16 B
+//     exchange    lane 0: 0-7, 256-263    lane 1: 8-15, 264-271    …                     in bytes, before they widen
+//     store 0     lane 0: 0-7        lane 1: 8-15      …      lane 31: 248-255           32 x 16 B
+//     store 1     lane 0: 256-263    lane 1: 264-271   …      lane 31: 504-511           32 x 16 B
+#pragma once
+#include "conversion.cuh"
+
+namespace sg {
+
+template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
+    using Source = typename Conversion::Source;
+    using Target = typename Conversion::Target;
+    static constexpr int load_length = LoadBytes / int(sizeof(Source));
+    static constexpr int store_length = StoreBytes / int(sizeof(Target));
+    static constexpr int length = load_length > store_length ? load_length : store_length;
+    static constexpr int loads = length / load_length;
+    static constexpr int stores = length / store_length;
+    using Loaded = Vector<Source, load_length>;
+    using Stored = Vector<Target, store_length>;
+
+    static constexpr bool exchanges = load_length != store_length;
+    // Bytes of one lane and step: the long source vector, or the long target vector.
+    static constexpr int exchange_bytes = loads == 1 ? LoadBytes : StoreBytes;
+
+    // Moves Steps steps. `load_piece(step, piece)` gives one of the lane's `loads` vectors of a step, of which vector
+    // `piece` starts (piece * lanes + lane) * load_length elements into the step; `store_piece(step, piece, vector)` is
+    // the same for the target; `convert(step, element, vector)` converts a vector that starts `element` elements into
+    // the step. All 32 lanes of a warp have to call this. `exchange` is the group's shared memory, lanes *
+    // exchange_bytes of it, and for each further step the same again `exchange_stride` bytes on.
+    template <int Steps, typename Load, typename Convert, typename Store>
+    static __device__ __forceinline__ void move(uint32 lane, uint32 lanes, uint8* exchange, uint32 exchange_stride,
+                                                Load load_piece, Convert convert, Store store_piece) {
+        Loaded loaded[Steps][loads];
+#pragma unroll
+        for (int step = 0; step < Steps; ++step) {
+#pragma unroll
+            for (int piece = 0; piece < loads; ++piece) loaded[step][piece] = load_piece(step, piece);
+        }
+        if constexpr (exchanges) {
+#pragma unroll
+            for (int step = 0; step < Steps; ++step) {
+                uint8* shared = exchange + step * exchange_stride;
+                if constexpr (loads == 1) {
+                    store(shared + lane * uint32(sizeof(Loaded)), loaded[step][0]);
+                } else {
+                    using Piece = Vector<Target, load_length>;
+#pragma unroll
+                    for (int piece = 0; piece < loads; ++piece) {
+                        const uint32 place = piece * lanes + lane;
+                        const Piece converted = convert(step, place * load_length, loaded[step][piece]);
+                        store(shared + place * uint32(sizeof(Piece)), converted);
+                    }
+                }
+            }
+            __syncwarp();
+        }
+#pragma unroll
+        for (int step = 0; step < Steps; ++step) {
+            const uint8* shared = exchange + step * exchange_stride;
+            if constexpr (!exchanges) {
+                store_piece(step, 0, convert(step, lane * length, loaded[step][0]));
+            } else if constexpr (loads == 1) {
+                using Piece = Vector<Source, store_length>;
+#pragma unroll
+                for (int piece = 0; piece < stores; ++piece) {
+                    const uint32 place = piece * lanes + lane;
+                    const Piece source = load<Piece>(shared + place * uint32(sizeof(Piece)));
+                    store_piece(step, piece, convert(step, place * store_length, source));
+                }
+            } else {
+                store_piece(step, 0, load<Stored>(shared + lane * uint32(sizeof(Stored))));
+            }
+        }
+    }
+};
+
+}  // namespace sg

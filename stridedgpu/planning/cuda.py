@@ -1,0 +1,34 @@
+"""From a plan to the launch of a CUDA kernel, whichever family it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from stridedgpu.errors import LayoutError
+
+from . import cuda_flat, cuda_generic, cuda_rows
+from .families import Family
+from .gpu import GpuProperties, KernelLaunch
+from .plan import Plan
+
+__all__ = ["cuda_launch"]
+
+_LAUNCHES: Final[Mapping[Family, Callable[[Plan, GpuProperties], KernelLaunch]]] = MappingProxyType(
+    {
+        Family.FLAT: cuda_flat.launch,
+        Family.ROWS: cuda_rows.launch,
+        Family.GENERIC: cuda_generic.launch,
+    }
+)
+
+
+def cuda_launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+    """The kernel, grid and parameters that carry out `plan` on `gpu`.
+
+    Raises `LayoutError` for a plan without elements: there is nothing to launch.
+    """
+    if plan.family is Family.EMPTY:
+        raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
+    return _LAUNCHES[plan.family](plan, gpu)

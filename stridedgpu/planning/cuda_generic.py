@@ -1,0 +1,63 @@
+"""Launches of family F, generic: any strides, in the target's order (`kernels/generic.cu`)."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from .gpu import GpuProperties, KernelLaunch, axes_words, grid_of
+from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
+from .plan import Plan
+from .run_steps import THREADS
+from .widths import GENERIC_ELEMENTS
+
+__all__ = ["launch"]
+
+_RANKS: Final = (1, 2, 4, 8)
+"""Numbers of axes that kernels are made for; axes of size 1 fill up to the next."""
+
+
+def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:  # noqa: ARG001 - the same on every GPU
+    """The launch of a plan with any strides."""
+    problem, bits, conversion = plan.problem, plan.index_bits, plan.problem.conversion
+    sizes, channel_axis = list(problem.sizes), problem.channel_axis
+    source_strides, target_strides = list(problem.source_strides), list(problem.target_strides)
+    inner = len(sizes) - 1
+    count, source_step = sizes[inner], source_strides[inner]
+    # The innermost axis is cut into stores; without vectors, into elements.
+    length = plan.store.nbytes // problem.target.element.itemsize
+    sizes[inner] = -(-count // length)
+    source_strides[inner] *= length
+    target_strides[inner] *= length
+    vectors = prod(sizes)
+
+    block = ParameterBlock()
+    affines = block.add_affines(conversion)
+    order = block.add_order(conversion, 0 if channel_axis is None else source_strides[channel_axis], bits)
+    if channel_axis is not None and conversion.channels is not None:
+        source_strides[channel_axis] = 0  # the table has the offsets themselves
+    rank = next(rank for rank in _RANKS if rank >= len(sizes))
+    added = rank - len(sizes)
+    block.add_axes(
+        axes_words([1] * added + sizes, [0] * added + source_strides, [0] * added + target_strides, bits), bits
+    )
+    for value in (problem.source_offset, source_step, vectors, count):
+        block.add_index(value, bits)
+    block.add_int32(-1 if channel_axis is None else added + channel_axis)
+    arguments = (
+        conversion_argument(conversion),
+        index_argument(bits),
+        plan.store.nbytes,
+        rank,
+        affines,
+        order,
+    )
+    return KernelLaunch(
+        sources=("generic.cu",),
+        name=f"sg::copy_generic<{', '.join(map(str, arguments))}>",
+        grid=grid_of(-(-vectors // (THREADS * max(GENERIC_ELEMENTS // length, 1)))),
+        block=(THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+        tables=block.tables,
+    )

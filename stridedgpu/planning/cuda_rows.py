@@ -1,0 +1,155 @@
+"""Launches of family B, rows: the innermost run is contiguous, or repeated, on both sides (`kernels/rows.cu`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from .gpu import GpuProperties, KernelLaunch, axes_words, grid_of
+from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
+from .plan import Plan
+from .problem import Problem
+from .run_steps import THREADS, WARP, RunSteps
+
+__all__ = ["launch"]
+
+_RANKS: Final = (2, 4, 8)
+"""Numbers of axes that kernels are made for; axes of size 1 fill up to the next."""
+
+_WELL_FILLED: Final = 0.8
+"""The share of lanes with work from which on wider groups of lanes are taken."""
+
+_FAR_APART_BYTES: Final = 128
+"""From rows of this many bytes on, one after another may lie far apart: whole cache lines are written all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """One axis over rows or chunks; strides in elements."""
+
+    size: int
+    source_stride: int
+    target_stride: int
+    role: str = ""
+
+
+def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan over rows."""
+    problem, bits = plan.problem, plan.index_bits
+    source, target, conversion = problem.source, problem.target, problem.conversion
+    inner = len(problem.sizes) - 1
+    count = problem.sizes[inner]
+    run = _run(problem)
+    vectors = RunSteps(
+        plan.load.nbytes // source.element.itemsize,
+        plan.store.nbytes // target.element.itemsize,
+        source.element.itemsize,
+        target.element.itemsize,
+    )
+    steps, items, lanes = _shape(vectors, count, prod(problem.sizes[:inner]), gpu)
+    loaded_past, stored_past = vectors.bytes_past_end(count)
+    may_write_on = target.owns_padding and stored_past <= target.slack_bytes
+    within = vectors.whole_counts(count, may_read_on=False, may_write_on=may_write_on)
+    past_end = vectors.whole_counts(count, may_read_on=True, may_write_on=may_write_on)
+    # A vector that reaches past its row's end has to end before the buffer does: in the last row it may not.
+    readable = problem.source.layout.span + source.slack_bytes // source.element.itemsize
+    last_reading_on = readable - count - loaded_past // source.element.itemsize
+
+    axes = _axes(problem, steps * vectors.length * lanes, run)
+    roles = [axis.role for axis in axes]
+    channel_source_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
+    block = ParameterBlock()
+    affines = block.add_affines(conversion)
+    order = block.add_order(conversion, channel_source_stride, bits)
+    block.add_axes(
+        axes_words(
+            [axis.size for axis in axes],
+            [axis.source_stride for axis in axes],
+            [axis.target_stride for axis in axes],
+            bits,
+        ),
+        bits,
+    )
+    chunks = prod(axis.size for axis in axes)
+    for value in (problem.source_offset, chunks, count, *within, *past_end, last_reading_on):
+        block.add_index(value, bits)
+    for value in (
+        roles.index("channels") if "channels" in roles else -1,
+        roles.index("chunks"),
+        lanes.bit_length() - 1,
+    ):
+        block.add_int32(value)
+    axis = "none" if problem.channel_axis is None else "inner" if problem.channel_axis == inner else "outer"
+    arguments = (
+        conversion_argument(conversion),
+        index_argument(bits),
+        plan.load.nbytes,
+        plan.store.nbytes,
+        steps,
+        items,
+        f"sg::Run::{run}",
+        f"sg::ChannelAxis::{axis}",
+        len(axes),
+        affines,
+        order,
+    )
+    return KernelLaunch(
+        sources=("rows.cu",),
+        name=f"sg::copy_rows<{', '.join(map(str, arguments))}>",
+        grid=grid_of(-(-chunks // (THREADS // lanes * items))),
+        block=(THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+        tables=block.tables,
+    )
+
+
+def _run(problem: Problem) -> str:
+    """The `sg::Run` of a problem: how the source lies along the target's run."""
+    inner = len(problem.sizes) - 1
+    if problem.channel_axis == inner and problem.conversion.channels is not None:
+        return "picked"
+    return {1: "forward", -1: "reversed", 0: "repeated"}[problem.source_strides[inner]]
+
+
+def _shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
+    """Steps of a chunk, chunks of a thread, and lanes of a group.
+
+    Long rows are cut into chunks of several steps of a whole warp, unless much of the last chunk would be empty or too
+    few would be left to go round; of shorter ones a thread has several under way.
+    """
+    under_way = vectors.under_way(gpu)
+    lane_steps = -(-count // vectors.length)
+    chunks = -(-lane_steps // (WARP * under_way))
+    enough = rows * chunks * WARP >= gpu.multiprocessors * THREADS
+    if enough and lane_steps >= _WELL_FILLED * chunks * WARP * under_way:
+        return under_way, 1, WARP
+    # The widest group of which few lanes are idle: the more lanes side by side, the longer the run of each access.
+    widest = min(WARP, 1 << (lane_steps - 1).bit_length())
+    groups = [lanes for lanes in (32, 16, 8, 4, 2, 1) if min(4, widest) <= lanes <= widest]
+    filled = {lanes: lane_steps / (-(-lane_steps // lanes) * lanes) for lanes in groups}
+    lanes = next((lanes for lanes in groups if filled[lanes] >= _WELL_FILLED), max(groups, key=lambda n: filled[n]))
+    pieces = rows * -(-lane_steps // lanes)
+    return 1, under_way if pieces * lanes >= gpu.multiprocessors * THREADS * under_way else 1, lanes
+
+
+def _axes(problem: Problem, chunk: int, run: str) -> list[_Axis]:
+    """The axes over rows and chunks, outermost first, filled up to a rank that kernels are made for.
+
+    Target order, but rows that are read from the same place come one after another, so that they find it in the cache.
+    """
+    *outer, inner = range(len(problem.sizes))
+    axes = []
+    for axis in outer:
+        size, source, target = problem.sizes[axis], problem.source_strides[axis], problem.target_strides[axis]
+        is_channels = axis == problem.channel_axis
+        # A table of channels has the offsets themselves.
+        through_table = is_channels and problem.conversion.channels is not None
+        axes.append(_Axis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
+    step = chunk * problem.source_strides[inner] if run in ("forward", "reversed") else 0
+    axes.append(_Axis(-(-problem.sizes[inner] // chunk), step, chunk, "chunks"))
+    if problem.sizes[inner] * problem.target.element.itemsize >= _FAR_APART_BYTES and run in ("forward", "reversed"):
+        axes.sort(key=lambda axis: axis.source_stride == 0 and not axis.role)
+    rank = next(rank for rank in _RANKS if rank >= len(axes))
+    return [_Axis(1, 0, 0)] * (rank - len(axes)) + axes
