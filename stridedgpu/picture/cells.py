@@ -1,0 +1,267 @@
+"""What stands in a picture: the elements of the logical grid that are shown, and the places of memory under them.
+
+A tensor of any size becomes at most some hundred cells. Long axes are folded: their first and last indices stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice, product
+from math import gcd, prod
+from typing import Final, Literal
+
+from stridedgpu.errors import LayoutError
+from stridedgpu.layout import Layout
+
+from .subject import Subject
+
+__all__ = [
+    "MANY",
+    "Coordinates",
+    "Gap",
+    "Grid",
+    "LabelKind",
+    "Labeller",
+    "Place",
+    "grid_of",
+    "memory_of",
+    "natural_run",
+    "place_at",
+]
+
+Coordinates = tuple[int, ...]
+
+LabelKind = Literal["letters", "coordinates", "offsets"]
+
+_MOST_UNFOLDED: Final = 240
+"""Elements up to which a tensor is drawn whole, unless one axis alone is too long for a line."""
+
+_LIMITS_WHOLE: Final = (16, 24, 32)
+_LIMITS_FOLDED: Final = (4, 6, 8)
+"""Planes, rows and columns that are shown."""
+
+_MOST_BETWEEN: Final = 6
+"""Places between two shown ones, up to which they are shown too."""
+
+_MOST_AFTER: Final = 64
+"""Places behind the last element, up to which they are shown."""
+
+_MOST_STEPS: Final = 2000
+"""Search steps for one place, after which its elements are not counted further."""
+
+MANY: Final = 999
+"""Elements in one place that are counted; more are "999 or more"."""
+
+_MOST_LETTERS: Final = 26 + 26 * 26
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The shown part of a tensor: its last two axes as rows and columns, the others as planes.
+
+    None stands for what is left out.
+    """
+
+    planes: tuple[Coordinates | None, ...]
+    rows: tuple[int | None, ...]
+    columns: tuple[int | None, ...]
+    ndim: int
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether anything is left out."""
+        return None in (*self.planes, *self.rows, *self.columns)
+
+    def coordinates(self, plane: Coordinates, row: int, column: int) -> Coordinates:
+        """The coordinates of one element; a tensor of fewer than two axes is one row."""
+        return (*plane, row, column)[max(0, 2 - self.ndim) :]
+
+    def elements(self) -> Iterator[Coordinates]:
+        """The coordinates of every shown element, in row-major order."""
+        for plane, row, column in product(self.planes, self.rows, self.columns):
+            if plane is not None and row is not None and column is not None:
+                yield self.coordinates(plane, row, column)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One element of memory: the first coordinates that lie there (None: padding), and how many do."""
+
+    offset: int
+    coordinates: Coordinates | None
+    sharers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Memory that is left out of the picture: `count` elements from `offset` on."""
+
+    offset: int
+    count: int
+
+
+def grid_of(layout: Layout) -> Grid:
+    """The elements of a layout that are shown."""
+    planes, rows, columns = _LIMITS_WHOLE if layout.element_count <= _MOST_UNFOLDED else _LIMITS_FOLDED
+    *outer, height, width = (1, 1, *layout.sizes)[-max(layout.ndim, 2) :]
+    return Grid(_planes(outer, planes), _folded(height, rows), _folded(width, columns), layout.ndim)
+
+
+def _folded(size: int, most: int) -> tuple[int | None, ...]:
+    """The indices of an axis that are shown: all, or the first ones, None, and the last ones."""
+    if size <= most:
+        return tuple(range(size))
+    last = min(2, most // 3)
+    return (*range(most - 1 - last), None, *range(size - last, size))
+
+
+def _planes(sizes: Sequence[int], most: int) -> tuple[Coordinates | None, ...]:
+    """The planes that are shown: whole inner axes first, as long as there is room."""
+    shown: list[tuple[int | None, ...]] = []
+    for size in reversed(sizes):
+        room = max(1, most // prod(sum(index is not None for index in axis) for axis in shown))
+        shown.insert(0, _folded(size, room) if size <= room or room > 2 else (0, None))
+    wholes = (None if None in plane else plane for plane in product(*shown))
+    planes: list[Coordinates | None] = []
+    for left_out, group in groupby(wholes, key=lambda plane: plane is None):
+        planes += [None] if left_out else [tuple(index or 0 for index in plane or ()) for plane in group]
+    return tuple(planes)
+
+
+def memory_of(subject: Subject, grid: Grid) -> tuple[Place | Gap, ...]:
+    """The memory under the shown elements: places in order of their offsets, with gaps between."""
+    layout = subject.layout
+    if subject.stop - subject.first <= _MOST_UNFOLDED and not grid.is_folded:
+        offsets: list[int] = list(range(subject.first, subject.stop))
+    else:
+        wanted = sorted({layout.offset_of(at) for at in grid.elements()})
+        offsets = []
+        for offset in wanted:
+            if offsets and offset - offsets[-1] <= _MOST_BETWEEN + 1:
+                offsets += range(offsets[-1] + 1, offset)
+            offsets.append(offset)
+        after = layout.first_offset + layout.span
+        if offsets and offsets[-1] == after - 1 and subject.stop - after <= _MOST_AFTER:
+            offsets += range(after, subject.stop)
+    return tuple(_with_gaps(layout, offsets, subject.first, subject.stop))
+
+
+def _with_gaps(layout: Layout, offsets: Sequence[int], first: int, stop: int) -> Iterator[Place | Gap]:
+    """The places at ascending offsets, and what lies before, between and after them."""
+    reached = first
+    for offset in offsets:
+        if offset > reached:
+            yield Gap(reached, offset - reached)
+        yield place_at(layout, offset)
+        reached = offset + 1
+    if stop > reached:
+        yield Gap(reached, stop - reached)
+
+
+def natural_run(layout: Layout, most: int) -> int:
+    """How many places a line of memory should have, at most `most`: whole rows of the layout where they fit."""
+    fitting = [abs(s) for n, s in zip(layout.sizes, layout.strides, strict=True) if n > 1 and 1 < abs(s) <= most]
+    return most // max(fitting) * max(fitting) if fitting else most
+
+
+def place_at(layout: Layout, offset: int) -> Place:
+    """The elements that lie at an offset: the first of them, and how many (999 stands for that many or more).
+
+    >>> place_at(Layout((2, 3), (0, 1)), 2)
+    Place(offset=2, coordinates=(0, 2), sharers=2)
+    >>> place_at(Layout((2, 3), (5, 1)), 4).coordinates is None
+    True
+    """
+    if 0 in layout.sizes:
+        return Place(offset, None, 0)
+    axes = sorted(
+        (axis for axis in range(layout.ndim) if layout.strides[axis] and layout.sizes[axis] > 1),
+        key=lambda axis: -abs(layout.strides[axis]),
+    )
+    repeats = prod(n for n, s in zip(layout.sizes, layout.strides, strict=True) if s == 0)
+    terms = [(abs(layout.strides[axis]), layout.sizes[axis] - 1) for axis in axes]
+    found: list[Coordinates] = []
+    for steps in islice(_solutions(offset - layout.first_offset, terms), MANY):
+        if steps is None:
+            return Place(offset, min(found, default=None), MANY)
+        at = [0] * layout.ndim
+        for axis, step in zip(axes, steps, strict=True):
+            at[axis] = step if layout.strides[axis] > 0 else layout.sizes[axis] - 1 - step
+        found.append(tuple(at))
+    return Place(offset, min(found, default=None), min(MANY, len(found) * repeats))
+
+
+def _solutions(target: int, terms: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...] | None]:
+    """Every way to make `target` of coefficient * x with 0 <= x <= most, coefficients descending.
+
+    None comes last when the search took too long.
+    """
+    reaches, divisors = [0], [0]
+    for coefficient, most in reversed(terms):
+        reaches.insert(0, reaches[0] + coefficient * most)
+        divisors.insert(0, gcd(divisors[0], coefficient))
+    steps = 0
+    pending: list[tuple[int, tuple[int, ...]]] = [(target, ())]
+    while pending:
+        steps += 1
+        if steps > _MOST_STEPS:
+            yield None
+            return
+        rest, chosen = pending.pop()
+        depth = len(chosen)
+        if not 0 <= rest <= reaches[depth] or (rest and divisors[depth] == 0) or rest % (divisors[depth] or 1):
+            continue
+        if depth == len(terms):
+            yield chosen
+            continue
+        coefficient, most = terms[depth]
+        least = max(0, -(-(rest - reaches[depth + 1]) // coefficient))
+        largest = min(most, rest // coefficient, least + _MOST_STEPS)
+        pending.extend((rest - coefficient * x, (*chosen, x)) for x in range(largest, least - 1, -1))
+
+
+class Labeller:
+    """What is written on an element's cell, and on the place where it lies.
+
+    Letters name places in the order in which the grid meets them, so that elements that share a place share a
+    letter. A grid with parts left out, or with more elements than two letters can name, gets offsets on its cells
+    and coordinates on its places.
+    """
+
+    def __init__(self, layout: Layout, grid: Grid, kind: LabelKind | None = None) -> None:
+        """Name every shown element. Raises `LayoutError` for letters where there are too few."""
+        few = layout.element_count <= _MOST_LETTERS
+        if kind is None:
+            kind = "letters" if few and not grid.is_folded else "offsets"
+        if kind not in ("letters", "coordinates", "offsets"):
+            raise LayoutError(f"labels={kind!r} is unknown; cells are labelled by letters, coordinates or offsets.")
+        if kind == "letters" and not few:
+            raise LayoutError(f"labels='letters' can name {_MOST_LETTERS} elements, not {layout.element_count}.")
+        self.kind: LabelKind = kind
+        self._letters: dict[int, str] = {}
+        if kind == "letters":
+            for at in product(*map(range, layout.sizes)):
+                self._letters.setdefault(layout.offset_of(at), _letters(len(self._letters)))
+
+    def element(self, coordinates: Coordinates, offset: int) -> str:
+        """What stands on an element of the grid."""
+        return {
+            "letters": self._letters.get(offset, ""),
+            "coordinates": ",".join(map(str, coordinates)),
+            "offsets": str(offset),
+        }[self.kind]
+
+    def place(self, place: Place) -> str:
+        """What stands on a place in memory; a dot on padding."""
+        if place.coordinates is None:
+            return "·"
+        if self.kind == "letters":
+            return self._letters[place.offset]
+        return ",".join(map(str, place.coordinates))
+
+
+def _letters(number: int) -> str:
+    """A, B … Z, AA, AB … as a spreadsheet names its columns."""
+    first, last = divmod(number, 26)
+    return (chr(64 + first) if first else "") + chr(65 + last)

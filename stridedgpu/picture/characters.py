@@ -1,0 +1,175 @@
+"""Pictures in characters: the logical grid, and the linear memory under it with its offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from .cells import MANY, Coordinates, Gap, Grid, LabelKind, Labeller, Place, grid_of, memory_of, natural_run
+from .subject import Subject, plan_of, plan_subjects, subject_of
+
+__all__ = ["text"]
+
+_BETWEEN_PLANES: Final = "    "
+_LEFT_OUT: Final = "…"
+
+_PLACES_BEFORE: Final = 24
+_PLACES_AFTER: Final = 8
+_MOST_PLACES: Final = 40
+"""Places of a memory with gaps, up to which all are written; of more, the first and the last."""
+
+
+def text(
+    thing: object,
+    *,
+    dims: str | None = None,
+    dtype: object = None,
+    buffer_elements: int | None = None,
+    labels: LabelKind | None = None,
+    width: int = 100,
+) -> str:
+    """A layout, tensor, descriptor or plan in characters, for a terminal of `width` columns.
+
+    First the elements as they are counted, one grid for each plane of the last two axes, then the places of memory
+    with their offsets. Padding is `·`, what is left out is `…`, and places that several elements share say how many.
+    Cells carry letters, a letter for each place; `labels` may ask for "coordinates" or "offsets". `dims` labels the
+    axes, `dtype` is the element type of a bare layout, and `buffer_elements` how far the memory reaches.
+
+    >>> from stridedgpu.layout import Layout
+    >>> print(text(Layout((2, 3), (5, 1)), dims="HW", buffer_elements=10))
+    sizes   H=2 W=3
+    strides H=5 W=1
+    padded: 6 elements within a span of 8
+    <BLANKLINE>
+    A B C
+    D E F
+    <BLANKLINE>
+    offset 0 1 2 3 4 5 6 7 8 9
+    value  A B C · · D E F · ·
+    """
+    plan = plan_of(thing)
+    if plan is None:
+        subject = subject_of(thing, dims=dims, dtype=dtype, buffer_elements=buffer_elements)
+        return _subject_text(subject, labels, width)
+    source, target = plan_subjects(plan, dims)
+    sides = [("source", source), ("target", target)]
+    drawn = [f"{name}\n{_subject_text(subject, labels, width)}" for name, subject in sides]
+    return "\n\n".join([*drawn, plan.explain()])
+
+
+def _subject_text(subject: Subject, labels: LabelKind | None, width: int) -> str:
+    """Facts, grid and memory, with empty lines between."""
+    layout = subject.layout
+    facts = [
+        f"sizes   {subject.named(layout.sizes)}",
+        f"strides {subject.named(layout.strides)}",
+        *([f"offset  {layout.offset}"] if layout.offset else []),
+        subject.kind,
+    ]
+    if not layout.element_count:
+        return "\n".join(facts)
+    grid = grid_of(layout)
+    labeller = Labeller(layout, grid, labels)
+    lines = [*facts, "", *_grid_lines(subject, grid, labeller, width), ""]
+    return "\n".join([*lines, *_memory_lines(subject, memory_of(subject, grid), labeller, width)])
+
+
+def _grid_lines(subject: Subject, grid: Grid, labeller: Labeller, width: int) -> list[str]:
+    """The planes side by side, as many as a line has room for, then the next ones."""
+    layout = subject.layout
+    names = {at: labeller.element(at, layout.offset_of(at)) for at in grid.elements()}
+    cell = max(map(len, names.values()))
+    bands: list[list[list[str]]] = [[]]
+    taken = 0
+    for plane in grid.planes:
+        block = [_LEFT_OUT] if plane is None else _plane_lines(subject, grid, plane, names, cell)
+        needed = max(map(len, block)) + len(_BETWEEN_PLANES)
+        if taken + needed > width + len(_BETWEEN_PLANES) and bands[-1]:
+            bands.append([])
+            taken = 0
+        bands[-1].append(block)
+        taken += needed
+    lines: list[str] = []
+    for band in bands:
+        lines += ["", *_beside(band)] if lines else _beside(band)
+    return lines
+
+
+def _plane_lines(
+    subject: Subject, grid: Grid, plane: Coordinates, names: dict[Coordinates, str], cell: int
+) -> list[str]:
+    """One plane: its outer coordinates where it has any, then its rows."""
+    lines = [plane_title(subject, plane)] if plane else []
+    for row in grid.rows:
+        if row is None:
+            lines.append(_LEFT_OUT)
+            continue
+        cells = [
+            _LEFT_OUT if column is None else names[grid.coordinates(plane, row, column)].rjust(cell)
+            for column in grid.columns
+        ]
+        lines.append(" ".join(cells))
+    return lines
+
+
+def plane_title(subject: Subject, plane: Coordinates) -> str:
+    """Which plane this is: "N=0 C=1", or "[0, 1, :, :]" where the axes have no letters."""
+    letters = subject.labels[: len(plane)]
+    if None in letters:
+        return f"[{', '.join(map(str, plane))}, :, :]"
+    return " ".join(f"{letter}={index}" for letter, index in zip(letters, plane, strict=True))
+
+
+def _beside(blocks: Sequence[list[str]]) -> list[str]:
+    """Blocks of lines next to each other."""
+    height = max(map(len, blocks))
+    widths = [max(map(len, block)) for block in blocks]
+    rows = [
+        _BETWEEN_PLANES.join(
+            (block[line] if line < len(block) else "").ljust(wide) for block, wide in zip(blocks, widths, strict=True)
+        )
+        for line in range(height)
+    ]
+    return [row.rstrip() for row in rows]
+
+
+def _memory_lines(subject: Subject, memory: Sequence[Place | Gap], labeller: Labeller, width: int) -> list[str]:
+    """A table of offsets and what lies there, in as many lines as it needs."""
+    shared = any(isinstance(place, Place) and place.sharers > 1 for place in memory)
+    heads = ["offset", "value", *(["shared"] if shared else [])]
+    margin = max(map(len, heads))
+    if len(memory) > _MOST_PLACES and any(isinstance(place, Gap) for place in memory):
+        before, after = memory[:_PLACES_BEFORE], memory[-_PLACES_AFTER:]
+        cut = Gap(0, 0)
+        memory = [*before[: -1 if isinstance(before[-1], Gap) else None], cut, *after[isinstance(after[0], Gap) :]]
+    columns = [_column(place, labeller)[: len(heads)] for place in memory]
+    if sum(1 + max(map(len, column)) for column in columns) + margin <= width:
+        return _band_lines(heads, margin, columns)
+    wide = max(len(entry) for column in columns for entry in column)
+    fitting = max(1, (width - margin) // (wide + 1))
+    run = fitting if len(memory) != subject.stop - subject.first else natural_run(subject.layout, fitting)
+    bands = [columns[start : start + run] for start in range(0, len(columns), run)]
+    lines: list[str] = []
+    for band in bands:
+        lines += [""] * bool(lines) + _band_lines(heads, margin, band, wide)
+    return lines
+
+
+def _column(place: Place | Gap, labeller: Labeller) -> tuple[str, ...]:
+    if isinstance(place, Gap):
+        return (_LEFT_OUT,) * 3
+    return (str(place.offset), labeller.place(place), sharing(place))
+
+
+def sharing(place: Place) -> str:
+    """How many elements share a place, where several do."""
+    if place.sharers < 2:
+        return ""
+    return f"\N{MULTIPLICATION SIGN}{place.sharers}" + "+" * (place.sharers >= MANY)
+
+
+def _band_lines(heads: Sequence[str], margin: int, band: Sequence[tuple[str, ...]], wide: int = 0) -> list[str]:
+    """One line for each head; columns as wide as they need, or all of them `wide`."""
+    widths = [wide or max(map(len, column)) for column in band]
+    rows = [[column[row].rjust(width) for column, width in zip(band, widths, strict=True)] for row in range(len(heads))]
+    return [" ".join([head.ljust(margin), *row]).rstrip() for head, row in zip(heads, rows, strict=True)]

@@ -1,0 +1,146 @@
+"""`Subject`: what is drawn, from whatever a caller has: a layout, a tensor, an operand, a descriptor or a plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from stridedgpu.desc import BufferTensorDesc
+from stridedgpu.dims import Labels, checked_dims, inferred_labels, labels_of
+from stridedgpu.dtypes import ElementType, element_type
+from stridedgpu.errors import LayoutError
+from stridedgpu.layout import Layout
+from stridedgpu.operand import Operand
+from stridedgpu.overlap import self_overlaps
+from stridedgpu.planning.plan import Plan
+from stridedgpu.planning.problem import Side
+
+__all__ = ["Subject", "plan_of", "plan_subjects", "subject_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One tensor as a picture sees it.
+
+    `labels` name the axes. `element` and `alignment` (the bytes known to divide the buffer's address) are None where
+    only a layout is known. `buffer_elements` is where the memory ends, in elements, when more of it than the layout's
+    own span is to be seen.
+    """
+
+    layout: Layout
+    labels: Labels
+    element: ElementType | None = None
+    alignment: int | None = None
+    buffer_elements: int | None = None
+
+    @property
+    def first(self) -> int:
+        """The lowest offset that is drawn."""
+        return self.layout.first_offset
+
+    @property
+    def stop(self) -> int:
+        """One past the highest offset that is drawn."""
+        end = self.layout.first_offset + self.layout.span
+        return end if self.buffer_elements is None else max(end, self.buffer_elements)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element, 1 where no type is known."""
+        return 1 if self.element is None else self.element.itemsize
+
+    @property
+    def coloured_axis(self) -> int | None:
+        """The axis whose index picks the colour: channels, else the outermost axis of two or more."""
+        if "C" in self.labels:
+            return self.labels.index("C")
+        return 0 if self.layout.ndim > 1 else None
+
+    @property
+    def distinct(self) -> int | None:
+        """How many places the elements take, repeated ones counted once; None where that is not plain arithmetic."""
+        kept = [(n, s) for n, s in zip(self.layout.sizes, self.layout.strides, strict=True) if s != 0]
+        if self.layout.element_count and self_overlaps([n for n, _ in kept], [s for _, s in kept]):
+            return None
+        return prod(n for n, _ in kept) if self.layout.element_count else 0
+
+    def named(self, values: tuple[int, ...]) -> str:
+        """One value for each axis, by its letter where every axis has one: "N=1 C=3", else "(1, 3)"."""
+        if not values or None in self.labels:
+            return str(values)
+        return " ".join(f"{label}={value}" for label, value in zip(self.labels, values, strict=True))
+
+    @property
+    def kind(self) -> str:
+        """What sort of layout this is and what it takes, in one line."""
+        layout, distinct = self.layout, self.distinct
+        count = layout.element_count
+        if not count:
+            return "empty: no elements"
+        span = f"a span of {layout.span:,}"
+        if layout.is_packed:
+            words = f"packed: {_counted(count)} in {span}"
+        elif distinct is None:
+            words = f"overlapping: {_counted(count)} within {span}"
+        elif distinct < count:
+            words = f"broadcast: {_counted(count)} share {distinct:,} places"
+            words += f" within {span}" if layout.is_padded else ""
+        else:
+            words = f"padded: {_counted(count)} within {span}"
+        return words + (f", {self.element} of {self.itemsize} B" if self.element is not None else "")
+
+
+def subject_of(
+    thing: object, *, dims: str | None = None, dtype: object = None, buffer_elements: int | None = None
+) -> Subject:
+    """What to draw of a `Layout`, a tensor (anything with an `operand`), an `Operand` or a `BufferTensorDesc`.
+
+    `dims` labels the axes; without it a tensor's own labels count, and axes of rank 4 and 5 are NCHW and NCDHW.
+    `dtype` is for a layout, which has none. `buffer_elements` says how many elements of memory there are.
+    Raises `LayoutError` for anything else.
+    """
+    if isinstance(thing, Layout):
+        element = None if dtype is None else element_type(dtype)
+        return Subject(thing, _labels(dims, None, thing.ndim), element, None, buffer_elements)
+    if isinstance(thing, BufferTensorDesc):
+        element = element_type(thing.data_type)
+        held = thing.total_tensor_size_in_bytes // element.itemsize
+        alignment = thing.guaranteed_base_offset_alignment or 16
+        return Subject(thing.layout, _labels(dims, None, len(thing.sizes)), element, alignment, buffer_elements or held)
+    operand: Any = getattr(thing, "operand", thing)
+    if not isinstance(operand, Operand):
+        raise LayoutError(f"{type(thing).__name__} has no layout to draw; give a Layout, a tensor or a plan.")
+    held = operand.buffer.nbytes // operand.element.itemsize
+    if buffer_elements is None and operand.owns_padding:
+        buffer_elements = held
+    labels = _labels(dims, getattr(thing, "dims", None), operand.layout.ndim)
+    return Subject(operand.layout, labels, operand.element, operand.buffer.alignment, buffer_elements)
+
+
+def plan_of(thing: object) -> Plan | None:
+    """The plan that `thing` is or holds as its `plan`, or None."""
+    held = getattr(thing, "plan", thing)
+    return held if isinstance(held, Plan) else None
+
+
+def plan_subjects(plan: Plan, dims: str | None = None) -> tuple[Subject, Subject]:
+    """The source and the target of a plan; each has its lowest element at offset 0."""
+    return _side_subject(plan.problem.source, dims), _side_subject(plan.problem.target, dims)
+
+
+def _side_subject(side: Side, dims: str | None) -> Subject:
+    layout = side.layout
+    labels = labels_of(checked_dims(dims, layout.ndim), layout.ndim) if dims else inferred_labels(None, layout.ndim)
+    end = layout.span + side.slack_bytes // side.element.itemsize
+    return Subject(layout, labels, side.element, side.alignment, end if side.owns_padding else None)
+
+
+def _labels(given: str | None, own: str | None, ndim: int) -> Labels:
+    """The labels asked for, else the subject's own, else those of its rank."""
+    dims = checked_dims(given if given is not None else own, ndim)
+    return inferred_labels(dims, ndim)
+
+
+def _counted(number: int) -> str:
+    return f"{number:,} element" + ("" if number == 1 else "s")
