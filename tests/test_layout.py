@@ -47,7 +47,7 @@ def test_facts_of_any_layout(layout: Layout):
 
 @pytest.mark.slow
 @given(layouts(least=0) | any_layouts(max_rank=5, reach=40))
-@settings(max_examples=8000, deadline=None)
+@settings(max_examples=8000)
 def test_facts_of_many_layouts(layout: Layout):
     check_facts(layout)
 
@@ -113,7 +113,7 @@ def test_chains_of_views_equal_numpys(data):
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 def test_long_chains_of_views_equal_numpys(data):
     check_chain(data, steps=12)
 

@@ -142,20 +142,20 @@ def target_runs_are_whole(plan: Plan) -> bool:
 
 
 @given(relayouts())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_loops_do_what_a_relayout_is_defined_to_do(relayout):
     check_moves(relayout)
 
 
 @given(relayouts(), st.sampled_from((16, 32)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_widths_keep_their_promises(relayout, widest):
     check_widths(relayout, widest)
 
 
 @pytest.mark.slow
 @given(relayouts(), st.sampled_from((16, 32)))
-@settings(max_examples=6000, deadline=None)
+@settings(max_examples=6000)
 def test_loops_and_widths_many_times(relayout, widest):
     check_moves(relayout)
     check_widths(relayout, widest)

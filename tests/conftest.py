@@ -1,0 +1,9 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+# A shared machine may stop for longer than any deadline; what a call may take is measured by benchmarks.
+settings.register_profile("stridedgpu", deadline=None)
+settings.load_profile("stridedgpu")
