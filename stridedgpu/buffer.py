@@ -85,7 +85,8 @@ class Buffer:
         if not view.c_contiguous:
             raise BindingError("buffer must be contiguous bytes; describe strided memory with asarray instead.")
         array = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
-        return cls(array.ctypes.data, array.nbytes, owner=memory, readonly=view.readonly)
+        # Not `memory`: while the view of it lives, a bytearray cannot be resized, nor a mapped file closed.
+        return cls(array.ctypes.data, array.nbytes, owner=view, readonly=view.readonly)
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
