@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .ahead_of_time import warmup
 from .backends.selection import devices
 from .creation import asarray, empty, from_dlpack, full, zeros
 from .desc import BufferTensorDesc
@@ -34,6 +35,7 @@ __all__ = [
     "plan_relayout",
     "relayout",
     "synchronize",
+    "warmup",
     "zeros",
 ]
 

@@ -10,7 +10,7 @@ from .backends.selection import default_device, device_name
 from .dims import checked_dims, inferred_labels, labels_of
 from .dtypes import element_type
 from .errors import LayoutError
-from .interop import foreign_array, operand_of_array
+from .interop import device_operand, foreign_array, operand_of_array
 from .layout import Layout
 from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .operations.channel_blocks import ordered_layouts, parse_order
@@ -142,9 +142,9 @@ def asarray(
     canonical order over the same memory. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
     raises when a copy would be needed, None copies only then. A read-only object makes a read-only tensor.
 
-    Takes tensors, NumPy arrays and scalars, objects with DLPack on the CPU, with the array interface or the buffer
-    protocol, numbers and nested sequences. Raises `LayoutError` when `copy=False` cannot be had, `ElementTypeError`
-    for elements that a tensor cannot hold.
+    Takes tensors, NumPy arrays and scalars, objects with DLPack or the CUDA Array Interface, with NumPy's array
+    interface or the buffer protocol, numbers and nested sequences. Raises `LayoutError` when `copy=False` cannot be
+    had, `ElementTypeError` for elements that a tensor cannot hold.
 
     >>> frames = asarray(np.zeros((2, 4, 5, 3), np.uint8), dims="NHWC")
     >>> frames.sizes, frames.strides, frames.dims
@@ -173,11 +173,17 @@ def from_dlpack(obj: object, *, dims: str | None = None) -> StridedTensor:
     """
     if not hasattr(obj, "__dlpack__"):
         raise LayoutError(f"{type(obj).__name__} has no __dlpack__; wrap it with asarray.")
+    held = None if isinstance(obj, StridedTensor) else device_operand(obj)
+    if held is not None:
+        obj = StridedTensor.over(held)
     return asarray(obj if isinstance(obj, StridedTensor) else np.from_dlpack(obj), dims=dims, copy=False)
 
 
 def _wrapped(obj: object, copy: bool | None) -> tuple[StridedTensor, bool]:
     """A foreign object as a tensor, and whether that shares its memory."""
+    held = device_operand(obj)
+    if held is not None:
+        return StridedTensor.over(held), True
     array, shared = foreign_array(obj)
     element = element_type(array.dtype.newbyteorder("="))
     whole = all(step % element.itemsize == 0 for step in array.strides) or array.size == 0

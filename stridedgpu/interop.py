@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .backends.selection import backend_named
 from .buffer import Buffer
 from .dtypes import ElementType, element_type
 from .errors import ElementTypeError, LayoutError
 from .layout import Layout
 from .operand import Operand
 
-__all__ = ["array_of_operand", "foreign_array", "numpy_dtype", "operand_of_array"]
+__all__ = [
+    "array_of_operand",
+    "cuda_array_interface",
+    "device_operand",
+    "dlpack_capsule",
+    "dlpack_device",
+    "foreign_array",
+    "numpy_dtype",
+    "operand_of_array",
+]
+
+_DLPACK_CPU: Final = 1
+_DLPACK_CUDA: Final = 2
+_DLPACK_CUDA_MANAGED: Final = 13
 
 
 def numpy_dtype(element: ElementType) -> np.dtype[Any]:
@@ -83,3 +98,74 @@ def foreign_array(obj: object) -> tuple[NDArray[Any], bool]:
     if array.dtype == object:
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
     return array, False
+
+
+def device_operand(obj: object) -> Operand | None:
+    """An object in CUDA memory (CuPy, PyTorch, JAX, Numba) as an operand, borrowed; None for any other.
+
+    It is known by the CUDA Array Interface or DLPack, and nothing is imported for others. The current stream waits
+    for the object's own where it names one. Raises `DeviceError` where CUDA cannot be had.
+    """
+    if isinstance(obj, np.ndarray):
+        return None
+    if not hasattr(obj, "__cuda_array_interface__"):
+        where = getattr(obj, "__dlpack_device__", None)
+        if where is None or where()[0] not in (_DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
+            return None
+    backend_named("cuda:0")
+    from .backends.cuda_exchange import borrowed
+
+    return Operand(*borrowed(obj))
+
+
+def dlpack_device(operand: Operand) -> tuple[int, int]:
+    """DLPack's device type and number of an operand."""
+    device = operand.buffer.device
+    return (_DLPACK_CPU, 0) if device == "cpu" else (_DLPACK_CUDA, int(device.removeprefix("cuda:")))
+
+
+def dlpack_capsule(operand: Operand, **request: Any) -> Any:
+    """What `__dlpack__(**request)` returns: the memory itself, kept alive by the capsule.
+
+    Raises `BufferError` for what consumers do not take: flipped axes, types without a DLPack code, read-only memory
+    where that cannot be said.
+    """
+    if operand.element.kind == "o" or (operand.element.name == "bfloat16" and operand.buffer.device == "cpu"):
+        raise BufferError(
+            f"{operand.element} does not travel by NumPy's or CuPy's DLPack; export its bits, with "
+            f"reinterpret(dtype='uint{8 * operand.element.itemsize}')."
+        )
+    if operand.buffer.device == "cpu":
+        return array_of_operand(replace(operand, layout=_exportable(operand))).__dlpack__(**request)
+    if operand.buffer.readonly:
+        raise BufferError(f"Read-only memory on {operand.buffer.device} cannot be exported as such; export a .copy().")
+    from .backends import cuda_exchange
+
+    dtype = numpy_dtype(operand.element)
+    return cuda_exchange.dlpack_capsule(operand.buffer, _exportable(operand), dtype, **request)
+
+
+def cuda_array_interface(operand: Operand) -> dict[str, Any]:
+    """What `__cuda_array_interface__` returns. Raises `AttributeError` for what it cannot say, so that it is absent."""
+    if operand.buffer.device == "cpu":
+        raise AttributeError("A tensor on the CPU has no __cuda_array_interface__.")
+    if operand.element.kind == "o" or operand.element.name == "bfloat16":
+        raise AttributeError(f"__cuda_array_interface__ has no {operand.element}; see its bits with reinterpret.")
+    try:
+        layout = _exportable(operand)
+    except BufferError as error:
+        raise AttributeError(str(error)) from None
+    from .backends.cuda_exchange import array_interface
+
+    return array_interface(operand.buffer, layout, numpy_dtype(operand.element))
+
+
+def _exportable(operand: Operand) -> Layout:
+    """The layout that other libraries get to see, of which older ones abort on a negative stride."""
+    layout = operand.layout
+    if any(step < 0 and size > 1 for size, step in zip(layout.sizes, layout.strides, strict=True)):
+        raise BufferError(
+            f"An axis of this tensor runs backwards (strides {layout.strides}), which consumers refuse or crash on; "
+            "export .relayout() instead."
+        )
+    return Layout(layout.sizes, tuple(abs(step) for step in layout.strides), layout.offset)

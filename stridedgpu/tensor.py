@@ -14,7 +14,16 @@ from .desc import BufferTensorDesc
 from .dims import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from .dtypes import DataType, ElementType, element_type
 from .errors import DeviceError, LayoutError, StridedGpuError
-from .interop import array_of_operand, foreign_array, numpy_dtype, operand_of_array
+from .interop import (
+    array_of_operand,
+    cuda_array_interface,
+    device_operand,
+    dlpack_capsule,
+    dlpack_device,
+    foreign_array,
+    numpy_dtype,
+    operand_of_array,
+)
 from .layout import Index, Layout, expanded_index
 from .operand import Operand
 from .operations.allocation import allocate_operand, check_fits
@@ -257,7 +266,7 @@ class StridedTensor:
     def _labels(self) -> tuple[str | None, ...]:
         return labels_of(self._dims, self.ndim)
 
-    # Out to NumPy
+    # Out to other libraries
 
     def numpy(self) -> NDArray[Any]:
         """A NumPy array: over the same memory on the CPU, a copy from any other device."""
@@ -270,6 +279,27 @@ class StridedTensor:
         if self.device != "cpu":
             raise TypeError(f"A tensor on {self.device} is not turned into a NumPy array unasked; call .numpy().")
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """DLPack's type and number of the device."""
+        return dlpack_device(self._operand)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule over the same memory, strides and offset included; `BufferError` for what DLPack lacks."""
+        request = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return dlpack_capsule(self._operand, **request)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The CUDA Array Interface, version 3, on a CUDA device; absent elsewhere."""
+        return cuda_array_interface(self._operand)
 
     # Moving elements
 
@@ -388,8 +418,8 @@ def _value_operand(value: object, target: ElementType) -> Operand:
     """An array-like or scalar value as an operand; a Python integer must fit an integer target."""
     if isinstance(value, int) and not isinstance(value, bool):
         check_fits("value", value, target)
-    array, _ = foreign_array(value)
-    return operand_of_array(array)
+    held = device_operand(value)
+    return operand_of_array(foreign_array(value)[0]) if held is None else held
 
 
 def _recounted(layout: Layout, itemsize: int, wanted: int) -> Layout:

@@ -11,9 +11,16 @@ import cupy
 
 from stridedgpu.errors import DeviceError
 
-__all__ = ["check_not_capturing", "context_of_thread", "current_on", "stream_handle", "wait_for_stream"]
+__all__ = [
+    "LEGACY_STREAM",
+    "check_not_capturing",
+    "context_of_thread",
+    "current_on",
+    "stream_handle",
+    "wait_for_stream",
+]
 
-_LEGACY: Final = 1
+LEGACY_STREAM: Final = 1
 """The default stream's handle where 0 could be mistaken for "none", as in DLPack and the CUDA Array Interface."""
 
 
@@ -56,7 +63,7 @@ def wait_for_stream(device: int, handle: int, producer: int, *, producer_device:
     The host does not wait. `producer_device` is None where both streams are of one device.
     """
     there = device if producer_device is None else producer_device
-    if there == device and (handle or _LEGACY) == (producer or _LEGACY):
+    if there == device and (handle or LEGACY_STREAM) == (producer or LEGACY_STREAM):
         return
     runtime = cupy.cuda.runtime
     with cupy.cuda.Device(there):

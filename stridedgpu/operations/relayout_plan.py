@@ -91,14 +91,19 @@ class RelayoutPlan:
             f"{gpu.compute_capability / 10}): {self.missing}"
         )
 
+    def runnable(self) -> Launch:
+        """What runs the plan on its device. Raises `DeviceError` where that cannot be had."""
+        if self.launch is None:
+            raise DeviceError(f"This plan can be read and not run. {self.missing}")
+        return self.launch
+
     def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
         """Run on two tensors; nothing is written when they do not fit the plan.
 
         Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or
         tensors that share memory; `DeviceError` where the plan's device cannot be had.
         """
-        if self.launch is None:
-            raise DeviceError(f"This plan can be read and not run. {self.missing}")
+        launch = self.runnable()
         source, target = src.operand, out.operand
         problem = self.plan.problem
         _check_bound("src", source, problem.source, self.plan.device)
@@ -109,7 +114,7 @@ class RelayoutPlan:
             raise BindingError("out does not own its padding, which this plan may write; plan for this tensor instead.")
         if share_memory(source, target):
             raise BindingError("out shares memory with src.")
-        self.launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
 
 
 def _check_bound(name: str, operand: Operand, planned: Side, device: str) -> None:
