@@ -8,7 +8,16 @@ from .creation import asarray, empty, from_dlpack, full, zeros
 from .desc import BufferTensorDesc
 from .dtypes import DataType
 from .errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
-from .functions import plan_relayout, relayout, synchronize
+from .functions import (
+    gather,
+    gather_elements,
+    gather_nd,
+    plan_relayout,
+    relayout,
+    scatter_elements,
+    scatter_nd,
+    synchronize,
+)
 from .layout import Layout
 from .strides import calc_buffer_tensor_size, calculate_strides, packed_strides
 from .tensor import StridedTensor
@@ -31,9 +40,14 @@ __all__ = [
     "empty",
     "from_dlpack",
     "full",
+    "gather",
+    "gather_elements",
+    "gather_nd",
     "packed_strides",
     "plan_relayout",
     "relayout",
+    "scatter_elements",
+    "scatter_nd",
     "synchronize",
     "warmup",
     "zeros",

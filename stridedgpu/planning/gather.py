@@ -1,0 +1,340 @@
+"""`GatherPlan`: how elements are picked out of a tensor by indices, or written into one, as a value.
+
+Gather, gather_elements, gather_nd and their scatters are one thing here: loops that walk a *plain* side (the result
+of a gather, the updates of a scatter) together with the indices, and a *picked* side (the data of a gather, the
+result of a scatter) whose elements lie where the indices say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from math import gcd, prod
+from typing import Final, Literal
+
+from stridedgpu.layout import Layout
+from stridedgpu.loops import LoopNest, simplify
+
+from .problem import Side
+from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
+
+__all__ = [
+    "GatherFamily",
+    "GatherPlan",
+    "GatherProblem",
+    "IndexedAxis",
+    "Mode",
+    "elements_problem",
+    "gather_problem",
+    "plan_gather",
+    "tuples_problem",
+]
+
+Mode = Literal["raise", "clip", "wrap", "deferred"]
+"""What happens to an index out of range."""
+
+_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
+
+
+class GatherFamily(StrEnum):
+    """Kinds of picking, after what an index stands for in memory."""
+
+    EMPTY = "empty"
+    ROWS = "rows"
+    INNER = "inner"
+    ELEMENTS = "elements"
+    ND = "nd"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Final = {
+    GatherFamily.EMPTY: "nothing to move: there are no elements",
+    GatherFamily.ROWS: "rows: each index stands for a run that is contiguous on both sides",
+    GatherFamily.INNER: "inner axis: one index serves the same place of every outer row",
+    GatherFamily.ELEMENTS: "elements: each has an index of its own",
+    GatherFamily.ND: "elements: each has a tuple of indices of its own",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedAxis:
+    """An axis of the picked side whose coordinate is read from the indices.
+
+    `axis` is its number in the tensor and `size` its length; `stride` is in elements of the picked side, `component`
+    the distance in the indices, in elements, from the first number of a tuple to the one for this axis.
+    """
+
+    axis: int
+    size: int
+    stride: int
+    component: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GatherProblem:
+    """Loops, outermost first, over the plain side, with what each operand does in them.
+
+    Strides and offsets are in elements of their operand, offsets from its lowest element. A loop with an
+    `index_strides` of 0 runs within what one index stands for. A scatter's loops keep the order of the coordinates,
+    so that a device that runs them one after another lets the last of several equal indices win.
+    """
+
+    sizes: tuple[int, ...]
+    plain_strides: tuple[int, ...]
+    picked_strides: tuple[int, ...]
+    index_strides: tuple[int, ...]
+    plain_offset: int
+    picked_offset: int
+    index_offset: int
+    indexed: tuple[IndexedAxis, ...]
+    plain: Side
+    picked: Side
+    index: Side
+    scatters: bool
+
+    @property
+    def element_count(self) -> int:
+        """Elements moved."""
+        return prod(self.sizes)
+
+    @property
+    def index_count(self) -> int:
+        """Positions that have an index, or a tuple of indices, of their own."""
+        return prod(size for size, stride in zip(self.sizes, self.index_strides, strict=True) if stride)
+
+    @property
+    def row_axes(self) -> int:
+        """How many of the innermost loops run within what one index stands for.
+
+        Not one along which a scatter writes one element again and again: there the order matters.
+        """
+        count = 0
+        for index_stride, picked_stride in zip(
+            reversed(self.index_strides), reversed(self.picked_strides), strict=True
+        ):
+            if index_stride or (self.scatters and not picked_stride):
+                break
+            count += 1
+        return count
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written: every element twice, every index once."""
+        return (
+            2 * self.element_count * self.plain.element.itemsize
+            + self.index_count * len(self.indexed) * self.index.element.itemsize
+        )
+
+
+def gather_problem(data: Side, index: Side, target: Side, axis: int) -> GatherProblem:
+    """`target[..., i, ...] = data[..., indices[i], ...]` along one axis, which the indices' axes take the place of."""
+    source, rank = data.layout, index.layout.ndim
+    return _problem(
+        target,
+        (data, (*source.strides[:axis], *(0,) * rank, *source.strides[axis + 1 :])),
+        (index, (*(0,) * axis, *index.layout.strides, *(0,) * (source.ndim - axis - 1))),
+        (IndexedAxis(axis, source.sizes[axis], source.strides[axis]),),
+        scatters=False,
+    )
+
+
+def elements_problem(picked: Side, index: Side, plain: Side, axis: int, *, scatters: bool) -> GatherProblem:
+    """Each index is the coordinate along one axis; the others are those of the index itself."""
+    strides = picked.layout.strides
+    return _problem(
+        plain,
+        (picked, (*strides[:axis], 0, *strides[axis + 1 :])),
+        (index, index.layout.strides),
+        (IndexedAxis(axis, picked.layout.sizes[axis], strides[axis]),),
+        scatters=scatters,
+    )
+
+
+def tuples_problem(picked: Side, index: Side, plain: Side, batch_dims: int, *, scatters: bool) -> GatherProblem:
+    """The last axis of the indices holds coordinates of the axes that follow `batch_dims` common ones."""
+    layout, indices = picked.layout, index.layout
+    length = indices.sizes[-1]
+    rest = layout.strides[batch_dims + length :]
+    between = indices.ndim - 1 - batch_dims
+    axes = range(batch_dims, batch_dims + length)
+    return _problem(
+        plain,
+        (picked, (*layout.strides[:batch_dims], *(0,) * between, *rest)),
+        (index, (*indices.strides[:-1], *(0,) * len(rest))),
+        tuple(
+            IndexedAxis(axis, layout.sizes[axis], layout.strides[axis], place * indices.strides[-1])
+            for place, axis in enumerate(axes)
+        ),
+        scatters=scatters,
+    )
+
+
+def _problem(
+    plain: Side,
+    picked: tuple[Side, tuple[int, ...]],
+    index: tuple[Side, tuple[int, ...]],
+    indexed: tuple[IndexedAxis, ...],
+    *,
+    scatters: bool,
+) -> GatherProblem:
+    """The loops over the plain side's coordinates, simplified."""
+    sizes = plain.layout.sizes
+    layouts = [plain.layout, *(Layout(sizes, strides, side.layout.offset) for side, strides in (picked, index))]
+    nest = _in_order(layouts) if scatters else simplify(layouts)
+    (plain_strides, picked_strides, index_strides), (start, picked_start, index_start) = nest.strides, nest.offsets
+    return GatherProblem(
+        nest.sizes,
+        plain_strides,
+        picked_strides,
+        index_strides,
+        start,
+        picked_start,
+        index_start,
+        indexed,
+        plain,
+        picked[0],
+        index[0],
+        scatters,
+    )
+
+
+def _in_order(layouts: Sequence[Layout]) -> LoopNest:
+    """The loops of `simplify`, in the order of the coordinates and all forwards."""
+    loops: list[tuple[int, tuple[int, ...]]] = []
+    for size, *strides in zip(layouts[0].sizes, *(layout.strides for layout in layouts), strict=True):
+        steps = tuple(strides)
+        if size == 1:
+            continue
+        if loops and all(outer == size * inner for outer, inner in zip(loops[-1][1], steps, strict=True)):
+            loops[-1] = (loops[-1][0] * size, steps)
+        else:
+            loops.append((size, steps))
+    return LoopNest(
+        tuple(size for size, _ in loops),
+        tuple(tuple(steps[operand] for _, steps in loops) for operand in range(len(layouts))),
+        tuple(layout.offset for layout in layouts),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GatherPlan:
+    """A gather or scatter, planned: the loops, the family of kernels that walks them, and how wide.
+
+    `access` is the width of a load and of the store that follows it, in bytes, with what limits it; `index_bits` is
+    the arithmetic that offsets are worked out in, 32 or 64, whatever the type of the indices.
+    """
+
+    problem: GatherProblem
+    device: str
+    mode: Mode
+    family: GatherFamily
+    access: Width
+    index_bits: int
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: what it does, the element and the bytes of an access, and the indices' type."""
+        problem = self.problem
+        verb = "scatter" if problem.scatters else "gather"
+        return f"{verb}_{self.family}_{problem.plain.element}x{self.access.nbytes}B_{problem.index.element}"
+
+    @property
+    def load_bytes(self) -> int:
+        """Bytes of one load."""
+        return self.access.nbytes
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return self.access.nbytes
+
+    @property
+    def vector_bytes(self) -> int:
+        """The smaller of the two: the same, as elements keep their bits."""
+        return self.access.nbytes
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written."""
+        return self.problem.bytes_moved
+
+    def explain(self) -> str:
+        """The plan in plain words: which family, how wide and why not wider, which indices are valid, bytes."""
+        problem = self.problem
+        plain, picked = ("reads", "writes") if problem.scatters else ("writes", "reads")
+        ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in problem.indexed)
+        limit = f" ({self.access.limit})" if self.access.limit else ""
+        lines = [
+            f"{self.kernel} on {self.device}",
+            f"  {self.family.description}",
+            f"  loops {problem.sizes}, the {problem.row_axes} innermost within one index",
+            f"  {plain} in steps of {problem.plain_strides} elements",
+            f"  {picked} in steps of {problem.picked_strides} elements, and where the indices say",
+            f"  indices for {ranges}; out of range: {_MODES[self.mode]}",
+            f"  loads and stores {self.access.nbytes} B{limit}; bits move unchanged",
+            f"  {self.index_bits}-bit offsets",
+            f"  {self.bytes_moved} bytes must move",
+        ]
+        return "\n".join(lines)
+
+
+_MODES: Final = {
+    "raise": "refused before anything is written",
+    "clip": "the nearest valid one; negative ones are 0",
+    "wrap": "counted round the axis",
+    "deferred": "clamped, and raised at the next synchronisation",
+}
+
+
+@lru_cache(maxsize=1024)
+def plan_gather(problem: GatherProblem, mode: Mode, device: str, widest: int = 16) -> GatherPlan:
+    """The plan of a problem; `widest` is the largest access of the device, in bytes."""
+    family = _family(problem)
+    reach = max(
+        problem.element_count,
+        problem.plain.layout.span,
+        problem.picked.layout.span,
+        problem.index.layout.span,
+    )
+    bits = 32 if reach <= _LARGEST_32_BIT_OFFSET else 64
+    return GatherPlan(problem, device, mode, family, _width(problem, family, widest), bits)
+
+
+def _family(problem: GatherProblem) -> GatherFamily:
+    """The family of a problem, from its sizes and strides alone."""
+    if 0 in problem.sizes:
+        return GatherFamily.EMPTY
+    inner = -1
+    if problem.sizes and problem.index_strides[inner] == 0:
+        if problem.plain_strides[inner] == problem.picked_strides[inner] == 1:
+            return GatherFamily.ROWS
+    elif len(problem.indexed) == 1 and len(problem.sizes) > 1 and not any(problem.index_strides[:inner]):
+        return GatherFamily.INNER
+    return GatherFamily.ELEMENTS if len(problem.indexed) == 1 else GatherFamily.ND
+
+
+def _width(problem: GatherProblem, family: GatherFamily, widest: int) -> Width:
+    """How wide a row may be moved: its run, its steps on both sides and both alignments must be whole vectors."""
+    itemsize = problem.plain.element.itemsize
+    if family is not GatherFamily.ROWS:
+        reason = "" if itemsize >= widest or family is GatherFamily.EMPTY else "an index stands for one element"
+        return Width(min(itemsize, widest), reason)
+    plain, picked = ("source", "target") if problem.scatters else ("target", "source")
+    # Any address of a row is its side's lowest, plus the offset that the loops start at, plus whole steps.
+    bounds = [
+        alignment_bound(plain, gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
+        alignment_bound(picked, gcd(problem.picked.alignment, problem.picked_offset * itemsize)),
+        *(stride_bound(plain, abs(stride) * itemsize, widest) for stride in problem.plain_strides[:-1] if stride),
+        *(stride_bound(picked, abs(stride) * itemsize, widest) for stride in problem.picked_strides[:-1] if stride),
+        *(stride_bound(picked, abs(entry.stride) * itemsize, widest) for entry in problem.indexed if entry.size > 1),
+    ]
+    run = problem.sizes[-1] * itemsize
+    if run < PEELED_RUN_BYTES:
+        bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
+    return bounded_width(bounds, itemsize, widest)

@@ -1,0 +1,59 @@
+"""`IndexRule`: which indices an operation accepts, and in words what is wrong with one that it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .problem import Side
+
+__all__ = ["IndexRule"]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRule:
+    """The indices of one operation: where they lie, and the axes they must stay within.
+
+    `axes` holds the number and size of each axis that is indexed; with `has_tuples` the last axis of the indices runs
+    over them, else there is one. `own_pitches` and `axis_pitches` number the elements of the result, where an
+    operation asks that no two indices name the same one: a coordinate of the indices counts its own pitch (the
+    tuples' axis left out), a number found there that of its axis.
+    """
+
+    index: Side
+    axes: tuple[tuple[int, int], ...]
+    has_tuples: bool = False
+    own_pitches: tuple[int, ...] = ()
+    axis_pitches: tuple[int, ...] = ()
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether indices may be negative, counting from the end."""
+        return self.index.element.kind == "i"
+
+    def out_of_range(self, position: Sequence[int], value: int) -> str:
+        """What is wrong with `value` at `position` in the indices.
+
+        >>> from stridedgpu.dtypes import element_type
+        >>> from stridedgpu.layout import Layout
+        >>> rule = IndexRule(Side(Layout((4,)), element_type("int64"), 8), ((1, 10),))
+        >>> rule.out_of_range((2,), 12)
+        'indices[2] = 12 is out of range for axis 1 of size 10: valid are -10 to 9.'
+        """
+        axis, size = self.axes[position[-1] if self.has_tuples else 0]
+        valid = f"valid are {-size if self.is_signed else 0} to {size - 1}" if size else "no index is valid"
+        return f"indices{_subscript(position)} = {value} is out of range for axis {axis} of size {size}: {valid}."
+
+    @staticmethod
+    def named_twice(first: Sequence[int], second: Sequence[int], values: Sequence[object]) -> str:
+        """What is wrong with two indices that name the same element."""
+        one, other = (f"indices{_subscript(place)}" for place in (first, second))
+        return (
+            f"{one} = {values[0]} and {other} = {values[1]} name the same element of the result; "
+            "unique=True takes each once."
+        )
+
+
+def _subscript(position: Sequence[int]) -> str:
+    """`[1, 2]`, or nothing for a scalar."""
+    return f"[{', '.join(map(str, position))}]" if position else ""
