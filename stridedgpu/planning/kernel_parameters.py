@@ -58,7 +58,10 @@ class ParameterBlock:
 
     def add_affines(self, conversion: Conversion) -> str:
         """An `sg::ChannelAffines` of the conversion's compute type; the argument is its `sg::Channels`."""
-        code = "d" if conversion.compute.itemsize == 8 else "f"
+        # Opaque words of 4 and 8 bytes are unsigned integers to C++, and its compute type for these is float64.
+        opaque = conversion.moves_bits
+        wide = conversion.source.itemsize in (4, 8) if opaque else conversion.compute.itemsize == 8
+        code = "d" if wide else "f"
         columns = (conversion.scale or (0.0,), conversion.bias or (0.0,))
         count = max(map(len, columns))
         scales, biases = (column * (count // len(column)) for column in columns)
