@@ -1,0 +1,39 @@
+"""The fixture `gpus`: two CUDA devices on a machine that has none."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from fake_cupy import FakeCuda
+
+from stridedgpu import kernel_sources
+from stridedgpu.backends import selection
+from stridedgpu.backends.cuda_status import CudaStatus
+from stridedgpu.operations import transfer
+
+BACKENDS = Path(selection.__file__).parent
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two devices; the modules that import CuPy are imported anew over the stand-in, and forgotten afterwards."""
+    fake = FakeCuda(devices=2)
+    planner = types.ModuleType("stridedgpu.planning.cuda")
+    planner.cuda_launch = fake.cuda_launch
+    over_cupy = [path.stem for path in BACKENDS.glob("cuda*.py") if "\nimport cupy" in path.read_text()]
+    names = [f"stridedgpu.backends.{stem}" for stem in over_cupy]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name, module in {**fake.modules(), planner.__name__: planner}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(kernel_sources, "joined_source", lambda *sources: f"joined {' '.join(sources)}")
+    monkeypatch.setattr(selection, "_remote", {})
+    monkeypatch.setattr(selection, "cuda_status", lambda: CudaStatus(2))
+    transfer.zero_bytes.cache_clear()
+    yield fake
+    transfer.zero_bytes.cache_clear()
+    for name in names:
+        sys.modules.pop(name, None)
