@@ -1,9 +1,9 @@
-"""The CPU device: aligned memory, and plans run by NumPy."""
+"""The CPU device: aligned memory, and plans run by compiled loops or by NumPy."""
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
+from typing import Final
 
 import numpy as np
 
@@ -11,10 +11,21 @@ from stridedgpu.buffer import Buffer
 from stridedgpu.errors import DeviceError
 from stridedgpu.planning.plan import Plan
 
-from .interface import DeviceInfo, Launch
+from .interface import DeviceInfo, Launch, Move
+from .machine_code import why_unavailable
 from .numpy_relayout import NumpyRelayout
+from .threads import usable_cores
 
 __all__ = ["CpuBackend"]
+
+_LEAST_ALIGNMENT: Final = 64
+"""Memory of our own begins with a cache line, which compiled loops can write past the caches."""
+
+_LARGE_BYTES: Final = 1024 * 1024
+"""Moves of fewer bytes take NumPy less time than a kernel takes to load, and are compiled when they are repeated."""
+
+_REPEATED: Final = 16
+"""The call of one small plan at which its kernel is loaded."""
 
 
 class CpuBackend:
@@ -25,11 +36,12 @@ class CpuBackend:
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """New bytes at a multiple of `alignment`; raises `DeviceError` when there are not so many."""
+        step = max(alignment, _LEAST_ALIGNMENT)
         try:
-            memory = np.empty(nbytes + alignment, np.uint8)
+            memory = np.empty(nbytes + step, np.uint8)
         except (MemoryError, ValueError) as error:
             raise DeviceError(f"The CPU has no {nbytes} bytes of memory left to allocate.") from error
-        start = -memory.ctypes.data % alignment
+        start = -memory.ctypes.data % step
         return Buffer(memory.ctypes.data + start, nbytes, owner=memory, alignment=alignment, owned=True)
 
     def prepare(self, plan: Plan) -> Launch:
@@ -42,18 +54,44 @@ class CpuBackend:
     @staticmethod
     def describe() -> DeviceInfo:
         """What this processor is."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return DeviceInfo("cpu", available=True, description=f"{cores} cores, NumPy {np.__version__}")
+        missing = why_unavailable()
+        loops = "compiled loops" if missing is None else f"NumPy {np.__version__}"
+        return DeviceInfo("cpu", available=True, description=f"{usable_cores()} cores, {loops}", reason=missing)
 
 
 @lru_cache(maxsize=1024)
 def _prepared(plan: Plan) -> Launch:
     """The plan's loops, kept for the next call with the same plan."""
-    move = NumpyRelayout(plan)
+    compiles, large = why_unavailable() is None, plan.bytes_moved >= _LARGE_BYTES
+    move: Move = (_compiled_move(plan) if compiles and large else None) or _numpy_move(plan)
+    waits, calls = compiles and not large, 0
 
     def launch(source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object) -> None:
+        nonlocal move, calls, waits
         if stream is not None:
             raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
-        move(source.bytes[source_start:], target.bytes[target_start:])
+        if waits:
+            calls += 1
+            if calls >= _REPEATED:
+                waits = False
+                move = _compiled_move(plan) or move
+        move(source, source_start, target, target_start)
 
     return launch
+
+
+def _compiled_move(plan: Plan) -> Move | None:
+    """The plan's loops compiled, if they can be; only programs that come here load what compiles."""
+    from .compiled_relayout import compiled_move
+
+    return compiled_move(plan)
+
+
+def _numpy_move(plan: Plan) -> Move:
+    """The plan's loops on NumPy."""
+    loops = NumpyRelayout(plan)
+
+    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
+        loops(source.bytes[source_start:], target.bytes[target_start:])
+
+    return move

@@ -10,13 +10,17 @@ from stridedgpu.buffer import Buffer
 from stridedgpu.planning.plan import Plan
 from stridedgpu.planning.runs import Runs
 
-__all__ = ["Backend", "DeviceInfo", "Launch", "RemoteBackend"]
+__all__ = ["Backend", "DeviceInfo", "Launch", "Move", "RemoteBackend"]
 
 Launch = Callable[[Buffer, int, Buffer, int, object], None]
 """A plan made ready by a device: `launch(source, source_start, target, target_start, stream)` runs it.
 
 The starts are the bytes before the lowest element of each side. Nothing that lasts is allocated.
 """
+
+
+Move = Callable[[Buffer, int, Buffer, int], None]
+"""The same on a device without streams: `move(source, source_start, target, target_start)`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,44 @@
+"""Plans run by compiled loops, on as many threads as the work is worth."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stridedgpu.buffer import Buffer
+from stridedgpu.planning.plan import Plan
+
+from .interface import Move
+from .llvm_relayout import walk_of
+from .machine_code import compiled
+from .threads import run_shared
+
+__all__ = ["compiled_move"]
+
+_SHARED_BYTES: Final = 512 * 1024
+"""Moves of fewer bytes are done before another thread has woken up."""
+
+
+def compiled_move(plan: Plan) -> Move | None:
+    """A plan with its kernel compiled or loaded; None where its conversion or this processor is left to NumPy."""
+    walk = walk_of(plan.problem)
+    loop = None if walk is None else compiled(walk.kernel.text)
+    if walk is None or loop is None:
+        return None
+    parameters, items = walk.parameters.ctypes.data, walk.items
+    source_offset, target_offset = walk.source_offset, walk.target_offset
+    alone = plan.bytes_moved < _SHARED_BYTES
+
+    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
+        reads = source.address + source_start + source_offset
+        writes = target.address + target_start + target_offset
+        if alone:
+            loop(reads, writes, parameters, 0, items)
+            return
+
+        # Holds the buffers and the walk's parameters for as long as any thread may use them.
+        def work(first: int, last: int, _kept: object = (source, target, walk)) -> None:
+            loop(reads, writes, parameters, first, last)
+
+        run_shared(work, items)
+
+    return move

@@ -1,0 +1,140 @@
+"""Small channels: pixels of up to 16 elements taken apart or put together in registers.
+
+    interleaved   r g b r g b r g ...   whole vectors of several pixels
+    planar        r r r ... | g g g ... | b b b ...   one vector for each channel
+
+Either side may be interleaved or planar; between them stands one vector of `pixels` lanes for each output channel,
+which is where elements are converted. Each element is read once and written once. `b` runs over pixels, `a` over
+rows of them. The number of channels, their order and the pixel's width are part of the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .llvm_code import Code, Value, vector_type
+from .llvm_conversion import Affine
+from .llvm_loops import Constants, Elements, Grid, Item
+
+__all__ = ["Channels"]
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """A kernel over rows of at least `pixels` pixels.
+
+    `order` is the place in a source pixel of each output channel. `source_pixel` and `target_pixel` are the elements
+    from one pixel to the next, 0 on a planar side; `backwards` says that the source's pixels run the other way;
+    `streaming` writes past the caches.
+    """
+
+    elements: Elements
+    rank: int
+    pixels: int
+    order: tuple[int, ...]
+    source_pixel: int
+    target_pixel: int
+    backwards: bool
+    streaming: bool = False
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code = Code()
+        grid = Grid(code, self.elements, self.rank)
+        with grid.items(1, self.pixels) as item:
+            fixed = self._fixed_affines(code, grid, item)
+            with code.loop(*item.a) as a:
+                source = code.at(item.source, code.multiply(a, grid.a.source))
+                target = code.at(item.target, code.multiply(a, grid.a.target))
+                rows = [grid.affine(a, self.pixels, along=False)] if self.elements.constants == Constants.A else []
+                start = target if self.streaming and not self.target_pixel else None
+                with grid.steps(item.b, self.pixels, start) as b:
+                    places = [grid.affine(b, self.pixels, along=True)] if self.elements.constants == Constants.B else []
+                    affines = fixed or (rows or places) * len(self.order)
+                    planes = self._load(code, grid, code.at(source, code.multiply(b, grid.b.source)))
+                    made = [
+                        self.elements.convert(code, plane, affine)
+                        for plane, affine in zip(planes, affines, strict=True)
+                    ]
+                    self._store(code, grid, made, code.at(target, code.multiply(b, grid.b.target)))
+        return code.text(name)
+
+    def _fixed_affines(self, code: Code, grid: Grid, item: Item) -> list[Affine]:
+        """Each channel's constants where they are the same for a whole item; else nothing."""
+        if self.elements.constants == Constants.SMALL:
+            return [
+                grid.affine(code.full("i64", channel), self.pixels, along=False) for channel in range(len(self.order))
+            ]
+        if self.elements.constants == Constants.ITEM:
+            return [grid.affine(item.place, self.pixels, along=False)] * len(self.order)
+        return []
+
+    def _load(self, code: Code, grid: Grid, address: Value) -> list[Value]:
+        """One vector of source elements for each output channel."""
+        type_, nbytes = self.elements.source_type, self.elements.source_bytes
+        lanes = range(self.pixels)[::-1] if self.backwards else range(self.pixels)
+        if not self.source_pixel:
+            if self.backwards:
+                address = code.at(address, -nbytes * (self.pixels - 1))
+            planes = [
+                code.load(
+                    vector_type(self.pixels, type_), code.at(address, code.multiply(grid.small_source, channel)), 1
+                )
+                for channel in self.order
+            ]
+            return [code.shuffle(plane, None, lanes) for plane in planes] if self.backwards else planes
+        if self.backwards:
+            address = code.at(address, -nbytes * self.source_pixel * (self.pixels - 1))
+        # Up to the last channel that is asked for, and no further: the memory may end there.
+        used = self.source_pixel * (self.pixels - 1) + max(self.order) + 1
+        pieces = [
+            code.load(vector_type(self.pixels, type_), code.at(address, nbytes * start), 1)
+            for start in range(0, used - self.pixels + 1, self.pixels)
+        ]
+        rest = used - len(pieces) * self.pixels
+        if rest:
+            # What is left is the end of a vector that begins earlier.
+            last = code.load(vector_type(self.pixels, type_), code.at(address, nbytes * (used - self.pixels)), 1)
+            shifted = [lane + self.pixels - rest if lane < rest else -1 for lane in range(self.pixels)]
+            pieces.append(code.shuffle(last, None, shifted))
+        return [
+            _gathered(code, pieces, [self.source_pixel * lane + channel for lane in lanes]) for channel in self.order
+        ]
+
+    def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value) -> None:
+        """Write one vector of target elements for each output channel."""
+        count = len(planes)
+        if self.target_pixel:
+            wanted = [divmod(place, count) for place in range(count * self.pixels)]
+            places = [channel * self.pixels + pixel for pixel, channel in wanted]
+            steps = [code.full("i64", piece * self.pixels * self.elements.target_bytes) for piece in range(count)]
+            planes = [
+                _gathered(code, planes, places[first : first + self.pixels])
+                for first in range(0, len(places), self.pixels)
+            ]
+        else:
+            steps = [code.multiply(grid.small_target, channel) for channel in range(count)]
+        stores = [(plane, code.at(address, step)) for plane, step in zip(planes, steps, strict=True)]
+        code.store_all(stores, streaming=self.streaming)
+
+
+def _gathered(code: Code, vectors: list[Value], places: list[int]) -> Value:
+    """One vector of the lanes at `places` of several vectors laid end to end, two of them at a time."""
+    lanes = vectors[0].lanes
+    made: Value | None = None
+    filled: set[int] = set()
+    for number in sorted({place // lanes for place in places}):
+        here = {lane for lane, place in enumerate(places) if place // lanes == number}
+        if made is None:
+            made = code.shuffle(
+                vectors[number], None, [place % lanes if lane in here else -1 for lane, place in enumerate(places)]
+            )
+        else:
+            mask = [
+                lanes + place % lanes if lane in here else lane if lane in filled else -1
+                for lane, place in enumerate(places)
+            ]
+            made = code.shuffle(made, vectors[number], mask)
+        filled |= here
+    assert made is not None, "a vector has lanes"
+    return made

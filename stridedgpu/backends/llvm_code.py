@@ -1,0 +1,252 @@
+"""`Code`: the text of one LLVM function, written by calls that return the values they name.
+
+Kernels for the CPU are written with it: every vector, shuffle and store is spelled out, so that what runs does not
+depend on what a vectoriser recognises. Nothing here imports the compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = ["LINE_BYTES", "Code", "Value", "vector_type"]
+
+LINE_BYTES: Final = 64
+"""Bytes of a cache line, and of the widest vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A typed LLVM value: a register or a constant."""
+
+    type: str
+    name: str
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return int(self.type[1:].split(" ", 1)[0])
+
+    @property
+    def element(self) -> str:
+        """The type of a vector's elements."""
+        return self.type[1:-1].split(" x ", 1)[1]
+
+
+def vector_type(lanes: int, element: str) -> str:
+    """LLVM's name for a vector."""
+    return f"<{lanes} x {element}>"
+
+
+def constant(number: int) -> Value:
+    """An index or a number of bytes."""
+    return Value("i64", str(number))
+
+
+class Code:
+    """One function under construction: `void name(ptr source, ptr target, ptr parameters, i64 first, i64 last)`."""
+
+    def __init__(self) -> None:
+        """Start with an empty body."""
+        self._lines: list[str] = ["entry:"]
+        self._block = "entry"
+        self._count = 0
+        self._declared: dict[str, None] = {}
+        self.source = Value("ptr", "%source")
+        self.target = Value("ptr", "%target")
+        self.first = Value("i64", "%first")
+        self.last = Value("i64", "%last")
+
+    def text(self, name: str) -> str:
+        """The whole module."""
+        arguments = "ptr noalias %source, ptr noalias %target, ptr %parameters, i64 %first, i64 %last"
+        return "\n".join(
+            [
+                *self._declared,
+                f"define void @{name}({arguments}) nounwind {{",
+                *self._lines,
+                # Streaming stores are not ordered by the lock that tells another thread of them.
+                *(["  fence seq_cst"] if any("!nontemporal" in line for line in self._lines) else []),
+                "  ret void",
+                "}",
+                "!0 = !{i32 1}",
+            ]
+        )
+
+    # Values
+
+    def value(self, type_: str, expression: str) -> Value:
+        """A new register that holds an expression."""
+        self._count += 1
+        name = f"%v{self._count}"
+        self._lines.append(f"  {name} = {expression}")
+        return Value(type_, name)
+
+    def binary(self, operation: str, left: Value, right: Value | int) -> Value:
+        """`add`, `mul`, `and`, `fmul` … of two values of one type; an int stands for a constant in every lane."""
+        other = self.full(left.type, right) if isinstance(right, int) else right
+        return self.value(left.type, f"{operation} {left.type} {left.name}, {other.name}")
+
+    def full(self, type_: str, number: int | str) -> Value:
+        """A constant, in every lane of a vector."""
+        if not type_.startswith("<"):
+            return Value(type_, str(number))
+        lanes, element = Value(type_, "").lanes, Value(type_, "").element
+        return Value(type_, "<" + ", ".join([f"{element} {number}"] * lanes) + ">")
+
+    def compare(self, operation: str, left: Value, right: Value | int | str) -> Value:
+        """`icmp slt`, `fcmp uno` …, as one bit a lane."""
+        other = right if isinstance(right, Value) else self.full(left.type, right)
+        bits = vector_type(left.lanes, "i1") if left.type.startswith("<") else "i1"
+        return self.value(bits, f"{operation} {left.type} {left.name}, {other.name}")
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        """`yes` where the condition holds, else `no`."""
+        return self.value(
+            yes.type, f"select {condition.type} {condition.name}, {yes.type} {yes.name}, {no.type} {no.name}"
+        )
+
+    def cast(self, operation: str, value: Value, element: str) -> Value:
+        """`zext`, `fptrunc`, `bitcast` … to another element type, lane by lane."""
+        type_ = vector_type(value.lanes, element) if value.type.startswith("<") else element
+        return self.value(type_, f"{operation} {value.type} {value.name} to {type_}")
+
+    def call(self, intrinsic: str, type_: str, *arguments: Value) -> Value:
+        """An LLVM intrinsic by its full name."""
+        given = ", ".join(argument.type for argument in arguments)
+        self._declared[f"declare {type_} @{intrinsic}({given})"] = None
+        passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
+        return self.value(type_, f"call {type_} @{intrinsic}({passed})")
+
+    def shuffle(self, left: Value, right: Value | None, places: Sequence[int]) -> Value:
+        """Lanes of `left`, then of `right`, by number; -1 is a lane of which nothing is asked."""
+        mask = ", ".join("i32 poison" if place < 0 else f"i32 {place}" for place in places)
+        other = "poison" if right is None else right.name
+        type_ = vector_type(len(places), left.element)
+        mask_type = vector_type(len(places), "i32")
+        return self.value(
+            type_, f"shufflevector {left.type} {left.name}, {left.type} {other}, {mask_type} <{mask}>"
+        )
+
+    def splat(self, scalar: Value, lanes: int) -> Value:
+        """A scalar in every lane."""
+        type_ = vector_type(lanes, scalar.type)
+        one = self.value(type_, f"insertelement {type_} poison, {scalar.type} {scalar.name}, i32 0")
+        return self.shuffle(one, None, [0] * lanes)
+
+    def insert(self, vector: Value, scalar: Value, lane: int) -> Value:
+        """The vector with one lane replaced."""
+        return self.value(
+            vector.type, f"insertelement {vector.type} {vector.name}, {scalar.type} {scalar.name}, i32 {lane}"
+        )
+
+    def extract(self, vector: Value, lane: int) -> Value:
+        """One lane."""
+        return self.value(vector.element, f"extractelement {vector.type} {vector.name}, i32 {lane}")
+
+    # Indices and memory
+
+    def add(self, left: Value, right: Value | int) -> Value:
+        """A sum of indices."""
+        return self.binary("add", left, right)
+
+    def multiply(self, left: Value, right: Value | int) -> Value:
+        """A product of indices."""
+        return self.binary("mul", left, right)
+
+    def smaller(self, left: Value, right: Value) -> Value:
+        """The smaller of two indices."""
+        return self.select(self.compare("icmp slt", left, right), left, right)
+
+    def at(self, base: Value, nbytes: Value | int) -> Value:
+        """The address so many bytes after another."""
+        offset = constant(nbytes) if isinstance(nbytes, int) else nbytes
+        return self.value("ptr", f"getelementptr i8, ptr {base.name}, i64 {offset.name}")
+
+    def parameter(self, place: int) -> Value:
+        """One of the 64-bit parameters."""
+        return self.load("i64", self.at(Value("ptr", "%parameters"), 8 * place), 8)
+
+    def pointer(self, address: Value) -> Value:
+        """An address that came as a number."""
+        return self.value("ptr", f"inttoptr i64 {address.name} to ptr")
+
+    def load(self, type_: str, address: Value, alignment: int) -> Value:
+        """What lies at an address."""
+        return self.value(type_, f"load {type_}, ptr {address.name}, align {alignment}")
+
+    def store(self, value: Value, address: Value, alignment: int, *, streaming: bool = False) -> None:
+        """Write to an address; `streaming` goes past the caches and needs a cache line's alignment."""
+        hint = f"align {LINE_BYTES}, !nontemporal !0" if streaming else f"align {alignment}"
+        self._lines.append(f"  store {value.type} {value.name}, ptr {address.name}, {hint}")
+
+    def is_aligned(self, address: Value, *offsets: Value) -> Value:
+        """Whether an address and what may be added to it are multiples of a cache line."""
+        bits = self.value("i64", f"ptrtoint ptr {address.name} to i64")
+        for offset in offsets:
+            bits = self.binary("or", bits, offset)
+        return self.compare("icmp eq", self.binary("and", bits, LINE_BYTES - 1), 0)
+
+    def negated(self, condition: Value) -> Value:
+        """The other truth."""
+        return self.value("i1", f"xor i1 {condition.name}, true")
+
+    def store_all(self, stores: Sequence[tuple[Value, Value]], *, streaming: bool) -> None:
+        """Write each vector to its address; `streaming`: past the caches, if every address is aligned for it."""
+        if not streaming:
+            for vector, address in stores:
+                self.store(vector, address, 1)
+            return
+        first = stores[0][1]
+        apart = [self.value("i64", f"ptrtoint ptr {address.name} to i64") for _, address in stores[1:]]
+        aligned = self.is_aligned(first, *apart)
+        with self.when(aligned):
+            for vector, address in stores:
+                self.store(vector, address, 1, streaming=True)
+        with self.when(self.negated(aligned)):
+            for vector, address in stores:
+                self.store(vector, address, 1)
+
+    def prefetch(self, address: Value) -> None:
+        """Ask for the cache line at an address, which need not exist, soon to be read."""
+        intrinsic = "llvm.prefetch.p0"
+        self._declared[f"declare void @{intrinsic}(ptr, i32, i32, i32)"] = None
+        self._lines.append(f"  call void @{intrinsic}(ptr {address.name}, i32 0, i32 2, i32 1)")
+
+    def scratch(self, nbytes: int) -> Value:
+        """Memory on the stack, 64-byte aligned; to be asked for outside of loops."""
+        return self.value("ptr", f"alloca [{nbytes} x i8], align 64")
+
+    # Control
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """The body runs where the condition holds."""
+        self._count += 1
+        label = f"when{self._count}"
+        self._lines += [f"  br i1 {condition.name}, label %{label}, label %{label}.end", f"{label}:"]
+        self._block = label
+        yield
+        self._lines += [f"  br label %{label}.end", f"{label}.end:"]
+        self._block = f"{label}.end"
+
+    @contextmanager
+    def loop(self, start: Value | int, stop: Value | int, step: Value | int = 1) -> Iterator[Value]:
+        """The body runs with an index from `start`, while it is below `stop`."""
+        begin, end, stride = (constant(x) if isinstance(x, int) else x for x in (start, stop, step))
+        self._count += 1
+        label = f"loop{self._count}"
+        before, index = self._block, Value("i64", f"%i{self._count}")
+        self._lines += [f"  br label %{label}", f"{label}:"]
+        place = len(self._lines)
+        self._lines += ["", ""]
+        inside = self.compare("icmp slt", index, end)
+        self._lines += [f"  br i1 {inside.name}, label %{label}.body, label %{label}.end", f"{label}.body:"]
+        self._block = f"{label}.body"
+        yield index
+        after = self.binary("add nsw", index, stride)
+        self._lines[place] = f"  {index.name} = phi i64 [ {begin.name}, %{before} ], [ {after.name}, %{self._block} ]"
+        self._lines += [f"  br label %{label}", f"{label}.end:"]
+        self._block = f"{label}.end"

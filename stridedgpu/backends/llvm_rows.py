@@ -1,0 +1,82 @@
+"""Rows: the elements of a target row in order, from a source row in any steps. Flat copies and the generic case too.
+
+    source  ... x x x x x x x x ...      one vector load, or a load for each lane where the steps are wide
+                | | | | | | | |
+    target  ... y y y y y y y y ...      one vector store, or a store for each lane
+
+Each element is read once and written once. `b` runs along the row, `a` over rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from .llvm_code import Code, Value, vector_type
+from .llvm_loops import Constants, Elements, Grid
+
+__all__ = ["Rows", "Step"]
+
+
+class Step(StrEnum):
+    """How a row's elements follow each other."""
+
+    FORWARD = auto()
+    BACKWARD = auto()
+    REPEATED = auto()
+    STRIDED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A kernel over rows of at least `lanes` elements; `streaming` writes them past the caches."""
+
+    elements: Elements
+    rank: int
+    lanes: int
+    source_step: Step
+    target_step: Step
+    streaming: bool = False
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code, elements = Code(), self.elements
+        grid = Grid(code, elements, self.rank)
+        with grid.items(1, self.lanes) as item:
+            fixed = grid.affine(item.place, self.lanes, along=False) if elements.constants == Constants.ITEM else None
+            with code.loop(*item.a) as a:
+                source = code.at(item.source, code.multiply(a, grid.a.source))
+                target = code.at(item.target, code.multiply(a, grid.a.target))
+                of_row = grid.affine(a, self.lanes, along=False) if elements.constants == Constants.A else fixed
+                with grid.steps(item.b, self.lanes, target if self.streaming else None) as b:
+                    affine = of_row or grid.affine(b, self.lanes, along=True)
+                    vector = self._load(code, code.at(source, code.multiply(b, grid.b.source)), grid.b.source)
+                    made = elements.convert(code, vector, affine)
+                    self._store(code, made, code.at(target, code.multiply(b, grid.b.target)), grid.b.target)
+        return code.text(name)
+
+    def _load(self, code: Code, address: Value, stride: Value) -> Value:
+        """The lanes that begin at an address."""
+        type_, nbytes = self.elements.source_type, self.elements.source_bytes
+        if self.source_step is Step.FORWARD:
+            return code.load(vector_type(self.lanes, type_), address, 1)
+        if self.source_step is Step.REPEATED:
+            return code.splat(code.load(type_, address, 1), self.lanes)
+        if self.source_step is Step.BACKWARD:
+            lowest = code.at(address, -nbytes * (self.lanes - 1))
+            vector = code.load(vector_type(self.lanes, type_), lowest, 1)
+            return code.shuffle(vector, None, range(self.lanes)[::-1])
+        vector = Value(vector_type(self.lanes, type_), "poison")
+        for lane in range(self.lanes):
+            vector = code.insert(vector, code.load(type_, address, 1), lane)
+            address = code.at(address, stride)
+        return vector
+
+    def _store(self, code: Code, vector: Value, address: Value, stride: Value) -> None:
+        """The lanes from an address on."""
+        if self.target_step is Step.FORWARD:
+            code.store_all([(vector, address)], streaming=self.streaming)
+            return
+        for lane in range(self.lanes):
+            code.store(code.extract(vector, lane), address, 1)
+            address = code.at(address, stride)

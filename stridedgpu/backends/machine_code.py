@@ -1,0 +1,177 @@
+"""LLVM text in, machine code for this processor out: compiled by llvmlite, kept on disk.
+
+The key of the cache is the whole text with the compiler's version and the processor's features: whatever changes
+what would be compiled changes the key, and nothing else does. llvmlite is the compiler under Numba. Numba itself
+would cost half a second in every process before its first cached kernel runs, as long as a compilation here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+__all__ = ["DISABLING", "Loop", "compiled", "processor_features", "why_unavailable"]
+
+DISABLING: Final = "STRIDEDGPU_COMPILED"
+"""The environment variable that is "0" where only NumPy may run."""
+
+CACHE: Final = "STRIDEDGPU_CACHE_DIR"
+"""The environment variable that names the directory of compiled kernels; else the user's cache directory."""
+
+Loop = Callable[[int, int, int, int, int], None]
+"""`loop(source, target, parameters, first, last)`: three addresses, and which items of the work. Drops the GIL."""
+
+_PROTOTYPE: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+
+
+def why_unavailable() -> str | None:
+    """None where kernels can be compiled; else why not, and how to get there."""
+    if os.environ.get(DISABLING) == "0":
+        return f"{DISABLING}=0 leaves all work to NumPy"
+    return _why_not_here()
+
+
+@lru_cache(maxsize=1)
+def _why_not_here() -> str | None:
+    """What this machine lacks, found without loading the compiler."""
+    if sys.byteorder != "little":
+        return "kernels are compiled for little-endian processors only"
+    if importlib.util.find_spec("llvmlite") is None:
+        return 'compiled loops would be faster than NumPy; pip install "stridedgpu[cpu]"'
+    return None
+
+
+def compiled(text: Callable[[str], str]) -> Loop | None:
+    """The function whose module `text(name)` spells, compiled now or taken from the cache.
+
+    None where this processor lacks the instructions that conversions rely on.
+    """
+    with _LOCK:
+        if _compiler().lacks:
+            return None
+        return _loaded(text("kernel"))
+
+
+def processor_features() -> frozenset[str]:
+    """The names of the instruction sets that kernels may use, as LLVM spells them."""
+    with _LOCK:
+        return _compiler().features
+
+
+_LOCK = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """A lock that nobody holds, in the child of a fork: the thread that held it is not there."""
+    global _LOCK  # noqa: PLW0603
+    _LOCK = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+class _Compiler:
+    """LLVM, set up for the processor that this program runs on."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self._llvm = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._target = llvm.Target.from_default_triple()
+        self._cpu = llvm.get_host_cpu_name()
+        features = llvm.get_host_cpu_features()
+        self._flags = features.flatten()
+        self.features = frozenset(name for name, present in features.items() if present)
+        # float16 and roundings are single instructions from here on; older processors stay with NumPy.
+        x86 = self._target.triple.startswith(("x86", "i686", "amd64"))
+        self.lacks = x86 and not {"avx2", "f16c"} <= self.features
+        self._machine = self._new_machine()
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._new_machine())
+        self.identity = f"{llvm.llvm_version_info} {self._target.triple} {self._cpu} {self._flags}"
+
+    def _new_machine(self) -> Any:
+        return self._target.create_target_machine(
+            cpu=self._cpu, features=self._flags, opt=3, reloc="default", codemodel="jitdefault", jit=True
+        )
+
+    def machine_code(self, text: str) -> bytes:
+        """An object file."""
+        module = self._llvm.parse_assembly(text)
+        module.verify()
+        return bytes(self._machine.emit_object(module))
+
+    def assembly(self, text: str) -> str:
+        """The same for a person to read."""
+        return str(self._machine.emit_assembly(self._llvm.parse_assembly(text)))
+
+    def load(self, machine_code: bytes, name: str) -> int:
+        """The address of a function of an object file."""
+        self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(machine_code))
+        self._engine.finalize_object()
+        return int(self._engine.get_function_address(name))
+
+
+@lru_cache(maxsize=1)
+def _compiler() -> _Compiler:
+    return _Compiler()
+
+
+@lru_cache(maxsize=1024)
+def _loaded(text: str) -> Loop:
+    """The function of a module in which it is called `kernel`."""
+    import hashlib
+
+    compiler = _compiler()
+    digest = hashlib.sha256(f"{compiler.identity}\n{text}".encode()).hexdigest()[:32]
+    name = f"kernel_{digest}"
+    path = cache_directory() / f"{digest}.o"
+    machine_code = _read(path, digest)
+    if machine_code is None:
+        machine_code = compiler.machine_code(text.replace("@kernel(", f"@{name}("))
+        _write(path, machine_code)
+    return _PROTOTYPE(compiler.load(machine_code, name))
+
+
+def cache_directory() -> Path:
+    """Where compiled kernels are kept."""
+    chosen = os.environ.get(CACHE)
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(base) / "stridedgpu"
+
+
+def _read(path: Path, digest: str) -> bytes | None:
+    """A kernel from the cache, if it is there and whole."""
+    import hashlib
+
+    with suppress(OSError):
+        content = path.read_bytes()
+        if content[:32] == hashlib.sha256(digest.encode() + content[32:]).digest():
+            return content[32:]
+    return None
+
+
+def _write(path: Path, machine_code: bytes) -> None:
+    """Keep a kernel; where nothing can be written, the next process compiles again."""
+    import hashlib
+    import tempfile
+
+    digest = path.stem.encode()
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(hashlib.sha256(digest + machine_code).digest() + machine_code)
+        Path(temporary).replace(path)

@@ -1,0 +1,152 @@
+"""Threads that share out a compiled loop's items.
+
+A pool of our own because those that come with compilers are not safe here: GNU OpenMP ends a process that forks after
+it has run, and others may be entered by one caller at a time. Here any number of Python threads may call at once, each
+works on its own items and needs no free thread to finish, and the child of a fork starts with a new pool.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Final
+
+from stridedgpu.errors import StridedGpuError
+
+__all__ = ["VARIABLE", "get_num_threads", "run_shared", "set_num_threads", "usable_cores"]
+
+VARIABLE: Final = "STRIDEDGPU_THREADS"
+"""The environment variable that says how many threads work on one call."""
+
+_SHARES: Final = 4
+"""Shares of the work for each thread: when another program takes a core away, the others do more of them."""
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def get_num_threads() -> int:
+    """How many threads work on one call: what was set, else `STRIDEDGPU_THREADS`, else the cores this process may use.
+
+    >>> get_num_threads() >= 1
+    True
+    """
+    if _chosen is not None:
+        return _chosen
+    said = os.environ.get(VARIABLE, "").strip()
+    if not said:
+        return usable_cores()
+    if not said.isdecimal() or int(said) < 1:
+        raise StridedGpuError(f"{VARIABLE}={said!r} is not a number of threads; it is 1 or more.")
+    return int(said)
+
+
+def set_num_threads(count: int) -> None:
+    """Let `count` threads, the caller's own among them, work on each call from now on, in this process.
+
+    Raises `ValueError` unless `count` is a positive integer.
+    """
+    global _chosen  # noqa: PLW0603
+    if type(count) is not int or count < 1:
+        raise ValueError(f"count={count!r} is not a number of threads; it is 1 or more.")
+    _chosen = count
+
+
+def run_shared(work: Callable[[int, int], None], items: int) -> None:
+    """Call `work(first, last)` until every item from 0 to `items` is done, from this thread and those of the pool.
+
+    `work` is a compiled loop: it does not raise, and lets other threads run.
+    """
+    threads = min(get_num_threads(), items)
+    if threads <= 1:
+        work(0, items)
+        return
+    job = _Job(work, items, threads * _SHARES)
+    _pool.offer(job, threads - 1)
+    try:
+        job.take_part()
+    finally:
+        job.wait()
+
+
+class _Job:
+    """Items being shared out. A thread that comes when none are left does nothing."""
+
+    def __init__(self, work: Callable[[int, int], None], items: int, shares: int) -> None:
+        self._work = work
+        self._items = items
+        self._share = -(-items // shares)
+        self._next = 0
+        self._busy = 0
+        self._changed = threading.Condition()
+
+    def take_part(self) -> None:
+        """Work until no item is left to begin."""
+        with self._changed:
+            self._busy += 1
+        try:
+            while self._do_share():
+                pass
+        finally:
+            with self._changed:
+                self._busy -= 1
+                if not self._busy:
+                    self._changed.notify_all()
+
+    def _do_share(self) -> bool:
+        """Do one share; False when none was left."""
+        with self._changed:
+            first = self._next
+            self._next = last = min(first + self._share, self._items)
+        if first < last:
+            self._work(first, last)
+        return first < last
+
+    def wait(self) -> None:
+        """Wait for those who are still at work, not for those who have yet to come."""
+        with self._changed:
+            while self._busy:
+                self._changed.wait()
+
+
+class _Pool:
+    """Threads that wait for jobs; as many as were ever asked for at once."""
+
+    def __init__(self) -> None:
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._started = 0
+        self._lock = threading.Lock()
+
+    def offer(self, job: _Job, threads: int) -> None:
+        """Let up to so many threads take part."""
+        if self._started < threads:
+            with self._lock:
+                while self._started < threads:
+                    threading.Thread(target=self._serve, name="stridedgpu", daemon=True).start()
+                    self._started += 1
+        for _ in range(threads):
+            self._jobs.put(job)
+
+    def _serve(self) -> None:
+        while True:
+            self._jobs.get().take_part()
+
+
+_chosen: int | None = None
+_pool = _Pool()
+
+
+def _renew() -> None:
+    """A fork's child has none of its parent's threads, and may have inherited locks that they held."""
+    global _pool  # noqa: PLW0603
+    _pool = _Pool()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
