@@ -389,6 +389,18 @@ class StridedTensor:
         ]
         return f"StridedTensor({', '.join(facts)})"
 
+    def _repr_svg_(self) -> str:
+        """The picture that notebooks show."""
+        from .picture.drawing import svg
+
+        return svg(self)
+
+    def _repr_html_(self) -> str:
+        """The picture that notebooks show where they take HTML: hover, tab and coordinates."""
+        from .picture.page import fragment
+
+        return fragment(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes that the layout spans, padding included, with layout, labels and alignment."""
         if self.device != "cpu":

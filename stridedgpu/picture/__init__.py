@@ -9,5 +9,7 @@
 from __future__ import annotations
 
 from .characters import text
+from .drawing import svg
+from .page import html
 
-__all__ = ["text"]
+__all__ = ["html", "svg", "text"]

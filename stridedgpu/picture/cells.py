@@ -160,9 +160,13 @@ def _with_gaps(layout: Layout, offsets: Sequence[int], first: int, stop: int) ->
 
 
 def natural_run(layout: Layout, most: int) -> int:
-    """How many places a line of memory should have, at most `most`: whole rows of the layout where they fit."""
-    fitting = [abs(s) for n, s in zip(layout.sizes, layout.strides, strict=True) if n > 1 and 1 < abs(s) <= most]
-    return most // max(fitting) * max(fitting) if fitting else most
+    """How many places a line of memory should have, at most `most`: whole rows of the layout where they fit.
+
+    Pixels of a few channels are no rows: then it is a multiple of 8, which keeps vectors in one piece.
+    """
+    steps = [abs(stride) for size, stride in zip(layout.sizes, layout.strides, strict=True) if size > 1]
+    unit = max((step for step in steps if 5 <= step <= most), default=min(8, most))
+    return most // unit * unit
 
 
 def place_at(layout: Layout, offset: int) -> Place:
