@@ -49,11 +49,10 @@ __global__ void __launch_bounds__(256)
         const bool there = number < p.vectors;
         left[item] = there ? p.count - coordinates[0] * length : 0;
         Index source = p.source_offset + Index(offsets.source);
-        constants[item] = {};
-        if (there) {
-            constants[item] = p.affines.of(coordinates[1]);
-            if constexpr (OrderKind != Channels::alike) source += p.order.source_offset(coordinates[1]);
-        }
+        // Threads without a vector take the constants of channel 0, and leave them unused.
+        const Index channel = there ? coordinates[1] : 0;
+        constants[item] = p.affines.of(channel);
+        if constexpr (OrderKind != Channels::alike) source += p.order.source_offset(channel);
         to[item] = reinterpret_cast<Target*>(p.target) + offsets.target;
 #pragma unroll
         for (int i = 0; i < length; ++i) {

@@ -78,11 +78,12 @@ __global__ void __launch_bounds__(256)
         Offsets<Index> offsets = p.axes.template unravel<2>(number, {p.chunk_axis, p.channel_axis}, coordinates);
         start[item] = there ? coordinates[0] * chunk_elements : 0;
         end[item] = there ? p.count : 0;
-        constants[item] = {};
-        if (there && Axis != ChannelAxis::inner) constants[item] = p.affines.of(coordinates[1]);
+        // Lanes without a chunk take the constants of channel 0, and leave them unused.
+        const Index channel = there ? coordinates[1] : 0;
+        if constexpr (Axis != ChannelAxis::inner) constants[item] = p.affines.of(channel);
         Index picked = 0;
-        if (there && Axis == ChannelAxis::outer && OrderKind != Channels::alike) {
-            picked = p.order.source_offset(coordinates[1]);
+        if constexpr (Axis == ChannelAxis::outer && OrderKind != Channels::alike) {
+            picked = p.order.source_offset(channel);
         }
         const Signed<Index> source = Signed<Index>(p.source_offset + picked + Index(offsets.source));
         const bool reads_on = source - Signed<Index>(start[item]) <= Signed<Index>(p.last_reading_on);

@@ -136,22 +136,22 @@ def check_plan(
     check_cases([Case(source, target, conversion, channel_axis, **options)])
 
 
-def check_cases(cases: Iterable[Case], orders: Sequence[Order] = ORDERS) -> None:
-    """Check relayouts in all thread orders, with as few programs as may be."""
-    for program, together in programs_of(cases):
+def check_cases(
+    cases: Iterable[Case], orders: Sequence[Order] = ORDERS, source_of: Callable[..., str] = joined_source
+) -> None:
+    """Check relayouts in all thread orders, with as few programs as may be.
+
+    `source_of` makes one text from the names of sources; cases without elements are left out.
+    """
+    for program, together in _programs(cases, source_of):
         jobs = [(case, order) for case in together for order in orders]
         results = program.run([case.job(order) for case, order in jobs])
         for (case, order), (_, result, *_) in zip(jobs, results, strict=True):
             case.check(result, order)
 
 
-def programs_of(
-    cases: Iterable[Case], source_of: Callable[..., str] = joined_source
-) -> Iterator[tuple[Program, list[Case]]]:
-    """Programs with the kernels of the cases, each with the cases that it can run; cases without elements are left out.
-
-    `source_of` makes one text from the names of sources.
-    """
+def _programs(cases: Iterable[Case], source_of: Callable[..., str]) -> Iterator[tuple[Program, list[Case]]]:
+    """Programs with the kernels of the cases, each with the cases that it can run."""
     families: dict[tuple[str, ...], dict[str, list[Case]]] = {}
     for case in cases:
         if 0 not in case.plan.problem.sizes:
