@@ -8,7 +8,7 @@ from typing import Final
 
 from stridedgpu.errors import LayoutError
 
-from . import cuda_flat, cuda_generic, cuda_rows
+from . import cuda_channels, cuda_flat, cuda_generic, cuda_packed_tile, cuda_rows, cuda_transpose
 from .families import Family
 from .gpu import GpuProperties, KernelLaunch
 from .plan import Plan
@@ -19,6 +19,9 @@ _LAUNCHES: Final[Mapping[Family, Callable[[Plan, GpuProperties], KernelLaunch]]]
     {
         Family.FLAT: cuda_flat.launch,
         Family.ROWS: cuda_rows.launch,
+        Family.TRANSPOSE: cuda_transpose.launch,
+        Family.CHANNELS: cuda_channels.launch,
+        Family.PACKED_TILE: cuda_packed_tile.launch,
         Family.GENERIC: cuda_generic.launch,
     }
 )

@@ -56,6 +56,11 @@ class ParameterBlock:
         """An `sg::Axes`, or any other words of the index type."""
         self.add(words, index_bits // 8)
 
+    def add_table(self, data: bytes) -> None:
+        """The address of constants that lie in device memory, aligned for any vector."""
+        self.add(bytes(8), 8)
+        self._tables.append((len(self._bytes) - 8, data))
+
     def add_affines(self, conversion: Conversion) -> str:
         """An `sg::ChannelAffines` of the conversion's compute type; the argument is its `sg::Channels`."""
         # Opaque words of 4 and 8 bytes are unsigned integers to C++, and its compute type for these is float64.
@@ -83,8 +88,7 @@ class ParameterBlock:
         count = len(entries) // per_channel
         data = b"".join(entries)
         if count > _FEW_CHANNELS:
-            self.add(bytes(8), 8)
-            self._tables.append((len(self._bytes) - 8, data))
+            self.add_table(data)
             return "sg::Channels::many"
         whole = len(data) if count == 1 else len(data) // count * _FEW_CHANNELS
         self.add(data + bytes(whole - len(data)), alignment)

@@ -1,0 +1,39 @@
+// What kernels that move tiles share: vectors cut off by the edge of a tensor, and where a channel's number comes from.
+#pragma once
+#include "indexing.cuh"
+#include "vectors.cuh"
+
+namespace sg {
+
+// The axis that runs over the output channels: none that matters, one that is fixed within a block, the axis along
+// which the target is contiguous, or the one along which the source is.
+enum class ChannelAxis { none, block, target, source };
+
+// The first `count` elements at an aligned address, the rest 0. Nothing behind them is read.
+template <typename V> __device__ __forceinline__ V load_first(const typename V::Element* address, int count) {
+    if (count >= V::length) return load<V>(address);
+    V vector{};
+    if (count <= 0) return vector;
+#pragma unroll
+    for (int i = 0; i + 1 < V::length; ++i) {
+        if (i < count) vector.set(i, address[i]);
+    }
+    return vector;
+}
+
+// The first `count` elements of a vector to an aligned address. Nothing behind them is written.
+template <typename V> __device__ __forceinline__ void store_first(typename V::Element* address, const V& vector,
+                                                                  int count) {
+    if (count >= V::length) return store(address, vector);
+#pragma unroll
+    for (int i = 0; i + 1 < V::length; ++i) {
+        if (i < count) address[i] = vector.get(i);
+    }
+}
+
+// How many of `extent` positions from `start` on lie before `size`; not negative.
+template <typename Index> __device__ __forceinline__ int positions_left(Index size, Index start, int extent) {
+    return start >= size ? 0 : size - start < Index(extent) ? int(size - start) : extent;
+}
+
+}  // namespace sg

@@ -1,0 +1,278 @@
+// Batched transpose: the source is contiguous along one axis, the target along another, both long.
+//
+//                 source                      shared memory                      target
+//          s ->   (contiguous)                t -> (swizzled)               t ->   (contiguous)
+//        t +-----------------+           s +-------------------+         s +-----------------+
+//        | | ====> vectors   |  Height   | | units of Height   |         | | ====> vectors   |
+//        v | ====>           |  rows     v | rows, one column  |  rows   v | ====>           |
+//          +-----------------+           +---------------------+           +-----------------+
+//
+// A block moves a tile of SourceExtent x TargetExtent elements: each is read once and written once, in vectors of
+// LoadBytes and StoreBytes. A thread reads a vector of Height rows, turns that small block in its registers and keeps
+// a column of it as one unit of shared memory: 4 bytes for elements of up to 4 bytes, else an element. Elements lie in
+// shared memory as the narrower of the two types: conversion is on the way in when it narrows, else on the way out.
+//
+// Unit u of row s lies at u ^ swizzle(s), where swizzle(s) differs for the rows that one warp writes at once by as many
+// units as columns are written beside each other. A warp then touches every bank once when it writes (32 lanes of 4
+// bytes, 16 of 8, 8 of 16) and when it reads (8 lanes of 16 bytes in one row). A vector whose units the swizzle has put
+// in another order is put right in registers.
+#include "channel_constants.cuh"
+#include "register_shuffle.cuh"
+#include "tiles.cuh"
+
+namespace sg {
+
+template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
+struct TransposeParameters {
+    const typename Conversion::Source* source;
+    typename Conversion::Target* target;
+    Index source_start, target_start;  // of the first element visited, from the lowest of each side
+    Index blocks;
+    Index source_size, target_size;    // of the axes along which source and target are contiguous
+    Index source_step, target_step;    // the source's stride along the target's axis, and the reverse
+    Divisor<Index> source_tiles, target_tiles, channels;
+    Index target_channel_step;
+    Axes<Index, Rank> outer;
+    ChannelOrder<Index, OrderKind> order;
+    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+};
+
+// Elements in a tile's shared memory, and the arithmetic of its swizzle.
+template <typename T, int SourceExtent, int TargetExtent, int LoadLength> struct TransposeTile {
+    static constexpr int height = sizeof(T) >= 4 ? 1 : 4 / int(sizeof(T));
+    using Unit = Vector<T, height>;
+    static constexpr int units = TargetExtent / height;  // of a row
+    static constexpr int bank_units = 128 / Unit::bytes < units ? 128 / Unit::bytes : units;
+    static constexpr int vectors = SourceExtent / LoadLength;
+    static constexpr int swizzle_step = bank_units > vectors ? bank_units / vectors : 1;
+
+    unsigned char* memory;
+
+    static __device__ __forceinline__ int swizzle(int s) { return s / LoadLength * swizzle_step & (bank_units - 1); }
+
+    __device__ __forceinline__ void put(int s, int unit, const Unit& elements) const {
+        store(memory + (s * units + (unit ^ swizzle(s))) * Unit::bytes, elements);
+    }
+
+    // Length elements of row s from t on, t a multiple of Length.
+    template <int Length> __device__ __forceinline__ Vector<T, Length> get(int s, int t) const {
+        constexpr int bytes = Length * int(sizeof(T));
+        Vector<T, Length> elements{};
+        if constexpr (bytes <= Unit::bytes) {
+            const int place = s * units + (t / height ^ swizzle(s));
+            elements = load<Vector<T, Length>>(memory + place * Unit::bytes + t % height * int(sizeof(T)));
+        } else {
+            constexpr int piece_units = (bytes < 16 ? bytes : 16) / Unit::bytes;
+            constexpr int unit_words = Unit::words;
+            using Piece = Vector<uint32, piece_units * unit_words>;
+#pragma unroll
+            for (int piece = 0; piece < bytes / Piece::bytes; ++piece) {
+                const int first = (t / height + piece * piece_units) ^ (swizzle(s) & ~(piece_units - 1));
+                Piece words = load<Piece>(memory + (s * units + first) * Unit::bytes);
+#pragma unroll
+                for (int bit = swizzle_step; bit < piece_units; bit *= 2) {
+                    const bool turned = swizzle(s) & bit;
+                    Piece exchanged{};
+#pragma unroll
+                    for (int w = 0; w < Piece::words; ++w) {
+                        exchanged.word[w] = turned ? words.word[w ^ bit * unit_words] : words.word[w];
+                    }
+                    words = exchanged;
+                }
+#pragma unroll
+                for (int w = 0; w < Piece::words; ++w) elements.word[piece * Piece::words + w] = words.word[w];
+            }
+        }
+        return elements;
+    }
+};
+
+// Height rows of a vector to one unit for each of the vector's columns.
+template <typename T, int Length, int Height>
+__device__ __forceinline__ void transpose_rows(const Vector<T, Length> (&rows)[Height],
+                                               Vector<T, Height> (&columns)[Length]) {
+    if constexpr (Height == 4 && Length >= 4) {
+#pragma unroll
+        for (int w = 0; w < Length / 4; ++w) {
+            uint32 words[4] = {rows[0].word[w], rows[1].word[w], rows[2].word[w], rows[3].word[w]};
+            transpose_bytes_4x4(words);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) columns[4 * w + i].word[0] = words[i];
+        }
+    } else if constexpr (Height == 2 && Length >= 2) {
+#pragma unroll
+        for (int w = 0; w < Length / 2; ++w) {
+            uint32 even = rows[0].word[w], odd = rows[1].word[w];
+            transpose_halves_2x2(even, odd);
+            columns[2 * w].word[0] = even;
+            columns[2 * w + 1].word[0] = odd;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < Length; ++i) {
+            columns[i] = {};
+#pragma unroll
+            for (int h = 0; h < Height; ++h) columns[i].set(h, rows[h].get(i));
+        }
+    }
+}
+
+template <typename Conversion, typename Index, int Rank, int SourceExtent, int TargetExtent, int LoadBytes,
+          int StoreBytes, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
+struct Transpose {
+    using Source = typename Conversion::Source;
+    using Target = typename Conversion::Target;
+    static constexpr bool converts_first = sizeof(Target) < sizeof(Source);
+    using Stored = select<converts_first, Target, Source>;
+    static constexpr int load_length = LoadBytes / int(sizeof(Source));
+    static constexpr int store_length = StoreBytes / int(sizeof(Target));
+    using Tile = TransposeTile<Stored, SourceExtent, TargetExtent, load_length>;
+    using Parameters = TransposeParameters<Conversion, Index, Rank, AffineKind, OrderKind>;
+    static constexpr int height = Tile::height;
+    static constexpr int loads = Tile::vectors * Tile::units;
+    static constexpr int row_vectors = TargetExtent / store_length;
+    static constexpr int loads_a_thread = loads > Threads ? loads / Threads : 1;
+    // Loads of one thread that are under way together: 16, or 128 bytes of registers, or one unit's rows.
+    static constexpr int most_vectors = LoadBytes < 8 ? 16 : 128 / LoadBytes;
+    static constexpr int vectors_held = most_vectors < height ? height : most_vectors;
+    static constexpr int held = vectors_held / height < loads_a_thread ? vectors_held / height : loads_a_thread;
+    static_assert(loads_a_thread % held == 0, "whole rounds");
+
+    const Parameters& parameters;
+    Tile tile;
+    Index source_first, target_first;  // elements: where the tile starts along either axis
+    Index channel;
+    int source_left, target_left;      // elements of the tile that exist along either axis
+
+    // A vector whose first element is s, t of the tile, converted on the side that Here says.
+    template <bool Here, int Length, ChannelAxis Along, typename T>
+    __device__ __forceinline__ auto converted(const Vector<T, Length>& elements, int s, int t) const {
+        if constexpr (!Here) {
+            return elements;
+        } else if constexpr (!Conversion::is_affine || Axis == ChannelAxis::none || Axis == ChannelAxis::block) {
+            return Conversion::apply(elements, parameters.affines.of(channel));
+        } else if constexpr (Axis != Along) {
+            return Conversion::apply(elements, parameters.affines.of(
+                Axis == ChannelAxis::target ? target_first + Index(t) : source_first + Index(s)));
+        } else {
+            const Index first = Axis == ChannelAxis::target ? target_first + Index(t) : source_first + Index(s);
+            const int left = Axis == ChannelAxis::target ? target_left - t : source_left - s;
+            Vector<Target, Length> results{};
+#pragma unroll
+            for (int i = 0; i < Length; ++i) {
+                // There are no constants behind the last channel.
+                const Index place = first + Index(i < left ? i : 0);
+                results.set(i, Conversion::apply(elements.get(i), parameters.affines.of(place)));
+            }
+            return results;
+        }
+    }
+
+    template <bool Whole> __device__ __forceinline__ void read(const Source* source) const {
+        constexpr int vectors = Tile::vectors;
+#pragma unroll
+        for (int round = 0; round < loads_a_thread / held; ++round) {
+            Vector<Source, load_length> rows[held][height];
+#pragma unroll
+            for (int i = 0; i < held; ++i) {
+                const int load_number = int(threadIdx.x) + (round * held + i) * Threads;
+                const int s = load_number % vectors * load_length, unit = load_number / vectors;
+#pragma unroll
+                for (int h = 0; h < height; ++h) {
+                    const int t = unit * height + h;
+                    Index offset = Index(s);
+                    if constexpr (Axis == ChannelAxis::target) {
+                        if (Whole || t < target_left) offset += parameters.order.source_offset(target_first + Index(t));
+                    } else {
+                        offset += Index(t) * parameters.source_step;
+                    }
+                    const Source* address = source + Signed<Index>(offset);
+                    if constexpr (Whole) {
+                        if (loads >= Threads || load_number < loads) {
+                            rows[i][h] = load<Vector<Source, load_length>>(address);
+                        }
+                    } else {
+                        const int left = t < target_left && load_number < loads ? source_left - s : 0;
+                        rows[i][h] = load_first<Vector<Source, load_length>>(address, left);
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < held; ++i) {
+                const int load_number = int(threadIdx.x) + (round * held + i) * Threads;
+                const int s = load_number % vectors * load_length, unit = load_number / vectors;
+                if (loads < Threads && load_number >= loads) continue;
+                if (!Whole && (s >= source_left || unit * height >= target_left)) continue;
+                Vector<Stored, load_length> stored[height];
+#pragma unroll
+                for (int h = 0; h < height; ++h) {
+                    const int t = unit * height + h, there = Whole || t < target_left ? t : 0;
+                    stored[h] = converted<converts_first, load_length, ChannelAxis::source>(rows[i][h], s, there);
+                }
+                typename Tile::Unit columns[load_length];
+                transpose_rows(stored, columns);
+#pragma unroll
+                for (int c = 0; c < load_length; ++c) tile.put(s + c, unit, columns[c]);
+            }
+        }
+    }
+
+    template <bool Whole> __device__ __forceinline__ void write(Target* target) const {
+        static_assert(row_vectors <= Threads, "a round of stores is whole rows");
+        constexpr int rows = Threads / row_vectors;
+        constexpr int rounds = rows < SourceExtent ? SourceExtent / rows : 1;
+        const int t = int(threadIdx.x) % row_vectors * store_length;
+#pragma unroll(rounds < 4 ? rounds : 4)
+        for (int round = 0; round < rounds; ++round) {
+            const int s = int(threadIdx.x) / row_vectors + round * rows;
+            if (s >= (Whole ? SourceExtent : source_left) || t >= target_left) continue;
+            const auto elements = converted<!converts_first, store_length, ChannelAxis::target>(
+                tile.template get<store_length>(s, t), s, t);
+            Target* address = target + Signed<Index>(Index(s) * parameters.target_step + Index(t));
+            if constexpr (Whole) store(address, elements);
+            else store_first(address, elements, target_left - t);
+        }
+    }
+
+    __device__ __forceinline__ bool is_whole() const {
+        return source_left == SourceExtent && target_left == TargetExtent;
+    }
+};
+
+template <typename Conversion, typename Index, int Rank, int SourceExtent, int TargetExtent, int LoadBytes,
+          int StoreBytes, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
+__global__ void __launch_bounds__(Threads)
+    transpose(__grid_constant__ const TransposeParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
+    using Job = Transpose<Conversion, Index, Rank, SourceExtent, TargetExtent, LoadBytes, StoreBytes, Threads, Axis,
+                          AffineKind, OrderKind>;
+    const Index block = linear_block<Index>();
+    if (block >= parameters.blocks) return;  // the whole block, before any barrier
+    // Blocks beside each other write beside each other.
+    const Quotient<Index> by_target = divide(block, parameters.target_tiles);
+    const Quotient<Index> by_source = divide(by_target.quotient, parameters.source_tiles);
+    const Quotient<Index> by_channel = divide(by_source.quotient, parameters.channels);
+    const Offsets<Index> outer = parameters.outer.unravel(by_channel.quotient);
+    const Index target_first = by_target.remainder * Index(TargetExtent);
+    const Index source_first = by_source.remainder * Index(SourceExtent);
+    const Index channel = by_channel.remainder;
+
+    Index source_offset = parameters.source_start + Index(outer.source) + source_first;
+    if constexpr (Axis == ChannelAxis::block) source_offset += parameters.order.source_offset(channel);
+    if constexpr (Axis != ChannelAxis::target) source_offset += target_first * parameters.source_step;
+    const Index target_offset = parameters.target_start + Index(outer.target) + target_first +
+                                source_first * parameters.target_step + channel * parameters.target_channel_step;
+    const auto* source = parameters.source + Signed<Index>(source_offset);
+    auto* target = parameters.target + Signed<Index>(target_offset);
+
+    const Job job{parameters, {dynamic_shared_memory()}, source_first, target_first, channel,
+                  positions_left(parameters.source_size, source_first, SourceExtent),
+                  positions_left(parameters.target_size, target_first, TargetExtent)};
+    const bool whole = job.is_whole();
+    if (whole) job.template read<true>(source);
+    else job.template read<false>(source);
+    __syncthreads();
+    if (whole) job.template write<true>(target);
+    else job.template write<false>(target);
+}
+
+}  // namespace sg

@@ -1,0 +1,80 @@
+"""What the launches of tiled kernels share: loops as values, flips taken out, and grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Final
+
+from stridedgpu.convert import Conversion
+
+from .gpu import axes_words
+from .problem import Problem
+
+__all__ = ["Loop", "channels_turned", "gaps_are_ours", "loops_of", "outer_words", "safe_width", "turned"]
+
+_RANKS: Final = (1, 2, 4, 8, 16, 32, 64)
+"""How many outer loops kernels are made for: few instantiations, and loops of size 1 cost little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop: its size, its strides in elements of either side, and whether it runs over the output channels."""
+
+    size: int
+    source_stride: int
+    target_stride: int
+    is_channel: bool = False
+
+
+def loops_of(problem: Problem) -> list[Loop]:
+    """The loops of a problem, outermost first."""
+    axes = zip(problem.sizes, problem.source_strides, problem.target_strides, strict=True)
+    return [Loop(*entry, axis == problem.channel_axis) for axis, entry in enumerate(axes)]
+
+
+def turned(loop: Loop, source_start: int, target_start: int) -> tuple[Loop, int, int]:
+    """A loop that runs the other way, and both starts moved to its other end."""
+    steps = loop.size - 1
+    back = replace(loop, source_stride=-loop.source_stride, target_stride=-loop.target_stride)
+    return back, source_start + steps * loop.source_stride, target_start + steps * loop.target_stride
+
+
+def channels_turned(conversion: Conversion) -> Conversion:
+    """A conversion whose channels run the other way."""
+    return replace(
+        conversion,
+        scale=conversion.scale and conversion.scale[::-1],
+        bias=conversion.bias and conversion.bias[::-1],
+    )
+
+
+def safe_width(nbytes: int, itemsize: int, strides: Sequence[int]) -> int:
+    """A width in bytes, cut down to what divides every step that starts a vector; strides are in elements."""
+    return max(itemsize, gcd(nbytes, *(stride * itemsize for stride in strides)))
+
+
+def gaps_are_ours(problem: Problem, cell: int) -> bool:
+    """Whether every gap inside and right after each `cell` elements of the target may be written.
+
+    It may when the padding is ours, no loop puts an element into such a gap, and the last one is in the buffer.
+    """
+    reach, strides = 0, problem.target_strides
+    for size, stride in zip(reversed(problem.sizes), reversed(strides), strict=True):
+        if stride <= reach:
+            return False
+        reach = max(reach + (size - 1) * stride, cell - 1 if stride < cell else 0)
+    inner = sum((size - 1) * stride for size, stride in zip(problem.sizes, strides, strict=True) if stride < cell) + 1
+    behind = max(0, cell - inner) * problem.target.element.itemsize
+    return problem.target.owns_padding and problem.target.slack_bytes >= behind
+
+
+def outer_words(loops: Sequence[Loop], index_bits: int) -> tuple[int, bytes]:
+    """The rank and the bytes of the `sg::Axes` of some loops, with loops of size 1 added up to a rank that exists."""
+    rank = next(rank for rank in _RANKS if rank >= len(loops))
+    padded = [Loop(1, 0, 0)] * (rank - len(loops)) + list(loops)
+    sizes, sources, targets = zip(
+        *((loop.size, loop.source_stride, loop.target_stride) for loop in padded), strict=True
+    )
+    return rank, axes_words(sizes, sources, targets, index_bits)
