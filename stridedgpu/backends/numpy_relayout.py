@@ -131,7 +131,10 @@ class NumpyRelayout:
         if isinstance(chosen, int):
             return read[(*place[:axis], chosen, *place[axis + 1 :])]
         block = read[(*place[:axis], slice(None), *place[axis + 1 :])]
-        return block.take(chosen, axis=sum(isinstance(entry, slice) for entry in place[:axis]))
+        before = sum(isinstance(entry, slice) for entry in place[:axis])
+        picked: tuple[Any, ...] = (*(slice(None),) * before, list(chosen))
+        taken: Array = block[picked]  # not `take`, which first makes a contiguous copy of all channels
+        return taken
 
     def _constant(self, values: Array | None, place: Slices) -> Array | None:
         """The scale or bias of a block, shaped to broadcast along the channel axis."""
