@@ -52,17 +52,16 @@ def test_dtypes_that_numpy_has_from_elsewhere():
 
 FACTS = {
     "padded": (
-        pitched,
-        "StridedTensor(sizes=(1, 3, 4, 5), strides=(128, 1, 32, 3), dtype=uint8, dims='NCHW', device='cpu', "
-        "alignment=64, padded)",
+        lambda: pitched()[0, 0],
+        "StridedTensor(sizes=(4, 5), strides=(32, 3), dtype=uint8, dims='HW', device='cpu', alignment=64, padded)",
     ),
     "packed": (
         lambda: sg.empty((2, 3), "float16", alignment=16, device="cpu"),
         "StridedTensor(sizes=(2, 3), strides=(3, 1), dtype=float16, dims=None, device='cpu', alignment=16, packed)",
     ),
     "packed in another order": (
-        lambda: sg.empty((2, 3, 4), "int64", layout="HWC", device="cpu"),
-        "StridedTensor(sizes=(2, 3, 4), strides=(1, 8, 2), dtype=int64, dims='CHW', device='cpu', alignment=32, packed)",
+        lambda: sg.empty((2, 3, 4), "int8", layout="HWC", device="cpu"),
+        "StridedTensor(sizes=(2, 3, 4), strides=(1, 8, 2), dtype=int8, dims='CHW', device='cpu', alignment=32, packed)",
     ),
     "broadcast": (
         lambda: sg.empty((3,), "bool", device="cpu").broadcast_to((2, 3)),
