@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from .ahead_of_time import warmup
 from .backends.selection import devices
+from .backends.threads import get_num_threads, set_num_threads
 from .creation import asarray, empty, from_dlpack, full, zeros
 from .desc import BufferTensorDesc
 from .dtypes import DataType
 from .errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
 from .functions import (
     gather,
+    gather_crops,
     gather_elements,
     gather_nd,
     plan_relayout,
@@ -41,13 +43,16 @@ __all__ = [
     "from_dlpack",
     "full",
     "gather",
+    "gather_crops",
     "gather_elements",
     "gather_nd",
+    "get_num_threads",
     "packed_strides",
     "plan_relayout",
     "relayout",
     "scatter_elements",
     "scatter_nd",
+    "set_num_threads",
     "synchronize",
     "warmup",
     "zeros",

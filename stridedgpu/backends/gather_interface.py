@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from stridedgpu.buffer import Buffer
+from stridedgpu.planning.crops import Crop, CropPlan
 from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 
@@ -30,3 +31,14 @@ class GatherBackend(Protocol):
 
     def prepare_gather(self, plan: GatherPlan) -> GatherLaunch:
         """A plan made ready, so that running it is only the launch. Its indices have been checked."""
+
+    def run_crops(
+        self,
+        plan: CropPlan,
+        crops: Sequence[Crop],
+        sources: Sequence[tuple[Buffer, int]],
+        target: Buffer,
+        target_start: int,
+        stream: object,
+    ) -> None:
+        """Write every window of a batch; for each sample its source, and the bytes there before its lowest element."""

@@ -18,7 +18,7 @@ from stridedgpu.errors import LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.strides import packed_strides, padded_strides, round_up
 
-__all__ = ["ChannelOrder", "Part", "ordered_layouts", "parse_order", "parts"]
+__all__ = ["ChannelOrder", "Part", "of_channels", "ordered_layouts", "parse_order", "parts"]
 
 _PATTERN: Final = re.compile(r"([A-Za-z]+?)(\d+)")
 
@@ -112,7 +112,7 @@ def parts(
     if conversion.is_per_channel:
         for block in range(target.sizes[channel_axis]):
             first, last = block * order.multiple, min((block + 1) * order.multiple, count)
-            chosen = _of_channels(conversion, first, last)
+            chosen = of_channels(conversion, first, last)
             window = source if chosen.channels is not None else _along(source, channel_axis, slice(first, last))
             into = _along(_along(target, channel_axis + 1, slice(0, last - first)), channel_axis, block)
             yield Part(window, into, chosen, channel_axis)
@@ -140,7 +140,7 @@ def _filler_after(target: Layout, axis: int, count: int, filler: int) -> Layout:
     return Layout(sizes, target.strides, target.offset + count * target.strides[axis])
 
 
-def _of_channels(conversion: Conversion, first: int, last: int) -> Conversion:
+def of_channels(conversion: Conversion, first: int, last: int) -> Conversion:
     """The conversion of the output channels from `first` to before `last` alone."""
     scale, bias = (
         values[first:last] if values is not None and len(values) > 1 else values

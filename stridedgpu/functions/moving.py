@@ -1,0 +1,150 @@
+"""Relayout, planned or at once, and waiting for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stridedgpu.backends.selection import backend_named, backends_in_use, device_name
+from stridedgpu.convert import conversion
+from stridedgpu.creation import asarray
+from stridedgpu.desc import BufferTensorDesc
+from stridedgpu.dims import inferred_labels
+from stridedgpu.dtypes import ElementType, element_type
+from stridedgpu.errors import LayoutError
+from stridedgpu.layout import Layout
+from stridedgpu.operations.relayout_plan import RelayoutPlan
+from stridedgpu.planning.problem import Side
+from stridedgpu.tensor import StridedTensor
+
+__all__ = ["plan_relayout", "relayout", "synchronize"]
+
+_DIRECTML_ALIGNMENT = 16
+"""Bytes that every bound buffer offset is a multiple of, whatever a descriptor guarantees beyond it."""
+
+
+def relayout(
+    src: object,
+    *,
+    layout: str | Layout | None = None,
+    dtype: object = None,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    device: str | None = None,
+    out: StridedTensor | None = None,
+    stream: object = None,
+) -> StridedTensor:
+    """The elements of `src` in another memory layout, converted on the way, in one pass.
+
+    `layout` is the memory order of the result ("NHWC"), an exact `Layout`, or None: packed in the source's own axis
+    order, whatever its strides were. Logical axes and sizes do not change. "NHWC8" fills each pixel up with zeros to
+    a multiple of 8 channels; "NCHW4" splits C into blocks of 4 that lie innermost, the last filled up with zeros, and
+    the result has one axis more: sizes (N, ceil(C/4), 4, H, W). `dtype` is the result's type; `scale` and
+    `bias` are one value or one for each output channel: `x * scale + bias`, computed in float32, or in float64 when
+    either side is float64 or a 32- or 64-bit integer. `channels` picks the source channel of each output channel:
+    `(2, 1, 0)` swaps RGB and BGR. `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and
+    NaN becomes 0. `row_pitch_bytes` is the bytes from one row to the next, `alignment` that of the result's address
+    in bytes (default 32). `device` is where the result goes, None where the source is. With `out` the elements go
+    into that tensor, of any layout; only its own padding is ever written besides. `stream` is for CUDA.
+
+    Nothing of the data's size is allocated besides the result. Raises before anything is written: `LayoutError` for
+    layouts, channels or sizes that do not fit, `BindingError` for an `out` that is read-only, on another device or
+    shares memory with the source, `ElementTypeError` for a conversion that does not exist, `DeviceError` when the
+    device or its memory cannot be had.
+
+    >>> import numpy as np
+    >>> frame = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
+    >>> planes = relayout(asarray(frame, dims="NHWC"), layout="NCHW", dtype="float32", scale=1 / 255)
+    >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
+    ((1, 3, 2, 4), (24, 8, 4, 1), True)
+    """
+    return asarray(src).relayout(
+        layout=layout,
+        dtype=dtype,
+        scale=scale,
+        bias=bias,
+        channels=channels,
+        rounding=rounding,
+        row_pitch_bytes=row_pitch_bytes,
+        alignment=alignment,
+        device=device,
+        out=out,
+        stream=stream,
+    )
+
+
+def plan_relayout(
+    src: StridedTensor | BufferTensorDesc,
+    dst: StridedTensor | BufferTensorDesc,
+    *,
+    scale: float | Iterable[float] | None = None,
+    bias: float | Iterable[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    device: str | None = None,
+) -> RelayoutPlan:
+    """Plan `relayout(src, out=dst)` once, to run it many times and to explain it.
+
+    Each side is a tensor, or a descriptor of one that will be bound later: such a plan trusts only the alignment and
+    size that the descriptor guarantees, and real addresses are checked when it runs. `device` is None for where the
+    tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is none: then for a reference GPU,
+    and the plan can only be read.
+
+    Raises `LayoutError` when the sides do not fit each other.
+
+    >>> plan = plan_relayout(BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3)),
+    ...                      BufferTensorDesc("uint8", (1, 3, 64, 64)))
+    >>> plan.load_bytes, plan.store_bytes, plan.index_bits, plan.bytes_moved
+    (16, 16, 32, 24576)
+    """
+    source, target = _side_of("src", src), _side_of("dst", dst)
+    dims = src.dims if isinstance(src, StridedTensor) else None
+    labels = inferred_labels(dims, source.layout.ndim)
+    channel_axis = labels.index("C") if "C" in labels else None
+    made = conversion(
+        source.element,
+        target.element,
+        scale=scale,
+        bias=bias,
+        channels=channels,
+        source_channels=None if channel_axis is None else source.layout.sizes[channel_axis],
+        rounding=rounding,
+    )
+    wanted = list(source.layout.sizes)
+    if made.channels is not None and channel_axis is not None:
+        wanted[channel_axis] = len(made.channels)
+    if target.layout.sizes != tuple(wanted):
+        raise LayoutError(f"dst has sizes {target.layout.sizes}; this relayout makes sizes {tuple(wanted)}.")
+    if target.layout.has_overlap:
+        raise LayoutError(f"dst repeats or overlaps its own elements: {target.layout}.")
+    where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
+    name = where if device is None else device_name(device)
+    return RelayoutPlan.make(source, target, made, channel_axis, name)
+
+
+def synchronize(device: str | None = None) -> None:
+    """Wait until the work of a device is done (None: of every device in use), and raise what went wrong there.
+
+    >>> synchronize("cpu")
+    """
+    for backend in backends_in_use() if device is None else (backend_named(device),):
+        backend.synchronize()
+
+
+def _side_of(name: str, operand: StridedTensor | BufferTensorDesc) -> Side:
+    """What is known of a tensor or of a descriptor."""
+    if isinstance(operand, StridedTensor):
+        return operand.operand.side
+    if not isinstance(operand, BufferTensorDesc):
+        raise LayoutError(f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}.")
+    element: ElementType = element_type(operand.data_type)
+    return Side.of(
+        operand.layout,
+        element,
+        base_alignment=max(operand.guaranteed_base_offset_alignment, _DIRECTML_ALIGNMENT),
+        buffer_bytes=operand.total_tensor_size_in_bytes,
+        owns_padding=name == "dst",
+    )

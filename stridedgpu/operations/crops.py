@@ -1,0 +1,228 @@
+"""Crops: a window of each of several images, converted and laid out as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from numbers import Complex, Integral, Real
+from typing import Any
+
+from stridedgpu.backends.gather_selection import gather_backend_named
+from stridedgpu.buffer import Buffer
+from stridedgpu.convert import Conversion, conversion
+from stridedgpu.dims import Labels
+from stridedgpu.dtypes import ElementType, element_type
+from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.interop import array_of_operand, foreign_array, operand_of_array
+from stridedgpu.layout import Layout
+from stridedgpu.operand import Operand
+from stridedgpu.planning.crops import Crop, plan_crops, source_steps
+from stridedgpu.strides import integers, round_up
+
+from .allocation import DEFAULT_ALIGNMENT, allocate_operand, check_fits
+from .channel_blocks import ChannelOrder, of_channels, ordered_layouts, parse_order
+from .outputs import check_output
+from .relayout import assign_operand
+
+__all__ = ["crop_operands", "samples_of_batch"]
+
+_LABELS: Labels = ("N", "C", "H", "W")
+
+
+def samples_of_batch(batch: Operand) -> list[Operand]:
+    """The images of a batch with axes N, C, H, W, as operands with axes C, H, W."""
+    return [replace(batch, layout=batch.layout.sliced(n), owns_padding=False) for n in range(batch.layout.sizes[0])]
+
+
+def crop_operands(
+    samples: Sequence[Operand],
+    channel_count: int,
+    element: ElementType,
+    device: str,
+    origins: Operand,
+    size: Sequence[int],
+    *,
+    flip: object,
+    layout: str | Layout | None,
+    dtype: object,
+    scale: float | Sequence[float] | None,
+    bias: float | Sequence[float] | None,
+    channels: Sequence[int] | None,
+    fill: object,
+    rounding: str,
+    row_pitch_bytes: int | None,
+    alignment: int | None,
+    out: Operand | None,
+    stream: object,
+) -> Operand:
+    """What `stridedgpu.gather_crops` does, on the images' operands (axes C, H, W) of one type and channel count."""
+    if out is not None and any(given is not None for given in (layout, row_pitch_bytes, alignment)):
+        raise LayoutError("out= says where and how to write: leave out layout, row_pitch_bytes and alignment.")
+    _check_samples(samples, channel_count, element, device)
+    window = _window(size)
+    target_type = element_type(dtype) if dtype is not None else out.element if out is not None else element
+    made = conversion(
+        element,
+        target_type,
+        scale=scale,
+        bias=bias,
+        channels=channels,
+        source_channels=channel_count,
+        rounding=rounding,
+    )
+    places = _origins(origins, len(samples))
+    flips = _flips(flip, len(samples))
+    color = _fill_bytes(fill, element, channel_count)
+    sizes = (len(samples), channel_count if made.channels is None else len(made.channels), *window)
+    order = parse_order(layout) if isinstance(layout, str) else None
+    if out is None:
+        target = _allocated(sizes, layout, target_type, row_pitch_bytes, alignment, device)
+    else:
+        check_output(out, sizes, target_type, device, {f"sources[{n}]": sample for n, sample in enumerate(samples)})
+        target = out
+    lowest = [sample.layout.shifted(-sample.layout.first_offset) for sample in samples]
+    crops = [Crop(*sample) for sample in zip(lowest, places, flips, strict=True)]
+    sources = [(sample.buffer, sample.start_bytes) for sample in samples]
+    backend = gather_backend_named(device)
+    for into, part in _parts(target, made, channel_count, order):
+        plan = plan_crops(into.side, source_steps(lowest), part, color, device, backend.widest_access)
+        backend.run_crops(plan, crops, sources, into.buffer, into.start_bytes, stream)
+    return target
+
+
+def _check_samples(samples: Sequence[Operand], channel_count: int, element: ElementType, device: str) -> None:
+    """Raise unless every image has the same type, channels and device."""
+    for number, sample in enumerate(samples):
+        if sample.element != element:
+            raise ElementTypeError(
+                f"sources[{number}] holds {sample.element} and sources[0] {element}; both must be one."
+            )
+        if sample.layout.sizes[0] != channel_count:
+            raise LayoutError(
+                f"sources[{number}] has {sample.layout.sizes[0]} channels and sources[0] {channel_count}; "
+                f"its sizes are {sample.layout.sizes} along C, H, W."
+            )
+        if sample.buffer.device != device:
+            raise BindingError(f"sources[{number}] is on {sample.buffer.device} and sources[0] on {device}.")
+
+
+def _window(size: Sequence[int]) -> tuple[int, int]:
+    """`size` as height and width."""
+    window = integers("size", size, least=0)
+    if len(window) != 2:
+        raise LayoutError(f"size={window} must be height and width, in pixels.")
+    return (window[0], window[1])
+
+
+def _origins(origins: Operand, count: int) -> list[tuple[int, int]]:
+    """The origins as Python integers: one row and column for each sample."""
+    if not origins.element.is_integer:
+        raise ElementTypeError(f"origins hold {origins.element}; they must be integers: a row and a column in pixels.")
+    if origins.buffer.device != "cpu":
+        raise BindingError(
+            f"origins are on {origins.buffer.device}, but windows are laid out by the host: bring them with .numpy()."
+        )
+    if count == 0 == origins.layout.element_count:
+        return []
+    if origins.layout.sizes != (count, 2):
+        raise LayoutError(
+            f"origins have sizes {origins.layout.sizes}; {count} sources need ({count}, 2): the row and the column "
+            "where each window begins."
+        )
+    return [(row, column) for row, column in array_of_operand(origins).tolist()]
+
+
+def _flips(flip: object, count: int) -> list[bool]:
+    """Whether each sample is mirrored."""
+    if flip is None:
+        return [False] * count
+    if isinstance(flip, bool):
+        return [flip] * count
+    chosen = flip.tolist() if hasattr(flip, "tolist") else flip
+    if isinstance(chosen, bool):
+        return [chosen] * count
+    flips = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, (str, bytes)) else None
+    if flips is None or not all(isinstance(entry, bool) for entry in flips):
+        raise LayoutError(f"flip={flip!r} must be a bool, or one bool for each sample.")
+    if len(flips) != count:
+        raise LayoutError(f"flip has {len(flips)} entries for {count} sources.")
+    return flips
+
+
+def _fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
+    """One source element for each source channel."""
+    given: Any = fill.tolist() if hasattr(fill, "tolist") else fill
+    values: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
+    for value in values:
+        if not (isinstance(value, Real) or (element.kind == "c" and isinstance(value, Complex))):
+            raise LayoutError(
+                f"fill={fill!r} must be a number of the sources' type {element}, or one for each channel."
+            )
+        if element.is_integer and isinstance(value, Real):
+            if not isinstance(value, Integral) and not float(value).is_integer():
+                raise LayoutError(f"fill={fill!r} is no integer, and the sources hold {element}.")
+            check_fits("fill", int(float(value)) if not isinstance(value, Integral) else int(value), element)
+    if len(values) not in (1, count):
+        raise LayoutError(f"fill has {len(values)} values for {count} source channels; give one, or one a channel.")
+    if element.kind == "o":
+        if any(value != 0 for value in values):
+            raise ElementTypeError(f"fill={fill!r}: {element} moves as bits only; fill with 0, or see it as uint8.")
+        return bytes(element.itemsize * count)
+    exact = [int(value) for value in values] if element.is_integer else values
+    array, _ = foreign_array(exact)
+    target = allocate_operand(Layout((count,)), element, DEFAULT_ALIGNMENT, "cpu")
+    source = operand_of_array(array)
+    assign_operand(replace(source, layout=source.layout.broadcast_to((count,))), target)
+    return target.buffer.bytes[: count * element.itemsize].tobytes()
+
+
+def _allocated(
+    sizes: tuple[int, ...],
+    layout: str | Layout | None,
+    element: ElementType,
+    row_pitch_bytes: int | None,
+    alignment: int | None,
+    device: str,
+) -> Operand:
+    """New memory for the batch."""
+    if isinstance(layout, Layout):
+        if layout.sizes != sizes or row_pitch_bytes is not None:
+            raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
+        if layout.has_overlap:
+            raise LayoutError(f"layout={layout} repeats or overlaps elements, and would be written.")
+        wanted = stored = layout.shifted(-layout.first_offset)
+    else:
+        wanted, stored = ordered_layouts(sizes, layout, _LABELS, element.itemsize, row_pitch_bytes)
+    return allocate_operand(wanted, element, DEFAULT_ALIGNMENT if alignment is None else alignment, device, stored)
+
+
+def _parts(
+    target: Operand, made: Conversion, source_channels: int, order: ChannelOrder | None
+) -> Iterator[tuple[Operand, Conversion]]:
+    """The batch as targets with axes N, C, H, W and their conversions; fillers of channels are zeroed on the way.
+
+    One, but for a channel-blocked order, which has one for each block.
+    """
+    if order is None or order.multiple == 1:
+        yield target, made
+        return
+    layout = target.layout
+    chosen = made.channels or tuple(range(source_channels))
+    count, multiple = len(chosen), order.multiple
+    zero = Operand(Buffer.of(bytes(target.element.itemsize)), Layout(()), target.element)
+    whole = slice(None)
+    unused = round_up(count, multiple) - count
+    if not order.is_blocked:
+        yield target, made
+        sizes = (layout.sizes[0], unused, *layout.sizes[2:])
+        filler = Layout(sizes, layout.strides, layout.offset + count * layout.strides[1])
+    else:
+        by_channel = replace(made, channels=chosen)
+        for block in range(layout.sizes[1]):
+            first, last = block * multiple, min((block + 1) * multiple, count)
+            place = layout.sliced((whole, block, slice(0, last - first)))
+            yield replace(target, layout=place, owns_padding=False), of_channels(by_channel, first, last)
+        filler = layout.sliced((whole, layout.sizes[1] - 1, slice(multiple - unused, None)))
+    if filler.element_count:
+        cleared = replace(target, layout=filler, owns_padding=False)
+        assign_operand(replace(zero, layout=zero.layout.broadcast_to(filler.sizes)), cleared)

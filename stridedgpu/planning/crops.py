@@ -1,0 +1,197 @@
+"""`CropPlan`: windows of images of any sizes into one batch, converted on the way, as a value.
+
+Where the windows lie changes with every call and is no part of the plan; `Crop` says it for one sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.convert import Conversion
+from stridedgpu.layout import Layout
+
+from .problem import Side
+from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
+
+__all__ = ["Crop", "CropPlan", "Rectangle", "plan_crops", "rectangles"]
+
+_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """One sample's window.
+
+    `layout` is that of its source, axes C, H, W, in elements from the lowest one. `origin` is the row and column of
+    the source that come first in the window, in pixels; either may lie outside. `flip` mirrors left and right.
+    """
+
+    layout: Layout
+    origin: tuple[int, int]
+    flip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """Part of a window, in pixels: rows and columns of the window before it is flipped, and where they come from.
+
+    `source` is the first row and column in the source, or None where there is no source and the fill value goes.
+    """
+
+    rows: slice
+    columns: slice
+    source: tuple[int, int] | None
+
+
+def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:
+    """The part of a window that lies over its source, if any, and the up to four beside it.
+
+    >>> [part.source for part in rectangles(Crop(Layout((3, 10, 10)), (-2, 4)), (5, 6))]
+    [None, (0, 4)]
+    """
+    height, width = size
+    if not height or not width:
+        return
+    _, source_height, source_width = crop.layout.sizes
+    (y, x) = crop.origin
+    top, bottom = (min(max(edge, 0), height) for edge in (-y, source_height - y))
+    left, right = (min(max(edge, 0), width) for edge in (-x, source_width - x))
+    if top >= bottom or left >= right:
+        yield Rectangle(slice(0, height), slice(0, width), None)
+        return
+    beside = (
+        (slice(0, top), slice(0, width)),
+        (slice(bottom, height), slice(0, width)),
+        (slice(top, bottom), slice(0, left)),
+        (slice(top, bottom), slice(right, width)),
+    )
+    for rows, columns in beside:
+        if rows.start < rows.stop and columns.start < columns.stop:
+            yield Rectangle(rows, columns, None)
+    yield Rectangle(slice(top, bottom), slice(left, right), (y + top, x + left))
+
+
+@dataclass(frozen=True, slots=True)
+class CropPlan:
+    """Crops, planned: what is written and how wide.
+
+    `target` is the batch, axes N, C, H, W; `fill` is one source element for each source channel, as bytes, which is
+    converted like any other. `load` is the width of a load where the window's place allows it (its columns start
+    anywhere, so each row finds out); `store` that of a store. `pixels_run` says that the pixels of a target row
+    follow each other with all their channels, so that a store may span several.
+    """
+
+    target: Side
+    conversion: Conversion
+    fill: bytes
+    device: str
+    load: Width
+    store: Width
+    pixels_run: bool
+    index_bits: int
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: what is read and what is written, with the bytes of an access."""
+        made = self.conversion
+        return f"crops_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
+
+    @property
+    def load_bytes(self) -> int:
+        """Bytes of one load, where a window's place allows it."""
+        return self.load.nbytes
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return self.store.nbytes
+
+    @property
+    def vector_bytes(self) -> int:
+        """The smaller of the two."""
+        return min(self.load_bytes, self.store_bytes)
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read, where windows lie inside their sources, and written."""
+        made = self.conversion
+        return self.target.layout.element_count * (made.source.itemsize + made.target.itemsize)
+
+    def explain(self) -> str:
+        """The plan in plain words."""
+        batch, channels, height, width = self.target.layout.sizes
+        lines = [
+            f"{self.kernel} on {self.device}",
+            f"  {batch} windows of {height} x {width} pixels, {channels} channels each",
+            f"  {self.conversion}" + (": bits move unchanged" if self.conversion.moves_bits else ""),
+            f"  writes in steps of {self.target.layout.strides} elements along N, C, H, W",
+            *(
+                f"  {verb} {width_.nbytes} B" + (f" ({width_.limit})" if width_.limit else "")
+                for verb, width_ in (("loads", self.load), ("stores", self.store))
+            ),
+            "  outside a source: the fill value, converted like any other",
+            f"  {self.index_bits}-bit offsets",
+            f"  {self.bytes_moved} bytes must move",
+        ]
+        return "\n".join(lines)
+
+
+@lru_cache(maxsize=1024)
+def plan_crops(
+    target: Side, source_steps: tuple[int, int], conversion: Conversion, fill: bytes, device: str, widest: int = 16
+) -> CropPlan:
+    """The plan for windows into `target`; `source_steps` are the sources' channel and column strides, 0 if they differ.
+
+    `widest` is the largest access of the device, in bytes.
+    """
+    layout = target.layout
+    _, channels, _, columns = layout.strides
+    count = layout.sizes[1]
+    pixels_run = columns == count > 1 and channels == 1
+    store = _store_width(target, pixels_run, widest)
+    run = (1, source_steps[1]) if pixels_run else (0, source_steps[1])
+    in_order = conversion.channels is None
+    follows = source_steps == (1, count) and in_order if pixels_run else run[1] == 1
+    itemsize = conversion.source.itemsize
+    if follows and store.nbytes >= conversion.target.itemsize:
+        vector = store.nbytes // conversion.target.itemsize * itemsize
+        load = Width(min(vector, widest), "" if vector >= widest else "what one store takes")
+    else:
+        load = Width(min(itemsize, widest), "the sources' elements do not lie in the target's order")
+    bits = 32 if layout.span <= _LARGEST_32_BIT_OFFSET else 64
+    return CropPlan(target, conversion, fill, device, load, store, pixels_run, bits)
+
+
+def _store_width(target: Side, pixels_run: bool, widest: int) -> Width:
+    """How wide a row of the target may be written: its run, its steps and its alignment must be whole vectors."""
+    layout, itemsize = target.layout, target.element.itemsize
+    channels, _, width = layout.sizes[1:]
+    if not pixels_run and layout.strides[3] != 1 and width != 1:
+        return Width(min(itemsize, widest), "the target's columns do not lie side by side")
+    outer = (0, 2) if pixels_run else (0, 1, 2)
+    run = (channels if pixels_run else 1) * width * itemsize
+    lowest = layout.offset
+    bounds = [
+        alignment_bound("target", target.alignment),
+        *(
+            stride_bound("target", abs(layout.strides[axis]) * itemsize, widest)
+            for axis in outer
+            if layout.sizes[axis] > 1
+        ),
+    ]
+    if lowest:
+        bounds.append(Bound(lowest * itemsize & -(lowest * itemsize), "the target runs backwards"))
+    if run < PEELED_RUN_BYTES and not target.owns_padding:
+        bounds.append(Bound(run & -run, f"a run of the target is {run} B long and what follows is not ours"))
+    return bounded_width(bounds, itemsize, widest)
+
+
+def source_steps(layouts: Sequence[Layout]) -> tuple[int, int]:
+    """The channel and column strides that all sources share, each 0 where they differ or there is no source."""
+    steps = {(layout.strides[0], layout.strides[2]) for layout in layouts}
+    if len(steps) != 1:
+        return (0, 0)
+    return steps.pop()
