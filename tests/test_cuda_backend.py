@@ -5,11 +5,11 @@ A stand-in for CuPy takes its place, with memory of this process and kernels run
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import subprocess
 import sys
-import threading
 
 import pytest
 from fake_cupy import CompileException, CUDADriverError, CUDARuntimeError, FakeCuda
@@ -82,131 +82,6 @@ def test_no_memory_says_how_much_was_asked_and_is_free(gpus):
     assert existing.numpy().tolist() == [7] * 5
 
 
-# Launching
-
-
-def test_a_launch_gets_the_addresses_the_grid_and_the_tables(gpus):
-    source = frames().to_device("cuda")
-    gpus.launched.clear()
-    result = source.relayout(layout="NCHW", dtype="float32", scale=1 / 255)
-    (launch,) = gpus.launched
-    assert (launch["grid"], launch["block"], launch["shared"]) == ((7, 6, 5), (128, 2, 1), 64 * 1024)
-    assert launch["source"] == source.buffer.address
-    assert launch["target"] == result.buffer.address
-    assert launch["table"] == b"table" * 4
-    assert same_bits(result.numpy(), frames().relayout(layout="NCHW", dtype="float32", scale=1 / 255).numpy())
-
-
-def test_a_plan_is_compiled_and_its_tables_are_uploaded_once(gpus):
-    source = frames().to_device("cuda")
-    target = sg.empty(source.sizes, "uint8", device="cuda")
-    plan = sg.plan_relayout(source, target)
-    compiled, uploads = len(gpus.compiled), len(gpus.named("memcpyAsync"))
-    for _ in range(3):
-        plan(source, target)
-        source.relayout(out=target)
-    assert (len(gpus.compiled), len(gpus.named("memcpyAsync"))) == (compiled, uploads)
-
-
-def test_each_device_has_its_own_kernel_and_its_own_current_stream(gpus):
-    stream = gpus.Stream()
-    for device in ("cuda:0", "cuda:1"):
-        source = frames().to_device(device)
-        gpus.launched.clear()
-        source.relayout(layout="NHWC")
-        source.relayout(layout="NHWC", stream=stream)
-        number = int(device[-1])
-        assert [(launch["device"], launch["stream"]) for launch in gpus.launched] == [(number, 0), (number, stream.ptr)]
-    assert gpus.get_device() == 0
-
-
-def test_shared_memory_beyond_48_kb_is_asked_for_once(gpus):
-    frames().to_device("cuda").relayout(layout="NCHW")
-    (_, _, kernel) = gpus.compiled[0]
-    assert kernel.max_dynamic_shared_size_bytes == 64 * 1024
-
-
-def test_threads_have_their_own_parameters_and_a_context(gpus):
-    source = frames().to_device("cuda")
-    targets = [sg.empty(source.sizes, "uint8", device="cuda") for _ in range(8)]
-    plan = sg.plan_relayout(source, targets[0])
-    gate = threading.Barrier(len(targets))
-    gpus.launched.clear()
-
-    def work(target):
-        gate.wait()
-        for _ in range(20):
-            plan(source, target)
-        gate.wait()  # a thread that ends gives its block back
-
-    threads = [threading.Thread(target=work, args=(target,)) for target in targets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(gpus.launched) == 160
-    blocks = {(launch["target"], launch["parameters"]) for launch in gpus.launched}
-    assert len(blocks) == len({target for target, _ in blocks}) == len({block for _, block in blocks}) == 8
-    assert all(same_bits(target.numpy(), source.numpy()) for target in targets)
-
-
-def test_a_tensor_without_elements_launches_nothing(gpus):
-    empty = sg.empty((0, 3), "uint8", device="cuda")
-    assert empty.relayout(dtype="float32").numpy().shape == (0, 3)
-    assert gpus.launched == []
-
-
-# Streams
-
-
-class Protocol:
-    def __cuda_stream__(self):
-        return 0, 77
-
-
-@pytest.mark.parametrize("stream,handle", [(None, 0), (5, 5), (Protocol(), 77)], ids=["none", "integer", "protocol"])
-def test_streams_are_taken_in_every_form(gpus, stream, handle):
-    source = frames().to_device("cuda")
-    gpus.calls.clear()
-    source.relayout(layout="NHWC", stream=stream)
-    assert gpus.launched[-1]["stream"] == handle
-    assert gpus.named("alloc")[0][3] == handle
-
-
-def test_the_current_stream_is_the_default(gpus):
-    source = frames().to_device("cuda")
-    gpus.calls.clear()
-    with gpus.Stream() as stream:
-        source.relayout(layout="NHWC")
-    assert gpus.launched[-1]["stream"] == stream.ptr
-    assert gpus.named("alloc")[0][3] == stream.ptr
-
-
-@pytest.mark.parametrize("stream", ["fast", -1, True, object()])
-def test_what_is_no_stream_is_refused(gpus, stream):
-    source = frames().to_device("cuda")
-    with pytest.raises(sg.DeviceError, match="__cuda_stream__"):
-        source.relayout(layout="NCHW", stream=stream)
-
-
-def test_a_copy_to_the_host_cannot_be_captured_and_a_launch_can(gpus):
-    source = frames().to_device("cuda")
-    target = sg.empty(source.sizes, "uint8", device="cuda")
-    plan = sg.plan_relayout(source, target)
-    gpus.capturing.add(9)
-    plan(source, target, stream=9)
-    with pytest.raises(sg.DeviceError, match="cannot be captured into a CUDA graph"):
-        source.relayout(device="cpu", stream=9)
-
-
-def test_synchronize_waits_for_the_devices_that_were_used(gpus):
-    sg.empty((2,), "uint8", device="cuda:1")
-    sg.synchronize()
-    assert gpus.named("deviceSynchronize") == [("deviceSynchronize", 1)]
-    sg.synchronize("cuda:0")
-    assert gpus.named("deviceSynchronize")[1:] == [("deviceSynchronize", 0)]
-
-
 # Failures in words
 
 
@@ -220,11 +95,11 @@ def test_synchronize_waits_for_the_devices_that_were_used(gpus):
         ),
         (
             RuntimeError("Failed to find CUDA headers. Please install"),
-            r"no usable CUDA headers .*pip install",
+            r"finds no CUDA headers.*pip install",
             "Please",
         ),
-        (RuntimeError('Failure finding "libnvrtc.so.13"'), r"no usable CUDA compiler \(NVRTC\).*pip install", "nvrtc"),
-        (ImportError("libnvrtc.so.12: cannot open"), r"no usable CUDA compiler \(NVRTC\).*pip install", "cannot open"),
+        (RuntimeError('Failure finding "libnvrtc.so.13"'), r"finds no CUDA compiler \(NVRTC\).*pip install", "nvrtc"),
+        (ImportError("libnvrtc.so.12: cannot open"), r"finds no CUDA compiler \(NVRTC\).*pip install", "cannot open"),
     ],
     ids=["refused", "headers", "loader", "import"],
 )

@@ -54,12 +54,12 @@ def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
         )
         refusal.add_note(str(error))
         raise refusal from error
-    except cupy.cuda.driver.CUDADriverError as error:
+    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
         raise DeviceError(f"cuda:{device} could not load the kernel {name}: {error}.") from error
     except (ImportError, RuntimeError, OSError) as error:
         text = str(error)
         missing = "headers" if "header" in text.lower() else "compiler (NVRTC)"
-        refusal = DeviceError(f"There are no usable CUDA {missing} for the kernel {name}: {INSTALL}.")
+        refusal = DeviceError(f"The kernel {name} cannot be compiled: CuPy finds no CUDA {missing}: {INSTALL}.")
         refusal.add_note(text)
         raise refusal from error
 

@@ -55,8 +55,8 @@ class PreparedKernel:
         except AttributeError:
             block, arguments, _ = self._block_of_thread()
         _ADDRESSES.pack_into(block, 0, source.address + source_start, target.address + target_start)
-        handle = stream_handle(stream, self._device)
         try:
+            handle = stream_handle(stream, self._device)
             if cupy.cuda.runtime.getDevice() == self._device:
                 self._launch(handle, arguments, 0)
             else:
