@@ -24,7 +24,7 @@ def gpu_properties(number: int) -> GpuProperties:
     properties = _properties(number)
     name = _name(properties)
     capability = int(properties["major"]) * 10 + int(properties["minor"])
-    in_flight = next((size for least, size in sorted(_BYTES_IN_FLIGHT.items(), reverse=True) if capability >= least))
+    in_flight = _BYTES_IN_FLIGHT[max((least for least in _BYTES_IN_FLIGHT if least <= capability), default=75)]
     if capability == 90 and "H200" in name:
         in_flight = _BYTES_IN_FLIGHT_HBM3E
     return GpuProperties(
