@@ -24,6 +24,12 @@ __all__ = ["NumpyRelayout"]
 _SMALL_AXIS: Final = 16
 """An axis of up to this many elements is worth a Python loop when another axis can be the inner one."""
 
+_LEAST_LOOPED: Final = 4 * 1024
+"""Elements that each turn of such a loop has to move at least: Python needs some microseconds for it."""
+
+_SMALL_TENSOR: Final = 64 * 1024
+"""Elements that one assignment moves as fast as any loops: they are in the cache in whatever order."""
+
 _BLOCK_ELEMENTS: Final = 128 * 1024
 """Elements of a block: it stays in the cache, and Python's share of the time is small beside it.
 
@@ -31,7 +37,7 @@ A conversion holds some blocks of up to 8 bytes an element besides, a few MB in 
 """
 
 _TILE: Final = (256, 512)
-"""Extents of a block along the target's and the source's contiguous axes."""
+"""Extents of a block along the target's and the source's contiguous axes; where one is shorter, the other is longer."""
 
 _LINE_BYTES: Final = 64
 """Bytes of a cache line."""
@@ -165,13 +171,23 @@ def _fastest(strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
 def _looped_axes(problem: Problem) -> frozenset[int]:
     """The axes of few elements that would be a short inner loop on either side."""
     looped: frozenset[int] = frozenset()
-    if problem.channel_axis is not None and problem.sizes[problem.channel_axis] <= _SMALL_AXIS:
-        looped |= {problem.channel_axis}
+    if problem.element_count <= _SMALL_TENSOR:
+        return looped
+    left = problem.element_count
+
+    def loop_over(axis: int | None) -> None:
+        nonlocal looped, left
+        if axis is None or axis in looped or problem.sizes[axis] > min(_SMALL_AXIS, left // _LEAST_LOOPED):
+            return
+        looped |= {axis}
+        left //= problem.sizes[axis]
+
+    loop_over(problem.channel_axis)
     for strides in (problem.target_strides, problem.source_strides):
         axis = _fastest(strides, looped)
         longest = max((size for place, size in enumerate(problem.sizes) if place not in looped | {axis}), default=0)
-        if axis is not None and problem.sizes[axis] <= _SMALL_AXIS < longest:
-            looped |= {axis}
+        if longest > _SMALL_AXIS:
+            loop_over(axis)
     return looped
 
 
@@ -179,13 +195,16 @@ def _block_extents(problem: Problem, looped: frozenset[int]) -> tuple[tuple[int,
     """The extent of a block along each axis, and whether it is read in the source's order before it is written."""
     written = _fastest(problem.target_strides, looped)
     read = _fastest(problem.source_strides, looped)
+    if problem.element_count <= _SMALL_TENSOR:
+        return problem.sizes, False
     extents = [1] * len(problem.sizes)
     left = _BLOCK_ELEMENTS
-    staged = written is not None and read is not None and written != read
-    if staged:
-        for axis, extent in zip((written, read), _TILE, strict=True):
-            extents[axis] = min(problem.sizes[axis], extent)  # type: ignore[index]
-        left //= prod(extents) or 1  # a tensor without elements has extents of 0
+    staged = False
+    if written is not None and read is not None and written != read:
+        staged = True
+        for axis, other, extent in ((written, read, _TILE[0]), (read, written, _TILE[1])):
+            extents[axis] = min(problem.sizes[axis], max(extent, prod(_TILE) // problem.sizes[other]))
+        left //= prod(extents)
     for axis in reversed(range(len(extents))):
         if axis in looped or extents[axis] > 1:
             continue
