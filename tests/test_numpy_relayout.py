@@ -31,9 +31,9 @@ every_block_size = pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS.
 
 @contextmanager
 def blocks_of(block):
-    names = ("_SMALL_AXIS", "_BLOCK_ELEMENTS", "_TILE")
+    names = ("_SMALL_AXIS", "_BLOCK_ELEMENTS", "_TILE", "_LEAST_LOOPED", "_SMALL_TENSOR")
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in zip(names, block, strict=True):
+        for name, value in zip(names, (*block, 1, 0), strict=True):
             patch.setattr(numpy_relayout, name, value)
         yield
 
@@ -95,16 +95,22 @@ def test_a_looped_table_of_channels_that_move_as_bits(block):
     assert np.array_equal(out.numpy(), source.numpy()[[4, 0, 0, 2]])
 
 
-@pytest.mark.parametrize("count", [3, 16, 17, 300])
-@pytest.mark.parametrize("itemsize", [1, 2, 4, 8, 16])
-def test_the_library_s_own_blocks(itemsize, count):
-    """Arrays of several blocks each way, with the channels looped over and in tiles."""
-    element = {1: "uint8", 2: "bfloat16", 4: "float32", 8: "int64", 16: "complex128"}[itemsize]
-    size = 600 if count <= 17 else 70
-    source, memory = guarded(Layout((size, size // 2 + 1, count)), element, 0)
-    words = bits_of(source.layout, itemsize, memory).transpose(2, 1, 0)
-    made = source.permute((2, 1, 0)).relayout()
-    assert np.array_equal(bits_of(made.layout, itemsize, made.buffer.bytes), words)
+@pytest.mark.parametrize("sizes", [(300, 151, 3), (300, 151, 17), (70, 36, 600), (1100, 700), (60000, 17), (16,) * 5])
+@pytest.mark.parametrize("element", ["uint8", "float32", "complex128"])
+def test_the_library_s_own_blocks(element, sizes):
+    """Arrays of several blocks each way, with short axes looped over and in tiles."""
+    source, memory = guarded(Layout(sizes), element, 0)
+    words = bits_of(source.layout, source.itemsize, memory).transpose()
+    out = sg.empty(words.shape, element, device="cpu")
+    run(source.permute(range(len(sizes))[::-1]), out)
+    assert bits_of(out.layout, out.itemsize, out.buffer.bytes).tobytes() == words.tobytes()
+
+
+def test_small_tensors_are_moved_in_one_piece():
+    """Python's loops would take longer than the elements."""
+    source = sg.empty((16, 16, 16, 16), "uint8", device="cpu")
+    move = run(source.permute((0, 3, 2, 1)), sg.empty((16, 16, 16, 16), "uint8", device="cpu"))
+    assert len(list(move._blocks())) == 1
 
 
 def test_blocks_are_staged_so_that_columns_spread_over_the_cache():
