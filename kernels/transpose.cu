@@ -14,8 +14,8 @@
 //
 // Unit u of row s lies at u ^ swizzle(s), where swizzle(s) differs for the rows that one warp writes at once by as many
 // units as columns are written beside each other. A warp then touches every bank once when it writes (32 lanes of 4
-// bytes, 16 of 8, 8 of 16) and when it reads (8 lanes of 16 bytes in one row). A vector whose units the swizzle has put
-// in another order is put right in registers.
+// bytes, 16 of 8, 8 of 16) and when it reads (8 lanes of 16 bytes in one row; halves of 32 bytes touch it twice). A
+// vector whose units the swizzle has put in another order is put right in registers.
 #include "channel_constants.cuh"
 #include "register_shuffle.cuh"
 #include "tiles.cuh"

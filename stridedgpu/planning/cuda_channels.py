@@ -16,7 +16,7 @@ from .kernel_parameters import ParameterBlock, conversion_argument, index_argume
 from .plan import Plan
 from .problem import Problem
 
-__all__ = ["launch"]
+__all__ = ["PixelGroup", "launch"]
 
 _LARGEST_PITCH: Final = 8
 """Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
@@ -28,7 +28,7 @@ _SHARED_BYTES: Final = (16 * 1024, 48 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class PixelGroup:
     """The pixels that one thread moves at once: `length` of them, `pitch` elements each, and their shared memory."""
 
     length: int
@@ -87,7 +87,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     length = planar_bytes // planar_itemsize
     while backwards and pixels.size % length:
         length //= 2
-    group = _Group(length, pitch, interleaved_itemsize)
+    group = PixelGroup(length, pitch, interleaved_itemsize)
     whole = max(1, pixel_bytes // interleaved_itemsize // length)
     row_groups, tile_rows = _tile(
         group, pixels.size, rows.size, channel.size * prod(loop.size for loop in batch), whole, gpu
@@ -158,7 +158,7 @@ def _used_elements(problem: Problem, small: Loop, pitch: int, *, splits: bool) -
     return small.size, gaps_are_ours(problem, pitch)
 
 
-def _tile(group: _Group, pixels: int, rows: int, batch: int, whole: int, gpu: GpuProperties) -> tuple[int, int]:
+def _tile(group: PixelGroup, pixels: int, rows: int, batch: int, whole: int, gpu: GpuProperties) -> tuple[int, int]:
     """Groups of a row and rows of a tile; `whole` groups make whole vectors of the interleaved side."""
     wanted, most = (limit // group.shared_bytes for limit in _SHARED_BYTES)
     groups = min(max(wanted, _THREADS), 4 * _THREADS, most)

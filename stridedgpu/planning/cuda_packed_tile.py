@@ -192,12 +192,12 @@ def _tile_of(loops: tuple[Loop, ...], channels: tuple[int, ...] | None, run: int
             count *= extents[i]
             if extents[i] < loops[i].size:
                 break
-    inside = [_prefix(loops, extents, order, steps) for order, steps in zip(orders, strides, strict=True)]
+    chunk, row = (_prefix(loops, extents, order, steps) for order, steps in zip(orders, strides, strict=True))
     largest = max((i for i, extent in enumerate(extents) if extent == 1), key=lambda i: loops[i].size, default=None)
     room = elements // prod(extents)
     if largest is not None and room > 1 and not (loops[largest].is_channel and channels is not None):
         extents[largest] = min(loops[largest].size, room)
-    return _Tile(loops, tuple(extents), *map(tuple, inside), channels)
+    return _Tile(loops, tuple(extents), tuple(chunk), tuple(row), channels)
 
 
 def _prefix(loops: Sequence[Loop], extents: Sequence[int], order: Sequence[int], steps: Sequence[int]) -> list[int]:
