@@ -409,6 +409,25 @@ def test_machine_code_of_every_kernel_of_the_tables(architecture):
 
 
 @inspected
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@pytest.mark.parametrize("source", REALS)
+def test_machine_code_of_every_conversion(source, architecture):
+    gpu = dataclasses.replace(LARGE, compute_capability=int(architecture.removeprefix("sm_")))
+    large, long, strided = Layout((1 << 24,)), rows(1 << 12, 4096, pitch=8192), Layout((1 << 22,), (3,))
+    layouts = [(large, large), (long, long), (strided, Layout(strided.sizes))]
+    check_machine_code(
+        [
+            case(read, written, f"{source}>{target}", (32, 32), gpu=gpu, **options)
+            for target in REALS
+            for read, written in layouts
+            for options in ({}, {"scale": 1.5, "bias": -0.25})
+        ],
+        architecture,
+    )
+
+
+@inspected
 @pytest.mark.parametrize(
     "types, options, most",
     [

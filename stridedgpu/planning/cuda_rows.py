@@ -20,6 +20,9 @@ _RANKS: Final = (2, 4, 8)
 _WELL_FILLED: Final = 0.8
 """The share of lanes with work from which on wider groups of lanes are taken."""
 
+_MOST_CHUNKS: Final = 4
+"""Short chunks that one thread has under way; each has addresses of its own in registers."""
+
 _FAR_APART_BYTES: Final = 128
 """From rows of this many bytes on, one after another may lie far apart: whole cache lines are written all the same."""
 
@@ -131,7 +134,8 @@ def _shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tupl
     filled = {lanes: lane_steps / (-(-lane_steps // lanes) * lanes) for lanes in groups}
     lanes = next((lanes for lanes in groups if filled[lanes] >= _WELL_FILLED), max(groups, key=lambda n: filled[n]))
     pieces = rows * -(-lane_steps // lanes)
-    return 1, under_way if pieces * lanes >= gpu.multiprocessors * THREADS * under_way else 1, lanes
+    items = min(under_way, _MOST_CHUNKS)
+    return 1, items if pieces * lanes >= gpu.multiprocessors * THREADS * items else 1, lanes
 
 
 def _axes(problem: Problem, chunk: int, run: str) -> list[_Axis]:

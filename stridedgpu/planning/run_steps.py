@@ -26,9 +26,11 @@ _RESIDENT_THREADS: Final = 2048
 _LEAST_BYTES: Final = 64
 """Bytes that a thread loads before it uses the first of them: four vectors of 16 bytes."""
 
-_MOST_STEPS: Final = 8
 _MOST_LOADS: Final = 16
+"""Loads that a thread has under way: with narrow vectors it is their number that counts."""
+
 _MOST_STORED_BYTES: Final = 256
+"""Bytes that a thread stores; beyond, registers and code grow and nothing is gained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,6 @@ class RunSteps:
             wanted // (self.length * self.source_itemsize),
             _MOST_LOADS // loads,
             _MOST_STORED_BYTES // (self.length * self.target_itemsize),
-            _MOST_STEPS,
         )
         return 1 << max(most.bit_length() - 1, 0)
 
