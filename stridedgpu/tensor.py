@@ -154,22 +154,18 @@ class StridedTensor:
         return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
 
     def describe(self) -> str:
-        """Everything about the memory, in a few lines for a person."""
-        layout = self.layout
-        held = layout.span * self.itemsize
-        stored = layout.element_count * self.itemsize
-        padding = max(0, held - stored) if layout.is_padded else 0
+        """Everything about the memory, in a few lines for a person.
+
+        Sizes and strides; the bytes spanned and what of them is padding, and whose; the DirectML descriptor, or why
+        there is none; packed, padded, broadcast or overlapping; alignment.
+        """
+        from .picture.description import description
+
         try:
-            directml = f"DirectML can describe it: {self.desc.minimum_implied_size_in_bytes} bytes at least"
-        except StridedGpuError as error:
-            directml = f"DirectML cannot describe it: {error}"
-        lines = [
-            repr(self),
-            f"offset {layout.offset}, span {layout.span} elements, {held} bytes of a buffer of {self.buffer.nbytes}",
-            f"elements take {stored} bytes; padding between them {padding} bytes ({padding / max(held, 1):.1%})",
-            directml,
-        ]
-        return "\n".join(lines)
+            directml: BufferTensorDesc | StridedGpuError = self.desc
+        except StridedGpuError as problem:
+            directml = problem
+        return "\n".join([repr(self), *description(self._operand, directml)])
 
     # Views
 
