@@ -1,4 +1,4 @@
-"""The command line: `python -m stridedgpu preprocess …` and `python -m stridedgpu info`.
+"""The command line: `python -m stridedgpu` and one of `preprocess`, `show`, `explain` and `info`.
 
 Whatever is wrong with what was given ends in one line on stderr and exit code 2, and leaves no file behind.
 """
@@ -24,6 +24,7 @@ from .console import progress
 from .errors import StridedGpuError
 from .images import find_pictures, sample_pictures
 from .npy import check_writable, replacement, write_array, write_elements
+from .show import add_explain, add_show
 from .strides import AXIS_LETTERS
 from .tensor import StridedTensor
 
@@ -117,13 +118,15 @@ def _termination_unwinds() -> Iterator[None]:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of both commands."""
+    """The parser of all commands."""
     parser = OneLineParser(
         prog="stridedgpu", description="Image and feature tensors in strided memory.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"stridedgpu {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_preprocess(commands)
+    add_show(commands)
+    add_explain(commands)
     info = commands.add_parser("info", help="print the version, the devices and the libraries", allow_abbrev=False)
     info.set_defaults(run=run_info)
     return parser

@@ -96,25 +96,28 @@ def subject_of(
 ) -> Subject:
     """What to draw of a `Layout`, a tensor (anything with an `operand`), an `Operand` or a `BufferTensorDesc`.
 
-    `dims` labels the axes; without it a tensor's own labels count, and axes of rank 4 and 5 are NCHW and NCDHW.
+    `dims` labels the axes ("": plain axes); without it a tensor's own labels count, and for what has none of its own,
+    axes of rank 4 and 5 are NCHW and NCDHW.
     `dtype` is for a layout, which has none. `buffer_elements` says how many elements of memory there are.
     Raises `LayoutError` for anything else.
     """
     if isinstance(thing, Layout):
         element = None if dtype is None else element_type(dtype)
-        return Subject(thing, _labels(dims, None, thing.ndim), element, None, buffer_elements)
+        return Subject(thing, _labels(dims, thing.ndim), element, None, buffer_elements)
     if isinstance(thing, BufferTensorDesc):
         element = element_type(thing.data_type)
         held = thing.total_tensor_size_in_bytes // element.itemsize
         alignment = thing.guaranteed_base_offset_alignment or 16
-        return Subject(thing.layout, _labels(dims, None, len(thing.sizes)), element, alignment, buffer_elements or held)
+        return Subject(thing.layout, _labels(dims, len(thing.sizes)), element, alignment, buffer_elements or held)
     operand: Any = getattr(thing, "operand", thing)
     if not isinstance(operand, Operand):
         raise LayoutError(f"{type(thing).__name__} has no layout to draw; give a Layout, a tensor or a plan.")
-    held = operand.buffer.nbytes // operand.element.itemsize
     if buffer_elements is None and operand.owns_padding:
-        buffer_elements = held
-    labels = _labels(dims, getattr(thing, "dims", None), operand.layout.ndim)
+        buffer_elements = operand.buffer.nbytes // operand.element.itemsize
+    # A tensor says itself which of its axes have letters: nothing is read into its rank.
+    own = getattr(thing, "dims", None)
+    labels = labels_of(checked_dims(own, operand.layout.ndim), operand.layout.ndim)
+    labels = labels if dims is None else _labels(dims, operand.layout.ndim)
     return Subject(operand.layout, labels, operand.element, operand.buffer.alignment, buffer_elements)
 
 
@@ -131,15 +134,14 @@ def plan_subjects(plan: Plan, dims: str | None = None) -> tuple[Subject, Subject
 
 def _side_subject(side: Side, dims: str | None) -> Subject:
     layout = side.layout
-    labels = labels_of(checked_dims(dims, layout.ndim), layout.ndim) if dims else inferred_labels(None, layout.ndim)
+    labels = _labels(dims, layout.ndim)
     end = layout.span + side.slack_bytes // side.element.itemsize
     return Subject(layout, labels, side.element, side.alignment, end if side.owns_padding else None)
 
 
-def _labels(given: str | None, own: str | None, ndim: int) -> Labels:
-    """The labels asked for, else the subject's own, else those of its rank."""
-    dims = checked_dims(given if given is not None else own, ndim)
-    return inferred_labels(dims, ndim)
+def _labels(dims: str | None, ndim: int) -> Labels:
+    """The labels asked for; for None those of the rank, for an empty string none."""
+    return labels_of(None, ndim) if dims == "" else inferred_labels(checked_dims(dims, ndim), ndim)
 
 
 def _counted(number: int) -> str:
