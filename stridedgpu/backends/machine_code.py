@@ -66,17 +66,11 @@ def processor_features() -> frozenset[str]:
         return _compiler().features
 
 
-_LOCK = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """A lock that nobody holds, in the child of a fork: the thread that held it is not there."""
-    global _LOCK  # noqa: PLW0603
-    _LOCK = threading.RLock()
-
+_LOCK: Final = threading.RLock()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+    # A fork waits for a compilation: half a compiler in the child would be of no use, and its lock never released.
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 class _Compiler:

@@ -1,0 +1,224 @@
+"""Compiled kernels move what the NumPy path moves, to the bit and to the byte, wherever memory ends."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import tempfile
+from contextlib import contextmanager
+from itertools import product
+
+import numpy as np
+import pytest
+from compiled_loops import compiled_kernel, needs_compiler, run_items
+from cuda_emulation.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
+from hypothesis import given, settings, strategies as st
+from strategies import element_types, layouts_of, tensor_sizes
+
+import stridedgpu as sg
+from stridedgpu import Layout
+from stridedgpu.backends import llvm_relayout
+from stridedgpu.backends.llvm_channels import Channels
+from stridedgpu.backends.llvm_conversion import can_compile
+from stridedgpu.backends.llvm_rows import Rows
+from stridedgpu.backends.llvm_transpose import Transpose
+from stridedgpu.backends.numpy_relayout import NumpyRelayout
+from stridedgpu.convert import conversion
+from stridedgpu.dtypes import ELEMENT_TYPES, element_type
+from stridedgpu.planning.plan import plan_relayout
+from stridedgpu.planning.problem import Side
+
+pytestmark = needs_compiler
+
+PAGE = mmap.PAGESIZE
+seeds = st.integers(0, 2**32 - 1)
+
+
+class Fenced:
+    """Random bytes between two pages that may not be touched, at the start or at the end of what lies between."""
+
+    def __init__(self, nbytes, rng, *, at_end):
+        whole = -(-nbytes // PAGE) * PAGE + 2 * PAGE
+        self._map = mmap.mmap(-1, whole)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        for fence in (base, base + whole - PAGE):
+            assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(fence), PAGE, 0) == 0
+        self.address = base + whole - PAGE - nbytes if at_end else base + PAGE
+        self.bytes = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(self.address), np.uint8)
+        self.bytes[:] = rng.integers(0, 256, nbytes, np.uint8)
+
+
+def lowest_at_zero(layout):
+    return layout.shifted(-layout.first_offset)
+
+
+def check(source_layout, target_layout, made, channel_axis, seed, words=None):
+    """Move between fenced memories by a compiled kernel and by NumPy; the kernel, or None where NumPy alone may."""
+    source_layout, target_layout = lowest_at_zero(source_layout), lowest_at_zero(target_layout)
+    sides = [
+        Side.of(layout, element, base_alignment=element.itemsize)
+        for layout, element in ((source_layout, made.source), (target_layout, made.target))
+    ]
+    plan = plan_relayout(*sides, made, channel_axis, "cpu")
+    rng = np.random.default_rng(seed)
+    source = Fenced(source_layout.span * made.source.itemsize, rng, at_end=seed % 2 == 0)
+    if words is not None:
+        source.bytes[:] = rng.choice(words, source_layout.span).view(np.uint8)
+    target = Fenced(target_layout.span * made.target.itemsize, rng, at_end=seed % 3 == 0)
+    expected = target.bytes.copy()
+    if not run_items(plan, source.address, target.address, order=1 if seed % 5 else -1):
+        return None
+    NumpyRelayout(plan)(source.bytes, expected)
+    assert target.bytes.tobytes() == expected.tobytes(), plan.explain()
+    return compiled_kernel(plan)[0].kernel
+
+
+variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles"])
+
+
+@contextmanager
+def planned_as(variant):
+    """Kernels as for small moves, as for those written past the caches, or as on a processor of another make."""
+    with pytest.MonkeyPatch.context() as patch:
+        if variant == "streaming":
+            patch.setattr(llvm_relayout, "_STREAMED_BYTES", 0)
+            patch.setattr(llvm_relayout, "_STREAMED_TILES_BYTES", 0)
+        if variant == "16-byte shuffles":
+            patch.setattr(llvm_relayout, "processor_features", frozenset)
+        yield
+
+
+long_sizes = st.lists(st.sampled_from((1, 2, 3, 4, 5, 8, 16, 17, 33, 64, 70, 130)), min_size=1, max_size=3).map(tuple)
+any_sizes = st.one_of(tensor_sizes(0, 5, least=1, max_size=9), long_sizes)
+
+
+@variants
+@settings(max_examples=250)
+@given(st.data(), element_types(), seeds)
+def test_bits(variant, data, element, seed):
+    sizes = data.draw(any_sizes)
+    source, target = data.draw(layouts_of(sizes)), data.draw(layouts_of(sizes, broadcast=False))
+    with planned_as(variant):
+        assert check(source, target, conversion(element, element), None, seed) is not None
+
+
+@variants
+@settings(max_examples=250)
+@given(st.data(), element_types("uif"), element_types("uif"), st.booleans(), seeds)
+def test_conversions_on_any_channel_axis(variant, data, source, target, with_table, seed):
+    sizes = data.draw(any_sizes.filter(len))
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    stored = (*sizes[:axis], data.draw(st.integers(1, 9)), *sizes[axis + 1 :]) if with_table else sizes
+    constants = st.none() | st.sampled_from((0.5, -1 / 255, 3e38, float("inf"))).flatmap(
+        lambda last: st.sampled_from(([last], [1.5 * n for n in range(sizes[axis] - 1)] + [last]))
+    )
+    made = conversion(
+        source,
+        target,
+        scale=data.draw(constants),
+        bias=data.draw(constants),
+        channels=data.draw(st.lists(st.integers(0, stored[axis] - 1), min_size=sizes[axis], max_size=sizes[axis]))
+        if with_table
+        else None,
+        source_channels=stored[axis],
+        rounding=data.draw(st.sampled_from(("nearest", "truncate"))),
+    )
+    layouts = data.draw(layouts_of(stored)), data.draw(layouts_of(sizes, broadcast=False))
+    with planned_as(variant):
+        kernel = check(*layouts, made, axis, seed, edge_elements(source.name))
+    assert (kernel is None) == (not can_compile(made))
+
+
+AFFINE = ((None, None), (1 / 255, -0.485), (2.0**-140, 3 * 2.0**-149), (-1.0, 0.0), (float("nan"), 1.0), (3e38, None))
+NUMBERS = (*INTEGERS, *FLOATS)
+
+
+@pytest.mark.parametrize("source", NUMBERS)
+@pytest.mark.parametrize("target", NUMBERS)
+def test_every_conversion_is_the_exact_one(source, target):
+    words = edge_elements(source)
+    for (scale, bias), rounding in product(AFFINE, ("nearest", "truncate")):
+        made = conversion(element_type(source), element_type(target), scale=scale, bias=bias, rounding=rounding)
+        if not can_compile(made):
+            continue
+        layout = Layout((len(words),))
+        plan = plan_relayout(
+            Side.of(layout, made.source, base_alignment=1), Side.of(layout, made.target, base_alignment=1), made, None,
+            "cpu",
+        )
+        wanted = converted(source, target, words, scale, bias, rounding)
+        got = np.zeros_like(wanted)
+        assert run_items(plan, words.ctypes.data, got.ctypes.data)
+        np.testing.assert_array_equal(got, wanted, f"{source} -> {target}, {scale=}, {bias=}, {rounding}")
+
+
+def test_what_is_compiled_is_what_the_docstring_says():
+    def compiles(source, target):
+        return can_compile(conversion(ELEMENT_TYPES[source], ELEMENT_TYPES[target]))
+
+    short = ("uint8", "int8", "uint16", "int16", "float16", "bfloat16", "float32")
+    wide = ("uint32", "int32", "uint64", "int64", "float64")
+    assert all(compiles(*pair) for pair in product(short, short))
+    assert all(compiles(*pair) for pair in product((*wide, "uint8", "int16", "float32"), repeat=2))
+    assert not any(compiles(half, other) or compiles(other, half) for half in ("float16", "bfloat16") for other in wide)
+    assert not compiles("bool", "float32")
+    assert not compiles("complex64", "complex128")
+
+
+def kernel_of(sizes, source_strides, target_strides, element="uint8", target=None, channel_axis=None, **options):
+    made = conversion(element_type(element), element_type(target or element), **options)
+    wanted = Layout(sizes, target_strides)
+    kernel = check(Layout(sizes, source_strides), wanted, made, channel_axis, seed=3)
+    return type(kernel)
+
+
+def test_kernels_follow_the_strides():
+    nchw, nhwc = (2352, 784, 28, 1), (2352, 1, 84, 3)
+    sizes = (2, 3, 28, 28)
+    assert kernel_of(sizes, nchw, nchw) is Rows
+    assert kernel_of(sizes, nhwc, nchw) is Channels
+    assert kernel_of(sizes, nchw, nhwc) is Channels
+    assert kernel_of(sizes, (2352, 784, 28, -1), nhwc) is Channels
+    assert kernel_of((2, 28, 28, 3), (3136, 112, 4, 1), (2352, 84, 3, 1)) is Channels  # BGRX to BGR
+    assert kernel_of((40, 50), (1, 40), (50, 1)) is Transpose
+    assert kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8") is Transpose
+    assert kernel_of((40, 50), (1, 40), (100, 2)) is Rows
+    # Four bytes that stay together are one element of four bytes.
+    assert kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1)) is Transpose
+
+
+@variants
+@pytest.mark.parametrize("misaligned", [0, 16, 32, 1, 3])
+@pytest.mark.parametrize("element", ["uint8", "float16", "float32"])
+def test_streaming_into_memory_at_any_alignment(variant, element, misaligned):
+    rng = np.random.default_rng(misaligned)
+    for order, sizes in product(("NCHW", "NHWC"), ((1, 3, 33, 41), (2, 64, 16, 24), (1, 1, 61, 97))):
+        other = "NHWC" if order == "NCHW" else "NCHW"
+        source = sg.empty(sizes, element, layout=other)
+        source.buffer.bytes[:] = rng.integers(0, 256, source.buffer.nbytes, np.uint8)
+        memory = np.zeros(source.nbytes + 256, np.uint8)
+        start = -memory.ctypes.data % 64 + misaligned * source.itemsize
+        out = sg.StridedTensor(memory[start:], Layout.padded(sizes, order), element, dims="NCHW")
+        plan = sg.plan_relayout(source, out).plan
+        expected = memory.copy()
+        NumpyRelayout(plan)(source.buffer.bytes, expected[start:])
+        with planned_as(variant):
+            assert run_items(plan, source.buffer.address, out.buffer.address)
+        assert memory.tobytes() == expected.tobytes()
+
+
+def test_offsets_beyond_32_bits():
+    # A sparse file: only the pages of the elements exist.
+    far = 3 * 2**30
+    with tempfile.TemporaryFile() as file:
+        file.truncate(far + 2 * PAGE)
+        memory = mmap.mmap(file.fileno(), far + 2 * PAGE)
+        source = sg.StridedTensor(memory, Layout((2, 40, 3), (far, 3, 1)), "uint8")
+        for row in (0, 1):
+            memory[row * far : row * far + 120] = bytes(range(row, 120 + row))
+        out = sg.empty((2, 40, 3), "uint8")
+        plan = sg.plan_relayout(source, out)
+        assert plan.index_bits == 64
+        assert run_items(plan.plan, source.buffer.address, out.buffer.address)
+        assert out.numpy().ravel().tolist() == [*range(120), *range(1, 121)]
+        del source, plan
