@@ -37,7 +37,7 @@ struct ChannelsParameters {
     ChannelAffines<typename Conversion::Compute, AffineKind> affines;
 };
 
-// A group of pixels in registers: Pitch planes of Length elements.
+// A group of pixels in registers: Pitch planes of Length elements, each in parts of up to 32 bytes.
 template <typename T, int Pitch, int Length> struct PixelGroup {
     static constexpr int bytes = Pitch * Length * int(sizeof(T));
     static constexpr int unit_bytes = Length * int(sizeof(T)) < 16 ? Length * int(sizeof(T)) : 16;
@@ -45,7 +45,18 @@ template <typename T, int Pitch, int Length> struct PixelGroup {
     static constexpr bool filled = unit_bytes >= 4 && units % 2 == 0;
     static constexpr int shared_bytes = bytes + (filled ? unit_bytes : 0);
 
-    Vector<T, Length> planes[Pitch];
+    static constexpr int part_length = Length * int(sizeof(T)) > 32 ? 32 / int(sizeof(T)) : Length;
+    struct Plane {
+        using Part = Vector<T, part_length>;
+        Part parts[Length / part_length];
+
+        __device__ __forceinline__ void set(int i, T element) { parts[i / part_length].set(i % part_length, element); }
+        __device__ __forceinline__ T get(int i) const { return parts[i / part_length].get(i % part_length); }
+        __device__ __forceinline__ uint32& word(int w) { return parts[w / Part::words].word[w % Part::words]; }
+        __device__ __forceinline__ uint32 word(int w) const { return parts[w / Part::words].word[w % Part::words]; }
+    };
+
+    Plane planes[Pitch];
 
     // Where byte `b` of a row of groups lies in shared memory.
     static __device__ __forceinline__ int place(int b) { return b + b / bytes * (shared_bytes - bytes); }
@@ -77,7 +88,7 @@ template <typename T, int Pitch, int Length> struct PixelGroup {
                     for (int w = 0; w < Pitch; ++w) some[w] = all[first + w];
                     Interleave<sizeof(T), Pitch>::split(some);
 #pragma unroll
-                    for (int p = 0; p < Pitch; ++p) planes[p].word[first / Pitch] = some[p];
+                    for (int p = 0; p < Pitch; ++p) planes[p].word(first / Pitch) = some[p];
                 }
             } else {
 #pragma unroll
@@ -102,7 +113,7 @@ template <typename T, int Pitch, int Length> struct PixelGroup {
                 for (int first = 0; first < words; first += Pitch) {
                     uint32 some[Pitch];
 #pragma unroll
-                    for (int p = 0; p < Pitch; ++p) some[p] = planes[p].word[first / Pitch];
+                    for (int p = 0; p < Pitch; ++p) some[p] = planes[p].word(first / Pitch);
                     Interleave<sizeof(T), Pitch>::join(some);
 #pragma unroll
                     for (int w = 0; w < Pitch; ++w) all[first + w] = some[w];
@@ -266,7 +277,7 @@ struct ChannelTile {
                 // An output channel that is known only at run time takes its plane from the registers by comparison.
                 for (int c = 0; c < int(parameters.channels.divisor); ++c) {
                     const Index from = parameters.order.source_offset(Index(c));
-                    Vector<Interleaved, length> plane = group.planes[0];
+                    typename Group::Plane plane = group.planes[0];
 #pragma unroll
                     for (int p = 1; p < Pitch; ++p) {
                         if (from == Index(p)) plane = group.planes[p];
@@ -280,9 +291,12 @@ struct ChannelTile {
 
     template <typename Parameters>
     __device__ __forceinline__ void write_plane(const Parameters& parameters, Target* address,
-                                                const Vector<Interleaved, length>& plane, Index channel,
+                                                const typename Group::Plane& plane, Index channel,
                                                 int left) const {
-        PlanarVector vector = Conversion::apply(plane, parameters.affines.of(channel));
+        const auto affine = parameters.affines.of(channel);
+        PlanarVector vector{};
+#pragma unroll
+        for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(plane.get(i), affine));
         if constexpr (Backwards) vector = reversed(vector);
         store_first(address, vector, left);
     }
@@ -309,8 +323,9 @@ struct ChannelTile {
 #pragma unroll
             for (int c = 0; c < Channels_; ++c) {
                 if constexpr (Backwards) planes[c] = reversed(planes[c]);
-                group.planes[c] = Conversion::apply(
-                    planes[c], parameters.affines.of(Axis == ChannelAxis::target ? Index(c) : channel));
+                const auto affine = parameters.affines.of(Axis == ChannelAxis::target ? Index(c) : channel);
+#pragma unroll
+                for (int i = 0; i < length; ++i) group.planes[c].set(i, Conversion::apply(planes[c].get(i), affine));
             }
             group.write(memory + int(at.quotient) * row_bytes + int(at.remainder) * Group::shared_bytes);
         }

@@ -21,6 +21,9 @@ __all__ = ["PixelGroup", "launch"]
 _LARGEST_PITCH: Final = 8
 """Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
 
+_GROUP_BYTES: Final = 512
+"""A thread holds at most so much of a group in registers."""
+
 _THREADS: Final = 256
 _FEWEST_GROUPS: Final = 64
 _SHARED_BYTES: Final = (16 * 1024, 48 * 1024)
@@ -85,7 +88,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     pixel_bytes, planar_bytes = (load, store) if splits else (store, load)
     interleaved_itemsize, planar_itemsize = itemsizes if splits else itemsizes[::-1]
     length = planar_bytes // planar_itemsize
-    while backwards and pixels.size % length:
+    while (backwards and pixels.size % length) or length * pitch * interleaved_itemsize > _GROUP_BYTES:
         length //= 2
     group = PixelGroup(length, pitch, interleaved_itemsize)
     whole = max(1, pixel_bytes // interleaved_itemsize // length)
@@ -155,7 +158,7 @@ def _used_elements(problem: Problem, small: Loop, pitch: int, *, splits: bool) -
     if splits:
         channels = problem.conversion.channels if small.is_channel else None
         return max(channels) + 1 if channels is not None else small.size, False
-    return small.size, gaps_are_ours(problem, pitch)
+    return small.size, pitch > small.size and gaps_are_ours(problem, pitch)
 
 
 def _tile(group: PixelGroup, pixels: int, rows: int, batch: int, whole: int, gpu: GpuProperties) -> tuple[int, int]:
