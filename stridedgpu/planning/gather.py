@@ -81,17 +81,20 @@ class GatherProblem:
     """Loops, outermost first, over the plain side, with what each operand does in them.
 
     Strides and offsets are in elements of their operand, offsets from its lowest element. A loop with an
-    `index_strides` of 0 runs within what one index stands for. A scatter's loops keep the order of the coordinates,
-    so that a device that runs them one after another lets the last of several equal indices win.
+    `index_strides` of 0 runs within what one index stands for. `position_strides` number the indices, or tuples of
+    them, in row-major order, so that a device can say which one is wrong. A scatter's loops keep the order of the
+    coordinates, so that a device that runs them one after another lets the last of several equal indices win.
     """
 
     sizes: tuple[int, ...]
     plain_strides: tuple[int, ...]
     picked_strides: tuple[int, ...]
     index_strides: tuple[int, ...]
+    position_strides: tuple[int, ...]
     plain_offset: int
     picked_offset: int
     index_offset: int
+    position_offset: int
     indexed: tuple[IndexedAxis, ...]
     plain: Side
     picked: Side
@@ -139,6 +142,7 @@ def gather_problem(data: Side, index: Side, target: Side, axis: int) -> GatherPr
         target,
         (data, (*source.strides[:axis], *(0,) * rank, *source.strides[axis + 1 :])),
         (index, (*(0,) * axis, *index.layout.strides, *(0,) * (source.ndim - axis - 1))),
+        range(axis, axis + rank),
         (IndexedAxis(axis, source.sizes[axis], source.strides[axis]),),
         scatters=False,
     )
@@ -151,6 +155,7 @@ def elements_problem(picked: Side, index: Side, plain: Side, axis: int, *, scatt
         plain,
         (picked, (*strides[:axis], 0, *strides[axis + 1 :])),
         (index, index.layout.strides),
+        range(len(strides)),
         (IndexedAxis(axis, picked.layout.sizes[axis], strides[axis]),),
         scatters=scatters,
     )
@@ -167,6 +172,7 @@ def tuples_problem(picked: Side, index: Side, plain: Side, batch_dims: int, *, s
         plain,
         (picked, (*layout.strides[:batch_dims], *(0,) * between, *rest)),
         (index, (*indices.strides[:-1], *(0,) * len(rest))),
+        range(indices.ndim - 1),
         tuple(
             IndexedAxis(axis, layout.sizes[axis], layout.strides[axis], place * indices.strides[-1])
             for place, axis in enumerate(axes)
@@ -179,29 +185,47 @@ def _problem(
     plain: Side,
     picked: tuple[Side, tuple[int, ...]],
     index: tuple[Side, tuple[int, ...]],
+    index_axes: range,
     indexed: tuple[IndexedAxis, ...],
     *,
     scatters: bool,
 ) -> GatherProblem:
     """The loops over the plain side's coordinates, simplified."""
     sizes = plain.layout.sizes
-    layouts = [plain.layout, *(Layout(sizes, strides, side.layout.offset) for side, strides in (picked, index))]
+    layouts = [
+        plain.layout,
+        *(Layout(sizes, strides, side.layout.offset) for side, strides in (picked, index)),
+        Layout(sizes, _positions(sizes, index[1], index_axes)),
+    ]
     nest = _in_order(layouts) if scatters else simplify(layouts)
-    (plain_strides, picked_strides, index_strides), (start, picked_start, index_start) = nest.strides, nest.offsets
+    plain_strides, picked_strides, index_strides, position_strides = nest.strides
+    start, picked_start, index_start, position_start = nest.offsets
     return GatherProblem(
         nest.sizes,
         plain_strides,
         picked_strides,
         index_strides,
+        position_strides,
         start,
         picked_start,
         index_start,
+        position_start,
         indexed,
         plain,
         picked[0],
         index[0],
         scatters,
     )
+
+
+def _positions(sizes: tuple[int, ...], index_strides: tuple[int, ...], axes: range) -> tuple[int, ...]:
+    """Strides that number the indices in row-major order over `axes`; of a repeated index the first place counts."""
+    strides = [0] * len(sizes)
+    pitch = 1
+    for axis in reversed(axes):
+        strides[axis] = pitch if index_strides[axis] else 0
+        pitch *= sizes[axis]
+    return tuple(strides)
 
 
 def _in_order(layouts: Sequence[Layout]) -> LoopNest:

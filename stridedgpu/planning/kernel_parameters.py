@@ -9,7 +9,7 @@ from typing import Final
 from stridedgpu.convert import Conversion
 from stridedgpu.dtypes import ElementType
 
-__all__ = ["ParameterBlock", "conversion_argument", "index_argument"]
+__all__ = ["ParameterBlock", "conversion_argument", "index_argument", "word_argument"]
 
 _FEW_CHANNELS: Final = 16
 """Channels whose constants travel inside the parameter block: `most_few_channels` in channel_constants.cuh."""
@@ -102,7 +102,7 @@ def conversion_argument(conversion: Conversion) -> str:
     """
     source, target = conversion.source, conversion.target
     if conversion.moves_bits:
-        word = f"sg::{_WORDS[source.itemsize]}"
+        word = word_argument(source)
         return f"sg::Conversion<{word}, {word}>"
     flags = ", ".join(str(value is not None).lower() for value in (conversion.scale, conversion.bias))
     rounds = target.is_integer and (conversion.has_arithmetic or source.kind == "f")
@@ -113,6 +113,11 @@ def conversion_argument(conversion: Conversion) -> str:
 def index_argument(index_bits: int) -> str:
     """The unsigned type of indices and offsets."""
     return f"sg::uint{index_bits}"
+
+
+def word_argument(element: ElementType) -> str:
+    """The word that an element moves as, unchanged."""
+    return f"sg::{_WORDS[element.itemsize]}"
 
 
 def _element(element: ElementType) -> str:

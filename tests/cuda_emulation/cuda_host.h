@@ -299,6 +299,7 @@ inline unsigned __ballot_sync(unsigned mask, int predicate) {
     return ballot;
 }
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
+inline void __threadfence() {}  // one host thread
 inline int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
 
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {

@@ -1,0 +1,45 @@
+// Looks at every index and reports the first, in row-major order, that is outside its axis.
+//
+// Bytes moved: each index once in.
+#include "gather_indices.cuh"
+
+namespace sg {
+
+constexpr int most_components = 64;
+
+template <typename Index, int Rank> struct CheckParameters {
+    const uint8* indices;
+    IndexReport* report;
+    Axes<Index, Rank> axes;  // over the numbers, in row-major order; source strides in elements
+    Index offset, items;
+    int tuple_axis;          // the axis that runs over the components of a tuple, or -1
+    uint32 components;
+    uint64 sizes[most_components];
+};
+
+template <typename Number, typename Index, int Items, int Rank>
+__global__ void __launch_bounds__(256) check_indices(__grid_constant__ const CheckParameters<Index, Rank> p) {
+    const Index first = linear_block<Index>() * (256 * Items) + threadIdx.x;
+    Number numbers[Items];
+    Index components[Items];
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        const Index linear = first + Index(item) * 256;
+        components[item] = 0;
+        if (linear >= p.items) continue;
+        Index component[1] = {0};
+        const Offsets<Index> offsets = p.axes.template unravel<1>(linear, {p.tuple_axis}, component);
+        components[item] = component[0];
+        numbers[item] = reinterpret_cast<const Number*>(p.indices)[Signed<Index>(p.offset + Index(offsets.source))];
+    }
+    WrongIndex wrong;
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        const Index linear = first + Index(item) * 256;
+        if (linear >= p.items || is_within(numbers[item], p.sizes[components[item]])) continue;
+        wrong.note(uint64(linear) / p.components, uint32(components[item]), uint64(int64(numbers[item])));
+    }
+    record(p.report, 0, wrong);
+}
+
+}  // namespace sg

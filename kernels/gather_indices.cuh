@@ -1,0 +1,164 @@
+// Indices: read, brought inside their axis, and, where a wrong one is to be reported, recorded.
+//
+// Whatever the indices hold, what comes out is a place inside the axis: no kernel that goes through here can leave the
+// picked tensor, and nothing stops the device.
+#pragma once
+#include "indexing.cuh"
+
+namespace sg {
+
+// clamp: checked before, and clamped all the same, since the memory may have changed; deferred: clamped and recorded.
+enum class OutOfRange { clamp, clip, wrap, deferred };
+
+// The first wrong index since the host looked last, launches counted in order: written under a lock, since position,
+// value and the rest belong together and one atomic operation holds eight bytes. The lock is on the path of wrong
+// indices only, and taken only by those that come before what is there already.
+struct IndexReport {
+    uint32 lock, found;
+    uint32 launch, component;
+    uint64 position;  // of the number or tuple, in the row-major order of the indices
+    uint64 value;     // as two's complement of 64 bits
+};
+
+__device__ __forceinline__ bool comes_first(const volatile IndexReport* report, uint32 launch, uint64 position,
+                                            uint32 component) {
+    if (!report->found) return true;
+    if (report->launch != launch) return launch < report->launch;
+    if (report->position != position) return position < report->position;
+    return component < report->component;
+}
+
+// The first of a thread's own wrong indices, kept in registers until all its loads are under way.
+struct WrongIndex {
+    bool found = false;
+    uint32 component = 0;
+    uint64 position = 0, value = 0;
+
+    __device__ __forceinline__ void note(uint64 at, uint32 of_tuple, uint64 number) {
+        if (found && (position < at || (position == at && component < of_tuple))) return;
+        found = true;
+        position = at;
+        component = of_tuple;
+        value = number;
+    }
+};
+
+__device__ __forceinline__ void record(IndexReport* report, uint32 launch, const WrongIndex& wrong) {
+    if (!wrong.found) return;
+    const uint64 position = wrong.position;
+    const uint32 component = wrong.component;
+    if (!comes_first(report, launch, position, component)) return;
+    for (bool done = false; !done;) {
+        if (atomicCAS(&report->lock, 0u, 1u) != 0u) continue;
+        __threadfence();
+        volatile IndexReport* to = report;
+        if (comes_first(report, launch, position, component)) {
+            to->launch = launch;
+            to->component = component;
+            to->position = position;
+            to->value = wrong.value;
+            to->found = 1;
+        }
+        __threadfence();
+        atomicExch(&report->lock, 0u);
+        done = true;
+    }
+}
+
+template <typename Number> __device__ __forceinline__ bool is_within(Number number, uint64 size) {
+    if constexpr (is_signed_integer<Number>) {
+        const int64 value = number;
+        return value < 0 ? uint64(-(value + 1)) < size : uint64(value) < size;
+    } else {
+        return uint64(number) < size;
+    }
+}
+
+// The place along an axis of `size`, which is at least 1, that an index stands for.
+template <OutOfRange Mode, typename Number>
+__device__ __forceinline__ uint64 place_of(Number number, uint64 size) {
+    if constexpr (is_unsigned_integer<Number>) {
+        if (uint64(number) < size) return uint64(number);
+        return Mode == OutOfRange::wrap ? uint64(number) % size : size - 1;
+    } else {
+        const int64 value = number;
+        if (value >= 0) {
+            if (uint64(value) < size) return uint64(value);
+            return Mode == OutOfRange::wrap ? uint64(value) % size : size - 1;
+        }
+        if (Mode == OutOfRange::clip) return 0;
+        const uint64 before_end = uint64(-(value + 1));  // -1 is 0 before the last
+        if (before_end < size) return size - 1 - before_end;
+        return Mode == OutOfRange::wrap ? size - 1 - before_end % size : 0;
+    }
+}
+
+// An axis whose coordinate is read from the indices: its stride in elements of the picked side, and how far the number
+// for it lies behind the first of its tuple, in numbers. `size` is 64 bits wide, as an axis of stride 0 may be long.
+template <typename Index> struct IndexedAxis {
+    uint64 size;
+    Index stride, component;
+};
+
+template <typename Index> struct Places { Signed<Index> plain, picked, index; Index position; };
+
+// Loops over the plain side, the picked side and the indices together, the outermost first, strides in elements.
+// Position strides number the indices in row-major order, for reports.
+template <typename Index, int Rank> struct GatherAxes {
+    static_assert(Rank >= 1 && Rank <= 64, "1 to 64 axes");
+    Divisor<Index> sizes[Rank];
+    Index plain[Rank], picked[Rank], index[Rank], position[Rank];
+
+    __device__ __forceinline__ Places<Index> unravel(Index linear) const {
+        Index plain_offset = 0, picked_offset = 0, index_offset = 0;
+        Index number = 0;
+#pragma unroll
+        for (int axis = Rank - 1; axis >= 0; --axis) {
+            const Quotient<Index> q = axis > 0 ? divide(linear, sizes[axis]) : Quotient<Index>{0, linear};
+            plain_offset += q.remainder * plain[axis];
+            picked_offset += q.remainder * picked[axis];
+            index_offset += q.remainder * index[axis];
+            number += q.remainder * position[axis];
+            linear = q.quotient;
+        }
+        return {Signed<Index>(plain_offset), Signed<Index>(picked_offset), Signed<Index>(index_offset), number};
+    }
+};
+
+// What all gathers and scatters are given: the side that is read, the side that is written, the indices.
+template <typename Index, int Rank, int Components> struct GatherParameters {
+    const uint8* source;
+    uint8* target;
+    const uint8* indices;
+    IndexReport* report;                  // not looked at unless errors are deferred
+    uint32 launch;                        // its number, for reports
+    IndexedAxis<Index> indexed[Components];
+    GatherAxes<Index, Rank> axes;
+    Index plain_offset, picked_offset, index_offset;  // of the first element, in elements from the lowest
+    Index position_offset;
+    Index items;                          // runs or elements in all
+};
+
+// Where on the picked side the item at `places` lies, through its tuple of indices.
+template <typename Number, OutOfRange Mode, typename Index, int Rank, int Components>
+__device__ __forceinline__ Signed<Index> picked_offset(const GatherParameters<Index, Rank, Components>& p,
+                                                       const Places<Index>& places, WrongIndex& wrong) {
+    const Number* tuple = reinterpret_cast<const Number*>(p.indices) + Signed<Index>(p.index_offset + Index(places.index));
+    Number numbers[Components];
+#pragma unroll
+    for (int k = 0; k < Components; ++k) numbers[k] = tuple[Signed<Index>(p.indexed[k].component)];
+    Index offset = p.picked_offset + Index(places.picked);
+#pragma unroll
+    for (int k = 0; k < Components; ++k) {
+        const IndexedAxis<Index>& axis = p.indexed[k];
+        if constexpr (Mode == OutOfRange::deferred) {
+            if (!is_within(numbers[k], axis.size)) {
+                wrong.note(Index(p.position_offset + places.position), k, uint64(int64(numbers[k])));
+            }
+        }
+        offset += Index(place_of<Mode>(numbers[k], axis.size)) * axis.stride;
+    }
+    return Signed<Index>(offset);
+}
+
+}  // namespace sg

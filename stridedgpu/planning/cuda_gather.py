@@ -1,0 +1,262 @@
+"""Launches of gather and scatter: rows, elements and tuples, the inner axis, and the look at the indices before.
+
+A kernel's parameters begin with four addresses (what is read, what is written, the indices, the report of wrong
+indices) and, at `LAUNCH_NUMBER_AT`, the number of the launch that stands in a report. The device writes these; here
+they are 0. All addresses are those of an operand's lowest element.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.errors import LayoutError
+
+from .gather import GatherFamily, GatherPlan, GatherProblem
+from .gpu import GpuProperties, KernelLaunch, axes_words, divisor_words, grid_of
+from .index_rule import IndexRule
+from .kernel_parameters import ParameterBlock, index_argument, word_argument
+
+__all__ = [
+    "CHECK_REPORT_AT",
+    "LAUNCH_NUMBER_AT",
+    "REPORT",
+    "WrongIndex",
+    "check_launch",
+    "gather_launch",
+    "wrong_index",
+]
+
+LAUNCH_NUMBER_AT: Final = 32
+"""Where in a gather's parameters the 32-bit number of the launch goes."""
+
+CHECK_REPORT_AT: Final = 8
+"""Where in a check's parameters, whose first address is that of the indices, the address of the report goes."""
+
+REPORT: Final = struct.Struct("<IIIIQq")
+"""`sg::IndexReport`: lock, found, launch, component, position, value. All zero before the first wrong index."""
+
+_THREADS: Final = 256
+_WARP: Final = 32
+_RANKS: Final = (1, 2, 4, 8, 16, 32, 64)
+"""Numbers of axes that kernels are made for; axes of size 1 fill up to the next."""
+
+_UNDER_WAY: Final = 4
+"""Vectors, elements or rows that a thread has under way at once."""
+
+_INNER_ROWS: Final = 8
+"""Outer rows that a thread of the inner-axis gather walks with one index."""
+
+_MOST_COMPONENTS: Final = 64
+"""Coordinates of a tuple that a check knows: `most_components` in check_indices.cu."""
+
+_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class WrongIndex:
+    """What a report says of the first wrong index: its number in row-major order, which of its tuple, and its value."""
+
+    launch: int
+    position: int
+    component: int
+    value: int
+
+
+def wrong_index(report: bytes, *, signed: bool = True) -> WrongIndex | None:
+    """The contents of a report; None when every index was right."""
+    _, found, launch, component, position, value = REPORT.unpack(report)
+    if not found:
+        return None
+    return WrongIndex(launch, position, component, value if signed else value % 2**64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """One loop: its size, and its steps on the plain side, the picked side, in the indices and in their numbering."""
+
+    size: int
+    plain: int = 0
+    picked: int = 0
+    index: int = 0
+    position: int = 0
+
+
+def gather_launch(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """The kernel, grid and parameters that carry out `plan` on `gpu`.
+
+    Raises `LayoutError` for a plan without elements: there is nothing to launch.
+    """
+    if plan.family is GatherFamily.EMPTY:
+        raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
+    if plan.family is GatherFamily.ROWS:
+        return _rows(plan, gpu)
+    if plan.family is GatherFamily.INNER and not plan.problem.scatters:
+        return _inner(plan)
+    return _elements(plan, gpu)
+
+
+def _loops(problem: GatherProblem) -> list[_Loop]:
+    return [
+        _Loop(*loop)
+        for loop in zip(
+            problem.sizes,
+            problem.plain_strides,
+            problem.picked_strides,
+            problem.index_strides,
+            problem.position_strides,
+            strict=True,
+        )
+    ]
+
+
+def _filled(loops: Sequence[_Loop]) -> list[_Loop]:
+    """The loops with others of size 1 outside, up to a rank that kernels are made for."""
+    rank = next(rank for rank in _RANKS if rank >= len(loops))
+    return [_Loop(1)] * (rank - len(loops)) + list(loops)
+
+
+def _common(plan: GatherPlan, loops: Sequence[_Loop], items: int) -> ParameterBlock:
+    """`sg::GatherParameters`, its addresses and launch number 0."""
+    problem, bits = plan.problem, plan.index_bits
+    block = ParameterBlock()
+    block.add(bytes(16), 8)
+    block.add_int32(0)
+    for entry in problem.indexed:
+        block.add(struct.pack("<Q", entry.size), 8)
+        block.add_index(entry.stride if entry.size > 1 else 0, bits)
+        block.add_index(entry.component, bits)
+    words = [word for loop in loops for word in divisor_words(loop.size, bits)]
+    for steps in zip(*((loop.plain, loop.picked, loop.index, loop.position) for loop in loops), strict=True):
+        words += steps
+    for word in (
+        *words,
+        problem.plain_offset,
+        problem.picked_offset,
+        problem.index_offset,
+        problem.position_offset,
+        items,
+    ):
+        block.add_index(word, bits)
+    block.add(b"", 8)
+    return block
+
+
+def _launch(source: str, arguments: Sequence[object], blocks: int, block: ParameterBlock) -> KernelLaunch:
+    kernel = source.removesuffix(".cu")
+    return KernelLaunch(
+        sources=(source,),
+        name=f"sg::{kernel}<{', '.join(map(str, arguments))}>",
+        grid=grid_of(blocks),
+        block=(_THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+    )
+
+
+def _types(plan: GatherPlan) -> tuple[str, str, str]:
+    """The C++ types of the indices and of offsets, and the mode."""
+    mode = "clamp" if plan.mode == "raise" else plan.mode
+    return f"sg::{plan.problem.index.element}", index_argument(plan.index_bits), f"sg::OutOfRange::{mode}"
+
+
+def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """Groups of lanes for runs of this length; long ones are cut into chunks."""
+    problem = plan.problem
+    *outer, run = _loops(problem)
+    length = plan.access.nbytes // problem.plain.element.itemsize
+    steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), gpu)
+    chunk = steps * lanes * length
+    chunks = -(-run.size // chunk)
+    loops = _filled([*outer, _Loop(chunks, chunk, chunk)])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    block.add_index(run.size, plan.index_bits)
+    block.add_index(run.size // length * length, plan.index_bits)
+    block.add_int32(lanes.bit_length() - 1)
+    arguments = (
+        word_argument(problem.plain.element),
+        plan.access.nbytes,
+        *_types(plan),
+        str(problem.scatters).lower(),
+        steps,
+        items,
+        len(loops),
+        len(problem.indexed),
+    )
+    return _launch("gather_rows.cu", arguments, -(-count // (_THREADS // lanes * items)), block)
+
+
+def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
+    """Steps of a chunk, chunks of a thread, and lanes of a group for runs of so many vectors.
+
+    Runs of more than a warp's vectors are cut into chunks of several steps; of shorter ones a thread has several
+    under way, unless there are too few to go round.
+    """
+    lanes = min(_WARP, 1 << (vectors - 1).bit_length())
+    steps = next(steps for steps in (4, 2, 1) if steps == 1 or vectors >= steps * lanes)
+    chunks = rows * -(-vectors // (steps * lanes))
+    enough = chunks * lanes >= gpu.multiprocessors * _THREADS * _UNDER_WAY
+    return steps, _UNDER_WAY // steps if enough else 1, lanes
+
+
+def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """A thread for every few elements."""
+    problem = plan.problem
+    loops = _filled(_loops(problem))
+    count = problem.element_count
+    items = _UNDER_WAY if count >= gpu.multiprocessors * _THREADS * _UNDER_WAY else 1
+    arguments = (
+        word_argument(problem.plain.element),
+        *_types(plan),
+        str(problem.scatters).lower(),
+        items,
+        len(loops),
+        len(problem.indexed),
+    )
+    block = _common(plan, loops, count)
+    return _launch("gather_elements.cu", arguments, -(-count // (_THREADS * items)), block)
+
+
+def _inner(plan: GatherPlan) -> KernelLaunch:
+    """A thread for every index, and a few rows."""
+    problem, bits = plan.problem, plan.index_bits
+    *outer, inner = _loops(problem)
+    loops = _filled(outer)
+    rows = prod(loop.size for loop in outer)
+    block = _common(plan, loops, rows)
+    across = -(-inner.size // _THREADS)
+    for value in (inner.size, inner.plain, inner.index, inner.position, *divisor_words(across, bits)):
+        block.add_index(value, bits)
+    arguments = (word_argument(problem.plain.element), *_types(plan), _INNER_ROWS, len(loops))
+    return _launch("gather_inner.cu", arguments, across * -(-rows // _INNER_ROWS), block)
+
+
+def check_launch(rule: IndexRule) -> KernelLaunch:
+    """The launch that looks at every index of `rule` and fills a report.
+
+    Its parameters begin with two addresses: that of the lowest index, and that of the report.
+    """
+    layout = rule.index.layout
+    sizes, count = layout.sizes, layout.element_count
+    bits = 32 if max(count, layout.span) <= _LARGEST_32_BIT_OFFSET else 64
+    rank = next(rank for rank in _RANKS if rank >= len(sizes))
+    filling = rank - len(sizes)
+    block = ParameterBlock()
+    block.add_axes(
+        axes_words((*(1,) * filling, *sizes), (*(0,) * filling, *layout.strides), (0,) * rank, bits),
+        bits,
+    )
+    block.add_index(layout.offset, bits)
+    block.add_index(count, bits)
+    block.add_int32(rank - 1 if rule.has_tuples else -1)
+    block.add_int32(len(rule.axes))
+    limits = [size for _, size in rule.axes]
+    if len(limits) > _MOST_COMPONENTS:
+        raise LayoutError(f"indices hold tuples of {len(limits)}; a GPU takes up to {_MOST_COMPONENTS}.")
+    block.add(struct.pack(f"<{_MOST_COMPONENTS}Q", *limits, *(0,) * (_MOST_COMPONENTS - len(limits))), 8)
+    arguments = (f"sg::{rule.index.element}", index_argument(bits), _UNDER_WAY, rank)
+    return _launch("check_indices.cu", arguments, -(-count // (_THREADS * _UNDER_WAY)), block)
