@@ -5,8 +5,10 @@
 // elements, of which a warp has all loads under way at once; of short rows one warp moves several, and a thread has
 // Items of them under way:
 //
-//     Steps 4, Items 1      row 0  | warp 0: 4 x 32 vectors | warp 1                 | …
-//     Steps 1, Items 4      rows   | warp 0: 0 … 3 | warp 1: 4 … 7 | … | warp 0: 32 … 35 | …        (8 lanes a row)
+//     whole warps, Steps 4     row 0  | warp 0: 4 x 32 vectors | warp 1                 | …
+//     8 lanes a row, Items 4   rows   | warp 0: 0 … 3 | warp 1: 4 … 7 | … | warp 0: 32 … 35 | …
+//
+// A warp whose chunk lies inside its row, as most do, compares nothing and keeps its distances in the instructions.
 //
 // Rows may lie anywhere on both sides, so that crops, pitches, flips and broadcasts are all the same to this kernel.
 // The end of a row that is no whole vector is written with a whole vector where the padding may be overwritten, and is
@@ -23,6 +25,9 @@ namespace sg {
 enum class Run { forward, reversed, repeated, picked };
 // Where the axis is along which elements are treated differently: nowhere, among the axes over rows, or along the row.
 enum class ChannelAxis { none, outer, inner };
+
+// Whether each access looks whether it lies inside its row.
+template <bool Value> struct Checks { static constexpr bool value = Value; };
 
 // How many elements of a row are loaded by whole vectors and stored by whole vectors, which may be more than it has;
 // from `stored` to the row's end, elements move one by one.
@@ -45,8 +50,8 @@ struct RowsParameters {
     int lanes_log2;          // lanes of a group
 };
 
-template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps, int Items, Run RunKind,
-          ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
+template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps, int Items, bool WholeWarps,
+          Run RunKind, ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
 __global__ void __launch_bounds__(256)
     copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
     using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
@@ -55,14 +60,15 @@ __global__ void __launch_bounds__(256)
     using Loaded = typename Step::Loaded;
     using Stored = typename Step::Stored;
     using Constants = Affine<typename Conversion::Compute>;
-    static_assert(Steps == 1 || Items == 1, "chunks of several steps, or several chunks");
+    static_assert(WholeWarps ? Items == 1 : Steps == 1, "one chunk of several steps, or several chunks of one");
     static_assert(RunKind == Run::forward || RunKind == Run::reversed || Step::load_length == 1,
                   "elements that do not follow each other are loaded one by one");
 
-    const uint32 lanes = 1u << p.lanes_log2;
+    const uint32 lanes_log2 = WholeWarps ? 5 : p.lanes_log2;
+    const uint32 lanes = 1u << lanes_log2;
     const uint32 lane = threadIdx.x & (lanes - 1);
-    const uint32 group = threadIdx.x >> p.lanes_log2, groups = 256u >> p.lanes_log2;
-    const uint32 chunk_elements = uint32(Steps * Step::length) << p.lanes_log2;
+    const uint32 group = threadIdx.x >> lanes_log2, groups = 256u >> lanes_log2;
+    const uint32 chunk_elements = uint32(Steps * Step::length) << lanes_log2;
     const Index first_item = linear_block<Index>() * Items * groups + group;
 
     // One chunk: the addresses of its first element, how far into the row that is, and where its row's vectors end.
@@ -93,12 +99,13 @@ __global__ void __launch_bounds__(256)
         to[item] = reinterpret_cast<Target*>(p.target) + offsets.target;
     }
 
-    // Where the element lies that comes so many after the chunk's first.
-    const auto source_of = [&](int item, Index element) {
-        if constexpr (RunKind == Run::forward) return from[item] + element;
-        else if constexpr (RunKind == Run::reversed) return from[item] - Signed<Index>(element);
+    // Where the element lies that comes so many after the chunk's first: the lane's own distance, and one that all
+    // lanes have in common.
+    const auto source_of = [&](int item, uint32 own, uint32 shared) {
+        if constexpr (RunKind == Run::forward) return from[item] + own + shared;
+        else if constexpr (RunKind == Run::reversed) return from[item] - own - shared;
         else if constexpr (RunKind == Run::repeated) return from[item];
-        else return from[item] + Signed<Index>(p.order.source_offset(start[item] + element));
+        else return from[item] + Signed<Index>(p.order.source_offset(start[item] + own + shared));
     };
     // Past the row's end, where padding is written, the last channel serves as well as any.
     const auto constants_of = [&](int item, Index element) {
@@ -109,77 +116,91 @@ __global__ void __launch_bounds__(256)
             return constants[item];
         }
     };
-    const auto load_piece = [&](int item, Index element) {
+    const auto load_piece = [&](auto checks, int item, uint32 own, uint32 shared) {
         Loaded loaded{};
-        if (start[item] + element + Step::load_length > load_end[item]) return loaded;
+        if (checks.value && start[item] + own + shared + Step::load_length > load_end[item]) return loaded;
         if constexpr (RunKind == Run::reversed) {
-            const Loaded backwards = load<Loaded>(source_of(item, element + Step::load_length - 1));
+            const Loaded backwards = load<Loaded>(source_of(item, own, shared) - (Step::load_length - 1));
 #pragma unroll
             for (int i = 0; i < Step::load_length; ++i) loaded.set(i, backwards.get(Step::load_length - 1 - i));
         } else {
-            loaded = load<Loaded>(source_of(item, element));
+            loaded = load<Loaded>(source_of(item, own, shared));
         }
         return loaded;
     };
-    const auto store_piece = [&](int item, Index element, const Stored& vector) {
-        if (start[item] + element + Step::store_length <= store_end[item]) store(to[item] + element, vector);
+    const auto store_piece = [&](auto checks, int item, uint32 own, uint32 shared, const Stored& vector) {
+        if (checks.value && start[item] + own + shared + Step::store_length > store_end[item]) return;
+        store(to[item] + own + shared, vector);
     };
 
     // A step is one of the only chunk's, or the only one of a chunk.
-    const auto item_of = [](int step) { return Items == 1 ? 0 : step; };
-    const auto element_of = [&](int step, uint32 element) {
-        return Items == 1 ? step * lanes * Step::length + element : element;
-    };
-    if constexpr (RunKind == Run::repeated) {
-        Source repeated[Items];
+    const auto item_of = [](int step) { return WholeWarps ? 0 : step; };
+    const auto step_start = [&](int step) { return WholeWarps ? step * lanes * Step::length : 0; };
+    constexpr int steps = Steps * Items;
+    constexpr bool exchanges = Step::exchanges && RunKind != Run::repeated;
+    alignas(32) __shared__ uint8 exchange[exchanges ? steps * 256 * Step::exchange_bytes : 1];
+    uint8* group_exchange = exchanges ? exchange + (threadIdx.x - lane) * Step::exchange_bytes : exchange;
+
+    const auto move_chunks = [&](auto checks) {
+        if constexpr (RunKind == Run::repeated) {
+            Source repeated[Items];
 #pragma unroll
-        for (int item = 0; item < Items; ++item) {
-            repeated[item] = end[item] ? load<Source>(from[item]) : Source{};
-        }
-#pragma unroll
-        for (int step = 0; step < Steps * Items; ++step) {
-            const int item = item_of(step);
-            const uint32 element = element_of(step, lane * Step::length);
-            const Target converted = Conversion::apply(repeated[item], constants[item]);
-            Stored spread{};
-#pragma unroll
-            for (int i = 0; i < Step::length; ++i) {
-                if constexpr (Axis == ChannelAxis::inner) {
-                    spread.set(i, Conversion::apply(repeated[item], constants_of(item, element + i)));
-                } else {
-                    spread.set(i, converted);
-                }
+            for (int item = 0; item < Items; ++item) {
+                repeated[item] = end[item] ? load<Source>(from[item]) : Source{};
             }
-            store_piece(item, element, spread);
-        }
-    } else {
-        constexpr int steps = Steps * Items;
-        alignas(32) __shared__ uint8 exchange[Step::exchanges ? steps * 256 * Step::exchange_bytes : 1];
-        uint8* group_exchange = Step::exchanges ? exchange + (threadIdx.x - lane) * Step::exchange_bytes : exchange;
-        Step::template move<steps>(
-            lane, lanes, group_exchange, 256 * Step::exchange_bytes,
-            [&](int step, int piece) {
-                return load_piece(item_of(step), element_of(step, (piece * lanes + lane) * Step::load_length));
-            },
-            [&](int step, uint32 element, const auto& vector) {
-                const int item = item_of(step);
-                if constexpr (Axis == ChannelAxis::inner && Conversion::is_affine) {
-                    constexpr int length = sizeof(vector) / sizeof(Source);
-                    Vector<Target, length> converted{};
 #pragma unroll
-                    for (int i = 0; i < length; ++i) {
-                        const Constants own = constants_of(item, element_of(step, element) + i);
-                        converted.set(i, Conversion::apply(vector.get(i), own));
+            for (int step = 0; step < steps; ++step) {
+                const int item = item_of(step);
+                const uint32 own = lane * Step::length;
+                const Target converted = Conversion::apply(repeated[item], constants[item]);
+                Stored spread{};
+#pragma unroll
+                for (int i = 0; i < Step::length; ++i) {
+                    if constexpr (Axis == ChannelAxis::inner) {
+                        const Constants constants = constants_of(item, own + step_start(step) + i);
+                        spread.set(i, Conversion::apply(repeated[item], constants));
+                    } else {
+                        spread.set(i, converted);
                     }
-                    return converted;
-                } else {
-                    return Conversion::apply(vector, constants[item]);
                 }
-            },
-            [&](int step, int piece, const Stored& vector) {
-                store_piece(item_of(step), element_of(step, (piece * lanes + lane) * Step::store_length), vector);
-            });
+                store_piece(checks, item, own, step_start(step), spread);
+            }
+        } else {
+            Step::template move<steps>(
+                lane, lanes, group_exchange, 256 * Step::exchange_bytes,
+                [&](int step, int piece) {
+                    const uint32 shared = step_start(step) + piece * lanes * Step::load_length;
+                    return load_piece(checks, item_of(step), lane * Step::load_length, shared);
+                },
+                [&](int step, uint32 element, const auto& vector) {
+                    const int item = item_of(step);
+                    if constexpr (Axis == ChannelAxis::inner && Conversion::is_affine) {
+                        constexpr int length = sizeof(vector) / sizeof(Source);
+                        Vector<Target, length> converted{};
+#pragma unroll
+                        for (int i = 0; i < length; ++i) {
+                            const Constants constants = constants_of(item, step_start(step) + element + i);
+                            converted.set(i, Conversion::apply(vector.get(i), constants));
+                        }
+                        return converted;
+                    } else {
+                        return Conversion::apply(vector, constants[item]);
+                    }
+                },
+                [&](int step, int piece, const Stored& vector) {
+                    const uint32 shared = step_start(step) + piece * lanes * Step::store_length;
+                    store_piece(checks, item_of(step), lane * Step::store_length, shared, vector);
+                });
+        }
+    };
+    if constexpr (WholeWarps) {
+        const Index chunk_end = start[0] + chunk_elements;
+        if (chunk_end <= load_end[0] && chunk_end <= store_end[0]) {
+            move_chunks(Checks<false>{});
+            return;
+        }
     }
+    move_chunks(Checks<true>{});
 
     // The end of a row belongs to its last chunk.
 #pragma unroll
@@ -187,7 +208,7 @@ __global__ void __launch_bounds__(256)
         if (start[item] + chunk_elements < end[item]) continue;
         for (Index place = store_end[item] + lane; place < end[item]; place += lanes) {
             const Index element = place - start[item];
-            const Source value = load<Source>(source_of(item, element));
+            const Source value = load<Source>(source_of(item, uint32(element), 0));
             store(to[item] + element, Conversion::apply(value, constants_of(item, element)));
         }
     }

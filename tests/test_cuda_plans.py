@@ -129,7 +129,7 @@ def test_rows_read_from_one_place_follow_each_other():
     assert plan.family is Family.ROWS
     assert plan.problem.source_strides == (0, 4112, 1)
     launch = cuda_launch(plan, REFERENCE_GPU)
-    assert arguments_of(launch)[8] == "4"
+    assert arguments_of(launch)[9] == "4"
     divisors = struct.unpack("<12I", launch.parameters[28:76])[::3]
     assert divisors == (1, 500, 2, 8)  # filling, rows, chunks, and innermost the 8 that read the same
 

@@ -50,7 +50,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         source.element.itemsize,
         target.element.itemsize,
     )
-    steps, items, lanes = _shape(vectors, count, prod(problem.sizes[:inner]), gpu)
+    steps, items, lanes, whole_warps = _shape(vectors, count, prod(problem.sizes[:inner]), gpu)
     loaded_past, stored_past = vectors.bytes_past_end(count)
     may_write_on = target.owns_padding and stored_past <= target.slack_bytes
     within = vectors.whole_counts(count, may_read_on=False, may_write_on=may_write_on)
@@ -91,6 +91,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         plan.store.nbytes,
         steps,
         items,
+        str(whole_warps).lower(),
         f"sg::Run::{run}",
         f"sg::ChannelAxis::{axis}",
         len(axes),
@@ -116,8 +117,8 @@ def _run(problem: Problem) -> str:
     return {1: "forward", -1: "reversed", 0: "repeated"}[problem.source_strides[inner]]
 
 
-def _shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
-    """Steps of a chunk, chunks of a thread, and lanes of a group.
+def _shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int, bool]:
+    """Steps of a chunk, chunks of a thread, lanes of a group, and whether groups are whole warps throughout.
 
     Long rows are cut into chunks of several steps of a whole warp, unless much of the last chunk would be empty or too
     few would be left to go round; of shorter ones a thread has several under way.
@@ -127,7 +128,7 @@ def _shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tupl
     chunks = -(-lane_steps // (WARP * under_way))
     enough = rows * chunks * WARP >= gpu.multiprocessors * THREADS
     if enough and lane_steps >= _WELL_FILLED * chunks * WARP * under_way:
-        return under_way, 1, WARP
+        return under_way, 1, WARP, True
     # The widest group of which few lanes are idle: the more lanes side by side, the longer the run of each access.
     widest = min(WARP, 1 << (lane_steps - 1).bit_length())
     groups = [lanes for lanes in (32, 16, 8, 4, 2, 1) if min(4, widest) <= lanes <= widest]
@@ -135,7 +136,7 @@ def _shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tupl
     lanes = next((lanes for lanes in groups if filled[lanes] >= _WELL_FILLED), max(groups, key=lambda n: filled[n]))
     pieces = rows * -(-lane_steps // lanes)
     items = min(under_way, _MOST_CHUNKS)
-    return 1, items if pieces * lanes >= gpu.multiprocessors * THREADS * items else 1, lanes
+    return 1, items if pieces * lanes >= gpu.multiprocessors * THREADS * items else 1, lanes, False
 
 
 def _axes(problem: Problem, chunk: int, run: str) -> list[_Axis]:
