@@ -152,7 +152,7 @@ class _Side:
                 first = False
             rows.append(f"<tr>{''.join(cells)}</tr>")
         caption = f"<figcaption>{title}</figcaption>" if title else ""
-        return f'<figure>{caption}<table role="grid" aria-label="elements {title}">{"".join(rows)}</table></figure>'
+        return f'<figure>{caption}<table class="sg-plane" role="grid" aria-label="elements {title}">{"".join(rows)}</table></figure>'
 
     def _cell(self, at: Coordinates, labeller: Labeller, *, stop: bool) -> str:
         offset = self._subject.layout.offset_of(at)

@@ -15,8 +15,8 @@ PICTURE_STYLE: Final = """
 .sg-picture .sg-side{flex:1 1 20rem;min-width:0}
 .sg-picture .sg-planes{display:flex;flex-wrap:wrap;gap:.6rem 1rem;align-items:flex-end}
 .sg-picture figure{margin:0;max-width:100%;overflow-x:auto;padding:3px}
-.sg-picture figcaption{font-size:.85em;text-align:left}
-.sg-picture table{border-collapse:collapse;margin:0;width:auto;border:0}
+.sg-picture figcaption{font-size:.85em;font-style:normal;text-align:left;margin:0;max-width:none}
+.sg-picture .sg-plane{border-collapse:collapse;margin:0;width:auto;border:0}
 .sg-picture td,.sg-picture .sg-box{
   font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;text-align:center;padding:.1em .35em;
   background-color:var(--tint);min-width:1.3em;
