@@ -12,7 +12,7 @@
 // shorter ones of both.
 //
 // Shared memory has a word (or an element, if that is larger) of filling after every 128 bytes: threads whose elements
-// lie a power of two apart then find them in different banks.
+// lie 128 bytes, or a half or a quarter of that, apart then find them in different banks.
 #include "channel_constants.cuh"
 #include "tiles.cuh"
 
