@@ -11,7 +11,7 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu import BufferTensorDesc, DeviceError
-from stridedgpu.backends import cuda_status as cuda_status_module, selection
+from stridedgpu.backends import cpu as cpu_module, cuda_status as cuda_status_module, selection
 from stridedgpu.backends.cuda_status import CudaStatus, cuda_status
 
 INSTALL = 'pip install "stridedgpu[cuda12]" or "stridedgpu[cuda13]"'
@@ -95,10 +95,14 @@ def test_a_plan_for_cuda_can_be_read_where_there_is_none(without_cuda):
         plan(tensor, sg.zeros((1, 3, 8, 16), "uint8"))
 
 
-def test_devices_lists_what_can_be_used_and_why_the_rest_cannot(without_cuda):
+@pytest.mark.parametrize(
+    "missing, loops", [(None, "compiled loops"), ("no compiler: pip install one", f"NumPy {np.__version__}")]
+)
+def test_devices_lists_what_can_be_used_and_why_the_rest_cannot(without_cuda, monkeypatch, missing, loops):
+    monkeypatch.setattr(cpu_module, "why_unavailable", lambda: missing)
     cpu, cuda = sg.devices()
-    assert (cpu.name, cpu.available, cpu.reason) == ("cpu", True, None)
-    assert np.__version__ in cpu.description
+    assert (cpu.name, cpu.available, cpu.reason) == ("cpu", True, missing)
+    assert cpu.description.endswith(f"cores, {loops}")
     assert (cuda.name, cuda.available) == ("cuda", False)
     assert INSTALL in cuda.reason
 
