@@ -14,7 +14,9 @@ from strategies import layouts, offsets_of
 
 import stridedgpu as sg
 from stridedgpu import picture
+from stridedgpu.errors import LayoutError
 from stridedgpu.layout import Layout
+from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.picture.cells import grid_of
 from stridedgpu.picture.footprint import PlanMap, footprint_of
 from stridedgpu.picture.page import fragment
@@ -47,7 +49,7 @@ def pitched() -> sg.StridedTensor:
     return sg.empty((1, 3, 4, 5), "uint8", layout="NHWC", row_pitch_bytes=16, device="cpu")
 
 
-def small_plan(**options: object) -> sg.functions.RelayoutPlan:
+def small_plan(**options: object) -> RelayoutPlan:
     source = sg.empty((1, 3, 2, 16), "uint8", layout="NHWC", device="cpu")
     return sg.plan_relayout(source, sg.empty((1, 3, 2, 16), "float16", device="cpu"), **options)
 
@@ -129,6 +131,8 @@ def test_a_tensor_beside_its_plan_is_outlined_too():
     assert len(marked(parsed(picture.svg(source, plan=plan)), "sg-vector")) == 6
     assert len(marked(parsed(picture.svg(target, plan=plan)), "sg-vector")) == 12
     assert marked(parsed(picture.svg(target)), "sg-vector") == []
+    with pytest.raises(LayoutError, match="is neither the source nor the target of channels_uint8x16B"):
+        picture.svg(Layout((2, 3)), plan=plan)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +188,14 @@ def test_any_layout_is_drawn_with_every_shown_element(layout):
     shown = [coordinates(cell) for cell in marked(root, "sg-cell")]
     assert shown == list(grid_of(layout).elements())
     assert {int(place.get("data-offset")) for place in marked(root, "sg-place")} <= set(offsets_of(layout))
+
+
+@pytest.mark.parametrize("draw", [picture.text, picture.svg, picture.html], ids=["text", "svg", "html"])
+def test_nothing_and_one_element_are_drawn_too(draw):
+    one = sg.plan_relayout(sg.zeros((), "uint8", device="cpu"), sg.zeros((), "float32", device="cpu"))
+    none = sg.plan_relayout(sg.zeros((0, 3), "uint8", device="cpu"), sg.zeros((0, 3), "uint8", device="cpu"))
+    for thing in (one, none, Layout(()), Layout((0, 3))):
+        assert draw(thing)
 
 
 class Cells(HTMLParser):

@@ -252,6 +252,18 @@ def test_a_tensor_of_billions_is_folded_at_once(layout):
     assert str(last) in drawn or layout.ndim > 4
 
 
+def test_axes_have_the_letters_that_a_tensor_gives_them():
+    def sizes(tensor, **options):
+        return picture.text(tensor, **options).splitlines()[0]
+
+    labelled = sg.zeros((3, 2), "uint8", dims="CW", device="cpu")
+    assert sizes(labelled) == "sizes   C=3 W=2"
+    assert sizes(labelled, dims="") == "sizes   (3, 2)"
+    assert sizes(sg.zeros((1, 3, 2, 2), "uint8", device="cpu")) == "sizes   N=1 C=3 H=2 W=2"
+    blocks = sg.zeros((1, 8, 2, 2), "uint8", layout="NCHW4", device="cpu")
+    assert sizes(blocks) == "sizes   (1, 2, 4, 2, 2)"
+
+
 def test_empty_and_scalar():
     assert picture.text(Layout((0, 4))) == "sizes   (0, 4)\nstrides (4, 1)\nempty: no elements"
     assert picture.text(Layout(())).splitlines()[-2:] == ["offset 0", "value  A"]

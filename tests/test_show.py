@@ -74,7 +74,7 @@ def test_show_prints_the_layout(capsys, arguments, layout, options):
 def test_show_a_file(folder, capsys):
     tensor = sg.asarray(np.load("frames.npy"), dims="NHWC")
     assert said(capsys, "show", "frames.npy", "--dims", "NHWC") == picture.text(tensor)
-    assert said(capsys, "show", "frames.npy").startswith("sizes   (2, 4, 5, 3)\n")
+    assert said(capsys, "show", "frames.npy").startswith("sizes   N=2 C=4 H=5 W=3\n")
 
 
 def test_show_billions_at_once(capsys):

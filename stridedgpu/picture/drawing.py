@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Final
 
+from stridedgpu.errors import LayoutError
+
 from .cells import Coordinates, Gap, Grid, LabelKind, Labeller, Place, grid_of, memory_of, natural_run
 from .characters import plane_title, sharing
 from .footprint import PlanMap, footprint_of
@@ -112,14 +114,20 @@ def _nothing(_offset: int) -> bool:
 
 
 def _side_of(subject: Subject, plan: object) -> tuple[int, Callable[[int], bool]]:
-    """The vector bytes and the touched offsets of that side of a plan which `subject` is."""
+    """The vector bytes and the touched offsets of that side of a plan which `subject` is.
+
+    Raises `LayoutError` when it is neither.
+    """
     shown = plan_of(plan)
     assert shown is not None
     lowest = subject.layout.first_offset
-    layout, moved = subject.layout.shifted(-lowest), PlanMap(shown)
-    if (layout, subject.element) == (shown.problem.source.layout, shown.problem.source.element):
+    moved = PlanMap(shown)
+    own = (subject.layout.shifted(-lowest), subject.element)
+    if own == (shown.problem.source.layout, shown.problem.source.element):
         return shown.load.nbytes, lambda offset: offset - lowest in moved.read
-    return shown.store.nbytes, lambda offset: moved.is_written(offset - lowest)
+    if own == (shown.problem.target.layout, shown.problem.target.element):
+        return shown.store.nbytes, lambda offset: moved.is_written(offset - lowest)
+    raise LayoutError(f"{subject.layout} of {subject.element} is neither the source nor the target of {shown.kernel}.")
 
 
 def _draw(

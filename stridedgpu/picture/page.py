@@ -152,7 +152,8 @@ class _Side:
                 first = False
             rows.append(f"<tr>{''.join(cells)}</tr>")
         caption = f"<figcaption>{title}</figcaption>" if title else ""
-        return f'<figure>{caption}<table class="sg-plane" role="grid" aria-label="elements {title}">{"".join(rows)}</table></figure>'
+        table = f'<table class="sg-plane" role="grid" aria-label="elements {title}">{"".join(rows)}</table>'
+        return f"<figure>{caption}{table}</figure>"
 
     def _cell(self, at: Coordinates, labeller: Labeller, *, stop: bool) -> str:
         offset = self._subject.layout.offset_of(at)

@@ -96,8 +96,8 @@ def subject_of(
 ) -> Subject:
     """What to draw of a `Layout`, a tensor (anything with an `operand`), an `Operand` or a `BufferTensorDesc`.
 
-    `dims` labels the axes ("": plain axes); without it a tensor's own labels count, and for what has none of its own,
-    axes of rank 4 and 5 are NCHW and NCDHW.
+    `dims` labels the axes ("": plain axes); without it a tensor's own labels count. Four axes without labels are NCHW,
+    and five of a layout or descriptor NCDHW.
     `dtype` is for a layout, which has none. `buffer_elements` says how many elements of memory there are.
     Raises `LayoutError` for anything else.
     """
@@ -114,11 +114,11 @@ def subject_of(
         raise LayoutError(f"{type(thing).__name__} has no layout to draw; give a Layout, a tensor or a plan.")
     if buffer_elements is None and operand.owns_padding:
         buffer_elements = operand.buffer.nbytes // operand.element.itemsize
-    # A tensor says itself which of its axes have letters: nothing is read into its rank.
-    own = getattr(thing, "dims", None)
-    labels = labels_of(checked_dims(own, operand.layout.ndim), operand.layout.ndim)
-    labels = labels if dims is None else _labels(dims, operand.layout.ndim)
-    return Subject(operand.layout, labels, operand.element, operand.buffer.alignment, buffer_elements)
+    ndim = operand.layout.ndim
+    if dims is None:
+        # Five axes without labels may as well be NCHW with its channels in blocks.
+        dims = getattr(thing, "dims", None) or ("" if ndim == 5 else None)
+    return Subject(operand.layout, _labels(dims, ndim), operand.element, operand.buffer.alignment, buffer_elements)
 
 
 def plan_of(thing: object) -> Plan | None:
