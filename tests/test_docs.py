@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
 import io
@@ -57,6 +58,12 @@ def expected_after(page: str, line: int) -> str | None:
     return None
 
 
+def check_output(printed: str, expected: str) -> None:
+    """Compare what was printed with a text block, in which a line `…` stands for any lines."""
+    pattern = "".join("(?:.*\n)*?" if line == "…" else re.escape(f"{line}\n") for line in expected.splitlines())
+    assert re.fullmatch(pattern, printed), printed
+
+
 def scripts() -> list[tuple[str, list[tuple[str, int]]]]:
     """What is run together: a page's blocks, or one block of a page of recipes."""
     found = []
@@ -85,7 +92,7 @@ def test_python_runs_and_prints_what_the_page_says(page, code, tmp_path, monkeyp
             exec(compile("\n" * line + text, page, "exec"), names)
         expected = expected_after(page, line)
         if expected is not None:
-            assert printed.getvalue() == expected
+            check_output(printed.getvalue(), expected)
 
 
 def command_lines() -> list[tuple[str, str, str | None]]:
@@ -113,7 +120,7 @@ def test_command_lines_run_and_print_what_the_page_says(page, line, output, tmp_
     printed, problems = capsys.readouterr()
     assert problems == ""
     if output is not None:
-        assert printed == output
+        check_output(printed, output)
 
 
 def test_every_block_is_of_a_language_that_is_tested():
@@ -137,6 +144,36 @@ def test_links_lead_to_files_and_every_page_is_in_the_navigation():
             assert target.startswith("https://") or (folder / target).exists(), f"{page}: {target}"
     navigation = re.findall(r"^  - .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(navigation) == sorted(set(PAGES) - {"CONTRIBUTING.md"})
+
+
+def house() -> dict[str, int]:
+    """The floor of each module in the picture of the house."""
+    rows = re.findall(r"^ (\d)  ((?:\w+ )+)", PAGES.get("CONTRIBUTING.md", ""), re.MULTILINE)
+    return {name: int(floor) for floor, names in rows for name in names.split()}
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules of the package's first level that a file imports, wherever in it."""
+    found = set()
+    folders = ("stridedgpu", *path.relative_to(ROOT / "stridedgpu").parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            start = folders[: len(folders) - node.level + 1] if node.level else ()
+            name = ".".join((*start, *([node.module] if node.module else [])))
+            found |= {name} if node.module else {f"{name}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in found if name.startswith("stridedgpu.")}
+
+
+def test_the_house_stands_as_it_is_drawn():
+    floors = house()
+    assert len(floors) > 20
+    for name, floor in floors.items():
+        module = ROOT / "stridedgpu" / f"{name}.py"
+        folder = module.with_suffix("")
+        assert module.is_file() or folder.is_dir(), name
+        for path in [module] if module.is_file() else folder.rglob("*.py"):
+            above = {other for other in imported_modules(path) if floors.get(other, 0) > floor}
+            assert not above, f"{path.name} imports from above: {above}"
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def said(capsys, *arguments: str) -> str:
 
 
 SHOWN = {
-    "the issue's": (
+    "pitched pixels": (
         ("--sizes", "1,3,4,5", "--layout", "NHWC", "--dtype", "uint8", "--row-pitch", "16"),
         Layout((1, 3, 4, 5), (64, 1, 16, 3)),
         {"dtype": "uint8"},
