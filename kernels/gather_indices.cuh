@@ -10,9 +10,9 @@ namespace sg {
 // clamp: checked before, and clamped all the same, since the memory may have changed; deferred: clamped and recorded.
 enum class OutOfRange { clamp, clip, wrap, deferred };
 
-// The first wrong index since the host looked last, launches counted in order: written under a lock, since position,
-// value and the rest belong together and one atomic operation holds eight bytes. The lock is on the path of wrong
-// indices only, and taken only by those that come before what is there already.
+// The first wrong index of the first launch that had one since the host looked last: written under a lock, since
+// position, value and the rest belong together and one atomic operation holds eight bytes. The lock is on the path of
+// wrong indices only, and taken only by those that come before what is there already.
 struct IndexReport {
     uint32 lock, found;
     uint32 launch, component;
@@ -23,7 +23,7 @@ struct IndexReport {
 __device__ __forceinline__ bool comes_first(const volatile IndexReport* report, uint32 launch, uint64 position,
                                             uint32 component) {
     if (!report->found) return true;
-    if (report->launch != launch) return launch < report->launch;
+    if (report->launch != launch) return false;
     if (report->position != position) return position < report->position;
     return component < report->component;
 }

@@ -64,6 +64,7 @@ class FakeCuda:
         self.compiled = []
         self.plans = {}
         self.functions = {}
+        self.runs = {}  # by kernel: the parameters of a launch, from byte 40 on, and what it does with their address
         self.capturing = set()
         self.pointer_devices = {}
         self.misalignment = 0
@@ -117,6 +118,11 @@ class FakeCuda:
         source, target, table = struct.unpack("<QQQ", ctypes.string_at(block, 24))
         name, device = self.functions[function]
         assert device == self.get_device()
+        for parameters, run in self.runs.get(name, ()):
+            if ctypes.string_at(block + 40, len(parameters) - 40) == parameters[40:]:
+                self.launched.append({"name": name, "stream": stream, "device": device})
+                run(block)
+                return
         self.launched.append(
             {
                 "name": name,
@@ -206,7 +212,7 @@ class FakeCuda:
 
         class RawModule:
             def __init__(self, *, code, options, name_expressions):
-                assert code == "joined fake.cu"
+                assert code.startswith("joined ")
                 assert "-std=c++17" in options
                 self.names = name_expressions
 
@@ -244,6 +250,7 @@ class FakeCuda:
             memGetInfo=self.mem_get_info,
             memcpyAsync=self.memcpy,
             memcpy2DAsync=self.memcpy_2d,
+            memsetAsync=lambda address, value, nbytes, stream: ctypes.memset(address, value, nbytes),
             memcpyPeerAsync=self.memcpy_peer,
             streamSynchronize=lambda stream: self.record("streamSynchronize", stream),
             deviceSynchronize=lambda: self.record("deviceSynchronize", self.get_device()),

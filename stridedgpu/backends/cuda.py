@@ -10,12 +10,14 @@ import cupy
 from stridedgpu.buffer import Buffer
 from stridedgpu.errors import DeviceError
 from stridedgpu.planning.cuda import cuda_launch
+from stridedgpu.planning.cuda_gather import REPORT
 from stridedgpu.planning.families import Family
 from stridedgpu.planning.gpu import GpuProperties
 from stridedgpu.planning.plan import Plan
 from stridedgpu.planning.runs import Runs
 
 from .cuda_compile import compiled_kernel
+from .cuda_index_errors import DeferredIndexErrors, IndexReport
 from .cuda_launch import PreparedKernel
 from .cuda_properties import gpu_properties
 from .cuda_streams import current_on, stream_handle
@@ -36,6 +38,7 @@ class CudaBackend:
         self._number = number
         self.name: str = f"cuda:{number}"
         self.properties: GpuProperties = gpu_properties(number)
+        self._index_errors: DeferredIndexErrors | None = None
         self._prepared = lru_cache(maxsize=1024)(self._make_ready)
 
     @property
@@ -75,6 +78,7 @@ class CudaBackend:
                 cupy.cuda.runtime.deviceSynchronize()
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise DeviceError(f"{self.name} failed: {error}.") from error
+        self._check_index_errors()
 
     def allocate_staging(self, nbytes: int) -> Buffer:
         """Page-locked bytes on the CPU."""
@@ -86,9 +90,24 @@ class CudaBackend:
         """Copy runs between this device and the CPU, or one run from another CUDA device to this one."""
         if "cpu" in (source.device, target.device):
             copy_with_host(source, source_start, target, target_start, runs, stream)
+            if target.device == "cpu":
+                self._check_index_errors()
             return
         assert runs.is_one_run, "between devices, operations pack first"
         copy_between_devices(source, source_start + runs.source_start, target, target_start, runs.width, stream)
+
+    @property
+    def index_errors(self) -> DeferredIndexErrors:
+        """The wrong indices of gathers in mode "deferred" that nobody has waited for yet."""
+        if self._index_errors is None:
+            report = IndexReport(self.allocate(REPORT.size, _ALLOCATOR_ALIGNMENT), self._number)
+            self._index_errors = DeferredIndexErrors(report)
+        return self._index_errors
+
+    def _check_index_errors(self) -> None:
+        """Raise `IndexError` for the first of them."""
+        if self._index_errors is not None:
+            self._index_errors.check()
 
     def _make_ready(self, plan: Plan) -> Launch:
         """Compile and pack."""
@@ -96,7 +115,7 @@ class CudaBackend:
             return self._run_nothing
         launch = cuda_launch(plan, self.properties)
         function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
-        tables = tuple(self._uploaded(contents) for _, contents in launch.tables)
+        tables = tuple(self.uploaded(contents) for _, contents in launch.tables)
         return PreparedKernel(launch, function, self._number, tables)
 
     def _run_nothing(
@@ -106,7 +125,7 @@ class CudaBackend:
         del source, source_start, target, target_start
         stream_handle(stream, self._number)
 
-    def _uploaded(self, contents: bytes) -> Buffer:
+    def uploaded(self, contents: bytes) -> Buffer:
         """Constants in device memory, there when this returns, whichever stream uses them."""
         held = Buffer.of(contents)
         buffer = self.allocate(len(contents), _ALLOCATOR_ALIGNMENT)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from stridedgpu.errors import DeviceError
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from .cpu_gather import CpuGather
 from .gather_interface import GatherBackend
-from .selection import backend_named, device_name
+from .selection import backend_named
+
+if TYPE_CHECKING:  # a module that imports CuPy
+    from .cuda import CudaBackend
 
 __all__ = ["gather_backend_named"]
 
@@ -20,7 +22,15 @@ def gather_backend_named(device: str) -> GatherBackend:
 
     Raises `DeviceError` when it cannot be had, saying why and how to get it.
     """
-    if device_name(device) == "cpu":
+    if device == "cpu":
         return _CPU
-    backend = backend_named(device)
-    raise DeviceError(f"{backend.name} has no kernels for gather in this version; bring the data to the CPU first.")
+    backend: CudaBackend = backend_named(device)  # type: ignore[assignment]
+    return _of_cuda(backend)
+
+
+@lru_cache(maxsize=64)
+def _of_cuda(backend: CudaBackend) -> GatherBackend:
+    """A CUDA device's gathers, with the kernels that it has made ready."""
+    from .cuda_gather import CudaGather
+
+    return CudaGather(backend, int(backend.name.removeprefix("cuda:")))

@@ -1,0 +1,157 @@
+"""Gather, scatter and crops on a CUDA device."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+
+from stridedgpu.buffer import Buffer
+from stridedgpu.planning.crops import Crop, CropPlan
+from stridedgpu.planning.cuda_crops import crops_launch, sample_record
+from stridedgpu.planning.cuda_gather import check_launch, gather_launch, wrong_index
+from stridedgpu.planning.gather import GatherFamily, GatherPlan, Mode
+from stridedgpu.planning.gpu import KernelLaunch
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.runs import Runs
+
+from .cuda import CudaBackend
+from .cuda_compile import compiled_kernel
+from .cuda_index_errors import IndexReport, described
+from .cuda_launch import PreparedKernel
+from .cuda_streams import check_not_capturing, stream_handle
+from .gather_interface import GatherLaunch
+from .numpy_gather import check_indices
+
+__all__ = ["CudaGather"]
+
+_INDICES: Final = struct.Struct("<QQI")
+"""What follows the two addresses that every launch has: those of the indices and of the report, and a number."""
+
+_ALIGNMENT: Final = 256
+
+
+class CudaGather:
+    """One NVIDIA GPU, picking elements by index."""
+
+    def __init__(self, backend: CudaBackend, number: int) -> None:
+        """Nothing is compiled or allocated yet."""
+        self._backend = backend
+        self._number = number
+        self._gathers = lru_cache(maxsize=1024)(self._make_gather)
+        self._checks = lru_cache(maxsize=1024)(self._make_check)
+        self._crops = lru_cache(maxsize=1024)(self._make_crops)
+
+    @property
+    def widest_access(self) -> int:
+        """Bytes of the widest single load or store."""
+        return self._backend.widest_access
+
+    def check_indices(self, rule: IndexRule, index: Buffer, start: int, mode: Mode, stream: object) -> None:
+        """In mode "raise", look at every index before anything is written, and wait for the answer.
+
+        Indices that have to be distinct are brought to the host and sorted there. Raises `DeviceError` while the
+        stream records a CUDA graph, where nothing can be waited for.
+        """
+        layout = rule.index.layout
+        if layout.span == 0:
+            return
+        if rule.axis_pitches:
+            nbytes = layout.span * rule.index.element.itemsize
+            held = Buffer.of(np.empty(nbytes, np.uint8))
+            self._backend.copy(index, start, held, 0, Runs(nbytes), stream)
+            check_indices(rule, held.bytes, in_range=True, mode=mode)
+        elif mode == "raise":
+            check_not_capturing(stream_handle(stream, self._number), 'a gather with mode="raise"')
+            report = IndexReport(self._backend.allocate(64, _ALIGNMENT, stream), self._number)
+            report.clear(stream)
+            here = Buffer(report.address, 64, owner=report, device=self._backend.name)
+            self._checks(rule)(index, start, here, 0, stream)
+            found = wrong_index(report.read(stream))
+            if found is not None:
+                raise IndexError(described(rule, found))
+
+    def prepare_gather(self, plan: GatherPlan) -> GatherLaunch:
+        """A plan with its kernel compiled and its parameters packed."""
+        return self._gathers(plan)
+
+    def run_crops(
+        self,
+        plan: CropPlan,
+        crops: Sequence[Crop],
+        sources: Sequence[tuple[Buffer, int]],
+        target: Buffer,
+        target_start: int,
+        stream: object,
+    ) -> None:
+        """Send the samples' records, then write every window in one launch."""
+        if plan.target.layout.element_count == 0:
+            return
+        itemsize = plan.conversion.source.itemsize
+        _, _, height, width = plan.target.layout.sizes
+        records = b"".join(
+            sample_record(crop, buffer.address + start + crop.layout.offset * itemsize, (height, width))
+            for crop, (buffer, start) in zip(crops, sources, strict=True)
+        )
+        there = self._backend.allocate(len(records), _ALIGNMENT, stream)
+        self._backend.copy(Buffer.of(records), 0, there, 0, Runs(len(records)), stream)
+        self._crops(plan)(there, 0, target, target_start, stream)
+
+    def _make_gather(self, plan: GatherPlan) -> GatherLaunch:
+        """Compile and pack."""
+        if plan.family is GatherFamily.EMPTY:
+            return self._run_nothing
+        prepared = _PreparedGather(*self._compiled(gather_launch(plan, self._backend.properties)))
+        problem = plan.problem
+        axes = tuple((entry.axis, entry.size) for entry in problem.indexed)
+        rule = IndexRule(problem.index, axes, has_tuples=len(axes) > 1)
+        defers = plan.mode == "deferred"
+
+        def launch(
+            plain: Buffer,
+            plain_start: int,
+            picked: Buffer,
+            picked_start: int,
+            index: Buffer,
+            index_start: int,
+            stream: object,
+        ) -> None:
+            errors = self._backend.index_errors if defers else None
+            report, number = (errors.address, errors.launched(rule)) if errors is not None else (0, 0)
+            prepared.with_indices(index.address + index_start, report, number)
+            if problem.scatters:
+                prepared(plain, plain_start, picked, picked_start, stream)
+            else:
+                prepared(picked, picked_start, plain, plain_start, stream)
+
+        return launch
+
+    def _make_check(self, rule: IndexRule) -> PreparedKernel:
+        return PreparedKernel(*self._compiled(check_launch(rule)))
+
+    def _make_crops(self, plan: CropPlan) -> PreparedKernel:
+        return PreparedKernel(*self._compiled(crops_launch(plan)))
+
+    def _compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
+        """What a prepared kernel is made of."""
+        function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
+        return launch, function, self._number, tuple(self._backend.uploaded(held) for _, held in launch.tables)
+
+    def _run_nothing(self, *arguments: object) -> None:
+        """A plan without elements: only the stream is checked."""
+        stream_handle(arguments[-1], self._number)
+
+
+class _PreparedGather(PreparedKernel):
+    """A launch that has the indices' address besides those of source and target."""
+
+    def with_indices(self, address: int, report: int, number: int) -> None:
+        """Say where the indices and the report are, for this thread's next launch."""
+        try:
+            block, _, _ = self._threads.block
+        except AttributeError:
+            block, _, _ = self._block_of_thread()
+        _INDICES.pack_into(block, 16, address, report, number)
