@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +42,9 @@ class Browser:
     def open(self, html: str) -> None:
         path = self.folder / "picture.html"
         path.write_text(html)
+        self.visit(path)
+
+    def visit(self, path: Path) -> None:
         self.driver.get_log("performance")
         self.driver.get(path.as_uri())
         self.address = path.as_uri()
@@ -246,3 +254,24 @@ def test_an_svg_stands_alone(browser):
         "return [b.x >= 0, b.y >= 0, b.x + b.width <= v.width, b.y + b.height <= v.height]"
     )
     assert box == [True] * 4
+
+
+def test_the_documentation_is_read_without_network(browser, tmp_path):
+    if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
+        pytest.skip("mkdocs-material builds the site: pip install stridedgpu[docs]")
+    root = Path(__file__).resolve().parents[1]
+    if not (root / "mkdocs.yml").is_file():
+        pytest.skip("the documentation is not here: the tests lie outside a checkout")
+    environment = os.environ | {"PYTHONPATH": str(root), "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", tmp_path / "site"]
+    subprocess.run(command, cwd=root, env=environment, check=True, timeout=300)
+    for page in sorted((tmp_path / "site").glob("**/index.html")):
+        browser.visit(page)
+        assert all(url.startswith("file:") for url in browser.requests()), page
+    browser.media("dark")
+    browser.visit(tmp_path / "site" / "strides" / "index.html")
+    browser.hover('.sg-side td[data-at="1,0,1"]')
+    assert browser.lit() == ["1,0,1", "@7"]
+    assert browser.status() == "(1,0,1) lies at 1·6 + 0·3 + 1·1 = 7"
+    assert browser.driver.execute_script("return document.body.dataset.mdColorScheme") == "slate"
+    browser.open(picture.html(Layout((2,))))
