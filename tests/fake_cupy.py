@@ -118,8 +118,8 @@ class FakeCuda:
         source, target, table = struct.unpack("<QQQ", ctypes.string_at(block, 24))
         name, device = self.functions[function]
         assert device == self.get_device()
-        for parameters, run in self.runs.get(name, ()):
-            if ctypes.string_at(block + 40, len(parameters) - 40) == parameters[40:]:
+        for packed, run in self.runs.get(name, ()):
+            if ctypes.string_at(block + 40, len(packed) - 40) == packed[40:]:
                 self.launched.append({"name": name, "stream": stream, "device": device})
                 run(block)
                 return

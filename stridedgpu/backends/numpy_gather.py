@@ -15,6 +15,7 @@ from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.problem import Side
 
 from .numpy_conversion import Array, storage_dtype
+from .threads import run_shared
 
 __all__ = ["NumpyGather", "check_indices", "resolved"]
 
@@ -26,6 +27,9 @@ _LONG_ROW: Final = 2048
 
 _WORTH_A_CALL: Final = 1024
 """Elements that make a NumPy call worth its cost."""
+
+_WORTH_THREADS: Final = 1 << 20
+"""Bytes to move from which on several threads share the blocks."""
 
 _CHUNK: Final = 128 * 1024
 """Indices looked at together when a wrong one has to be found."""
@@ -103,10 +107,25 @@ class NumpyGather:
             )
             for entry in problem.indexed
         ]
-        for place in self._blocks():
-            places = self._places(numbers, place)
-            for outer in np.ndindex(problem.sizes[:start]):
-                self._move(items[outer], places, walked[(*outer, *place, ...)])
+        blocks = list(self._blocks())
+        raised: list[IndexError] = []
+
+        def work(first: int, last: int) -> None:
+            try:
+                for place in blocks[first:last]:
+                    places = self._places(numbers, place)
+                    for outer in np.ndindex(problem.sizes[:start]):
+                        self._move(items[outer], places, walked[(*outer, *place, ...)])
+            except IndexError as error:
+                raised.append(error)
+
+        # NumPy lets other threads run while it moves elements. A scatter's blocks keep their order.
+        if problem.scatters or problem.bytes_moved < _WORTH_THREADS:
+            work(0, len(blocks))
+        else:
+            run_shared(work, len(blocks))
+        if raised:
+            raise raised[0]
 
     def _items(self, memory: Array, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
         """An array of items over part of `memory`; strides and offset are in elements."""
