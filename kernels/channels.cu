@@ -161,9 +161,11 @@ template <typename T, int Length> __device__ __forceinline__ Vector<T, Length> r
     return turned;
 }
 
-// A vector of a row of groups to and from shared memory, in pieces where a group's filling may cut it.
+// A vector of a row of groups to and from shared memory, in pieces of 16 bytes, which is what shared memory is aligned
+// to, or of a unit where a group's filling may cut it.
 template <typename Group, typename V> struct Staged {
-    static constexpr int piece_bytes = !Group::filled || V::bytes < Group::unit_bytes ? V::bytes : Group::unit_bytes;
+    static constexpr int most_bytes = Group::filled ? Group::unit_bytes : 16;
+    static constexpr int piece_bytes = V::bytes < most_bytes ? V::bytes : most_bytes;
     static constexpr int pieces = V::bytes / piece_bytes;
     using Piece = Vector<typename V::Word, V::words / pieces>;
 

@@ -78,6 +78,7 @@ def size_cases() -> list[Case]:
     long = {"sizes": (1, 1)}
     found += both_ways(nhwc(3, 9001, **long), nchw(3, 9001, **long))
     found += both_ways(nhwc(3, 18, 3, 61, sizes=(3, 700)), nchw(3, 18, 19, sizes=(3, 700)))
+    found += both_ways(nhwc(2, 64), nchw(2, 64, 69), aligned=(32, 32), gpu=WIDE)
     # Other pixels lie in the gaps between pixels.
     found.append(case(Layout((2, 3, 40)), Layout((2, 3, 40), (4, 1, 8)), owned=True, slack=(0, 32)))
     return found
