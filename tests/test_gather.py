@@ -320,3 +320,13 @@ def test_no_memory_of_the_data_s_size_is_taken():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < data.nbytes / 4
+
+
+def test_a_gather_can_be_explained_without_its_device():
+    data = sg.zeros((100, 40), "float16", device="cpu")
+    plan = sg.plan_gather(data, [[1, 2], [3, 4]], device="cuda")
+    assert (plan.kernel, plan.vector_bytes) == ("gather_rows_float16x16B_int64", 16)
+    assert "on cuda:0" in plan.explain()
+    assert sg.plan_gather(data, [0], axis=1).device == "cpu"
+    with pytest.raises(IndexError, match="axis 0 has no elements"):
+        sg.plan_gather(data[:0], [0])

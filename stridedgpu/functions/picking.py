@@ -5,13 +5,14 @@ from __future__ import annotations
 from stridedgpu.creation import asarray
 from stridedgpu.errors import ElementTypeError
 from stridedgpu.operand import Operand
-from stridedgpu.operations.gather import gather_elements_operand, gather_nd_operand, gather_operand
+from stridedgpu.operations.gather import gather_elements_operand, gather_nd_operand, gather_operand, gather_plan
 from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
+from stridedgpu.planning.gather import GatherPlan
 from stridedgpu.tensor import StridedTensor
 
 from .arguments import output_operand
 
-__all__ = ["gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
+__all__ = ["gather", "gather_elements", "gather_nd", "plan_gather", "scatter_elements", "scatter_nd"]
 
 
 def gather(
@@ -47,6 +48,22 @@ def gather(
         tensor.operand, tensor.dims, _indices(indices, tensor), axis, mode, output_operand(out), stream
     )
     return StridedTensor.over(*found) if out is None else out
+
+
+def plan_gather(
+    data: object, indices: object, axis: int = 0, *, mode: str = "raise", device: str | None = None
+) -> GatherPlan:
+    """How `gather(data, indices, axis)` into a packed result is done: `kernel`, widths, `bytes_moved`, `explain()`.
+
+    Nothing is read or moved. `device` is None for where the data is, or "cuda" or "cuda:N" to plan for a GPU, even
+    where there is none: then for a reference GPU. Raises what `gather` raises for operands that do not fit each other.
+
+    >>> plan = plan_gather(asarray([[1.0, 2.0]] * 50), [3, 1, 4], device="cuda")
+    >>> plan.kernel, plan.vector_bytes, plan.bytes_moved
+    ('gather_rows_float64x16B_int64', 16, 120)
+    """
+    tensor = asarray(data)
+    return gather_plan(tensor.operand, _indices(indices, tensor), axis, mode, device)
 
 
 def gather_elements(

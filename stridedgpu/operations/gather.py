@@ -5,11 +5,13 @@ from __future__ import annotations
 from operator import index as as_index
 
 from stridedgpu.backends.gather_selection import gather_backend_named
+from stridedgpu.backends.selection import device_name
 from stridedgpu.dims import Labels, dims_of, labels_of
-from stridedgpu.errors import LayoutError
+from stridedgpu.errors import DeviceError, LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand
 from stridedgpu.planning.gather import (
+    GatherPlan,
     GatherProblem,
     Mode,
     elements_problem,
@@ -17,7 +19,9 @@ from stridedgpu.planning.gather import (
     plan_gather,
     tuples_problem,
 )
+from stridedgpu.planning.gpu import REFERENCE_GPU
 from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.problem import Side
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .indices import check_index_operand, checked_mode, index_rule
@@ -28,6 +32,7 @@ __all__ = [
     "gather_elements_operand",
     "gather_nd_operand",
     "gather_operand",
+    "gather_plan",
     "pick",
     "tuple_axes",
 ]
@@ -80,6 +85,24 @@ def gather_nd_operand(
     labels = labels_of(dims, data.layout.ndim)
     between = indices.layout.ndim - 1 - axes.start
     return target, dims_of((*labels[: axes.start], *(None,) * between, *labels[axes.stop :]))
+
+
+def gather_plan(data: Operand, indices: Operand, axis: int, mode: str, device: str | None) -> GatherPlan:
+    """The plan of a gather into new memory, on any device, without reading or moving anything."""
+    wanted = checked_mode(mode)
+    check_index_operand(indices, data.buffer.device)
+    place = checked_axis(data.layout, axis)
+    index_rule(indices, data.layout.sizes, range(place, place + 1))
+    sizes = data.layout.sizes
+    layout = Layout((*sizes[:place], *indices.layout.sizes, *sizes[place + 1 :]))
+    target = Side.of(layout, data.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
+    problem = gather_problem(data.side, indices.side, target, place)
+    name = data.buffer.device if device is None else device_name(device)
+    try:
+        widest = gather_backend_named(name).widest_access
+    except DeviceError:
+        widest = REFERENCE_GPU.widest_access
+    return plan_gather(problem, wanted, name, widest)
 
 
 def pick(problem: GatherProblem, mode: Mode, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
