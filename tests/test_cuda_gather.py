@@ -24,7 +24,8 @@ from stridedgpu.planning.cuda_gather import (
     gather_launch,
     wrong_index,
 )
-from stridedgpu.planning.gather import GatherFamily, elements_problem, gather_problem, plan_gather, tuples_problem
+from stridedgpu.planning.gather import GatherFamily, plan_gather
+from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.problem import Side

@@ -10,15 +10,8 @@ from stridedgpu.dims import Labels, dims_of, labels_of
 from stridedgpu.errors import DeviceError, LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand
-from stridedgpu.planning.gather import (
-    GatherPlan,
-    GatherProblem,
-    Mode,
-    elements_problem,
-    gather_problem,
-    plan_gather,
-    tuples_problem,
-)
+from stridedgpu.planning.gather import GatherPlan, Mode, plan_gather
+from stridedgpu.planning.gather_problem import GatherProblem, elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.gpu import REFERENCE_GPU
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.problem import Side

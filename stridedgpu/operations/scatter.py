@@ -6,7 +6,7 @@ from stridedgpu.backends.gather_selection import gather_backend_named
 from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand
-from stridedgpu.planning.gather import elements_problem, tuples_problem
+from stridedgpu.planning.gather_problem import elements_problem, tuples_problem
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .gather import check_element_indices, checked_axis, pick, tuple_axes

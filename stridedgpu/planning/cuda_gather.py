@@ -15,7 +15,8 @@ from typing import Final
 
 from stridedgpu.errors import LayoutError
 
-from .gather import GatherFamily, GatherPlan, GatherProblem
+from .gather import GatherFamily, GatherPlan
+from .gather_problem import GatherProblem
 from .gpu import GpuProperties, KernelLaunch, axes_words, divisor_words, grid_of
 from .index_rule import IndexRule
 from .kernel_parameters import ParameterBlock, index_argument, word_argument

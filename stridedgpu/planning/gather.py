@@ -1,36 +1,17 @@
-"""`GatherPlan`: how elements are picked out of a tensor by indices, or written into one, as a value.
-
-Gather, gather_elements, gather_nd and their scatters are one thing here: loops that walk a *plain* side (the result
-of a gather, the updates of a scatter) together with the indices, and a *picked* side (the data of a gather, the
-result of a scatter) whose elements lie where the indices say.
-"""
+"""`GatherPlan`: how elements are picked out of a tensor by indices, or written into one, as a value."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from math import gcd, prod
+from math import gcd
 from typing import Final, Literal
 
-from stridedgpu.layout import Layout
-from stridedgpu.loops import LoopNest, simplify
-
-from .problem import Side
+from .gather_problem import GatherProblem
 from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
 
-__all__ = [
-    "GatherFamily",
-    "GatherPlan",
-    "GatherProblem",
-    "IndexedAxis",
-    "Mode",
-    "elements_problem",
-    "gather_problem",
-    "plan_gather",
-    "tuples_problem",
-]
+__all__ = ["GatherFamily", "GatherPlan", "Mode", "plan_gather"]
 
 Mode = Literal["raise", "clip", "wrap", "deferred"]
 """What happens to an index out of range."""
@@ -60,190 +41,6 @@ _DESCRIPTIONS: Final = {
     GatherFamily.ELEMENTS: "elements: each has an index of its own",
     GatherFamily.ND: "elements: each has a tuple of indices of its own",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedAxis:
-    """An axis of the picked side whose coordinate is read from the indices.
-
-    `axis` is its number in the tensor and `size` its length; `stride` is in elements of the picked side, `component`
-    the distance in the indices, in elements, from the first number of a tuple to the one for this axis.
-    """
-
-    axis: int
-    size: int
-    stride: int
-    component: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class GatherProblem:
-    """Loops, outermost first, over the plain side, with what each operand does in them.
-
-    Strides and offsets are in elements of their operand, offsets from its lowest element. A loop with an
-    `index_strides` of 0 runs within what one index stands for. `position_strides` number the indices, or tuples of
-    them, in row-major order, so that a device can say which one is wrong. A scatter's loops keep the order of the
-    coordinates, so that a device that runs them one after another lets the last of several equal indices win.
-    """
-
-    sizes: tuple[int, ...]
-    plain_strides: tuple[int, ...]
-    picked_strides: tuple[int, ...]
-    index_strides: tuple[int, ...]
-    position_strides: tuple[int, ...]
-    plain_offset: int
-    picked_offset: int
-    index_offset: int
-    position_offset: int
-    indexed: tuple[IndexedAxis, ...]
-    plain: Side
-    picked: Side
-    index: Side
-    scatters: bool
-
-    @property
-    def element_count(self) -> int:
-        """Elements moved."""
-        return prod(self.sizes)
-
-    @property
-    def index_count(self) -> int:
-        """Positions that have an index, or a tuple of indices, of their own."""
-        return prod(size for size, stride in zip(self.sizes, self.index_strides, strict=True) if stride)
-
-    @property
-    def row_axes(self) -> int:
-        """How many of the innermost loops run within what one index stands for.
-
-        Not one along which a scatter writes one element again and again: there the order matters.
-        """
-        count = 0
-        for index_stride, picked_stride in zip(
-            reversed(self.index_strides), reversed(self.picked_strides), strict=True
-        ):
-            if index_stride or (self.scatters and not picked_stride):
-                break
-            count += 1
-        return count
-
-    @property
-    def bytes_moved(self) -> int:
-        """The bytes that must be read and written: every element twice, every index once."""
-        return (
-            2 * self.element_count * self.plain.element.itemsize
-            + self.index_count * len(self.indexed) * self.index.element.itemsize
-        )
-
-
-def gather_problem(data: Side, index: Side, target: Side, axis: int) -> GatherProblem:
-    """`target[..., i, ...] = data[..., indices[i], ...]` along one axis, which the indices' axes take the place of."""
-    source, rank = data.layout, index.layout.ndim
-    return _problem(
-        target,
-        (data, (*source.strides[:axis], *(0,) * rank, *source.strides[axis + 1 :])),
-        (index, (*(0,) * axis, *index.layout.strides, *(0,) * (source.ndim - axis - 1))),
-        range(axis, axis + rank),
-        (IndexedAxis(axis, source.sizes[axis], source.strides[axis]),),
-        scatters=False,
-    )
-
-
-def elements_problem(picked: Side, index: Side, plain: Side, axis: int, *, scatters: bool) -> GatherProblem:
-    """Each index is the coordinate along one axis; the others are those of the index itself."""
-    strides = picked.layout.strides
-    return _problem(
-        plain,
-        (picked, (*strides[:axis], 0, *strides[axis + 1 :])),
-        (index, index.layout.strides),
-        range(len(strides)),
-        (IndexedAxis(axis, picked.layout.sizes[axis], strides[axis]),),
-        scatters=scatters,
-    )
-
-
-def tuples_problem(picked: Side, index: Side, plain: Side, batch_dims: int, *, scatters: bool) -> GatherProblem:
-    """The last axis of the indices holds coordinates of the axes that follow `batch_dims` common ones."""
-    layout, indices = picked.layout, index.layout
-    length = indices.sizes[-1]
-    rest = layout.strides[batch_dims + length :]
-    between = indices.ndim - 1 - batch_dims
-    axes = range(batch_dims, batch_dims + length)
-    return _problem(
-        plain,
-        (picked, (*layout.strides[:batch_dims], *(0,) * between, *rest)),
-        (index, (*indices.strides[:-1], *(0,) * len(rest))),
-        range(indices.ndim - 1),
-        tuple(
-            IndexedAxis(axis, layout.sizes[axis], layout.strides[axis], place * indices.strides[-1])
-            for place, axis in enumerate(axes)
-        ),
-        scatters=scatters,
-    )
-
-
-def _problem(
-    plain: Side,
-    picked: tuple[Side, tuple[int, ...]],
-    index: tuple[Side, tuple[int, ...]],
-    index_axes: range,
-    indexed: tuple[IndexedAxis, ...],
-    *,
-    scatters: bool,
-) -> GatherProblem:
-    """The loops over the plain side's coordinates, simplified."""
-    sizes = plain.layout.sizes
-    layouts = [
-        plain.layout,
-        *(Layout(sizes, strides, side.layout.offset) for side, strides in (picked, index)),
-        Layout(sizes, _positions(sizes, index[1], index_axes)),
-    ]
-    nest = _in_order(layouts) if scatters else simplify(layouts)
-    plain_strides, picked_strides, index_strides, position_strides = nest.strides
-    start, picked_start, index_start, position_start = nest.offsets
-    return GatherProblem(
-        nest.sizes,
-        plain_strides,
-        picked_strides,
-        index_strides,
-        position_strides,
-        start,
-        picked_start,
-        index_start,
-        position_start,
-        indexed,
-        plain,
-        picked[0],
-        index[0],
-        scatters,
-    )
-
-
-def _positions(sizes: tuple[int, ...], index_strides: tuple[int, ...], axes: range) -> tuple[int, ...]:
-    """Strides that number the indices in row-major order over `axes`; of a repeated index the first place counts."""
-    strides = [0] * len(sizes)
-    pitch = 1
-    for axis in reversed(axes):
-        strides[axis] = pitch if index_strides[axis] else 0
-        pitch *= sizes[axis]
-    return tuple(strides)
-
-
-def _in_order(layouts: Sequence[Layout]) -> LoopNest:
-    """The loops of `simplify`, in the order of the coordinates and all forwards."""
-    loops: list[tuple[int, tuple[int, ...]]] = []
-    for size, *strides in zip(layouts[0].sizes, *(layout.strides for layout in layouts), strict=True):
-        steps = tuple(strides)
-        if size == 1:
-            continue
-        if loops and all(outer == size * inner for outer, inner in zip(loops[-1][1], steps, strict=True)):
-            loops[-1] = (loops[-1][0] * size, steps)
-        else:
-            loops.append((size, steps))
-    return LoopNest(
-        tuple(size for size, _ in loops),
-        tuple(tuple(steps[operand] for _, steps in loops) for operand in range(len(layouts))),
-        tuple(layout.offset for layout in layouts),
-    )
 
 
 @dataclass(frozen=True, slots=True)
