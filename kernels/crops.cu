@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(256)
     const Quotient<Index> plane = Pixels ? Quotient<Index>{row.quotient, 0} : divide(row.quotient, p.planes);
     const uint32 first = uint32(vector.remainder) * length;
     const uint32 run = Pixels ? p.width * p.channels.divisor : p.width;
-    const CropSample& sample = p.samples[plane.quotient];
+    const CropSample sample = p.samples[plane.quotient];  // read once, whatever is stored later
     Target* target = reinterpret_cast<Target*>(p.target) +
                      Signed<Index>(p.offset + plane.quotient * p.sample_stride + plane.remainder * p.channel_stride +
                                    row.remainder * p.row_stride + first * p.column_stride);
