@@ -29,5 +29,5 @@ def run_items(plan, source_address, target_address, order=1):
     walk, loop = made
     reads, writes = source_address + walk.source_offset, target_address + walk.target_offset
     for item in range(walk.items)[::order]:
-        loop(reads, writes, walk.parameters.ctypes.data, item, item + 1)
+        loop.alone(reads, writes, walk.parameters.ctypes.data, item, item + 1)
     return True

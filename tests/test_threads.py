@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import subprocess
@@ -34,59 +35,69 @@ def relayout_is_right(times=3):
     return True
 
 
+def share(each, items):
+    """Share out calls of `each(item)`, counted as compiled loops count them."""
+    lock = threading.Lock()
+
+    def work(counters):
+        words = (ctypes.c_int64 * 16).from_address(counters)
+        while True:
+            with lock:
+                item = words[0]
+                words[0] += 1
+            if item >= items:
+                return
+            each(item)
+            with lock:
+                words[8] += 1
+
+    threads.run_shared(work, items)
+
+
 @pytest.mark.parametrize("items", [0, 1, 2, 3, 5, 17, 100])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_every_item_is_done_once(items, count):
     sg.set_num_threads(count)
-    done, lock = [], threading.Lock()
-
-    def work(first, last):
-        with lock:
-            done.extend(range(first, last))
-
-    threads.run_shared(work, items)
+    done = []
+    share(done.append, items)
     assert sorted(done) == list(range(items))
 
 
 def test_work_is_shared_between_threads():
     met = threading.Barrier(4, timeout=30)  # breaks unless four threads work at once
-
-    def work(first, last):
-        if first < 4:
-            met.wait()
-
-    threads.run_shared(lambda first, last: [work(item, item + 1) for item in range(first, last)], 4)
+    share(lambda _: met.wait(), 4)
 
 
 def test_work_may_share_out_work_of_its_own():
     sg.set_num_threads(2)
-    total, lock = [], threading.Lock()
-
-    def inner(first, last):
-        with lock:
-            total.append(last - first)
-
-    threads.run_shared(lambda first, last: [threads.run_shared(inner, 10) for _ in range(first, last)], 8)
-    assert sum(total) == 80
+    done = []
+    share(lambda _: share(done.append, 10), 8)
+    assert sorted(done) == sorted([*range(10)] * 8)
 
 
-def test_an_exception_waits_for_the_others_and_is_raised():
-    working = threading.Event()
+def test_an_interrupted_caller_waits_for_the_others():
+    interrupted = []
     finished = []
 
-    def work(first, last):
-        if threading.current_thread() is threading.main_thread():
-            working.wait(30)
-            raise KeyboardInterrupt
-        working.set()
-        time.sleep(0.05)
-        finished.append(first)
+    def each(item):
+        time.sleep(0.01)
+        finished.append(item)
 
+    def interrupting(counters):
+        if threading.current_thread() is threading.main_thread():
+            interrupted.append(counters)
+            raise KeyboardInterrupt
+        words = (ctypes.c_int64 * 16).from_address(counters)
+        while words[0] < 8:
+            words[0] += 1
+            each(words[0])
+            words[8] += 1
+
+    sg.set_num_threads(2)
     with pytest.raises(KeyboardInterrupt):
-        threads.run_shared(work, 16)
-    count = len(finished)
-    assert count >= 1
-    time.sleep(0.1)
+        threads.run_shared(interrupting, 8)
+    assert interrupted
+    assert finished == list(range(1, 9))
     assert relayout_is_right()
 
 

@@ -32,12 +32,12 @@ def compiled_move(plan: Plan) -> Move | None:
         reads = source.address + source_start + source_offset
         writes = target.address + target_start + target_offset
         if alone:
-            loop(reads, writes, parameters, 0, items)
+            loop.alone(reads, writes, parameters, 0, items)
             return
 
         # Holds the buffers and the walk's parameters for as long as any thread may use them.
-        def work(first: int, last: int, _kept: object = (source, target, walk)) -> None:
-            loop(reads, writes, parameters, first, last)
+        def work(counters: int, _kept: object = (source, target, walk)) -> None:
+            loop.shared(reads, writes, parameters, counters, items)
 
         run_shared(work, items)
 

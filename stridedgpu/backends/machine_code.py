@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 __all__ = ["DISABLING", "Loop", "compiled", "processor_features", "why_unavailable"]
 
@@ -26,10 +26,20 @@ DISABLING: Final = "STRIDEDGPU_COMPILED"
 CACHE: Final = "STRIDEDGPU_CACHE_DIR"
 """The environment variable that names the directory of compiled kernels; else the user's cache directory."""
 
-Loop = Callable[[int, int, int, int, int], None]
-"""`loop(source, target, parameters, first, last)`: three addresses, and which items of the work. Drops the GIL."""
+_ALONE: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+_SHARED: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
 
-_PROTOTYPE: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
+
+class Loop(NamedTuple):
+    """A compiled loop; both ways to call it let other Python threads run.
+
+    `alone(source, target, parameters, first, last)` does the items of work from `first` to `last`;
+    `shared(source, target, parameters, counters, items)` takes items that no other thread has begun, until all are.
+    The first three are addresses, and so is `counters`, of `threads.Counters`.
+    """
+
+    alone: Callable[[int, int, int, int, int], None]
+    shared: Callable[[int, int, int, int, int], None]
 
 
 def why_unavailable() -> str | None:
@@ -50,7 +60,7 @@ def _why_not_here() -> str | None:
 
 
 def compiled(text: Callable[[str], str]) -> Loop | None:
-    """The function whose module `text(name)` spells, compiled now or taken from the cache.
+    """The functions whose module `text(name)` spells, compiled now or taken from the cache.
 
     None where this processor lacks the instructions that conversions rely on.
     """
@@ -109,11 +119,11 @@ class _Compiler:
         """The same for a person to read."""
         return str(self._machine.emit_assembly(self._llvm.parse_assembly(text)))
 
-    def load(self, machine_code: bytes, name: str) -> int:
-        """The address of a function of an object file."""
+    def load(self, machine_code: bytes, *names: str) -> list[int]:
+        """The addresses of functions of an object file."""
         self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(machine_code))
         self._engine.finalize_object()
-        return int(self._engine.get_function_address(name))
+        return [int(self._engine.get_function_address(name)) for name in names]
 
 
 @lru_cache(maxsize=1)
@@ -123,7 +133,7 @@ def _compiler() -> _Compiler:
 
 @lru_cache(maxsize=1024)
 def _loaded(text: str) -> Loop:
-    """The function of a module in which it is called `kernel`."""
+    """The functions of a module in which they are called `kernel` and `kernel_shared`."""
     import hashlib
 
     compiler = _compiler()
@@ -132,9 +142,10 @@ def _loaded(text: str) -> Loop:
     path = cache_directory() / f"{digest}.o"
     machine_code = _read(path, digest)
     if machine_code is None:
-        machine_code = compiler.machine_code(text.replace("@kernel(", f"@{name}("))
+        machine_code = compiler.machine_code(text.replace("@kernel", f"@{name}"))
         _write(path, machine_code)
-    return _PROTOTYPE(compiler.load(machine_code, name))
+    alone, shared = compiler.load(machine_code, name, f"{name}_shared")
+    return Loop(_ALONE(alone), _SHARED(shared))
 
 
 def cache_directory() -> Path:

@@ -7,6 +7,7 @@ works on its own items and needs no free thread to finish, and the child of a fo
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable
@@ -15,14 +16,10 @@ from typing import Final
 
 from stridedgpu.errors import StridedGpuError
 
-__all__ = ["VARIABLE", "get_num_threads", "run_shared", "set_num_threads", "usable_cores"]
+__all__ = ["VARIABLE", "Counters", "get_num_threads", "run_shared", "set_num_threads", "usable_cores"]
 
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable that says how many threads work on one call."""
-
-_SHARES: Final = 4
-"""Shares of the work for each thread: when another program takes a core away, the others do more of them."""
-
 
 def usable_cores() -> int:
     """The cores that this process may use."""
@@ -58,16 +55,18 @@ def set_num_threads(count: int) -> None:
     _chosen = count
 
 
-def run_shared(work: Callable[[int, int], None], items: int) -> None:
-    """Call `work(first, last)` until every item from 0 to `items` is done, from this thread and those of the pool.
+def run_shared(work: Callable[[int], None], items: int) -> None:
+    """Call `work(counters)` on this thread and those of the pool, until every item is finished.
 
-    `work` is a compiled loop: it does not raise, and lets other threads run.
+    `work` is a compiled loop with the address of `Counters`: it takes items until all are begun, does not raise, and
+    lets other threads run. Between items no thread needs Python's lock, which a thread that the system has stopped may
+    hold.
     """
     threads = min(get_num_threads(), items)
+    job = _Job(work, items)
     if threads <= 1:
-        work(0, items)
+        job.take_part()
         return
-    job = _Job(work, items, threads * _SHARES)
     _pool.offer(job, threads - 1)
     try:
         job.take_part()
@@ -75,44 +74,41 @@ def run_shared(work: Callable[[int, int], None], items: int) -> None:
         job.wait()
 
 
-class _Job:
-    """Items being shared out. A thread that comes when none are left does nothing."""
+class Counters:
+    """How many items were begun and how many are finished, as compiled loops count them."""
 
-    def __init__(self, work: Callable[[int, int], None], items: int, shares: int) -> None:
+    def __init__(self) -> None:
+        """Nothing is begun."""
+        self._words = (ctypes.c_int64 * 16)()
+        self.address = ctypes.addressof(self._words)
+
+    @property
+    def finished(self) -> int:
+        """Items that are done."""
+        return self._words[8]
+
+
+class _Job:
+    """Items being shared out. A thread that comes when none are left does nothing, and nobody waits for it."""
+
+    def __init__(self, work: Callable[[int], None], items: int) -> None:
         self._work = work
         self._items = items
-        self._share = -(-items // shares)
-        self._next = 0
-        self._busy = 0
+        self._counters = Counters()
         self._changed = threading.Condition()
 
     def take_part(self) -> None:
-        """Work until no item is left to begin."""
+        """Work until every item is begun."""
+        self._work(self._counters.address)
         with self._changed:
-            self._busy += 1
-        try:
-            while self._do_share():
-                pass
-        finally:
-            with self._changed:
-                self._busy -= 1
-                if not self._busy:
-                    self._changed.notify_all()
-
-    def _do_share(self) -> bool:
-        """Do one share; False when none was left."""
-        with self._changed:
-            first = self._next
-            self._next = last = min(first + self._share, self._items)
-        if first < last:
-            self._work(first, last)
-        return first < last
+            self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait for those who are still at work, not for those who have yet to come."""
-        with self._changed:
-            while self._busy:
-                self._changed.wait()
+        """Wait until every item is finished."""
+        if self._counters.finished < self._items:
+            with self._changed:
+                while self._counters.finished < self._items:
+                    self._changed.wait()
 
 
 class _Pool:
