@@ -426,8 +426,18 @@ def _value_operand(value: object, target: ElementType) -> Operand:
     """An array-like or scalar value as an operand; a Python integer must fit an integer target."""
     if isinstance(value, int) and not isinstance(value, bool):
         check_fits("value", value, target)
+        if not -(2**63) <= value < 2**64:
+            value = _rounded("value", value)
     held = device_operand(value)
     return operand_of_array(foreign_array(value)[0]) if held is None else held
+
+
+def _rounded(name: str, value: int) -> float:
+    """An integer beyond 64 bits as the nearest float64. Raises `LayoutError` where there is none."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise LayoutError(f"{name}, an integer of {value.bit_length()} bits, is beyond every float.") from None
 
 
 def _recounted(layout: Layout, itemsize: int, wanted: int) -> Layout:

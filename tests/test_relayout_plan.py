@@ -155,10 +155,19 @@ def test_addresses_off_the_alignment_that_was_promised():
 
 
 def test_a_buffer_that_ends_too_early():
-    plan = sg.plan_relayout(borrowed(1536 + 32), planes("uint8"))
+    described = BufferTensorDesc("uint8", FRAMES, total_tensor_size_in_bytes=1536 + 32)
+    plan = sg.plan_relayout(described, planes("uint8"))
     assert_refused(
         plan, borrowed(1536 + 3), planes("uint8"), "src's buffer ends 3 bytes after it; the plan may touch 32"
     )
+
+
+def test_every_window_of_a_batch():
+    source, batch = frames(), sg.empty((3, *FRAMES[1:]), "uint8", device="cpu")
+    plan = sg.plan_relayout(source[:1], batch[:1])
+    for place in range(3):
+        plan(source[:1], batch[place : place + 1])
+        assert np.array_equal(batch[place].numpy(), source[0].numpy())
 
 
 def test_padding_that_is_not_ours():

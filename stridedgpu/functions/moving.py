@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from stridedgpu.backends.selection import backend_named, backends_in_use, device_name
 from stridedgpu.convert import conversion
@@ -61,7 +62,8 @@ def relayout(
     >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
     ((1, 3, 2, 4), (24, 8, 4, 1), True)
     """
-    return asarray(src).relayout(
+    tensor = src if isinstance(src, StridedTensor) else asarray(src)
+    return tensor.relayout(
         layout=layout,
         dtype=dtype,
         scale=scale,
@@ -88,7 +90,8 @@ def plan_relayout(
 ) -> RelayoutPlan:
     """Plan `relayout(src, out=dst)` once, to run it many times and to explain it.
 
-    Each side is a tensor, or a descriptor of one that will be bound later: such a plan trusts only the alignment and
+    Each side is a tensor, or a descriptor of one that will be bound later. The plan runs on every tensor of the same
+    layout and alignment, such as each `batch[i]` in turn. From a descriptor it trusts only the alignment and
     size that the descriptor guarantees, and real addresses are checked when it runs. `device` is None for where the
     tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is none: then for a reference GPU,
     and the plan can only be read.
@@ -137,7 +140,9 @@ def synchronize(device: str | None = None) -> None:
 def _side_of(name: str, operand: StridedTensor | BufferTensorDesc) -> Side:
     """What is known of a tensor or of a descriptor."""
     if isinstance(operand, StridedTensor):
-        return operand.operand.side
+        side = operand.operand.side
+        # What follows a window is there for this one only, and the plan is for all that are like it.
+        return side if side.owns_padding else replace(side, slack_bytes=0)
     if not isinstance(operand, BufferTensorDesc):
         raise LayoutError(f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}.")
     element: ElementType = element_type(operand.data_type)

@@ -12,6 +12,7 @@ from . import cuda_channels, cuda_flat, cuda_generic, cuda_packed_tile, cuda_row
 from .families import Family
 from .gpu import GpuProperties, KernelLaunch
 from .plan import Plan
+from .problem import WIDEST_ACCESS
 
 __all__ = ["cuda_launch"]
 
@@ -30,8 +31,18 @@ _LAUNCHES: Final[Mapping[Family, Callable[[Plan, GpuProperties], KernelLaunch]]]
 def cuda_launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     """The kernel, grid and parameters that carry out `plan` on `gpu`.
 
-    Raises `LayoutError` for a plan without elements: there is nothing to launch.
+    Raises `LayoutError` for a plan without elements: there is nothing to launch; and for a side whose elements do not
+    lie at multiples of their own size, which a GPU cannot address.
     """
     if plan.family is Family.EMPTY:
         raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
+    for name, alignment, element in (
+        ("source", plan.problem.source_alignment, plan.problem.source.element),
+        ("target", plan.problem.target.alignment, plan.problem.target.element),
+    ):
+        if alignment < min(element.itemsize, WIDEST_ACCESS):
+            raise LayoutError(
+                f"The {name}'s {element} elements lie at multiples of {alignment} bytes only; a GPU addresses them at "
+                f"multiples of {element.itemsize}. See the bytes as uint8 and relayout them into an aligned tensor."
+            )
     return _LAUNCHES[plan.family](plan, gpu)

@@ -39,6 +39,11 @@ class Side:
     slack_bytes: int = 0
     owns_padding: bool = False
 
+    def __hash__(self) -> int:
+        """Equal for equal sides, from what tells them apart most often: every call looks its plan up by two."""
+        layout = self.layout
+        return hash((layout.sizes, layout.strides, self.alignment))
+
     @classmethod
     def of(
         cls,
@@ -54,7 +59,8 @@ class Side:
         end = (lowest + layout.span) * element.itemsize
         slack = 0 if buffer_bytes is None else max(0, min(buffer_bytes - end, WIDEST_ACCESS))
         alignment = gcd(base_alignment, lowest * element.itemsize, WIDEST_ACCESS)
-        return cls(layout.shifted(-lowest), element, alignment, slack, owns_padding)
+        has_padding = slack > 0 or layout.span > layout.element_count
+        return cls(layout.shifted(-lowest), element, alignment, slack, owns_padding and has_padding)
 
 
 @dataclass(frozen=True, slots=True)
