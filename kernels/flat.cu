@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(256) copy_flat(__grid_constant__ const FlatPar
     if (block_start + block_elements <= p.store_count) {
         Step::template move<Steps>(
             lane, 32, warp_exchange, 256 * Step::exchange_bytes,
-            [&](int step, int piece) { return load<Loaded>(from + load_distance(step, piece)); }, convert,
-            [&](int step, int piece, const Stored& vector) { store(to + store_distance(step, piece), vector); });
+            [&](int step, int piece) { return load_global<Loaded>(from + load_distance(step, piece)); }, convert,
+            [&](int step, int piece, const Stored& vector) { store_global(to + store_distance(step, piece), vector); });
         return;
     }
     const Index load_end = warp_start + (lane + 1) * Step::load_length;
@@ -70,12 +70,12 @@ __global__ void __launch_bounds__(256) copy_flat(__grid_constant__ const FlatPar
         lane, 32, warp_exchange, 256 * Step::exchange_bytes,
         [&](int step, int piece) {
             const int distance = load_distance(step, piece);
-            return load_end + distance <= p.load_count ? load<Loaded>(from + distance) : Loaded{};
+            return load_end + distance <= p.load_count ? load_global<Loaded>(from + distance) : Loaded{};
         },
         convert,
         [&](int step, int piece, const Stored& vector) {
             const int distance = store_distance(step, piece);
-            if (store_end + distance <= p.store_count) store(to + distance, vector);
+            if (store_end + distance <= p.store_count) store_global(to + distance, vector);
         });
     // Fewer elements than a vector has are left.
     const Index left = p.store_count + threadIdx.x;

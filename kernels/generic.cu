@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(loaded[item][i], constants[item]));
         if (left[item] >= length) {
-            store(to[item], vector);
+            store_global(to[item], vector);
         } else {
 #pragma unroll
             for (int i = 0; i < length - 1; ++i) {

@@ -93,6 +93,54 @@ SG_TO_INTEGER(int64, "s64", "=l");
 SG_TO_INTEGER(uint64, "u64", "=l");
 #undef SG_TO_INTEGER
 
+// Words of global memory in one instruction, aligned to all of them. The compiler takes plain accesses of a struct
+// apart and does not always find the pieces again, most of all where two branches store to equal addresses.
+__device__ __forceinline__ void load_words(const void* address, uint32 (&to)[2]) {
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(to[0]), "=r"(to[1])
+                 : "l"(__cvta_generic_to_global(address)));
+}
+__device__ __forceinline__ void load_words(const void* address, uint32 (&to)[4]) {
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "l"(__cvta_generic_to_global(address)));
+}
+__device__ __forceinline__ void store_words(void* address, const uint32 (&from)[2]) {
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(address)), "r"(from[0]), "r"(from[1])
+                 : "memory");
+}
+__device__ __forceinline__ void store_words(void* address, const uint32 (&from)[4]) {
+    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(address)), "r"(from[0]),
+                 "r"(from[1]), "r"(from[2]), "r"(from[3])
+                 : "memory");
+}
+// 256-bit accesses came with sm_100 and CUDA 12.9; plans ask for them on such GPUs only.
+#if __CUDA_ARCH__ >= 1000 && (__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 9))
+__device__ __forceinline__ void load_words(const void* address, uint32 (&to)[8]) {
+    asm volatile("ld.global.v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]), "=r"(to[4]), "=r"(to[5]), "=r"(to[6]),
+                   "=r"(to[7])
+                 : "l"(__cvta_generic_to_global(address)));
+}
+__device__ __forceinline__ void store_words(void* address, const uint32 (&from)[8]) {
+    asm volatile("st.global.v8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};" ::"l"(__cvta_generic_to_global(address)),
+                 "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]), "r"(from[4]), "r"(from[5]), "r"(from[6]),
+                 "r"(from[7])
+                 : "memory");
+}
+#else
+__device__ __forceinline__ void load_words(const void* address, uint32 (&to)[8]) {
+    uint32 (*halves)[4] = reinterpret_cast<uint32(*)[4]>(to);
+    load_words(address, halves[0]);
+    load_words(static_cast<const uint8*>(address) + 16, halves[1]);
+}
+__device__ __forceinline__ void store_words(void* address, const uint32 (&from)[8]) {
+    const uint32 (*halves)[4] = reinterpret_cast<const uint32(*)[4]>(from);
+    store_words(address, halves[0]);
+    store_words(static_cast<uint8*>(address) + 16, halves[1]);
+}
+#endif
+
 // The block's dynamic shared memory, aligned to 16 bytes.
 __device__ __forceinline__ unsigned char* dynamic_shared_memory() {
     extern __shared__ __align__(16) unsigned char sg_dynamic_shared_memory[];
@@ -140,6 +188,18 @@ template <typename Integer, Rounding R> struct ToInteger {
         return whole == whole ? Integer(whole) : Integer(0);
     }
 };
+
+// One access of all the words, so that the sanitizers see its alignment.
+template <int N> struct alignas(4 * N) Words { uint32 word[N]; };
+template <int N> void load_words(const void* address, uint32 (&to)[N]) {
+    const Words<N> words = *static_cast<const Words<N>*>(address);
+    memcpy(to, words.word, sizeof(to));
+}
+template <int N> void store_words(void* address, const uint32 (&from)[N]) {
+    Words<N> words;
+    memcpy(words.word, from, sizeof(from));
+    *static_cast<Words<N>*>(address) = words;
+}
 
 inline unsigned char* dynamic_shared_memory() { return cuda_host::dynamic_shared_memory; }
 

@@ -50,9 +50,10 @@ struct RowsParameters {
     int lanes_log2;          // lanes of a group
 };
 
+// Two blocks a multiprocessor is no aim: without it, sm_80's compiler aims at eight and spills.
 template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps, int Items, bool WholeWarps,
           Run RunKind, ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 2)
     copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
     using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
     using Source = typename Step::Source;
@@ -120,17 +121,17 @@ __global__ void __launch_bounds__(256)
         Loaded loaded{};
         if (checks.value && start[item] + own + shared + Step::load_length > load_end[item]) return loaded;
         if constexpr (RunKind == Run::reversed) {
-            const Loaded backwards = load<Loaded>(source_of(item, own, shared) - (Step::load_length - 1));
+            const Loaded backwards = load_global<Loaded>(source_of(item, own, shared) - (Step::load_length - 1));
 #pragma unroll
             for (int i = 0; i < Step::load_length; ++i) loaded.set(i, backwards.get(Step::load_length - 1 - i));
         } else {
-            loaded = load<Loaded>(source_of(item, own, shared));
+            loaded = load_global<Loaded>(source_of(item, own, shared));
         }
         return loaded;
     };
     const auto store_piece = [&](auto checks, int item, uint32 own, uint32 shared, const Stored& vector) {
         if (checks.value && start[item] + own + shared + Step::store_length > store_end[item]) return;
-        store(to[item] + own + shared, vector);
+        store_global(to[item] + own + shared, vector);
     };
 
     // A step is one of the only chunk's, or the only one of a chunk.
@@ -206,6 +207,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
         if (start[item] + chunk_elements < end[item]) continue;
+#pragma unroll 1
         for (Index place = store_end[item] + lane; place < end[item]; place += lanes) {
             const Index element = place - start[item];
             const Source value = load<Source>(source_of(item, uint32(element), 0));

@@ -6,6 +6,7 @@
 // Element positions have to be compile-time constants once loops are unrolled.
 #pragma once
 #include "element_types.cuh"
+#include "primitives.cuh"
 
 namespace sg {
 
@@ -50,6 +51,21 @@ template <typename V> __device__ __forceinline__ V load(const void* address) {
 }
 template <typename V> __device__ __forceinline__ void store(void* address, const V& vector) {
     *static_cast<V*>(address) = vector;
+}
+
+// The same in global memory only, in one instruction whatever the compiler makes of the code around it.
+template <typename V> __device__ __forceinline__ V load_global(const void* address) {
+    if constexpr (V::words == 1) {
+        return load<V>(address);
+    } else {
+        V vector;
+        load_words(address, vector.word);
+        return vector;
+    }
+}
+template <typename V> __device__ __forceinline__ void store_global(void* address, const V& vector) {
+    if constexpr (V::words == 1) store(address, vector);
+    else store_words(address, vector.word);
 }
 
 }  // namespace sg
