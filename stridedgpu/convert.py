@@ -14,9 +14,11 @@ The rules, the same to the bit on every device:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from numbers import Real
 from operator import index
+from struct import pack, unpack
 from typing import Final, Literal, cast
 
 from .dtypes import ELEMENT_TYPES, ElementType
@@ -43,6 +45,13 @@ class Conversion:
     bias: tuple[float, ...] | None = None
     channels: tuple[int, ...] | None = None
     rounding: Rounding = "nearest"
+    _identity: tuple[object, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Work out once what conversions are compared and looked up by."""
+        numbers = tuple(None if values is None else repr(values) for values in (self.scale, self.bias))
+        identity = (self.source.name, self.target.name, *numbers, self.channels, self.rounding)
+        object.__setattr__(self, "_identity", identity)
 
     @property
     def moves_bits(self) -> bool:
@@ -69,16 +78,13 @@ class Conversion:
 
     def __eq__(self, other: object) -> bool:
         """Whether the results are the same to the bit: a bias of -0.0 is not one of 0.0, and a NaN equals itself."""
+        if self is other:
+            return True
         return self._identity == other._identity if isinstance(other, Conversion) else NotImplemented
 
     def __hash__(self) -> int:
         """Equal for equal conversions."""
         return hash(self._identity)
-
-    @property
-    def _identity(self) -> tuple[object, ...]:
-        numbers = (repr(self.scale), repr(self.bias))
-        return (self.source.name, self.target.name, *numbers, self.channels, self.rounding)
 
     def __str__(self) -> str:
         """In a few words: "uint8 -> float16, scale, bias, channels (2, 1, 0)"."""
@@ -107,14 +113,23 @@ def conversion(
         raise LayoutError(f"rounding={rounding!r} is unknown; it is 'nearest' (half to even) or 'truncate' (toward 0).")
     order = None if channels is None else _checked_channels(channels, source_channels)
     count = source_channels if order is None else len(order)
-    made = Conversion(
-        source,
-        target,
-        _per_channel("scale", scale, count),
-        _per_channel("bias", bias, count),
-        order,
-        cast("Rounding", rounding),
-    )
+    scales, biases = _doubles("scale", scale), _doubles("bias", bias)
+    return _checked_conversion(source, target, scales, biases, order, count, cast("Rounding", rounding))
+
+
+@lru_cache(maxsize=4096)
+def _checked_conversion(
+    source: ElementType,
+    target: ElementType,
+    scale: bytes | None,
+    bias: bytes | None,
+    channels: tuple[int, ...] | None,
+    count: int | None,
+    rounding: Rounding,
+) -> Conversion:
+    """The conversion with these constants, as the bytes of doubles; most programs ask for the same few again."""
+    scales, biases = _per_channel("scale", scale, count), _per_channel("bias", bias, count)
+    made = Conversion(source, target, scales, biases, channels, rounding)
     if not made.moves_bits:
         _check_types(made)
     return made
@@ -174,11 +189,19 @@ def _floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
     return numbers
 
 
-def _per_channel(name: str, value: float | Iterable[float] | None, count: int | None) -> tuple[float, ...] | None:
-    """One value, or one for each output channel; equal values become one."""
+def _doubles(name: str, value: float | Iterable[float] | None) -> bytes | None:
+    """The numbers as bytes, which tell -0.0 from 0.0 and of which equal NaNs are equal."""
     if value is None:
         return None
     numbers = _floats(name, value)
+    return pack(f"{len(numbers)}d", *numbers)
+
+
+def _per_channel(name: str, doubles: bytes | None, count: int | None) -> tuple[float, ...] | None:
+    """One value, or one for each output channel; equal values become one."""
+    if doubles is None:
+        return None
+    numbers = unpack(f"{len(doubles) // 8}d", doubles)
     if len(numbers) > 1 and len(numbers) != count:
         channels = "no labelled channel axis" if count is None else f"{count} output channels"
         raise LayoutError(f"{name} has {len(numbers)} values for {channels}; give one value, or one a channel.")

@@ -44,6 +44,7 @@ class Layout:
     strides: tuple[int, ...]
     offset: int
     _extent: tuple[int, int] | None = field(init=False, compare=False, repr=False)
+    _overlaps: bool | None = field(init=False, compare=False, repr=False)
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
         """Check and keep the three values."""
@@ -55,6 +56,7 @@ class Layout:
         object.__setattr__(self, "strides", strides)
         object.__setattr__(self, "offset", offset)
         object.__setattr__(self, "_extent", None)
+        object.__setattr__(self, "_overlaps", None)
 
     @classmethod
     def _trusted(cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
@@ -64,6 +66,7 @@ class Layout:
         object.__setattr__(layout, "strides", strides)
         object.__setattr__(layout, "offset", offset)
         object.__setattr__(layout, "_extent", None)
+        object.__setattr__(layout, "_overlaps", None)
         return layout
 
     @classmethod
@@ -150,8 +153,12 @@ class Layout:
 
     @property
     def has_overlap(self) -> bool:
-        """Whether two coordinates share an offset, by broadcasting or otherwise."""
-        return self.element_count > self.span or self_overlaps(self.sizes, self.strides)
+        """Whether two coordinates share an offset, by broadcasting or otherwise; worked out once."""
+        if self._overlaps is None:
+            overlaps = self.element_count > self.span or self_overlaps(self.sizes, self.strides)
+            object.__setattr__(self, "_overlaps", overlaps)
+            return overlaps
+        return self._overlaps
 
     def offset_of(self, coordinates: Sequence[int]) -> int:
         """The offset of one element, in elements: `offset + dot(coordinates, strides)`.
@@ -358,7 +365,7 @@ class Layout:
 
     def shifted(self, distance: int) -> Layout:
         """The same layout `distance` elements further on."""
-        return Layout._trusted(self.sizes, self.strides, self.offset + distance)
+        return self if distance == 0 else Layout._trusted(self.sizes, self.strides, self.offset + distance)
 
     def axis_of(self, axis: int) -> int:
         """`axis` counted from 0, negative ones from the end. Raises `LayoutError` out of range."""

@@ -20,7 +20,8 @@ class Operand:
     """Elements in a buffer.
 
     `owns_padding` says that no element outside this layout lives in the buffer, so that kernels may write the gaps.
-    `start_bytes` is where the lowest element lies in the buffer, `span_bytes` how far the highest reaches from there.
+    `start_bytes` is where the lowest element lies in the buffer, `span_bytes` how far the highest reaches from there,
+    both as addresses in `reach`.
 
     Raises `BindingError` when the layout leaves the buffer.
     """
@@ -31,7 +32,9 @@ class Operand:
     owns_padding: bool = False
     start_bytes: int = field(init=False, compare=False)
     span_bytes: int = field(init=False, compare=False)
+    reach: tuple[int, int] = field(init=False, compare=False, repr=False)
     _side: Side | None = field(init=False, compare=False, repr=False, default=None)
+    _fitted: Side | None = field(init=False, compare=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Refuse a layout that reaches outside the buffer."""
@@ -40,6 +43,8 @@ class Operand:
         start = layout.first_offset * itemsize
         object.__setattr__(self, "start_bytes", start)
         object.__setattr__(self, "span_bytes", span * itemsize)
+        lowest = self.buffer.address + start
+        object.__setattr__(self, "reach", (lowest, lowest + span * itemsize))
         if span and (start < 0 or start + span * itemsize > self.buffer.nbytes):
             raise BindingError(
                 f"{layout} of {self.element} reaches from byte {start} to {start + span * itemsize}, "
@@ -71,14 +76,42 @@ class Operand:
             return side
         return self._side
 
+    def check_fits(self, name: str, planned: Side, device: str) -> None:
+        """Raise `BindingError` unless this is what a plan for `device` was made for: layout, type, alignment, slack.
+
+        Neither side of the comparison can change: the one that fitted last is remembered, and not compared again.
+        """
+        if self.buffer.device != device:
+            raise BindingError(f"{name} is on {self.buffer.device}; the plan is for {device}.")
+        if self._fitted is planned:
+            return
+        layout = self.layout
+        if layout.sizes != planned.layout.sizes or layout.strides != planned.layout.strides:
+            raise BindingError(
+                f"{name} has sizes {layout.sizes} and strides {layout.strides}; "
+                f"the plan is for {planned.layout.sizes} and {planned.layout.strides}."
+            )
+        if self.element != planned.element:
+            raise BindingError(f"{name} holds {self.element}; the plan is for {planned.element}.")
+        address, _ = self.reach
+        if address % planned.alignment:
+            raise BindingError(
+                f"{name} starts at address {address:#x}, which is not a multiple of the {planned.alignment} bytes that "
+                "the plan was promised."
+            )
+        left = self.buffer.nbytes - self.start_bytes - self.span_bytes
+        if left < planned.slack_bytes:
+            raise BindingError(f"{name}'s buffer ends {left} bytes after it; the plan may touch {planned.slack_bytes}.")
+        object.__setattr__(self, "_fitted", planned)
+
 
 def share_memory(first: Operand, second: Operand) -> bool:
     """Whether any byte belongs to an element of both: exact, so that interleaved views are told apart."""
-    if first.buffer.device != second.buffer.device or 0 in (first.span_bytes, second.span_bytes):
+    start, end = first.reach
+    other, other_end = second.reach
+    if end <= other or other_end <= start or start == end or other == other_end:
         return False
-    start = first.buffer.address + first.start_bytes
-    other = second.buffer.address + second.start_bytes
-    if start + first.span_bytes <= other or other + second.span_bytes <= start:
+    if first.buffer.device != second.buffer.device:
         return False
     return addresses_intersect(_byte_terms(first), _byte_terms(second), other - start)
 

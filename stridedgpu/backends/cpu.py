@@ -41,8 +41,8 @@ class CpuBackend:
             memory = np.empty(nbytes + step, np.uint8)
         except (MemoryError, ValueError) as error:
             raise DeviceError(f"The CPU has no {nbytes} bytes of memory left to allocate.") from error
-        start = -memory.ctypes.data % step
-        return Buffer(memory.ctypes.data + start, nbytes, owner=memory, alignment=alignment, owned=True)
+        base = memory.ctypes.data
+        return Buffer(base + -base % step, nbytes, owner=memory, alignment=alignment, owned=True)
 
     def prepare(self, plan: Plan) -> Launch:
         """A plan with its loops chosen."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from stridedgpu.convert import Conversion
@@ -46,6 +47,7 @@ class Part:
     channel_axis: int | None
 
 
+@lru_cache(maxsize=256)
 def parse_order(order: str) -> ChannelOrder:
     """An order string such as "NHWC", "NHWC8" or "NCHW4".
 
@@ -63,6 +65,7 @@ def parse_order(order: str) -> ChannelOrder:
     return ChannelOrder(letters, multiple)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def ordered_layouts(
     sizes: tuple[int, ...], order: str | None, labels: Labels, itemsize: int, row_pitch_bytes: int | None
 ) -> tuple[Layout, Layout]:

@@ -41,7 +41,8 @@ def relayout_operand(
     letters = None if order is None else parse_order(order).letters
     labels = inferred_labels(dims, source.layout.ndim, letters)
     channel_axis = labels.index("C") if "C" in labels else None
-    if out is not None and any(given is not None for given in (layout, row_pitch_bytes, alignment, device)):
+    placed = layout is not None or row_pitch_bytes is not None or alignment is not None or device is not None
+    if out is not None and placed:
         raise LayoutError("out= says where and how to write: leave out layout, row_pitch_bytes, alignment and device.")
     target_type = element_type(dtype) if dtype is not None else out.element if out is not None else source.element
     made = conversion(

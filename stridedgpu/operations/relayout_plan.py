@@ -106,8 +106,8 @@ class RelayoutPlan:
         launch = self.runnable()
         source, target = src.operand, out.operand
         problem = self.plan.problem
-        _check_bound("src", source, problem.source, self.plan.device)
-        _check_bound("out", target, problem.target, self.plan.device)
+        source.check_fits("src", problem.source, self.plan.device)
+        target.check_fits("out", problem.target, self.plan.device)
         if target.buffer.readonly:
             raise BindingError("out is read-only.")
         if problem.target.owns_padding and not target.owns_padding:
@@ -115,26 +115,3 @@ class RelayoutPlan:
         if share_memory(source, target):
             raise BindingError("out shares memory with src.")
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
-
-
-def _check_bound(name: str, operand: Operand, planned: Side, device: str) -> None:
-    """Raise unless an operand is what its side of the plan was made for."""
-    layout = operand.layout
-    if layout.sizes != planned.layout.sizes or layout.strides != planned.layout.strides:
-        raise BindingError(
-            f"{name} has sizes {layout.sizes} and strides {layout.strides}; "
-            f"the plan is for {planned.layout.sizes} and {planned.layout.strides}."
-        )
-    if operand.element != planned.element:
-        raise BindingError(f"{name} holds {operand.element}; the plan is for {planned.element}.")
-    if operand.buffer.device != device:
-        raise BindingError(f"{name} is on {operand.buffer.device}; the plan is for {device}.")
-    address = operand.buffer.address + operand.start_bytes
-    if address % planned.alignment:
-        raise BindingError(
-            f"{name} starts at address {address:#x}, which is not a multiple of the {planned.alignment} bytes that "
-            "the plan was promised."
-        )
-    left = operand.buffer.nbytes - operand.start_bytes - operand.span_bytes
-    if left < planned.slack_bytes:
-        raise BindingError(f"{name}'s buffer ends {left} bytes after it; the plan may touch {planned.slack_bytes}.")

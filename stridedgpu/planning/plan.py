@@ -32,6 +32,11 @@ class Plan:
     store: Width
     index_bits: int
 
+    def __hash__(self) -> int:
+        """Equal for equal plans, from what tells them apart most often: every call looks its launch up by one."""
+        problem = self.problem
+        return hash((self.device, problem.sizes, problem.target_strides, problem.source_strides, problem.conversion))
+
     @property
     def kernel(self) -> str:
         """The kernel's name: family, then what is read and what is written, with the bytes of an access."""
