@@ -22,6 +22,7 @@ from .functions import (
     synchronize,
 )
 from .layout import Layout
+from .preprocess import Preprocess
 from .strides import calc_buffer_tensor_size, calculate_strides, packed_strides
 from .tensor import StridedTensor
 
@@ -33,6 +34,7 @@ __all__ = [
     "ElementTypeError",
     "Layout",
     "LayoutError",
+    "Preprocess",
     "StridedGpuError",
     "StridedTensor",
     "__version__",

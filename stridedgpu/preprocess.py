@@ -1,0 +1,279 @@
+"""`Preprocess`: one declared step from decoded pictures to a network's input, for a loop, a loader or an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from .backends.selection import device_name
+from .dtypes import element_type
+from .errors import LayoutError
+from .interop import numpy_dtype
+from .preprocess_worker import Made, Worker
+from .strides import canonical_axes
+from .tensor import StridedTensor
+
+__all__ = ["Preprocess"]
+
+Numbers = float | Sequence[float] | None
+
+
+@dataclass(frozen=True, repr=False)
+class Preprocess:
+    """Pictures to a network's input as a value: declared once, pickled to any worker, called with batches.
+
+    A call takes a dict of columns, a bare array, or a list of pictures of different sizes, and returns the same kind
+    with only the pictures changed; the input is never written, and may be read-only. No engine is imported. The
+    device is looked for where the step is first called, in the worker, and kept there.
+
+    - `column`: the name of the pictures' column. Not needed for bare arrays and lists.
+    - `dims`: the order of the given axes ("NHWC"); pictures in lists have the same without N.
+    - `layout`, `dtype`, `scale`, `bias`, `channels`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in `relayout`,
+      `layout` being a plain order such as "NCHW" or "NHWC".
+    - `mean`, `std`: in units of 0..1 of an integer picture, one or one for each output channel, as in torchvision; they
+      take the place of `scale` and `bias`.
+    - `crop`: height and width in pixels, or one number for both. Without `seed` the middle is taken, with one a window
+      by chance. A smaller picture is a bad row.
+    - `flip`: whether to mirror left and right; with `seed`, with which probability.
+    - `seed`: an integer. What chance decides depends on it and on each row's key alone: the same in any process, batch
+      size and order. The key is the value in column `key` (integer, string or bytes); else what the call is given as
+      `keys`, such as indices; else the picture's own pixels, which costs a hash of them. A new epoch takes a new seed.
+    - `device`: "cpu", "cuda", "cuda:N"; "auto" is the first CUDA device that works in the worker, else the CPU.
+    - `errors`: "raise" names the row of a picture that cannot be used; "skip" drops its row from every column, logs why
+      and counts it in `skipped`.
+    - `output`: "numpy" for arrays, whose axes are in the order of `layout` and which engines carry; "tensor" for
+      `StridedTensor`s with canonical axes, left on the device.
+
+    With `crop` a list of pictures in a column becomes one array; without, a list (an object array, where it was one).
+
+    Raises `LayoutError` for a declaration that breaks a rule, `ElementTypeError` for an unknown type; when called,
+    also what `relayout` and `gather_crops` raise.
+
+    >>> step = Preprocess("image", dtype="float16", mean=0.5, std=0.5, crop=2)
+    >>> step
+    Preprocess('image', dtype='float16', mean=(0.5,), std=(0.5,), crop=(2, 2))
+    >>> batch = {"image": np.full((8, 4, 6, 3), 255, np.uint8), "label": np.arange(8)}
+    >>> made = step(batch)
+    >>> made["image"].shape, made["image"].dtype, float(made["image"].max()), made["label"] is batch["label"]
+    ((8, 3, 2, 2), dtype('float16'), 1.0, True)
+    """
+
+    column: str | int | None = None
+    _: KW_ONLY
+    dims: str = "NHWC"
+    layout: str = "NCHW"
+    dtype: Any = "float32"
+    mean: Any = None
+    std: Any = None
+    scale: Any = None
+    bias: Any = None
+    channels: Any = None
+    crop: Any = None
+    flip: bool | float | None = None
+    seed: int | None = None
+    key: str | int | None = None
+    row_pitch_bytes: int | None = None
+    alignment: int = 32
+    device: str = "auto"
+    errors: Literal["raise", "skip"] = "raise"
+    output: Literal["numpy", "tensor"] = "numpy"
+
+    def __post_init__(self) -> None:
+        """Refuse what no picture could fit, and keep plain values: tuples, and the type's name."""
+        for name in ("mean", "std", "scale", "bias", "channels", "crop"):
+            object.__setattr__(self, name, _plain(name, getattr(self, name)))
+        object.__setattr__(self, "dtype", element_type(self.dtype).name)
+        _check_axes(self)
+        _check_arithmetic(self)
+        _check_chance(self)
+        if self.device != "auto":
+            device_name(self.device)
+        for name, known in (("errors", ("raise", "skip")), ("output", ("numpy", "tensor"))):
+            if getattr(self, name) not in known:
+                raise LayoutError(f"{name}={getattr(self, name)!r} is unknown; it is {known[0]!r} or {known[1]!r}.")
+
+    def __repr__(self) -> str:
+        """What was declared, as it would be written."""
+        given = [] if self.column is None else [repr(self.column)]
+        values = ((field.name, getattr(self, field.name), field.default) for field in fields(self)[1:])
+        given += [f"{name}={value!r}" for name, value, default in values if value != default]
+        return f"Preprocess({', '.join(given)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The declaration, without what this process has made of it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def _worker(self) -> Worker:
+        return Worker(self)
+
+    @property
+    def skipped(self) -> int:
+        """How many rows this process has dropped so far, with errors="skip"."""
+        return self._worker.skipped
+
+    @property
+    def moves_windows(self) -> bool:
+        """Whether pictures are cropped or mirrored."""
+        return self.crop is not None or bool(self.flip)
+
+    @property
+    def channel_count(self) -> int | None:
+        """The channels of the result as far as the declaration says."""
+        if self.channels is not None:
+            return len(self.channels)
+        declared = (len(values) for values in (self.mean, self.std, self.scale, self.bias) if values is not None)
+        return next((count for count in declared if count > 1), None)
+
+    def __call__(self, batch: Any, keys: Any = None, *, block_info: Any = None) -> Any:
+        """The batch with its pictures preprocessed.
+
+        `keys` holds each row's key, where no column does (Hugging Face: `with_indices=True`); `block_info` is what Dask
+        says of a block, whose rows then have their place in the whole array as key.
+        """
+        if isinstance(batch, Mapping):
+            return self._columns(batch, keys)
+        if keys is None and block_info and 0 in block_info:
+            keys = range(*block_info[0]["array-location"][self.dims.index("N")])
+        made = self._made(batch, keys)
+        pictures = self._exported(made.pictures)
+        return list(pictures) if isinstance(batch, (list, tuple)) else pictures
+
+    def collate(self, samples: Sequence[Any]) -> Any:
+        """A list of samples as a batch of PyTorch tensors: what `DataLoader` takes as `collate_fn`.
+
+        A sample is a dict, a tuple such as (picture, label), or a picture alone; `column` and `key` are names or places
+        in it (a tuple's picture is its first part unless `column` says otherwise). All but the pictures goes through
+        PyTorch's `default_collate`. Pictures have sizes (N, C, H, W), and `layout` is their memory format: "NHWC" is
+        channels_last.
+
+        Raises as a call does; pictures of different sizes need `crop`.
+        """
+        from .collating import collated
+
+        return collated(self, self._worker, samples)
+
+    def dask_kwargs(self, array: Any) -> dict[str, Any]:
+        """What `array.map_blocks(step, **step.dask_kwargs(array))` needs: dtype, chunks and meta of the result.
+
+        `array` has Dask's `shape` and `chunks`. Raises `LayoutError` where blocks do not hold whole pictures
+        (`array.rechunk` makes them), or where rows could be dropped, which would change the chunks.
+        """
+        if self.errors == "skip" or self.output != "numpy":
+            raise LayoutError(f"{self} has no chunks known ahead: with Dask, errors='raise' and output='numpy'.")
+        if len(array.shape) != len(self.dims) or self.dims.index("N") != self.layout.index("N"):
+            raise LayoutError(
+                f"An array of shape {array.shape} has not the axes {self.dims}, or {self.layout} moves its rows."
+            )
+        chunks = dict(zip(self.dims, array.chunks, strict=True))
+        cut = [letter for letter, sizes in chunks.items() if letter != "N" and len(sizes) > 1]
+        if cut:
+            whole = {self.dims.index(letter): -1 for letter in cut}
+            raise LayoutError(f"Blocks hold parts of pictures, cut along {', '.join(cut)}; array.rechunk({whole}).")
+        if self.channels is not None:
+            chunks["C"] = (len(self.channels),)
+        if self.crop is not None:
+            chunks["H"], chunks["W"] = (self.crop[0],), (self.crop[1],)
+        dtype = numpy_dtype(element_type(self.dtype))
+        return {
+            "dtype": dtype,
+            "chunks": tuple(chunks[letter] for letter in self.layout),
+            "meta": np.empty((0,) * len(self.layout), dtype),
+        }
+
+    def _columns(self, batch: Mapping[Any, Any], keys: Any) -> dict[Any, Any]:
+        """The batch's columns with one of them changed, and without the rows that were dropped."""
+        for name, column in (("column", self.column), ("key", self.key)):
+            if column not in batch and (name == "column" or column is not None):
+                names = ", ".join(map(repr, batch))
+                raise LayoutError(f"{name}={column!r} is not in the batch, whose columns are {names}.")
+        given = batch[self.column]
+        made = self._made(given, batch[self.key] if self.key is not None else keys)
+        pictures = self._exported(made.pictures)
+        if isinstance(pictures, list) and isinstance(given, np.ndarray):
+            held = np.empty(len(pictures), object)
+            held[:] = pictures if len(pictures) != 1 else [None]
+            if len(pictures) == 1:
+                held[0] = pictures[0]
+            pictures = held
+        others = dict(batch)
+        if len(made.rows) < len(given):
+            others = {name: _rows_of(values, made.rows) for name, values in batch.items() if name != self.column}
+        return {name: pictures if name == self.column else others[name] for name in batch}
+
+    def _made(self, given: Any, keys: Any) -> Made:
+        """Preprocess an array, or pictures that lie apart."""
+        if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.dtype == object):
+            return self._worker.images(list(given), keys)
+        return self._worker.batch(given, keys)
+
+    def _exported(self, pictures: StridedTensor | list[StridedTensor]) -> Any:
+        """What goes out: tensors, or arrays with their axes in the order of `layout`."""
+        if isinstance(pictures, list):
+            return [self._exported(picture) for picture in pictures]
+        if self.output == "tensor":
+            return pictures
+        order = self.layout if pictures.ndim == len(self.layout) else self.layout.replace("N", "")
+        return pictures.permute(order).numpy()
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A sequence as a tuple of Python numbers, and one number as a tuple; None stays."""
+    if value is None:
+        return None
+    given = value.tolist() if hasattr(value, "tolist") else value
+    try:
+        entries = tuple(given) if isinstance(given, (Sequence, tuple)) and not isinstance(given, str) else (given,)
+        whole = name in ("channels", "crop")
+        numbers = tuple(int(entry) if whole else float(entry) for entry in entries)
+        exact = all(number == entry or not whole for number, entry in zip(numbers, entries, strict=True))
+    except (TypeError, ValueError):
+        exact, numbers = False, ()
+    if not exact or not numbers:
+        raise LayoutError(f"{name}={value!r} must be {'integers' if name in ('channels', 'crop') else 'numbers'}.")
+    return numbers * 2 if name == "crop" and len(numbers) == 1 else numbers
+
+
+def _check_axes(step: Preprocess) -> None:
+    """Raise unless `dims` and `layout` order the same axes, rows among them, that the rest of the step needs."""
+    axes = canonical_axes(step.dims)
+    if "N" not in axes or canonical_axes(step.layout) != axes:
+        raise LayoutError(
+            f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
+        )
+    if step.moves_windows and axes != "NCHW":
+        raise LayoutError(f"crop and flip are for the axes N, C, H and W, not dims={step.dims!r}.")
+    if step.crop is not None and (len(step.crop) != 2 or min(step.crop) < 1):
+        raise LayoutError(f"crop={step.crop} must be height and width, in pixels.")
+
+
+def _check_arithmetic(step: Preprocess) -> None:
+    """Raise where mean and std stand beside scale and bias, or for numbers that no channels could have."""
+    normal, direct = (step.mean, step.std), (step.scale, step.bias)
+    if any(values is not None for values in normal) and any(values is not None for values in direct):
+        raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
+    if step.std is not None and 0.0 in step.std:
+        raise LayoutError(f"std={step.std} must not hold 0.")
+    counts = {len(values) for values in (*normal, *direct) if values is not None} - {1}
+    counts |= {len(step.channels)} if step.channels is not None and counts else set()
+    if len(counts) > 1:
+        raise LayoutError(f"{step} has values for {' and for '.join(map(str, sorted(counts)))} channels.")
+
+
+def _check_chance(step: Preprocess) -> None:
+    """Raise unless a seed is an integer, and a probability between 0 and 1 stands beside one."""
+    if step.seed is not None and (isinstance(step.seed, bool) or not isinstance(step.seed, int)):
+        raise LayoutError(f"seed={step.seed!r} must be an integer.")
+    if step.flip is not None and not 0 <= step.flip <= 1:
+        raise LayoutError(f"flip={step.flip!r} must be True, False, or a probability between 0 and 1.")
+    if step.seed is None and step.flip not in (None, 0, 1):
+        raise LayoutError(f"flip={step.flip!r} is a probability, which needs seed= to be decided by.")
+
+
+def _rows_of(values: Any, rows: list[int]) -> Any:
+    """Some rows of a column, of the same kind where that can be told."""
+    return values[rows] if hasattr(values, "shape") else [values[row] for row in rows]

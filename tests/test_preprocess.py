@@ -1,0 +1,338 @@
+"""`Preprocess`: pixels against NumPy, the same in any batch and order, bad rows, and what may be pickled."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from itertools import pairwise
+from multiprocessing import get_context
+
+import numpy as np
+import pytest
+
+import stridedgpu as sg
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def frames(count=6, height=20, width=24, channels=3, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (count, height, width, channels), dtype=np.uint8)
+
+
+def photographs(count=12, seed=1):
+    """Pictures of different sizes."""
+    random = np.random.default_rng(seed)
+    sizes = random.integers(16, 40, (count, 2))
+    return [random.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes]
+
+
+def normalised(pixels, mean=MEAN, std=STD, dtype=np.float32):
+    scale = np.float32([1 / (255 * s) for s in std])
+    bias = np.float32([-m / s for m, s in zip(mean, std, strict=True)])
+    return (pixels.astype(np.float32) * scale + bias).astype(dtype)
+
+
+def same_bits(first, second):
+    return first.shape == second.shape and first.dtype == second.dtype and first.tobytes() == second.tobytes()
+
+
+def random_step(**changes):
+    declared = {"crop": (12, 10), "flip": 0.5, "seed": 7, "key": "name", "mean": MEAN, "std": STD}
+    return sg.Preprocess("image", **{**declared, **changes})
+
+
+# ---- pixels
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "CHWN", "HWNC"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_column_becomes_what_numpy_makes_of_it(layout, dtype):
+    batch = {"image": frames(), "label": np.arange(6)}
+    made = sg.Preprocess("image", layout=layout, dtype=dtype, mean=MEAN, std=STD)(batch)
+    expected = normalised(batch["image"], dtype=dtype).transpose(["NHWC".index(letter) for letter in layout])
+    assert same_bits(made["image"], expected)
+    assert list(made) == ["image", "label"]
+    assert made["label"] is batch["label"]
+
+
+def test_a_bare_array_and_its_channels_scale_and_bias():
+    made = sg.Preprocess(dims="NHWC", channels=(2, 1, 0), scale=2.0, bias=(1, 2, 3), layout="NHWC")(frames())
+    assert same_bits(made, frames()[..., ::-1].astype(np.float32) * 2 + np.float32([1, 2, 3]))
+
+
+@pytest.mark.parametrize("dims", ["NHW", "NCHW", "NDHWC"])
+def test_other_axes(dims):
+    given = np.random.default_rng(0).integers(0, 256, range(2, 2 + len(dims)), dtype=np.uint8)
+    made = sg.Preprocess(dims=dims, layout=dims, dtype="float32", scale=0.5)(given)
+    assert same_bits(made, given.astype(np.float32) * np.float32(0.5))
+
+
+def test_signed_and_float_pictures_are_normalised_in_their_own_units():
+    step = sg.Preprocess(mean=0.5, std=0.25, layout="NHWC")
+    floats = np.random.default_rng(0).random((2, 4, 4, 3), dtype=np.float32)
+    assert same_bits(step(floats), floats * np.float32(4) + np.float32(-2))
+    signed = np.full((1, 2, 2, 1), 127, np.int8)
+    assert np.allclose(step(signed), 2)
+
+
+def test_the_crop_is_the_middle_and_the_flip_mirrors():
+    given = frames(3, 21, 24)
+    made = sg.Preprocess(crop=(10, 11), flip=True, layout="NHWC", dtype="uint8")(given)
+    assert same_bits(made, given[:, 6:16, 6:17][:, :, ::-1])
+
+
+def test_pictures_of_different_sizes_stay_a_list():
+    given = photographs()
+    made = sg.Preprocess(mean=MEAN, std=STD)(given)
+    assert isinstance(made, list)
+    for array, photograph in zip(made, given, strict=True):
+        assert same_bits(array, normalised(photograph).transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("flip", [None, True])
+def test_pictures_of_different_sizes_become_one_column_with_a_crop(flip):
+    given = photographs()
+    step = sg.Preprocess("image", crop=16, flip=flip, layout="NHWC", dtype="uint8")
+    made = step({"image": given})["image"]
+    assert made.shape == (12, 16, 16, 3)
+    for array, photograph in zip(made, given, strict=True):
+        top, left = round((photograph.shape[0] - 16) / 2), round((photograph.shape[1] - 16) / 2)
+        expected = photograph[top : top + 16, left : left + 16]
+        assert same_bits(array, expected[:, ::-1] if flip else expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_an_object_array_stays_one(count):
+    column = np.empty(count, object)
+    for row, photograph in enumerate(photographs(count)):
+        column[row] = photograph
+    made = sg.Preprocess("image", flip=True)({"image": column})["image"]
+    assert made.dtype == object
+    assert made.shape == (count,)
+    assert all(array.dtype == np.float32 for array in made)
+
+
+def test_grey_colour_and_alpha_in_one_list():
+    given = [frames(1, channels=channels)[0] for channels in (3, 4, 3)] + [frames(1)[0].astype(np.float32) / 255]
+    step = sg.Preprocess(channels=(0, 1, 2), crop=(20, 24), mean=0.5, std=0.5)
+    made = step(given)
+    for array, picture in zip(made, given, strict=True):
+        assert same_bits(array, step([picture])[0])
+
+
+def test_tensors_where_they_are_asked_for():
+    made = sg.Preprocess(layout="NHWC", output="tensor", row_pitch_bytes=512, alignment=64)(frames())
+    assert isinstance(made, sg.StridedTensor)
+    assert made.sizes == (6, 3, 20, 24)
+    assert made.strides == (20 * 128, 1, 128, 3)
+    assert made.alignment >= 64
+    tensors = sg.Preprocess(crop=8, output="tensor")(photographs(3))
+    assert [tensor.sizes for tensor in tensors] == [(3, 8, 8)] * 3
+
+
+def test_read_only_inputs_are_fine_and_never_written():
+    given = frames()
+    before = given.copy()
+    given.flags.writeable = False
+    for step in (sg.Preprocess(), sg.Preprocess(crop=8, flip=0.5, seed=1)):
+        step(given)
+    assert same_bits(given, before)
+
+
+@pytest.mark.parametrize("given", [frames(0), []], ids=["array", "list"])
+@pytest.mark.parametrize("crop", [None, 8])
+def test_an_empty_batch_is_an_ordinary_one(given, crop):
+    assert len(sg.Preprocess("image", crop=crop)({"image": given})["image"]) == 0
+
+
+# ---- chance
+
+
+def split(batch, *places):
+    bounds = [0, *places, len(batch["image"])]
+    for first, last in pairwise(bounds):
+        yield {name: values[first:last] for name, values in batch.items()}
+
+
+def test_chance_depends_on_seed_and_key_alone():
+    batch = {"image": photographs(40), "name": [f"{row}.png" for row in range(40)]}
+    whole = random_step()(batch)["image"]
+    parts = [random_step()(part)["image"] for part in split(batch, 1, 8, 9, 30)]
+    assert same_bits(np.concatenate(parts), whole)
+    backwards = random_step()({name: values[::-1] for name, values in batch.items()})["image"]
+    assert same_bits(backwards[::-1].copy(), whole)
+    assert not same_bits(random_step(seed=8)(batch)["image"], whole)
+    assert same_bits(random_step(key=None)({"image": batch["image"]}, batch["name"])["image"], whole)
+
+
+def test_without_a_key_the_pixels_are_it():
+    given = photographs(20)
+    step = random_step(key=None)
+    whole = np.stack(step(given))
+    # However they lie in memory.
+    turned = [np.ascontiguousarray(picture.transpose(2, 0, 1)).transpose(1, 2, 0) for picture in given]
+    assert same_bits(np.stack([array for picture in turned for array in step([picture])]), whole)
+
+
+def test_chance_is_fair():
+    given = np.broadcast_to(np.arange(16, dtype=np.uint8)[:, None] * 16 + np.arange(16, dtype=np.uint8), (4000, 16, 16))
+    step = sg.Preprocess(dims="NHWC", crop=13, flip=0.25, seed=3, dtype="uint8")
+    made = step(given[..., None], range(4000))[:, 0]
+    mirrored = made[:, 0, 0] > made[:, 0, -1]
+    assert 850 < mirrored.sum() < 1150
+    corners = np.where(mirrored, made[:, 0, -1], made[:, 0, 0])
+    places, counts = np.unique(corners, return_counts=True)
+    assert places.tolist() == [16 * row + column for row in range(4) for column in range(4)]
+    assert counts.min() > 180
+    assert counts.max() < 320
+
+
+@pytest.mark.parametrize("keys", [[1, 2], ["a", b"b", 3, np.int64(4), np.str_("e"), 2**70]])
+def test_keys_are_integers_strings_and_bytes(keys):
+    step = random_step(key=None)
+    made = np.stack(step(photographs(len(keys)), keys))
+    again = np.stack(step(photographs(len(keys)), np.array(keys) if len(keys) == 2 else keys))
+    assert same_bits(made, again)
+
+
+# ---- a value
+
+
+def test_a_step_is_a_value():
+    step = random_step()
+    assert step == random_step(mean=list(MEAN), std=np.array(STD), crop=[12, 10])
+    assert hash(step) == hash(random_step())
+    assert eval(repr(step), {"Preprocess": sg.Preprocess}) == step
+    with pytest.raises(AttributeError):
+        step.seed = 2
+
+
+def test_a_used_step_is_pickled_without_what_it_holds():
+    step = random_step()
+    batch = {"image": photographs(), "name": list(range(12))}
+    made = step(batch)["image"]
+    held = pickle.dumps(step)
+    assert len(held) < 1000
+    assert same_bits(pickle.loads(held)(batch)["image"], made)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_make_the_same_bits(workers):
+    batch = {"image": photographs(24), "name": list(range(24))}
+    parts = list(split(batch, 5, 11, 17))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        made = [part["image"] for part in pool.map(random_step(), parts)]
+    assert same_bits(np.concatenate(made), random_step()(batch)["image"])
+
+
+def test_no_engine_is_imported():
+    code = (
+        "import sys, numpy, stridedgpu as sg; step = sg.Preprocess('x', crop=2, flip=.5, seed=1);"
+        "step({'x': numpy.zeros((2, 4, 4, 3), 'uint8')});"
+        "print(sorted({'ray', 'dask', 'datasets', 'pyarrow', 'torch'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# ---- bad rows
+
+
+def bad_batch():
+    images = photographs(8)
+    images[2] = None
+    images[4] = images[4][:9]
+    images[5] = images[5][..., :2]
+    images[7] = [[1, 2], [3, 4]]
+    return {"image": images, "name": [f"{row}.png" for row in range(8)], "label": np.arange(8)}
+
+
+@pytest.mark.parametrize(
+    "row, said", [(2, "NoneType"), (4, "smaller than crop"), (5, "2 output channels"), (7, "no element type")]
+)
+def test_a_bad_row_is_named(row, said):
+    batch = {name: [values[0], values[row]] for name, values in bad_batch().items()}
+    with pytest.raises(sg.LayoutError, match=rf"row 1 of column 'image' \(key '{row}\.png'\): .*{said}"):
+        random_step()(batch)
+
+
+def test_bad_rows_are_dropped_from_every_column_and_counted(caplog):
+    step = random_step(errors="skip")
+    with caplog.at_level(logging.WARNING, "stridedgpu"):
+        made = step(bad_batch())
+    assert made["label"].tolist() == [0, 1, 3, 6]
+    assert made["name"] == ["0.png", "1.png", "3.png", "6.png"]
+    assert step.skipped == 4
+    assert len(caplog.records) == 4
+    good = {name: [values[row] for row in (0, 1, 3, 6)] for name, values in bad_batch().items()}
+    assert same_bits(made["image"], random_step()(good)["image"])
+
+
+def test_a_batch_in_which_every_row_is_bad():
+    step = sg.Preprocess("image", crop=30, errors="skip")
+    made = step({"image": frames(4), "label": np.arange(4)})
+    assert made["image"].shape == (0, 3, 30, 30)
+    assert made["label"].shape == (0,)
+    assert step([None]) == []
+    assert step.skipped == 5
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    "declared, said",
+    [
+        ({"dims": "HWC", "layout": "CHW"}, "N among them"),
+        ({"layout": "NCDHW"}, "the same axes"),
+        ({"layout": "NHWC8"}, "NHWC8"),
+        ({"dims": "NHW", "layout": "NHW", "crop": 3}, "crop and flip"),
+        ({"crop": (1, 2, 3)}, "height and width"),
+        ({"crop": 0}, "height and width"),
+        ({"crop": 2.5}, "integers"),
+        ({"mean": 0.5, "scale": 2}, "one pair"),
+        ({"std": 0}, "must not hold 0"),
+        ({"mean": (1, 2), "std": (1, 2, 3)}, "2 and for 3 channels"),
+        ({"mean": (1, 2), "channels": (0, 1, 2)}, "2 and for 3 channels"),
+        ({"mean": "half"}, "numbers"),
+        ({"seed": 1.5}, "seed=1.5"),
+        ({"flip": 0.5}, "needs seed="),
+        ({"flip": 2, "seed": 1}, "between 0 and 1"),
+        ({"errors": "ignore"}, "'raise' or 'skip'"),
+        ({"output": "torch"}, "'numpy' or 'tensor'"),
+    ],
+)
+def test_what_no_picture_could_fit_is_refused_when_declared(declared, said):
+    with pytest.raises(sg.LayoutError, match=said):
+        sg.Preprocess("image", **declared)
+
+
+@pytest.mark.parametrize(
+    "given, keys, said",
+    [
+        ({"picture": frames()}, None, "columns are 'picture'"),
+        ({"image": frames()}, [1, 2], "2 keys for 6 rows"),
+        ({"image": frames()[0]}, None, "means 4 axes"),
+        ({"image": frames()}, [1.5] * 6, "no integer, string or bytes"),
+        ({"image": frames(channels=2)}, None, "2 channels|3 values"),
+    ],
+)
+def test_what_a_batch_lacks_is_said(given, keys, said):
+    with pytest.raises(sg.LayoutError, match=said):
+        random_step(key=None)(given, keys)
+
+
+def test_unknown_devices_and_types_are_refused():
+    with pytest.raises(sg.DeviceError):
+        sg.Preprocess(device="gpu")
+    with pytest.raises(sg.ElementTypeError):
+        sg.Preprocess(dtype="text")
+
+
+def test_a_device_is_found_in_the_worker(gpus):
+    step = sg.Preprocess(output="tensor", layout="NHWC")
+    made = step(frames())
+    assert made.device == "cuda:0"
+    assert same_bits(made.permute("NHWC").numpy(), sg.Preprocess(device="cpu", layout="NHWC")(frames()))
