@@ -70,7 +70,8 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
         yield f"```text\n{signature(name, thing)}\n```\n"
     yield prose(thing)
     if inspect.isclass(thing):
-        for member, value in vars(thing).items():
+        ours = [vars(owner) for owner in reversed(thing.__mro__) if owner.__module__.startswith("stridedgpu")]
+        for member, value in {name: value for members in ours for name, value in members.items()}.items():
             if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, (property, classmethod))):
                 yield from _member(thing, member, value)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .ahead_of_time import warmup
 from .backends.selection import devices
 from .backends.threads import get_num_threads, set_num_threads
-from .creation import asarray, empty, from_dlpack, full, zeros
+from .creation import asarray, empty, from_dlpack, from_pointer, full, zeros
 from .desc import BufferTensorDesc
 from .dtypes import DataType
 from .errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
@@ -44,6 +44,7 @@ __all__ = [
     "devices",
     "empty",
     "from_dlpack",
+    "from_pointer",
     "full",
     "gather",
     "gather_crops",

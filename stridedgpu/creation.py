@@ -6,18 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .backends.selection import default_device, device_name
+from .backends.selection import backend_named, default_device, device_name
+from .buffer import Buffer
 from .dims import checked_dims, inferred_labels, labels_of
-from .dtypes import element_type
-from .errors import LayoutError
+from .dtypes import ElementType, element_type
+from .errors import BindingError, LayoutError
 from .interop import device_operand, foreign_array, operand_of_array
 from .layout import Layout
+from .operand import Operand
 from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .operations.channel_blocks import ordered_layouts, parse_order
 from .strides import canonical_axes, integers
 from .tensor import StridedTensor
 
-__all__ = ["asarray", "empty", "from_dlpack", "full", "zeros"]
+__all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "full", "zeros"]
 
 
 def empty(
@@ -49,22 +51,13 @@ def empty(
     """
     sizes = integers("sizes", sizes, least=0)
     element = element_type(dtype)
-    dims = _canonical_dims(dims, len(sizes))
-    if isinstance(layout, Layout):
-        if layout.sizes != sizes or row_pitch_bytes is not None:
-            raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
-        if layout.has_overlap:
-            raise LayoutError(f"layout={layout} repeats or overlaps elements; make it packed, then broadcast_to.")
-        wanted = stored = layout.shifted(-layout.first_offset)
-    else:
-        letters = None if layout is None else parse_order(layout).letters
-        if letters is not None and dims is None and len(canonical_axes(letters)) == len(sizes):
-            dims = canonical_axes(letters)
-        labels = labels_of(dims, len(sizes)) if letters is None else inferred_labels(dims, len(sizes), letters)
-        wanted, stored = ordered_layouts(sizes, layout, labels, element.itemsize, row_pitch_bytes)
+    wanted, stored, dims = _layouts(sizes, element, layout, dims, row_pitch_bytes)
+    if wanted.has_overlap:
+        raise LayoutError(f"layout={layout} repeats or overlaps elements; make it packed, then broadcast_to.")
+    if wanted is stored:
+        wanted = stored = wanted.shifted(-wanted.first_offset)
     where = default_device() if device is None else device_name(device)
-    operand = allocate_operand(wanted, element, alignment, where, stored)
-    return StridedTensor.over(operand, dims if wanted.ndim == len(sizes) else None)
+    return StridedTensor.over(allocate_operand(wanted, element, alignment, where, stored), dims)
 
 
 def zeros(
@@ -179,6 +172,58 @@ def from_dlpack(obj: object, *, dims: str | None = None) -> StridedTensor:
     return asarray(obj if isinstance(obj, StridedTensor) else np.from_dlpack(obj), dims=dims, copy=False)
 
 
+def from_pointer(
+    ptr: int,
+    sizes: Sequence[int],
+    dtype: object,
+    *,
+    owner: object,
+    layout: str | Layout | None = None,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    device: str = "cpu",
+    readonly: bool = False,
+) -> StridedTensor:
+    """A tensor over memory at an address: a decoder's pitched surface, a frame of a camera, what a C library returned.
+
+    `ptr` is the address, an integer or `ctypes.c_void_p`, of the element at coordinates 0. `sizes` are elements in
+    canonical order, and `layout`, `dims` and `row_pitch_bytes` say how they lie, as in `empty`; the memory ends with
+    the last element, so that nothing behind it is ever touched. `owner` is the object that keeps the memory alive, held
+    as long as any view; None says that you see to it. `device` is where the address is: "cpu" or "cuda:N", where work
+    that still writes there has to be ordered before yours. `readonly` memory is never written. The alignment is found
+    from the address.
+
+    Nothing can be checked about an address: one that is wrong ends the process. Raises `BindingError` for no address,
+    or one at which no element of the type may lie, `LayoutError` for layouts as in `empty`, and `DeviceError` for a
+    device that cannot be had.
+
+    >>> import ctypes
+    >>> surface = (ctypes.c_uint8 * (4 * 512))()  # 4 rows of 160 RGB pixels, 512 bytes apart
+    >>> frame = from_pointer(ctypes.addressof(surface), (1, 3, 4, 160), "uint8", layout="NHWC", row_pitch_bytes=512,
+    ...                      owner=surface)
+    >>> frame.strides, frame.dims, frame.buffer.owner is surface
+    ((2048, 1, 512, 3), 'NCHW', True)
+    >>> surface[512 + 3 * 7 + 2] = 99  # row 1, pixel 7, blue
+    >>> int(frame.numpy()[0, 2, 1, 7])
+    99
+    """
+    sizes = integers("sizes", sizes, least=0)
+    element = element_type(dtype)
+    wanted, stored, dims = _layouts(sizes, element, layout, dims, row_pitch_bytes)
+    given = getattr(ptr, "value", ptr) or 0
+    (address,) = integers("ptr", (given,), least=0)
+    if stored.span and (address == 0 or address % element.itemsize):
+        raise BindingError(
+            f"ptr={address:#x} is not the address of {element} elements: it must be a multiple of {element.itemsize}, "
+            "and not null."
+        )
+    where = device_name(device)
+    backend_named(where)
+    start = address + stored.first_offset * element.itemsize if stored.span else 0
+    buffer = Buffer(start, stored.span * element.itemsize, owner=owner, device=where, readonly=readonly)
+    return StridedTensor.over(Operand(buffer, wanted.shifted(-stored.first_offset), element), dims)
+
+
 def _wrapped(obj: object, copy: bool | None) -> tuple[StridedTensor, bool]:
     """A foreign object as a tensor, and whether that shares its memory."""
     held = device_operand(obj)
@@ -200,6 +245,27 @@ def _relabelled(tensor: StridedTensor, dims: str) -> StridedTensor:
     canonical = canonical_axes(dims)
     axes = (*range(plain), *(labels.index(letter) for letter in canonical))
     return StridedTensor.over(tensor.permute(axes).operand, canonical)
+
+
+def _layouts(
+    sizes: tuple[int, ...],
+    element: ElementType,
+    layout: str | Layout | None,
+    dims: str | None,
+    row_pitch_bytes: int | None,
+) -> tuple[Layout, Layout, str | None]:
+    """The layout of a tensor of canonical sizes, that of the memory that it needs, and its labels."""
+    dims = _canonical_dims(dims, len(sizes))
+    if isinstance(layout, Layout):
+        if layout.sizes != sizes or row_pitch_bytes is not None:
+            raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
+        return layout, layout, dims
+    letters = None if layout is None else parse_order(layout).letters
+    if letters is not None and dims is None and len(canonical_axes(letters)) == len(sizes):
+        dims = canonical_axes(letters)
+    labels = labels_of(dims, len(sizes)) if letters is None else inferred_labels(dims, len(sizes), letters)
+    wanted, stored = ordered_layouts(sizes, layout, labels, element.itemsize, row_pitch_bytes)
+    return wanted, stored, dims if wanted.ndim == len(sizes) else None
 
 
 def _canonical_dims(dims: str | None, ndim: int) -> str | None:

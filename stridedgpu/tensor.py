@@ -6,33 +6,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .backends.selection import device_name
 from .buffer import Buffer
 from .desc import BufferTensorDesc
 from .dims import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from .dtypes import DataType, ElementType, element_type
-from .errors import DeviceError, LayoutError, StridedGpuError
-from .interop import (
-    array_of_operand,
-    cuda_array_interface,
-    device_operand,
-    dlpack_capsule,
-    dlpack_device,
-    foreign_array,
-    numpy_dtype,
-    operand_of_array,
-)
+from .errors import LayoutError, StridedGpuError
+from .exported import Exported
+from .interop import numpy_dtype
 from .layout import Index, Layout, expanded_index
 from .operand import Operand
-from .operations.allocation import allocate_operand, check_fits
+from .operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from .operations.relayout import assign_operand, relayout_operand
+from .operations.values import value_operand
+from .recount import recounted
 
 __all__ = ["StridedTensor"]
 
 
-class StridedTensor:
+class StridedTensor(Exported):
     """Elements of one type, laid out with sizes and strides over raw bytes on one device.
 
     `buffer` is a `Buffer` or any contiguous object with the buffer protocol, which stays somebody else's; `layout`
@@ -249,7 +242,7 @@ class StridedTensor:
                 )
             layout = Layout(self.sizes if sizes is None else sizes, strides, start // element.itemsize)
             return self._view(layout, None, element=element, whole=False)
-        layout = _recounted(self.layout, self.itemsize, element.itemsize)
+        layout = recounted(self.layout, self.itemsize, element.itemsize)
         if sizes is None:
             return self._view(layout, self._dims, element=element, whole=True)
         return self._view(layout.reshaped(sizes), None, element=element, whole=True)
@@ -261,41 +254,6 @@ class StridedTensor:
     @property
     def _labels(self) -> tuple[str | None, ...]:
         return labels_of(self._dims, self.ndim)
-
-    # Out to other libraries
-
-    def numpy(self) -> NDArray[Any]:
-        """A NumPy array: over the same memory on the CPU, a copy from any other device."""
-        if self.device != "cpu":
-            return self.to_device("cpu").numpy()
-        return array_of_operand(self._operand)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """For NumPy's functions, on the CPU only."""
-        if self.device != "cpu":
-            raise TypeError(f"A tensor on {self.device} is not turned into a NumPy array unasked; call .numpy().")
-        return np.array(self.numpy(), dtype=dtype, copy=copy)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        """DLPack's type and number of the device."""
-        return dlpack_device(self._operand)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: object = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        """A DLPack capsule over the same memory, strides and offset included; `BufferError` for what DLPack lacks."""
-        request = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        return dlpack_capsule(self._operand, **request)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The CUDA Array Interface, version 3, on a CUDA device; absent elsewhere."""
-        return cuda_array_interface(self._operand)
 
     # Moving elements
 
@@ -347,7 +305,7 @@ class StridedTensor:
         overlapping view, a value that shares memory with it.
         """
         target = self[index]
-        source = value._operand if isinstance(value, StridedTensor) else _value_operand(value, target.element)
+        source = value._operand if isinstance(value, StridedTensor) else value_operand(value, target.element)
         layout = source.layout.broadcast_to(target.sizes)
         assign_operand(Operand(source.buffer, layout, source.element), target._operand)
 
@@ -368,6 +326,18 @@ class StridedTensor:
         if self.layout.element_count != 1:
             raise ValueError(f"The truth of a tensor of sizes {self.sizes} is ambiguous; compare its .numpy().")
         return bool(self.numpy().reshape(()))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether this is the same tensor; no elements are compared, and a comparison that means them is refused."""
+        if self is other:
+            return True
+        if isinstance(other, (StridedTensor, np.ndarray, np.generic, int, float, complex)):
+            raise TypeError(
+                "== does not compare elements: use a.numpy() == b, np.array_equal(a, b), or `a is b` for one tensor."
+            )
+        return NotImplemented
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         """What it is in one line; no elements are read."""
@@ -397,22 +367,24 @@ class StridedTensor:
 
         return fragment(self)
 
+    # Copies that keep gaps, strides and labels
+
+    def __copy__(self) -> StridedTensor:
+        """A tensor of the same layout, gaps and labels in memory of its own, on the same device."""
+        return StridedTensor.over(copied_operand(self._operand), self._dims)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> StridedTensor:
+        """The same: elements hold no objects."""
+        return self.__copy__()
+
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the bytes that the layout spans, padding included, with layout, labels and alignment."""
-        if self.device != "cpu":
-            raise DeviceError(f"A tensor on {self.device} is not pickled yet; call .to_device('cpu') first.")
-        start = self._operand.start_bytes
-        held = self.buffer.bytes[start : start + self.layout.span * self.itemsize].tobytes()
-        layout = self.layout.shifted(-self.layout.first_offset)
-        return (_unpickled, (held, layout, self.element.name, self._dims, self.buffer.alignment))
+        """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
+        return _unpickled, (state_of_operand(self._operand), self._dims)
 
 
-def _unpickled(held: bytes, layout: Layout, dtype: str, dims: str | None, alignment: int) -> StridedTensor:
-    """A tensor from the bytes that its layout spans."""
-    element = element_type(dtype)
-    operand = allocate_operand(layout, element, alignment, "cpu")
-    operand.buffer.bytes[: len(held)] = np.frombuffer(held, np.uint8)
-    return StridedTensor.over(operand, dims)
+def _unpickled(state: State, dims: str | None) -> StridedTensor:
+    """A tensor on the device that it was on, or one of its kind; else on the CPU, with a warning."""
+    return StridedTensor.over(restored_operand(state), dims)
 
 
 def _operand_of(name: str, tensor: object) -> Operand:
@@ -420,47 +392,3 @@ def _operand_of(name: str, tensor: object) -> Operand:
     if not isinstance(tensor, StridedTensor):
         raise LayoutError(f"{name} must be a StridedTensor, not {type(tensor).__name__}; wrap it with asarray.")
     return tensor.operand
-
-
-def _value_operand(value: object, target: ElementType) -> Operand:
-    """An array-like or scalar value as an operand; a Python integer must fit an integer target."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        check_fits("value", value, target)
-        if not -(2**63) <= value < 2**64:
-            value = _rounded("value", value)
-    held = device_operand(value)
-    return operand_of_array(foreign_array(value)[0]) if held is None else held
-
-
-def _rounded(name: str, value: int) -> float:
-    """An integer beyond 64 bits as the nearest float64. Raises `LayoutError` where there is none."""
-    try:
-        return float(value)
-    except OverflowError:
-        raise LayoutError(f"{name}, an integer of {value.bit_length()} bits, is beyond every float.") from None
-
-
-def _recounted(layout: Layout, itemsize: int, wanted: int) -> Layout:
-    """A layout counted in elements of another size: the last axis takes up the difference."""
-    if itemsize == wanted:
-        return layout
-    if not layout.sizes or (layout.strides[-1] != 1 and layout.sizes[-1] > 1 and layout.span):
-        raise LayoutError(
-            f"{layout} cannot be seen in elements of {wanted} bytes: its last axis is not contiguous. "
-            "Give sizes and strides, or relayout first."
-        )
-    small, large = sorted((itemsize, wanted))
-    factor = large // small
-    if wanted < itemsize:
-        strides = (*(stride * factor for stride in layout.strides[:-1]), 1)
-        return Layout((*layout.sizes[:-1], layout.sizes[-1] * factor), strides, layout.offset * factor)
-    # The stride of an axis that is never stepped along may be anything.
-    steps = [stride for size, stride in zip(layout.sizes[:-1], layout.strides[:-1], strict=True) if size > 1]
-    distances = [layout.offset, *steps] if layout.span else []
-    if any(distance % factor for distance in (layout.sizes[-1], *distances)):
-        raise LayoutError(
-            f"{layout} cannot be seen in elements of {wanted} bytes: its last size, its offset and its other strides "
-            f"must be multiples of {factor}."
-        )
-    strides = (*(stride // factor for stride in layout.strides[:-1]), 1)
-    return Layout((*layout.sizes[:-1], layout.sizes[-1] // factor), strides, layout.offset // factor)

@@ -1,0 +1,70 @@
+"""Copies that keep everything: gaps, strides and alignment, in another buffer or another process."""
+
+from __future__ import annotations
+
+import warnings
+
+from stridedgpu.backends.selection import backend_named
+from stridedgpu.buffer import Buffer
+from stridedgpu.dtypes import element_type
+from stridedgpu.errors import DeviceError
+from stridedgpu.layout import Layout
+from stridedgpu.operand import Operand
+
+from .allocation import allocate_operand
+from .relayout import assign_operand
+
+__all__ = ["State", "copied_operand", "restored_operand", "state_of_operand"]
+
+State = tuple[bytes, Layout, str, int, str]
+"""What is pickled: the bytes that a layout spans, the layout from there, the name of the type, alignment and device."""
+
+
+def copied_operand(operand: Operand) -> Operand:
+    """Every byte that an operand spans, gaps included, in new memory of its own on the same device."""
+    layout = operand.layout.shifted(-operand.layout.first_offset)
+    alignment = max(operand.buffer.alignment, operand.element.itemsize)
+    made = allocate_operand(layout, operand.element, alignment, operand.buffer.device)
+    assign_operand(_spanned(operand), _spanned(made))
+    return made
+
+
+def state_of_operand(operand: Operand) -> State:
+    """An operand as values of this process's memory alone; device memory is read."""
+    spanned = _spanned(operand)
+    if operand.buffer.device != "cpu":
+        there, spanned = spanned, allocate_operand(spanned.layout, spanned.element, 1, "cpu")
+        assign_operand(there, spanned)
+    held = spanned.buffer.bytes[spanned.start_bytes : spanned.start_bytes + spanned.span_bytes].tobytes()
+    layout = operand.layout.shifted(-operand.layout.first_offset)
+    return held, layout, operand.element.name, operand.buffer.alignment, operand.buffer.device
+
+
+def restored_operand(state: State) -> Operand:
+    """The operand of a pickled state, on the same kind of device.
+
+    Where that cannot be had it is made on the CPU, with a warning that says why.
+    """
+    held, layout, dtype, alignment, device = state
+    element = element_type(dtype)
+    made = allocate_operand(layout, element, max(alignment, element.itemsize), _device_like(device))
+    memory = Buffer.of(held)
+    assign_operand(Operand(memory, Layout((memory.nbytes,)), element_type("uint8")), _spanned(made))
+    return made
+
+
+def _spanned(operand: Operand) -> Operand:
+    """The bytes from the lowest element to the highest, whatever lies between them."""
+    layout = Layout((operand.span_bytes,), (1,), operand.start_bytes if operand.span_bytes else 0)
+    return Operand(operand.buffer, layout, element_type("uint8"))
+
+
+def _device_like(device: str) -> str:
+    """The device itself, else the first of its kind, else the CPU."""
+    for name in dict.fromkeys((device, device.partition(":")[0])):
+        try:
+            return backend_named(name).name
+        except DeviceError as error:
+            missing = error
+    warnings.warn(f"A tensor from {device} is unpickled on the CPU: {missing}", RuntimeWarning, stacklevel=4)
+    return "cpu"

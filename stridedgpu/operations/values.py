@@ -1,0 +1,30 @@
+"""Values that are written into a tensor: arrays, scalars and Python numbers as operands."""
+
+from __future__ import annotations
+
+from stridedgpu.dtypes import ElementType
+from stridedgpu.errors import LayoutError
+from stridedgpu.interop import device_operand, foreign_array, operand_of_array
+from stridedgpu.operand import Operand
+
+from .allocation import check_fits
+
+__all__ = ["value_operand"]
+
+
+def value_operand(value: object, target: ElementType) -> Operand:
+    """An array-like or scalar value as an operand; a Python integer must fit an integer target."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        check_fits("value", value, target)
+        if not -(2**63) <= value < 2**64:
+            value = _rounded("value", value)
+    held = device_operand(value)
+    return operand_of_array(foreign_array(value)[0]) if held is None else held
+
+
+def _rounded(name: str, value: int) -> float:
+    """An integer beyond 64 bits as the nearest float64. Raises `LayoutError` where there is none."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise LayoutError(f"{name}, an integer of {value.bit_length()} bits, is beyond every float.") from None
