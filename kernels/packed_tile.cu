@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(Threads) packed_tile(
         }
         constexpr uint32 all = store_length < 32 ? (1u << (store_length & 31)) - 1 : ~0u;
         if (FillsGaps ? element + store_length <= row_length : there == all) {
-            store(address, vector);
+            store_global(address, vector);
         } else {
 #pragma unroll
             for (int i = 0; i < store_length; ++i) {

@@ -11,7 +11,7 @@ enum class ChannelAxis { none, block, target, source };
 
 // The first `count` elements at an aligned address, the rest 0. Nothing behind them is read.
 template <typename V> __device__ __forceinline__ V load_first(const typename V::Element* address, int count) {
-    if (count >= V::length) return load<V>(address);
+    if (count >= V::length) return load_global<V>(address);
     V vector{};
     if (count <= 0) return vector;
 #pragma unroll
@@ -24,7 +24,7 @@ template <typename V> __device__ __forceinline__ V load_first(const typename V::
 // The first `count` elements of a vector to an aligned address. Nothing behind them is written.
 template <typename V> __device__ __forceinline__ void store_first(typename V::Element* address, const V& vector,
                                                                   int count) {
-    if (count >= V::length) return store(address, vector);
+    if (count >= V::length) return store_global(address, vector);
 #pragma unroll
     for (int i = 0; i + 1 < V::length; ++i) {
         if (i < count) address[i] = vector.get(i);

@@ -189,7 +189,7 @@ struct Transpose {
                     const Source* address = source + Signed<Index>(offset);
                     if constexpr (Whole) {
                         if (loads >= Threads || load_number < loads) {
-                            rows[i][h] = load<Vector<Source, load_length>>(address);
+                            rows[i][h] = load_global<Vector<Source, load_length>>(address);
                         }
                     } else {
                         const int left = t < target_left && load_number < loads ? source_left - s : 0;
@@ -229,7 +229,7 @@ struct Transpose {
             const auto elements = converted<!converts_first, store_length, ChannelAxis::target>(
                 tile.template get<store_length>(s, t), s, t);
             Target* address = target + Signed<Index>(Index(s) * parameters.target_step + Index(t));
-            if constexpr (Whole) store(address, elements);
+            if constexpr (Whole) store_global(address, elements);
             else store_first(address, elements, target_left - t);
         }
     }
