@@ -1,6 +1,6 @@
 // Channels of pixels taken apart (NHWC to NCHW) or put together, for up to 8 channels with the pixel's padding.
 //
-//     interleaved side, one row        r0 g0 b0 r1 g1 b1 r2 g2 b2 ...      Pitch elements a pixel, Channels of them used
+//     interleaved side, one row        r0 g0 b0 r1 g1 b1 r2 g2 b2 ...     Pitch elements a pixel, Channels of them used
 //                                      |---- group -----|---- group ...    a group: Length pixels
 //     planar side                      r0 r1 r2 ... | g0 g1 g2 ... | b0 b1 b2 ...
 //                                      one vector of PlanarBytes of each channel is one group

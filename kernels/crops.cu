@@ -65,7 +65,8 @@ __global__ void __launch_bounds__(256)
     const int64 source_row = sample.top + int64(row.remainder);
     const bool row_inside = uint64(source_row) < uint64(sample.height);
     const Source* source = reinterpret_cast<const Source*>(sample.source) + source_row * sample.row_stride;
-    const Quotient<uint32> pixel = Pixels ? divide(first, p.channels) : Quotient<uint32>{first, uint32(plane.remainder)};
+    const Quotient<uint32> pixel =
+        Pixels ? divide(first, p.channels) : Quotient<uint32>{first, uint32(plane.remainder)};
     const auto source_column = [&](uint32 column) {
         return sample.left + int64(sample.flip ? p.width - 1 - column : column);
     };

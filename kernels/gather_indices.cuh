@@ -143,7 +143,8 @@ template <typename Index, int Rank, int Components> struct GatherParameters {
 template <typename Number, OutOfRange Mode, typename Index, int Rank, int Components>
 __device__ __forceinline__ Signed<Index> picked_offset(const GatherParameters<Index, Rank, Components>& p,
                                                        const Places<Index>& places, WrongIndex& wrong) {
-    const Number* tuple = reinterpret_cast<const Number*>(p.indices) + Signed<Index>(p.index_offset + Index(places.index));
+    const Number* tuple =
+        reinterpret_cast<const Number*>(p.indices) + Signed<Index>(p.index_offset + Index(places.index));
     Number numbers[Components];
 #pragma unroll
     for (int k = 0; k < Components; ++k) numbers[k] = tuple[Signed<Index>(p.indexed[k].component)];

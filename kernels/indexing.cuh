@@ -34,7 +34,7 @@ __device__ __forceinline__ Quotient<Index> divide(Index n, const Divisor<Index>&
 
 template <typename Index> struct Offsets { Signed<Index> source, target; };
 
-// The outermost axis first, and up to the 64 that a NumPy array may have; strides in whatever unit the kernel counts in.
+// The outermost axis first, up to the 64 that a NumPy array may have; strides in whatever unit the kernel counts in.
 template <typename Index, int Rank> struct Axes {
     static_assert(Rank >= 1 && Rank <= 64, "1 to 64 axes");
     Divisor<Index> sizes[Rank];

@@ -55,7 +55,8 @@ def test_the_command_lines_are_accepted():
 
 
 def test_the_table_of_extras_is_the_projects():
-    rows = re.findall(r"^\| (`[^|]+) \|", README, re.MULTILINE)
+    table = README.partition("| extra | brings | for |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert named == set(project["project"]["optional-dependencies"])
