@@ -22,6 +22,7 @@ from .functions import (
     synchronize,
 )
 from .layout import Layout
+from .prefetching import prefetch
 from .preprocess import Preprocess
 from .strides import calc_buffer_tensor_size, calculate_strides, packed_strides
 from .tensor import StridedTensor
@@ -54,6 +55,7 @@ __all__ = [
     "packed_strides",
     "plan_gather",
     "plan_relayout",
+    "prefetch",
     "relayout",
     "scatter_elements",
     "scatter_nd",
