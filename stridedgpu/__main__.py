@@ -52,7 +52,7 @@ LIBRARIES = {
     "pillow": "stridedgpu[cli]",
     "rich": "stridedgpu[cli]",
     "scikit-image": "stridedgpu[demo]",
-    "numba": "stridedgpu[cpu]",
+    "llvmlite": "stridedgpu[cpu]",
     "ml_dtypes": "stridedgpu[ml-dtypes]",
     "cupy-cuda12x": "stridedgpu[cuda12]",
     "cupy-cuda13x": "stridedgpu[cuda13]",

@@ -1,1 +1,1 @@
-"""The devices. These modules, and no others, compute with NumPy, Numba or CuPy."""
+"""The devices. These modules, and no others, compute with NumPy, LLVM or CuPy."""

@@ -16,7 +16,7 @@ from typing import Final
 from stridedgpu.convert import Conversion, Rounding
 from stridedgpu.dtypes import ELEMENT_TYPES, ElementType
 
-from .llvm_code import Code, Value
+from .llvm_code import Code, Value, vector_type
 
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
 
@@ -106,17 +106,16 @@ def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: 
     whole = code.call(f"llvm.{'roundeven' if rounding == 'nearest' else 'trunc'}.{name}", vector.type, vector)
     signed = target.kind == "i"
     if target.itemsize >= 4:
-        wanted = code.full(vector.type, 0).type.replace(vector.element, f"i{8 * target.itemsize}")
-        return code.call(
-            f"llvm.fpto{'s' if signed else 'u'}i.sat.v{vector.lanes}i{8 * target.itemsize}.{name}", wanted, whole
-        )
+        word = f"i{8 * target.itemsize}"
+        saturating = f"llvm.fpto{'s' if signed else 'u'}i.sat.v{vector.lanes}{word}.{name}"
+        return code.call(saturating, vector_type(vector.lanes, word), whole)
     least, most = _limits(target)
     if signed:
         whole = code.select(code.compare("fcmp uno", whole, whole), code.full(whole.type, "0.0"), whole)
     # An ordered comparison is false for NaN, which thus becomes the 0 that is the least unsigned integer.
-    for operation, limit in (("fcmp ogt", least), ("fcmp olt", most)):
-        bound = code.full(whole.type, f"{limit}.0")
-        whole = code.select(code.compare(operation, whole, bound), whole, bound)
+    lowest, highest = (code.full(whole.type, f"{limit}.0") for limit in (least, most))
+    whole = code.select(code.compare("fcmp ogt", whole, lowest), whole, lowest)
+    whole = code.select(code.compare("fcmp ogt", highest, whole), whole, highest)
     return code.cast("trunc", code.cast("fptosi", whole, "i32"), f"i{8 * target.itemsize}")
 
 

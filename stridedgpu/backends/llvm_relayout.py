@@ -38,6 +38,9 @@ _STREAMED_BYTES: Final = 32 * 1024 * 1024
 _STREAMED_TILES_BYTES: Final = 8 * 1024 * 1024
 """Transposes gain from it sooner: they replace lines in an order that no prefetcher foresees."""
 
+_UNALIGNED_LINE_BYTES: Final = {1: 128, 2: 256, 4: 256, 8: 256, 16: 64}
+"""Bytes that a tile writes in one piece where pieces are not aligned, by the bytes of an element."""
+
 _LONG_CHANNELS: Final = 8
 """From here on a transpose of tiles takes fewer shuffles than putting pixels together one channel after another."""
 
@@ -215,10 +218,13 @@ def _transpose(problem: Problem, elements: Elements, draft: _Draft, ours: Loop, 
         return None
     if theirs.source < 0:
         draft, theirs = draft.flipped(theirs)
-    rows = _power_of_two(min(ours.size, LINE_BYTES // draft.target_bytes))
-    columns = _power_of_two(min(theirs.size, max(lane, LINE_BYTES // draft.source_bytes)))
     outer = tuple(loop for loop in draft.loops if loop is not ours and loop is not theirs)
-    streaming = problem.bytes_moved >= _STREAMED_TILES_BYTES and rows * draft.target_bytes == LINE_BYTES
+    aligned = all(loop.target % LINE_BYTES == 0 for loop in (theirs, *outer))
+    # Lines that begin anywhere are written in part at both ends: the longer they are, the less of that there is.
+    line = LINE_BYTES if aligned else _UNALIGNED_LINE_BYTES[draft.target_bytes]
+    rows = _power_of_two(min(ours.size, line // draft.target_bytes))
+    columns = _power_of_two(min(theirs.size, max(lane, LINE_BYTES // draft.source_bytes)))
+    streaming = aligned and problem.bytes_moved >= _STREAMED_TILES_BYTES and rows * draft.target_bytes == LINE_BYTES
     kernel = Transpose(_with_constants(elements, theirs, ours, None), len(outer), rows, columns, streaming)
     extents = _TILE_BYTES // draft.source_bytes, _TILE_BYTES // 2 // draft.target_bytes
     return _walk(problem, kernel, draft, outer, (theirs, columns), (ours, rows), extents=extents)

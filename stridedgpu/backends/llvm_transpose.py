@@ -5,9 +5,9 @@
     of `columns`    ->     rows transpose among   ->  column of the   ->   each a cache line
     elements               themselves                 tile
 
-A tile is a cache line wide on both sides wherever the tensor is: whole lines are read and whole lines are written,
-so that it does not matter when rows that lie a power of two apart drive each other out of the cache. Each element is
-read once, stored once into scratch memory of at most 4 KB, and written once.
+A tile is a cache line wide on both sides, or more, wherever the tensor is: whole lines are read and written, so that
+it does not matter when rows that lie a power of two apart drive each other out of the cache. Each element is read once,
+stored once into scratch memory of at most 8 KB, and written once.
 """
 
 from __future__ import annotations
