@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -82,29 +83,31 @@ class _CudaLane(_Lane):
     """
 
     def __init__(self, device: str) -> None:
-        from .backends import cuda_overlap
+        from .backends.cuda_overlap import event_of_current_stream, own_stream, wait_for_event
 
-        self._cuda = cuda_overlap
+        self._stream = partial(own_stream, device)
+        self._event = partial(event_of_current_stream, device)
+        self._wait = partial(wait_for_event, device)
         self._device = device
         self._used: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
 
     def open(self) -> AbstractContextManager[None]:
-        return self._cuda.own_stream(self._device)
+        return self._stream()
 
     def sent(self, batch: Any) -> Any:
         while not self._used.empty():
             _, event = self._used.get()
-            self._cuda.wait_for_event(self._device, event)
+            self._wait(event)
         held: list[StridedTensor] = []
         made = self._uploaded(batch, held)
-        return made, held, self._cuda.event_of_current_stream(self._device)
+        return made, held, self._event()
 
     def received(self, parcel: Any) -> Any:
-        self._cuda.wait_for_event(self._device, parcel[2])
+        self._wait(parcel[2])
         return parcel[0]
 
     def done(self, parcel: Any) -> None:
-        self._used.put((parcel[1], self._cuda.event_of_current_stream(self._device)))
+        self._used.put((parcel[1], self._event()))
 
     def _uploaded(self, part: Any, held: list[StridedTensor]) -> Any:
         """A batch, or a part of one, on the device; what is no array stays."""
