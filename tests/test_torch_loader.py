@@ -1,0 +1,118 @@
+"""PyTorch's DataLoader: the step as collate function and in an IterableDataset, in workers of either kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stridedgpu as sg
+
+torch = pytest.importorskip("torch", reason="torch is what these tests are about", exc_type=ImportError)
+
+pytestmark = [
+    pytest.mark.interop,
+    # Forking beside the threads of PyTorch and of this library is what is tested.
+    pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:'pin_memory' argument is set as true:UserWarning"),
+]
+
+COUNT = 40
+STEP = sg.Preprocess(
+    "image", crop=(12, 10), flip=0.5, seed=5, key="name", mean=0.5, std=0.25, layout="NHWC", device="cpu"
+)
+
+
+def sample(number):
+    random = np.random.default_rng(number)
+    height, width = random.integers(16, 40, 2)
+    pixels = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    return {"image": pixels, "name": f"{number}.png", "label": number}
+
+
+class Photographs(torch.utils.data.Dataset):
+    def __len__(self):
+        return COUNT
+
+    def __getitem__(self, number):
+        return sample(number)
+
+
+class Batches(torch.utils.data.IterableDataset):
+    """Each worker makes every n-th batch."""
+
+    def __iter__(self):
+        info = torch.utils.data.get_worker_info()
+        first, step = (0, 1) if info is None else (info.id, info.num_workers)
+        for number in range(first, COUNT // 8, step):
+            samples = [sample(row) for row in range(8 * number, 8 * number + 8)]
+            yield STEP({name: [entry[name] for entry in samples] for name in samples[0]})
+
+
+def expected():
+    """What a loop in this process makes."""
+    samples = [sample(number) for number in range(COUNT)]
+    return STEP({name: [entry[name] for entry in samples] for name in samples[0]})["image"]
+
+
+WORKERS = [(0, None), (1, "fork"), (2, "fork"), (2, "spawn")]
+
+
+@pytest.mark.parametrize("workers, context", WORKERS)
+@pytest.mark.parametrize("pin", [False, True])
+def test_collated_batches_are_those_of_a_loop(workers, context, pin):
+    expected()  # this process has threads and compiled loops of its own before it forks
+    loader = torch.utils.data.DataLoader(
+        Photographs(), 8, num_workers=workers, multiprocessing_context=context, collate_fn=STEP.collate, pin_memory=pin
+    )
+    batches = list(sg.prefetch(loader))
+    assert [batch["label"].tolist() for batch in batches] == [list(range(n, n + 8)) for n in range(0, COUNT, 8)]
+    assert batches[0]["name"] == [f"{number}.png" for number in range(8)]
+    assert all(batch["image"].is_contiguous(memory_format=torch.channels_last) for batch in batches)
+    made = torch.cat([batch["image"] for batch in batches]).permute(0, 2, 3, 1).contiguous().numpy()
+    assert made.tobytes() == expected().tobytes()
+
+
+@pytest.mark.parametrize("workers, context", WORKERS)
+def test_an_iterable_dataset_makes_the_batches_of_a_loop(workers, context):
+    loader = torch.utils.data.DataLoader(Batches(), None, num_workers=workers, multiprocessing_context=context)
+    batches = sorted(loader, key=lambda batch: int(batch["label"][0]))
+    made = torch.cat([torch.as_tensor(batch["image"]) for batch in batches]).numpy()
+    assert made.tobytes() == expected().tobytes()
+
+
+def test_samples_may_be_tuples_or_bare_pictures():
+    pictures = [sample(0)["image"][:16, :16] for _ in range(3)]
+    step = sg.Preprocess(scale=2.0, device="cpu")
+    bare = step.collate(pictures)
+    assert bare.shape == (3, 3, 16, 16)
+    images, labels = step.collate([(picture, 5) for picture in pictures])
+    assert torch.equal(images, bare)
+    assert labels.tolist() == [5, 5, 5]
+    labels, images = sg.Preprocess(1, scale=2.0, device="cpu").collate([(5, picture) for picture in pictures])
+    assert torch.equal(images, bare)
+
+
+def test_bad_samples_are_named_or_dropped():
+    samples = [sample(number) for number in range(4)]
+    samples[2]["image"] = samples[2]["image"][:5]
+    with pytest.raises(sg.LayoutError, match=r"row 2 of column 'image' \(key '2\.png'\)"):
+        STEP.collate(samples)
+    skipping = sg.Preprocess("image", crop=12, errors="skip", device="cpu")
+    assert skipping.collate(samples)["label"].tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "samples, said",
+    [
+        ([], "no samples"),
+        ([{"picture": 1}], "'picture'"),
+        ([(1,)], "are 0|have 0"),
+        (
+            [{"image": np.zeros((4, 4, 3), np.uint8)}, {"image": np.zeros((4, 5, 3), np.uint8)}],
+            "crop= makes them alike",
+        ),
+    ],
+)
+def test_refusals(samples, said):
+    with pytest.raises(sg.LayoutError, match=said):
+        sg.Preprocess("image", device="cpu").collate(samples)
