@@ -10,7 +10,7 @@ from stridedgpu.strides import round_up
 
 from . import cuda_packed_tile
 from .cuda_tiles import Loop, channels_turned, gaps_are_ours, loops_of, outer_words, safe_width, turned
-from .families import LARGEST_SMALL_AXIS, unit_axis
+from .families import pixel_axes
 from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
 from .plan import Plan
@@ -49,11 +49,10 @@ class PixelGroup:
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family CHANNELS."""
     problem, bits = plan.problem, plan.index_bits
-    ours, theirs = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
-    assert ours is not None
-    assert theirs is not None
-    splits = problem.sizes[ours] > LARGEST_SMALL_AXIS
-    small_axis, pixel_axis = (theirs, ours) if splits else (ours, theirs)
+    axes = pixel_axes(problem)
+    assert axes is not None
+    small_axis, pixel_axis = axes
+    splits = problem.target_strides[small_axis] != 1
     loops = loops_of(problem)
     small, pixels = loops[small_axis], loops[pixel_axis]
     pitch = abs(pixels.source_stride if splits else pixels.target_stride)

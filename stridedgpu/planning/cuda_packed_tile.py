@@ -21,8 +21,11 @@ __all__ = ["launch"]
 
 _THREADS: Final = 256
 _SHARED_BYTES: Final = 40 * 1024
-_ATTEMPTS: Final = tuple((run, elements) for elements in (8192, 2048, 512) for run in (256, 128, 64, 32, 16, 1))
+_ATTEMPTS: Final = ((256, 8192), (128, 8192), (64, 8192), (64, 2048), (32, 2048), (32, 512))
 """Tiles to try, the best first: bytes that a run should have on both sides, and elements in all."""
+
+_LAST_ATTEMPTS: Final = ((16, 8192), (1, 8192), (1, 512))
+"""What fits where nothing else does."""
 
 _GAP: Final = 0xFFFF
 _MOST_GAPS: Final = 2
@@ -163,8 +166,10 @@ def _best_tile(plan: Plan, loops: tuple[Loop, ...], gpu: GpuProperties) -> tuple
     """The first tile to try that fits into shared memory and leaves no multiprocessor idle, and its load width."""
     itemsize = plan.problem.source.element.itemsize
     widest = max(itemsize, plan.problem.target.element.itemsize)
-    fitting = []
-    for run_bytes, elements in _ATTEMPTS:
+    fitting: list[tuple[_Tile, int]] = []
+    for run_bytes, elements in (*_ATTEMPTS, *_LAST_ATTEMPTS):
+        if fitting and (run_bytes, elements) in _LAST_ATTEMPTS:
+            break
         tile = _tile_of(loops, plan.problem.conversion.channels, max(1, run_bytes // widest), elements)
         load = _load_width(plan, tile)
         chunks = prod(tile.extents[i] for i in tile.chunk_loops)

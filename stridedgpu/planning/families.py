@@ -11,7 +11,7 @@ from typing import Final
 
 from .problem import Problem
 
-__all__ = ["LARGEST_SMALL_AXIS", "SHORT_RUN_BYTES", "Family", "choose_family", "unit_axis"]
+__all__ = ["LARGEST_SMALL_AXIS", "SHORT_RUN_BYTES", "Family", "choose_family", "pixel_axes", "unit_axis"]
 
 LARGEST_SMALL_AXIS: Final = 16
 """An axis of up to this many elements is interleaved in registers, not transposed through tiles."""
@@ -76,14 +76,26 @@ def choose_family(problem: Problem) -> Family:
         return Family.GENERIC
     if min(sizes[ours], sizes[theirs]) > LARGEST_SMALL_AXIS:
         return Family.TRANSPOSE
-    return Family.CHANNELS if _interleaves(problem, ours, theirs) else Family.PACKED_TILE
+    return Family.CHANNELS if _interleaves(problem) else Family.PACKED_TILE
 
 
-def _interleaves(problem: Problem, ours: int, theirs: int) -> bool:
+def pixel_axes(problem: Problem) -> tuple[int, int] | None:
+    """The axis inside a pixel and the axis of the pixels, of which one is contiguous on either side.
+
+    None unless the two sides are contiguous along different axes.
+    """
+    ours, theirs = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
+    if ours is None or theirs is None or ours == theirs:
+        return None
+    return (ours, theirs) if problem.sizes[ours] <= LARGEST_SMALL_AXIS else (theirs, ours)
+
+
+def _interleaves(problem: Problem) -> bool:
     """Whether one side holds whole pixels of a small axis, one after another along the other side's run."""
-    if problem.sizes[ours] <= LARGEST_SMALL_AXIS:
-        small, pixels, strides = ours, theirs, problem.target_strides
-    else:
-        small, pixels, strides = theirs, ours, problem.source_strides
+    axes = pixel_axes(problem)
+    if axes is None:
+        return False
+    small, pixels = axes
+    strides = problem.target_strides if abs(problem.target_strides[small]) == 1 else problem.source_strides
     # The pixels may be padded, but not so far apart that a vector would hold mostly gaps.
     return problem.sizes[small] <= abs(strides[pixels]) <= 2 * max(problem.sizes[small], 4)

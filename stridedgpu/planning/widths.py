@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from stridedgpu.strides import round_up
 
-from .families import Family, unit_axis
+from .families import Family, pixel_axes, unit_axis
 from .problem import Problem
 
 __all__ = ["PEELED_RUN_BYTES", "Bound", "Width", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
@@ -55,7 +55,10 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     alignment = problem.target.alignment if side == "target" else problem.source_alignment
     bounds = [alignment_bound(side, alignment)]
     run = [unit]
-    if family in (Family.CHANNELS, Family.PACKED_TILE) and problem.sizes[unit] * itemsize < widest:
+    axes = pixel_axes(problem) if family is Family.CHANNELS else None
+    is_planar = axes is not None and axes[1] == unit
+    short = not is_planar and problem.sizes[unit] * itemsize < widest
+    if family in (Family.CHANNELS, Family.PACKED_TILE) and short:
         # A target's pixels make one run only where no gaps lie between them, or where the gaps are ours to overwrite.
         gaps_matter = side == "target" and not problem.target.owns_padding
         run += [axis for axis in _next_inner(strides, unit) if not gaps_matter or strides[axis] == problem.sizes[unit]]
@@ -73,6 +76,9 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if family is Family.ROWS and side == "source" and strides[unit] < 0:
         # Whole vectors, the first of which ends where the run ends in memory.
         bounds.append(Bound(run_bytes, f"a run of the source is {run_bytes} B long and is read backwards"))
+    if is_planar and problem.source_strides[unit] < 0:
+        # Pixels are turned around whole vectors at a time.
+        bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
     return bounded_width(bounds, itemsize, widest)
 
 
