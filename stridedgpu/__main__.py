@@ -22,6 +22,7 @@ from .backends.selection import devices
 from .batching import Comparison, Recipe, compare, make_batch, memory_of
 from .console import progress
 from .errors import StridedGpuError
+from .folder_command import add_folder_options, run_folder_job
 from .images import find_pictures, sample_pictures
 from .npy import check_writable, replacement, write_array, write_elements
 from .show import add_explain, add_show
@@ -159,7 +160,7 @@ def _add_preprocess(commands: argparse._SubParsersAction[OneLineParser]) -> None
         metavar="FILE.npy",
         type=Path,
         required=True,
-        help="the batch: logical values in C order, axes in the order of --layout",
+        help="the batch: logical values in C order, axes in the order of --layout; with --shards, a folder of them",
     )
     add("--raw", metavar="FILE.bin", type=Path, help="also the batch's memory as it lies, padding included")
     add("--size", metavar="N|HxW", type=_size, default=(224, 224), help="centre crop in pixels (default: 224)")
@@ -199,6 +200,7 @@ def _add_preprocess(commands: argparse._SubParsersAction[OneLineParser]) -> None
     )
     add("--row-pitch", metavar="BYTES", type=_positive, help="from one row to the next (default: no padding)")
     add("--device", help="cpu, cuda or cuda:N (default: the first CUDA device that works, else cpu)")
+    add_folder_options(parser)
     parser.set_defaults(run=run_preprocess, refuse=parser.error)
 
 
@@ -261,6 +263,11 @@ def run_preprocess(chosen: argparse.Namespace) -> None:
     if not chosen.images and not chosen.samples:
         chosen.refuse("no pictures: name files or folders, or give --samples")
     scale, bias = _scale_and_bias(chosen)
+    if chosen.shards is not None:
+        _print_table(run_folder_job(chosen, scale, bias))
+        return
+    if chosen.engine is not None or chosen.address is not None:
+        chosen.refuse("--engine and --address are for a folder in parts: give --shards too")
     recipe = Recipe(
         size=chosen.size,
         resize=chosen.resize,
