@@ -10,7 +10,7 @@ import pytest
 import stridedgpu as sg
 from stridedgpu.backends.numpy_relayout import NumpyRelayout
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.speed]
 
 
 def fastest(*calls, rounds=7):
