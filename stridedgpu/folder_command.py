@@ -26,7 +26,7 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "a folder larger than memory",
         "With --shards one folder becomes N .npy files in the folder --out, each with a .json of what is in it. A "
-        "picture that cannot be used is left out and listed there. A run that was stopped is finished by the same command.",
+        "picture that cannot be used is left out and listed there. What was stopped is finished by the same command.",
     )
     group.add_argument("--shards", metavar="N", type=int, help="how many files")
     group.add_argument("--engine", choices=("ray",), help="run on Ray's workers (default: on this machine, without)")
