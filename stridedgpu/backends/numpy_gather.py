@@ -15,7 +15,7 @@ from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.problem import Side
 
 from .numpy_conversion import Array, storage_dtype
-from .threads import run_shared
+from .threads import share_steps
 
 __all__ = ["NumpyGather", "check_indices", "resolved"]
 
@@ -108,24 +108,18 @@ class NumpyGather:
             for entry in problem.indexed
         ]
         blocks = list(self._blocks())
-        raised: list[IndexError] = []
 
-        def work(first: int, last: int) -> None:
-            try:
-                for place in blocks[first:last]:
-                    places = self._places(numbers, place)
-                    for outer in np.ndindex(problem.sizes[:start]):
-                        self._move(items[outer], places, walked[(*outer, *place, ...)])
-            except IndexError as error:
-                raised.append(error)
+        def move(number: int) -> None:
+            places = self._places(numbers, blocks[number])
+            for outer in np.ndindex(problem.sizes[:start]):
+                self._move(items[outer], places, walked[(*outer, *blocks[number], ...)])
 
         # NumPy lets other threads run while it moves elements. A scatter's blocks keep their order.
         if problem.scatters or problem.bytes_moved < _WORTH_THREADS:
-            work(0, len(blocks))
+            for number in range(len(blocks)):
+                move(number)
         else:
-            run_shared(work, len(blocks))
-        if raised:
-            raise raised[0]
+            share_steps(move, len(blocks))
 
     def _items(self, memory: Array, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
         """An array of items over part of `memory`; strides and offset are in elements."""

@@ -16,7 +16,7 @@ from typing import Final
 
 from stridedgpu.errors import StridedGpuError
 
-__all__ = ["VARIABLE", "Counters", "get_num_threads", "run_shared", "set_num_threads", "usable_cores"]
+__all__ = ["VARIABLE", "Counters", "get_num_threads", "run_shared", "set_num_threads", "share_steps", "usable_cores"]
 
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable that says how many threads work on one call."""
@@ -74,6 +74,40 @@ def run_shared(work: Callable[[int], None], items: int) -> None:
         job.wait()
 
 
+def share_steps(step: Callable[[int], None], count: int) -> None:
+    """Call `step` with every number below `count`, on this thread and those of the pool.
+
+    For work in Python that lets other threads run for most of its time, as NumPy does while it moves elements. After
+    an error no further step begins, and the first error is raised.
+    """
+    pending = iter(range(count))
+    counting = threading.Lock()
+    errors: list[BaseException] = []
+
+    def work(counters: int) -> None:
+        finished = ctypes.c_int64.from_address(counters + _FINISHED * ctypes.sizeof(ctypes.c_int64))
+        while True:
+            with counting:
+                number = next(pending, None)
+            if number is None:
+                return
+            try:
+                if not errors:
+                    step(number)
+            except BaseException as error:  # noqa: BLE001 - raised again where the caller is
+                errors.append(error)
+            with counting:
+                finished.value += 1
+
+    run_shared(work, count)
+    if errors:
+        raise errors[0]
+
+
+_FINISHED: Final = 8
+"""The word of `Counters` in which finished items are counted: on a cache line of its own."""
+
+
 class Counters:
     """How many items were begun and how many are finished, as compiled loops count them."""
 
@@ -85,7 +119,7 @@ class Counters:
     @property
     def finished(self) -> int:
         """Items that are done."""
-        return self._words[8]
+        return self._words[_FINISHED]
 
 
 class _Job:
