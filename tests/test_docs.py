@@ -33,7 +33,7 @@ PAGES = (
     if DOCS.is_dir()
     else {}
 )
-SECTIONED = {"cookbook.md", "interop.md", "CONTRIBUTING.md"}
+SECTIONED = {"cookbook.md", "engines.md", "interop.md", "CONTRIBUTING.md"}
 """Pages whose blocks stand alone; on the others they follow each other."""
 
 ALLOWED = re.compile(
@@ -81,7 +81,7 @@ def scripts() -> list[tuple[str, list[tuple[str, int]]]]:
 )
 def test_python_runs_and_prints_what_the_page_says(page, code, tmp_path, monkeypatch):
     for name in re.findall(
-        r"^(?:import|from) (onnx|onnxruntime|torch|skimage)\b", "".join(text for text, _ in code), re.MULTILINE
+        r"^(?:import|from) (dask|datasets|onnx|onnxruntime|PIL|ray|torch|skimage)\b", "".join(text for text, _ in code), re.MULTILINE
     ):
         pytest.importorskip(name, reason=f"{name} is what this recipe is about", exc_type=ImportError)
     monkeypatch.chdir(tmp_path)

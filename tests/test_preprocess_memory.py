@@ -1,0 +1,43 @@
+"""Memory stays where it is, however many pictures go through."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import stridedgpu as sg
+
+pytest.importorskip("resource", reason="a process's peak is told by POSIX's resource")
+
+STREAM = """
+import resource
+import numpy as np, stridedgpu as sg
+
+step = sg.Preprocess("image", crop=224, flip=0.5, seed=1, key="name", mean=0.5, std=0.25, device="cpu")
+random = np.random.default_rng(0)
+noise = [random.integers(0, 256, (*sizes, 3), np.uint8) for sizes in ((256, 341), (256, 256), (300, 400), (384, 256))]
+
+def batches():
+    for first in range(0, 10_000, 50):
+        yield {"image": [noise[row % 4].copy() for row in range(50)], "name": range(first, first + 50)}
+
+done = 0
+for batch in sg.prefetch(map(step, batches())):
+    done += len(batch["image"])
+    if done in (1_000, 10_000):
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_ten_thousand_pictures_need_no_more_than_one_thousand():
+    environment = os.environ | {"PYTHONPATH": str(Path(sg.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", STREAM], env=environment, capture_output=True, text=True, timeout=300, check=True
+    )
+    early, late = (int(line) for line in done.stdout.split())
+    assert late - early < 16 << 10, f"peaks of {early} and {late} KiB"
