@@ -76,13 +76,13 @@ def scripts() -> list[tuple[str, list[tuple[str, int]]]]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore:::ray")  # Ray's modules warn of what it will change in itself
 @pytest.mark.parametrize(
     "page, code", scripts(), ids=lambda value: value if isinstance(value, str) else f"line {value[0][1]}"
 )
 def test_python_runs_and_prints_what_the_page_says(page, code, tmp_path, monkeypatch):
-    for name in re.findall(
-        r"^(?:import|from) (dask|datasets|onnx|onnxruntime|PIL|ray|torch|skimage)\b", "".join(text for text, _ in code), re.MULTILINE
-    ):
+    optional = r"^(?:import|from) (dask|datasets|onnx|onnxruntime|PIL|ray|torch|skimage)\b"
+    for name in re.findall(optional, "".join(text for text, _ in code), re.MULTILINE):
         pytest.importorskip(name, reason=f"{name} is what this recipe is about", exc_type=ImportError)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "documentation"}
