@@ -65,7 +65,9 @@ class Worker:
             rows = self._good_rows(len(tensor), keys, lambda row: self._check(tensor[row]))
             images = [tensor[row] for row in rows]
             window = step.crop or (tensor.sizes[-2], tensor.sizes[-1])
-            return Made(self._crops(images, rows, keys, window, tensor.sizes[1]), rows)
+            places = self._places(images, rows, keys, window)
+            there = tensor.to_device(self._device)  # at once, not picture by picture
+            return Made(self._crops([there[row] for row in rows], places, window, tensor.sizes[1]), rows)
         return Made(self._whole(tensor, step.layout), list(range(len(tensor))))
 
     def images(self, given: Sequence[object], keys: Keys, *, stacked: bool = False) -> Made:
@@ -90,7 +92,9 @@ class Worker:
         rows = self._good_rows(len(given), keys, check)
         images = [found[row] for row in rows]
         if stacked:
-            return Made(self._crops(images, rows, keys, window or (0, 0), channel_count or _USUAL_CHANNELS), rows)
+            size = window or (0, 0)
+            places = self._places(images, rows, keys, size)
+            return Made(self._crops(images, places, size, channel_count or _USUAL_CHANNELS), rows)
         return Made([self._alone(image, row, keys) for image, row in zip(images, rows, strict=True)], rows)
 
     def _image(self, given: object) -> StridedTensor:
@@ -131,11 +135,10 @@ class Worker:
         return rows
 
     def _crops(
-        self, images: list[StridedTensor], rows: list[int], keys: Keys, window: tuple[int, int], channel_count: int
+        self, images: list[StridedTensor], places: list[Place], window: tuple[int, int], channel_count: int
     ) -> StridedTensor:
         """One window of each picture as a batch; pictures of several types or channel counts go one by one."""
         step = self._step
-        places = [self._place(image, row, keys, window) for image, row in zip(images, rows, strict=True)]
         batch = empty(
             (len(images), channel_count if step.channels is None else len(step.channels), *window),
             step.dtype,
@@ -164,8 +167,8 @@ class Worker:
     def _alone(self, image: StridedTensor, row: int, keys: Keys) -> StridedTensor:
         """One picture at its own size."""
         if self._step.moves_windows:
-            channels = image.sizes[0]
-            return self._crops([image], [row], keys, (image.sizes[-2], image.sizes[-1]), channels)[0]
+            size = (image.sizes[-2], image.sizes[-1])
+            return self._crops([image], self._places([image], [row], keys, size), size, image.sizes[0])[0]
         return self._whole(image, self._step.layout.replace("N", ""))
 
     def _whole(self, tensor: StridedTensor, layout: str) -> StridedTensor:
@@ -183,6 +186,10 @@ class Worker:
             alignment=step.alignment,
             device=self._device,
         )
+
+    def _places(self, images: list[StridedTensor], rows: list[int], keys: Keys, window: tuple[int, int]) -> list[Place]:
+        """Where each window begins and whether it is mirrored."""
+        return [self._place(image, row, keys, window) for image, row in zip(images, rows, strict=True)]
 
     def _place(self, image: StridedTensor, row: int, keys: Keys, window: tuple[int, int]) -> Place:
         """Where in a picture its window begins, and whether it is mirrored: by chance where there is a seed."""
