@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import typing
 from .ahead_of_time import warmup
 from .backends.selection import devices
 from .backends.threads import get_num_threads, set_num_threads
@@ -61,6 +62,7 @@ __all__ = [
     "scatter_nd",
     "set_num_threads",
     "synchronize",
+    "typing",
     "warmup",
     "zeros",
 ]

@@ -11,13 +11,15 @@ from .buffer import Buffer
 from .dims import checked_dims, inferred_labels, labels_of
 from .dtypes import ElementType, element_type
 from .errors import BindingError, LayoutError
-from .interop import device_operand, foreign_array, operand_of_array
+from .foreign import foreign_array
+from .interop import device_operand, operand_of_array
 from .layout import Layout
 from .operand import Operand
 from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .operations.channel_blocks import ordered_layouts, parse_order
 from .strides import canonical_axes, integers
 from .tensor import StridedTensor
+from .typing import SupportsDLPack
 
 __all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "full", "zeros"]
 
@@ -135,8 +137,9 @@ def asarray(
     canonical order over the same memory. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
     raises when a copy would be needed, None copies only then. A read-only object makes a read-only tensor.
 
-    Takes tensors, NumPy arrays and scalars, objects with DLPack or the CUDA Array Interface, with NumPy's array
-    interface or the buffer protocol, numbers and nested sequences. Raises `LayoutError` when `copy=False` cannot be
+    Takes tensors, NumPy arrays and scalars, objects with DLPack or the CUDA Array Interface (CuPy, PyTorch, JAX, ONNX
+    Runtime's OrtValue), with NumPy's array interface or the buffer protocol, numbers and nested sequences, all without
+    importing their libraries; Pillow's pictures are copied. Raises `LayoutError` when `copy=False` cannot be
     had, `ElementTypeError` for elements that a tensor cannot hold.
 
     >>> frames = asarray(np.zeros((2, 4, 5, 3), np.uint8), dims="NHWC")
@@ -156,7 +159,7 @@ def asarray(
     return tensor.relayout(dtype=wanted, device=where)
 
 
-def from_dlpack(obj: object, *, dims: str | None = None) -> StridedTensor:
+def from_dlpack(obj: SupportsDLPack, *, dims: str | None = None) -> StridedTensor:
     """A tensor over the memory of an object with DLPack; never a copy. `dims` orders its axes as in `asarray`.
 
     Raises `LayoutError` for an object without DLPack.
@@ -169,7 +172,7 @@ def from_dlpack(obj: object, *, dims: str | None = None) -> StridedTensor:
     held = None if isinstance(obj, StridedTensor) else device_operand(obj)
     if held is not None:
         obj = StridedTensor.over(held)
-    return asarray(obj if isinstance(obj, StridedTensor) else np.from_dlpack(obj), dims=dims, copy=False)
+    return asarray(obj, dims=dims, copy=False)
 
 
 def from_pointer(

@@ -21,7 +21,6 @@ __all__ = [
     "device_operand",
     "dlpack_capsule",
     "dlpack_device",
-    "foreign_array",
     "numpy_dtype",
     "operand_of_array",
 ]
@@ -80,26 +79,6 @@ def operand_of_array(array: NDArray[Any]) -> Operand:
     return Operand(buffer, layout.shifted(-lowest), element)
 
 
-def foreign_array(obj: object) -> tuple[NDArray[Any], bool]:
-    """Anything array-like as a NumPy array, and whether it shares the object's memory.
-
-    Arrays, objects with DLPack on the CPU, the array interface or the buffer protocol are wrapped; scalars and
-    nested sequences are copied. Raises `ElementTypeError` for what NumPy can only hold as objects.
-    """
-    if isinstance(obj, np.ndarray):
-        return obj, True
-    if isinstance(obj, (memoryview, bytearray, bytes)):
-        return np.asarray(obj) if isinstance(obj, memoryview) else np.frombuffer(obj, np.uint8), True
-    if hasattr(obj, "__array_interface__"):
-        return np.asarray(obj), True
-    if hasattr(obj, "__dlpack__"):
-        return np.from_dlpack(obj), True
-    array = np.asarray(obj)
-    if array.dtype == object:
-        raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
-    return array, False
-
-
 def device_operand(obj: object) -> Operand | None:
     """An object in CUDA memory (CuPy, PyTorch, JAX, Numba) as an operand, borrowed; None for any other.
 
@@ -136,13 +115,35 @@ def dlpack_capsule(operand: Operand, **request: Any) -> Any:
             f"reinterpret(dtype='uint{8 * operand.element.itemsize}')."
         )
     if operand.buffer.device == "cpu":
-        return array_of_operand(replace(operand, layout=_exportable(operand))).__dlpack__(**request)
+        array = array_of_operand(replace(operand, layout=_exportable(operand)))
+        _check_request(array, **request)
+        return array.__dlpack__(**request)
     if operand.buffer.readonly:
         raise BufferError(f"Read-only memory on {operand.buffer.device} cannot be exported as such; export a .copy().")
     from .backends import cuda_exchange
 
     dtype = numpy_dtype(operand.element)
     return cuda_exchange.dlpack_capsule(operand.buffer, _exportable(operand), dtype, **request)
+
+
+def _check_request(
+    array: NDArray[Any],
+    *,
+    stream: object = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> None:
+    """Raise `BufferError` for what memory on the CPU cannot be exported as."""
+    if stream is not None:
+        raise BufferError(f"stream={stream!r} has no meaning on the CPU; DLPack wants None there.")
+    if dl_device is not None and tuple(dl_device) != (_DLPACK_CPU, 0):
+        raise BufferError(f"dl_device={dl_device} is not where this tensor is, the CPU (1, 0); move it with to_device.")
+    if not array.flags.writeable and not copy and (max_version is None or max_version[0] < 1):
+        raise BufferError(
+            "This memory is read-only or repeats elements, which a consumer cannot be told that does not ask for "
+            "DLPack 1.0 (max_version); export a .copy()."
+        )
 
 
 def cuda_array_interface(operand: Operand) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from stridedgpu.layout import Layout
 from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
+from stridedgpu.typing import TensorLike
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
@@ -24,7 +25,7 @@ _DIRECTML_ALIGNMENT = 16
 
 
 def relayout(
-    src: object,
+    src: TensorLike,
     *,
     layout: str | Layout | None = None,
     dtype: object = None,

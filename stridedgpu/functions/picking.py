@@ -9,6 +9,7 @@ from stridedgpu.operations.gather import gather_elements_operand, gather_nd_oper
 from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
 from stridedgpu.planning.gather import GatherPlan
 from stridedgpu.tensor import StridedTensor
+from stridedgpu.typing import TensorLike
 
 from .arguments import output_operand
 
@@ -16,8 +17,8 @@ __all__ = ["gather", "gather_elements", "gather_nd", "plan_gather", "scatter_ele
 
 
 def gather(
-    data: object,
-    indices: object,
+    data: TensorLike,
+    indices: TensorLike,
     axis: int = 0,
     *,
     mode: str = "raise",
@@ -67,8 +68,8 @@ def plan_gather(
 
 
 def gather_elements(
-    data: object,
-    indices: object,
+    data: TensorLike,
+    indices: TensorLike,
     axis: int = 0,
     *,
     mode: str = "raise",
@@ -91,8 +92,8 @@ def gather_elements(
 
 
 def gather_nd(
-    data: object,
-    indices: object,
+    data: TensorLike,
+    indices: TensorLike,
     *,
     batch_dims: int = 0,
     mode: str = "raise",
@@ -116,9 +117,9 @@ def gather_nd(
 
 
 def scatter_elements(
-    data: object,
-    indices: object,
-    updates: object,
+    data: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
     axis: int = 0,
     *,
     unique: bool = False,
@@ -145,9 +146,9 @@ def scatter_elements(
 
 
 def scatter_nd(
-    data: object,
-    indices: object,
-    updates: object,
+    data: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
     *,
     unique: bool = False,
     out: StridedTensor | None = None,

@@ -13,7 +13,8 @@ from stridedgpu.convert import Conversion, conversion
 from stridedgpu.dims import Labels
 from stridedgpu.dtypes import ElementType, element_type
 from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
-from stridedgpu.interop import array_of_operand, foreign_array, operand_of_array
+from stridedgpu.foreign import foreign_array
+from stridedgpu.interop import array_of_operand, operand_of_array
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand
 from stridedgpu.planning.crops import Crop, plan_crops, source_steps

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from stridedgpu.dtypes import ElementType
 from stridedgpu.errors import LayoutError
-from stridedgpu.interop import device_operand, foreign_array, operand_of_array
+from stridedgpu.foreign import foreign_array
+from stridedgpu.interop import device_operand, operand_of_array
 from stridedgpu.operand import Operand
 
 from .allocation import check_fits

@@ -1,0 +1,114 @@
+"""The public API as a type checker sees it: what it takes, what it gives, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stridedgpu as sg
+
+ROOT = Path(sg.__file__).parents[1]
+
+USES = """
+import numpy as np
+import stridedgpu as sg
+from stridedgpu.iobinding import bind_input
+
+class Capsules:
+    def __dlpack__(self, *, stream: object = None) -> object:
+        raise NotImplementedError
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+frames = sg.asarray(np.zeros((2, 4, 5, 3), np.uint8), dims="NHWC")
+reveal_type(frames)  # StridedTensor
+reveal_type(frames.sizes)  # tuple[int, ...]
+reveal_type(frames.dims)  # str | None
+reveal_type(frames.data_type)  # DataType
+reveal_type(frames.desc)  # BufferTensorDesc
+reveal_type(frames[..., ::2])  # StridedTensor
+reveal_type(frames.numpy())  # ndarray
+reveal_type(frames == frames)  # bool
+reveal_type(sg.from_dlpack(Capsules()))  # StridedTensor
+reveal_type(sg.from_pointer(4096, (2, 3), "float32", owner=None))  # StridedTensor
+planes = sg.relayout(frames, layout="NCHW", dtype="float16", scale=1 / 255, bias=[0.1, 0.2, 0.3])
+reveal_type(planes)  # StridedTensor
+for view in planes:
+    reveal_type(view)  # StridedTensor
+plan = sg.plan_relayout(frames, planes.desc)
+reveal_type(plan)  # RelayoutPlan
+reveal_type(plan.explain())  # str
+reveal_type(plan(frames, planes))  # None
+reveal_type(sg.gather(frames, [0, 1]))  # StridedTensor
+reveal_type(sg.calculate_strides("NHWC", (1, 3, 4, 5)))  # tuple[int, ...]
+reveal_type(sg.devices()[0].available)  # bool
+reveal_type(bind_input(object(), "x", frames))  # StridedTensor
+
+array: sg.typing.SupportsDLPack = np.zeros(3)
+interface: sg.typing.SupportsArrayInterface = np.zeros(3)
+nested: sg.typing.TensorLike = [[1, 2], [3, 4.5]]
+held: sg.typing.TensorLike = bytearray(3)
+exported: sg.typing.SupportsDLPack = frames
+
+sg.from_dlpack(3)  # error: arg-type
+sg.relayout(object())  # error: arg-type
+sg.relayout(frames, layouts="NCHW")  # error: call-arg
+frames.relayout(row_pitch_bytes="512")  # error: arg-type
+sg.empty(("4",), "uint8")  # error: arg-type
+sg.from_pointer(4096, (2, 3), "float32")  # error: call-arg
+plan(frames)  # error: call-arg
+"""
+
+
+@pytest.mark.slow
+def test_a_type_checker_reveals_what_the_api_says(tmp_path):
+    pytest.importorskip("mypy", reason="the type checker")
+    uses = tmp_path / "uses.py"
+    uses.write_text(USES)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path), str(uses)],
+        cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    found = {}
+    for line, kind, said in re.findall(r"^uses\.py:(\d+): (error|note): (.*)$", done.stdout, re.MULTILINE):
+        found.setdefault(int(line), []).append((kind, said))
+    assert found, done.stdout + done.stderr
+    for number, line in enumerate(USES.splitlines(), 1):
+        _, _, stated = line.partition("  # ")
+        said = found.pop(number, [])
+        if not stated:
+            assert not said, (line, said)
+        elif stated.startswith("error: "):
+            assert any(kind == "error" and f"[{stated[7:]}]" in text for kind, text in said), (line, said)
+        else:
+            (text,) = [text for kind, text in said if kind == "note"]
+            plain = re.sub(r"\b(?:\w+\.)+", "", text).replace("builtins.", "")
+            assert plain.startswith(f'Revealed type is "{stated}'), (line, said)
+
+
+def test_protocols_know_what_they_describe():
+    tensor = sg.zeros((2, 3), "float32", device="cpu")
+    assert isinstance(tensor, sg.typing.SupportsDLPack)
+    assert isinstance(np.zeros(3), sg.typing.SupportsArrayInterface)
+    assert not isinstance(tensor, sg.typing.SupportsCudaArrayInterface), "absent on the CPU"
+    assert not isinstance([1, 2], sg.typing.SupportsDLPack)
+
+
+def test_device_tensors_have_the_array_interface(gpus):
+    assert isinstance(sg.zeros((2, 3), "float32", device="cuda"), sg.typing.SupportsCudaArrayInterface)
+
+
+def test_the_package_says_that_it_is_typed():
+    assert (ROOT / "stridedgpu" / "py.typed").exists()
+    assert sorted(set(sg.typing.__all__)) == sg.typing.__all__
