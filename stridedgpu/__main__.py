@@ -20,6 +20,7 @@ from typing import NoReturn
 from . import __version__
 from .backends.selection import devices
 from .batching import Comparison, Recipe, compare, make_batch, memory_of
+from .bench.command import add_bench
 from .console import progress
 from .errors import StridedGpuError
 from .folder_command import add_folder_options, run_folder_job
@@ -128,6 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_preprocess(commands)
     add_show(commands)
     add_explain(commands)
+    add_bench(commands)
     info = commands.add_parser("info", help="print the version, the devices and the libraries", allow_abbrev=False)
     info.set_defaults(run=run_info)
     return parser

@@ -1,0 +1,70 @@
+"""How long calls take: by the wall on the host, by events on a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Final, Protocol
+
+import stridedgpu as sg
+
+__all__ = ["Clock", "CudaClock", "HostClock"]
+
+Call = Callable[[], object]
+
+
+class Clock(Protocol):
+    """Times calls that do the same on different memory, in turn."""
+
+    def seconds(self, calls: Sequence[Call], repeats: int) -> float:
+        """Seconds a call, over `repeats` of them."""
+
+
+class HostClock:
+    """The wall clock; where a device works on after a call has returned, it is waited for once, at the end."""
+
+    def __init__(self, device: str) -> None:
+        """Remember the device."""
+        self._device = device
+
+    def seconds(self, calls: Sequence[Call], repeats: int) -> float:
+        """Seconds a call."""
+        count = len(calls)
+        began = time.perf_counter()
+        for number in range(repeats):
+            calls[number % count]()
+        sg.synchronize(self._device)
+        return (time.perf_counter() - began) / repeats
+
+
+class CudaClock:
+    """Events on the current stream of one GPU.
+
+    The host must be ahead of the device, or the events would time the gaps between launches: a delay on the device,
+    long enough for all launches to be queued, goes before the first event.
+    """
+
+    _DELAY_BYTES: Final = 1 << 28
+
+    def __init__(self, number: int) -> None:
+        """Import CuPy and make events."""
+        self._cupy: Any = import_module("cupy")
+        self._number = number
+        with self._cupy.cuda.Device(number):
+            self._begin, self._end = self._cupy.cuda.Event(), self._cupy.cuda.Event()
+            self._filler = self._cupy.empty(self._DELAY_BYTES, "uint8")
+
+    def seconds(self, calls: Sequence[Call], repeats: int) -> float:
+        """Seconds a call."""
+        count = len(calls)
+        with self._cupy.cuda.Device(self._number):
+            for _ in range(4 + repeats // 4):
+                self._filler.fill(0)
+            self._begin.record()
+            for number in range(repeats):
+                calls[number % count]()
+            self._end.record()
+            self._end.synchronize()
+            milliseconds: float = self._cupy.cuda.get_elapsed_time(self._begin, self._end)
+        return milliseconds / 1e3 / repeats

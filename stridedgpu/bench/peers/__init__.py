@@ -1,0 +1,1 @@
+"""The libraries that workloads are timed beside, one a module; none is imported unless it is installed."""
