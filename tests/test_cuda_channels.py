@@ -122,13 +122,13 @@ def test_layouts_at_random(number):
     check_cases(drawn(Family.CHANNELS, 250, number))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 8)])
 def test_many_layouts_at_random(number):
     check_cases(drawn(Family.CHANNELS, 1500, number))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in REALS])
 def test_every_conversion(name):
     check_cases(
@@ -205,7 +205,7 @@ def test_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
 
 
 @inspected
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
 def test_all_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
     cases = [*representative(), *size_cases(), *conversion_cases()]

@@ -260,13 +260,13 @@ def test_layouts_at_random(number):
     check_cases(drawn(120, number))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 10)])
 def test_many_layouts_at_random(number):
     check_cases(drawn(400, number))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in REALS])
 def test_every_conversion_moves_rows_and_single_elements(name):
     layouts = [
@@ -409,14 +409,14 @@ def test_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
 
 
 @inspected
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
 def test_machine_code_of_every_kernel_of_the_tables(architecture):
     check_machine_code(compiled_cases(architecture), architecture)
 
 
 @inspected
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
 @pytest.mark.parametrize("source", REALS)
 def test_machine_code_of_every_conversion(source, architecture):
