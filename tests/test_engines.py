@@ -256,3 +256,22 @@ def test_a_folder_on_ray_with_a_worker_killed(ray, photographs):
     made, wanted = shards(photographs / "ray"), shards(photographs / "one")
     del made["manifest.json"], wanted["manifest.json"]
     assert made == wanted
+
+
+@quiet
+def test_image_files_through_ray_data_into_parquet(ray, photographs):
+    (photographs / "photos/broken.png").unlink()
+    given = ray.data.read_images(str(photographs / "photos"), include_paths=True, mode="RGB")
+    arguments = {"column": "image", **DECLARED, "key": "path", "device": "cpu"}
+    mapped = given.map_batches(
+        sg.Preprocess, fn_constructor_kwargs=arguments, batch_size=16, concurrency=1
+    )  # of two cores, one reads
+    mapped.write_parquet(str(photographs / "parquet"))
+    held = sorted(ray.data.read_parquet(str(photographs / "parquet")).take_all(), key=lambda row: row["path"])
+    pil = pytest.importorskip("PIL.Image")
+    pictures = [np.asarray(pil.open(row["path"])) for row in held]
+    expected = sg.Preprocess("image", **{**DECLARED, "key": "path"}, device="cpu")(
+        {"image": pictures, "path": [row["path"] for row in held]}
+    )["image"]
+    assert len(held) == 60
+    assert same_bits(np.stack([row["image"] for row in held]), expected)
