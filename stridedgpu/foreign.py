@@ -35,7 +35,9 @@ def foreign_array(obj: object) -> tuple[NDArray[Any], bool]:
     if isinstance(obj, (bytearray, bytes)):
         return np.frombuffer(obj, np.uint8), True
     if _is_of(obj, "PIL.Image", "Image"):  # its array interface is a copy made for the caller
-        return np.array(obj), False
+        picture = np.array(obj)
+        # Black and white come as 0 and 255, of which NumPy makes no clean bools.
+        return (picture.view(np.uint8) != 0 if picture.dtype == np.bool_ else picture), False
     if hasattr(obj, "__array_interface__"):
         return np.asarray(obj), True
     if hasattr(obj, "__dlpack__"):
