@@ -38,8 +38,23 @@ _MARKERS: Final = {
     "jax": "h",
     DEVICE_COPY: "|",
 }
+_WARNING: Final = "#b42318"
+_PANEL: Final = 2.45
+"""Inches from one row of panels to the next."""
+
+_SHARES: Final = {
+    0: "0",
+    0.25: "25%",
+    0.5: "50%",
+    0.75: "75%",
+    1: "own copy",
+    1.25: "125%",
+    1.5: "150%",
+    1.75: "175%",
+    2: "200%",
+}
 _WIDEST: Final = 2.0
-"""Shares beyond this are cut off at the edge, and written there."""
+"""Shares beyond this stand at the edge."""
 
 
 def check_plotting() -> None:
@@ -66,88 +81,85 @@ def draw_chart(results: Results, file: BinaryIO) -> None:
         "axes.facecolor": _PAPER,
     }
     moved = [record for record in results.workloads if record.measures == "speed"]
-    rows = max(1, -(-len(_curves(results)) // 3))
-    bars, lines = 0.27 * len(moved) + 0.9, 2.5 * rows
-    height = bars + lines + 1.9
+    curves = _curves(results)
+    bars, rows = 0.27 * len(moved) + 0.5, -(-(len(curves) + 1) // 3) if curves else 0
+    height = 2.0 + bars + (0.6 + _PANEL * rows if rows else 0)
     with pyplot.rc_context(style):
         figure = pyplot.figure(figsize=(11.5, height), dpi=150)
-        made = results.provenance
-        device = made["device"]
-        figure.text(0.02, 1 - 0.30 / height, "Speed as a share of a copy", size=16, weight="bold", va="top")
-        threads = f", {device['threads']} threads" if device["kind"] == "cpu" else f", driver {device['driver']}"
-        version = f"stridedgpu {made['versions']['stridedgpu']}, commit {made['commit']}, {made['date']}"
-        about = f"{device['name']}{threads}  ·  {version}"
-        figure.text(0.02, 1 - 0.66 / height, about, color=_FAINT, va="top")
-        top = 1 - 1.25 / height
-        _workloads(figure.add_axes((0.165, top - bars / height, 0.815, bars / height)), moved)
-        below = top - (bars + 0.75) / height
-        _over_sizes(figure, _curves(results), below, height)
+        _heading(figure, results, height)
+        top = 1 - 1.8 / height
+        axes = figure.add_axes((0.235, top - bars / height, 0.625, bars / height))
+        _workloads(axes, moved)
+        axes.legend(
+            loc="lower left",
+            bbox_to_anchor=(-0.385, 1.0 + 0.3 / bars),
+            ncols=9,
+            frameon=False,
+            handletextpad=0.4,
+            columnspacing=1.6,
+        )
+        _over_sizes(figure, curves, top - (bars + 0.75) / height, height)
         figure.savefig(file, format="png", facecolor=_PAPER)
         pyplot.close(figure)
 
 
+def _heading(figure: Any, results: Results, height: float) -> None:
+    """What is drawn, and where it was measured."""
+    made = results.provenance
+    device = made["device"]
+    threads = f", {device['threads']} threads" if device["kind"] == "cpu" else f", driver {device['driver']}"
+    version = f"stridedgpu {made['versions']['stridedgpu']}, commit {made['commit'] or 'unknown'}, {made['date']}"
+    figure.text(0.02, 1 - 0.28 / height, "As fast as a copy?", size=17, weight="bold", va="top")
+    about = "Speed as a share of the library's own copy of as many bytes, in the same run. Further right is faster."
+    figure.text(0.02, 1 - 0.66 / height, about, va="top", size=10.5)
+    figure.text(0.02, 1 - 0.92 / height, f"{device['name']}{threads}  ·  {version}", color=_FAINT, va="top")
+
+
 def _workloads(axes: Any, records: list[Record]) -> None:
-    """A bar for the library, a mark for each peer, the best first to be read: one line a workload."""
+    """A line for each workload: a bar for the library, a mark for each of the others."""
     places = range(len(records))
     ours = [min(record.share(OWN_COPY), _WIDEST) for record in records]
-    axes.barh(places, ours, height=0.62, color=_COLOURS[OURS], alpha=0.9, zorder=2, label="stridedgpu")
+    axes.barh(places, ours, height=0.62, color=_COLOURS[OURS], zorder=2, label="stridedgpu")
     axes.axvline(1, color=_INK, linewidth=0.9, zorder=3)
-    names = list(dict.fromkeys(name for record in records for name in record.timings if name not in (OURS, OWN_COPY)))
-    for name in sorted(names, key=list(_COLOURS).index):
+    for name in _COLOURS:
         held = [
             (min(record.share(OWN_COPY, name), _WIDEST), place)
             for place, record in enumerate(records)
-            if name in record.timings
+            if name in record.timings and name != OURS
         ]
-        axes.scatter(
-            *zip(*held, strict=True),
-            s=95 if name == DEVICE_COPY else 30,
-            marker=_MARKERS[name],
-            color=_COLOURS[name],
-            edgecolors=None if name == DEVICE_COPY else _PAPER,
-            linewidths=1.6 if name == DEVICE_COPY else 0.7,
-            zorder=4 if name == DEVICE_COPY else 5,
-            label=name,
-        )
+        if held:
+            machine = name == DEVICE_COPY
+            axes.scatter(
+                *zip(*held, strict=True),
+                s=95 if machine else 32,
+                marker=_MARKERS[name],
+                color=_COLOURS[name],
+                edgecolors=None if machine else _PAPER,
+                linewidths=1.6 if machine else 0.7,
+                zorder=4 if machine else 5,
+                clip_on=False,
+                label=name,
+            )
     axes.set_yticks(places, [record.workload for record in records])
+    axes.tick_params(axis="y", pad=62)
     axes.set_ylim(len(records) - 0.4, -0.6)
     axes.set_xlim(0, _WIDEST)
-    axes.set_xticks(
-        [0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 1.75, 2],
-        ["0", "25%", "50%", "75%", "own copy", "125%", "150%", "175%", "≥ 200%"],
-    )
+    axes.set_xticks(*zip(*_SHARES.items(), strict=True))
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.grid(axis="x", color=_GRID, linewidth=0.8, zorder=0)
+    _without_frame(axes)
+    for place, record in enumerate(records):
+        speed = f"{record.gigabytes_per_second():.1f} GB/s"
+        axes.text(-0.02, place, speed, va="center", ha="right", size=8, color=_FAINT)
+        if record.ratio is not None and record.ratio < 1:
+            faster = f"{record.best_peer} {1 / record.ratio:.1f}x as fast"
+            axes.text(_WIDEST + 0.04, place, faster, va="center", size=8, color=_WARNING)
+
+
+def _without_frame(axes: Any) -> None:
     for side in axes.spines.values():
         side.set_visible(False)
-    for place, record in enumerate(records):
-        ratio = record.ratio
-        text = f"{record.gigabytes_per_second():.1f} GB/s"
-        inside = ours[place] > 0.17
-        axes.text(
-            0.008 if inside else ours[place] + 0.008,
-            place,
-            text,
-            va="center",
-            size=7.5,
-            color=_PAPER if inside else _FAINT,
-            zorder=6,
-        )
-        if ratio is not None and ratio < 1:
-            axes.text(
-                _WIDEST,
-                place,
-                f"{record.best_peer} is {1 / ratio:.1f}x as fast",
-                va="center",
-                ha="right",
-                size=7.5,
-                color="#b42318",
-                zorder=6,
-            )
-    axes.legend(
-        loc="lower right", bbox_to_anchor=(1.0, 1.03), ncols=9, frameon=False, handletextpad=0.3, columnspacing=1.3
-    )
 
 
 def _curves(results: Results) -> dict[str, list[Record]]:
@@ -158,37 +170,44 @@ def _curves(results: Results) -> dict[str, list[Record]]:
 
 
 def _over_sizes(figure: Any, curves: dict[str, list[Record]], top: float, height: float) -> None:
-    """GB/s over the bytes moved, a panel for each workload, peers faint."""
-    width, gap = 0.262, 0.064
-    for place, (name, measured) in enumerate(curves.items()):
+    """GB/s over the bytes moved: first what the panels show, then one for each workload."""
+    if not curves:
+        return
+    figure.text(0.055, top - 0.1 / height, "Over sizes", size=13, weight="bold", va="top")
+    about = (
+        "GB/s, read and written, over the bytes\nthat one call moves, on a scale of powers\nof two. "
+        "Dotted: the machine's own copy.\nSmall calls show what a call costs, large\nones what the memory can do."
+    )
+    figure.text(0.055, top - 0.42 / height, about, size=9, color=_FAINT, va="top", linespacing=1.5)
+    for place, (name, measured) in enumerate(curves.items(), start=1):
         row, column = divmod(place, 3)
-        tall = 1.75 / height
-        axes = figure.add_axes((0.055 + column * (width + gap), top - tall - row * 2.5 / height, width, tall))
-        records = sorted(measured, key=lambda record: record.bytes_moved)
-        for peer in (DEVICE_COPY, *(key for key in _COLOURS if key not in (OURS, DEVICE_COPY)), OURS):
-            held = [record for record in records if peer in record.timings]
-            if not held:
-                continue
-            axes.plot(
-                [record.bytes_moved for record in held],
-                [record.gigabytes_per_second(peer) for record in held],
-                color=_COLOURS[peer],
-                linewidth=2.2 if peer == OURS else 1.2,
-                linestyle=":" if peer == DEVICE_COPY else "-",
-                marker=_MARKERS.get(peer, "o") if peer != DEVICE_COPY else None,
-                markersize=4.2 if peer == OURS else 3,
-                zorder=5 if peer == OURS else 3,
-            )
-        axes.set_title(f"{name}   GB/s", size=9.5, loc="left", color=_INK)
-        axes.set_xscale("log", base=2)
-        ticks = [size for size in (2**12, 2**16, 2**20, 2**24, 2**28, 2**32) if size <= 1.5 * records[-1].bytes_moved]
-        axes.set_xticks(ticks, [_bytes(size) for size in ticks])
-        axes.minorticks_off()
-        axes.set_ylim(bottom=0)
-        axes.grid(color=_GRID, linewidth=0.7, zorder=0)
-        axes.tick_params(length=0, labelsize=8, labelcolor=_FAINT)
-        for side in axes.spines.values():
-            side.set_visible(False)
+        box = (0.055 + column * 0.326, top - (1.75 + row * _PANEL) / height, 0.262, 1.75 / height)
+        _panel(figure.add_axes(box), name, sorted(measured, key=lambda record: record.bytes_moved))
+
+
+def _panel(axes: Any, name: str, records: list[Record]) -> None:
+    """One workload's curves, ours in front."""
+    for who in (DEVICE_COPY, *(key for key in _COLOURS if key not in (OURS, DEVICE_COPY)), OURS):
+        held = [record for record in records if who in record.timings]
+        axes.plot(
+            [record.bytes_moved for record in held],
+            [record.gigabytes_per_second(who) for record in held],
+            color=_COLOURS[who],
+            linewidth=2.4 if who == OURS else 1.2,
+            linestyle=":" if who == DEVICE_COPY else "-",
+            marker=None if who == DEVICE_COPY else _MARKERS.get(who, "o"),
+            markersize=4.5 if who == OURS else 3,
+            zorder=5 if who == OURS else 3,
+        )
+    axes.set_title(name, size=10, loc="left", color=_INK)
+    axes.set_xscale("log", base=2)
+    ticks = [size for size in (2**12, 2**16, 2**20, 2**24, 2**28, 2**32) if size <= 1.5 * records[-1].bytes_moved]
+    axes.set_xticks(ticks, [_bytes(size) for size in ticks])
+    axes.minorticks_off()
+    axes.set_ylim(bottom=0)
+    axes.grid(color=_GRID, linewidth=0.7, zorder=0)
+    axes.tick_params(length=0, labelsize=8.5, labelcolor=_FAINT)
+    _without_frame(axes)
 
 
 def _bytes(size: int) -> str:

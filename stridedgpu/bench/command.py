@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from stridedgpu.npy import check_writable, replacement
 
 from .chart import check_plotting, draw_chart
 from .measure import Bench
+from .peers.peer import Peer
 from .peers.registry import PEERS, installed_peers
 from .provenance import provenance_of
 from .records import Record, Results, results_text
@@ -41,7 +43,7 @@ def add_bench(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add = parser.add_argument
     add("--quick", action="store_true", help="small sizes: done in two minutes on two cores")
-    add("--out", metavar="DIR", type=Path, help="write bench-DEVICE.json there, and bench-DEVICE.png with matplotlib")
+    add("--out", metavar="DIR", type=Path, help="write there DEVICE.json, and DEVICE.png with matplotlib")
     add(
         "--against",
         metavar="PEER[,PEER]",
@@ -66,9 +68,14 @@ def run_bench(chosen: argparse.Namespace) -> None:
     device = _device(chosen.device)
     if chosen.out is not None and not chosen.out.is_dir():
         raise StridedGpuError(f"{str(chosen.out)!r} is no folder; --out names one that exists.")
-    outputs = {} if chosen.out is None else {ending: _output(chosen.out, device, ending) for ending in ("json", "png")}
     scale: Scale = "quick" if chosen.quick else "cpu" if device == "cpu" else "gpu"
-    results = measure_device(device, scale, chosen.against, chosen.only)
+    peers, absent = installed_peers(device, chosen.against)
+    for name, reason in absent.items():
+        if reason.startswith("cannot"):
+            sys.stderr.write(f"stridedgpu bench: {name} {reason}\n")
+    provenance = provenance_of(device, peers, scale)
+    outputs = {} if chosen.out is None else _outputs(chosen.out, provenance["device"]["name"])
+    results = measure_device(device, peers, scale, provenance, chosen.only)
     columns = shutil.get_terminal_size((_PIPE_COLUMNS, 1)).columns
     sys.stdout.write(table_text(results, columns))
     if outputs:
@@ -79,14 +86,9 @@ def run_bench(chosen: argparse.Namespace) -> None:
 
 
 def measure_device(
-    device: str, scale: Scale, against: tuple[str, ...] | None = None, only: tuple[str, ...] = ()
+    device: str, peers: Sequence[Peer], scale: Scale, provenance: Mapping[str, Any], only: tuple[str, ...] = ()
 ) -> Results:
     """Every workload, or those of the names in `only`, and without these the curves too."""
-    peers, absent = installed_peers(device, against)
-    for name, reason in absent.items():
-        if reason.startswith("cannot"):
-            sys.stderr.write(f"stridedgpu bench: {name} {reason}\n")
-    provenance = provenance_of(device, peers, scale)
     workloads = workloads_named(only)
     curves = [] if only else _curves(scale)
     bench = Bench(device, peers, scale, _SECONDS[scale])
@@ -120,10 +122,13 @@ def _device(wanted: str | None) -> str:
     return device
 
 
-def _output(folder: Path, device: str, ending: str) -> Path:
-    path = folder / f"bench-{device.replace(':', '')}.{ending}"
-    check_writable(path)
-    return path
+def _outputs(folder: Path, device: str) -> dict[str, Path]:
+    """The files to write, named after the device: "NVIDIA H200, 141 GB" is nvidia-h200. Raises where they cannot be."""
+    name = re.sub(r"[^a-z0-9]+", "-", device.partition(",")[0].lower()).strip("-") or "device"
+    outputs = {ending: folder / f"{name}.{ending}" for ending in ("json", "png")}
+    for path in outputs.values():
+        check_writable(path)
+    return outputs
 
 
 def _write_chart(results: Results, path: Path) -> None:

@@ -1,0 +1,102 @@
+"""The facts of every workload that no machine changes, recorded and compared: what guards fast paths without a timer.
+
+    python benchmarks/kernel_facts.py             say what differs from benchmarks/facts/kernels.json
+    python benchmarks/kernel_facts.py --write     record what is now, to be read in the diff and committed
+
+For each launch: family and widths, bytes that must move, index width, kernel, grid and block. Where NVRTC and the
+disassembler are installed, also how many instructions the kernel's machine code has for sm_90; these are compared to
+one when the compiler is the recorded one, and with a margin when it is another.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from stridedgpu.bench.facts import facts_of, steps_of
+from stridedgpu.bench.workloads import WORKLOADS
+from stridedgpu.kernel_sources import joined_source
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from cuda_emulation import machine_code
+
+RECORDED = Path(__file__).parent / "facts" / "kernels.json"
+ARCHITECTURE = "sm_90"
+MARGIN = 0.25
+"""By how much another compiler's code may be longer before it is looked at."""
+
+
+def planned_facts() -> dict[str, object]:
+    """What the planner decides, by workload."""
+    return {workload.name: facts_of(workload) for workload in WORKLOADS}
+
+
+def instruction_counts() -> dict[str, int]:
+    """Instructions of each kernel that any workload launches, by name."""
+    families: dict[tuple[str, ...], set[str]] = {}
+    for workload in WORKLOADS:
+        for step in steps_of(workload):
+            families.setdefault(step.launch.sources, set()).add(step.launch.name)
+    counts = {}
+    for sources, names in families.items():
+        compiled = machine_code.compile_kernels(joined_source(*sources), sorted(names), ARCHITECTURE)
+        counts |= {name: code.instructions for name, code in compiled.items()}
+    return dict(sorted(counts.items()))
+
+
+def compiler() -> str:
+    return ".".join(map(str, machine_code._nvrtc_version()))
+
+
+def recorded() -> dict:
+    return json.loads(RECORDED.read_text())
+
+
+def changed_plans(held: dict) -> list[str]:
+    """A line for each workload whose launches are not those recorded."""
+    now = json.loads(json.dumps(planned_facts()))
+    lines = [f"{name}: no longer a workload" for name in held["workloads"].keys() - now.keys()]
+    for name, facts in now.items():
+        before = held["workloads"].get(name, {"launches": []})["launches"]
+        if len(facts["launches"]) != len(before):
+            lines.append(f"{name}: {len(before)} launches recorded, {len(facts['launches'])} now")
+            continue
+        for number, (old, new) in enumerate(zip(before, facts["launches"], strict=True)):
+            differs = [f"{key} {old.get(key)} -> {new[key]}" for key in new if new[key] != old.get(key)]
+            lines += [f"{name}, launch {number}: {'; '.join(differs)}"] if differs else []
+    return lines
+
+
+def changed_code(held: dict) -> list[str]:
+    """A line for each kernel whose code is longer or shorter than recorded."""
+    now, before = instruction_counts(), held["instructions"]
+    same = held["compiler"] == compiler()
+    lines = [f"{name}: not recorded" for name in now.keys() - before.keys()]
+    for name in now.keys() & before.keys():
+        old, new = before[name], now[name]
+        if (new != old) if same else (new > old * (1 + MARGIN)):
+            lines.append(f"{name}: {old} instructions recorded, {new} now")
+    return sorted(lines)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--write"]:
+        held = {
+            "architecture": ARCHITECTURE,
+            "compiler": compiler(),
+            "instructions": instruction_counts(),
+            "workloads": planned_facts(),
+        }
+        RECORDED.parent.mkdir(exist_ok=True)
+        RECORDED.write_text(json.dumps(held, indent=1) + "\n")
+        return 0
+    held = recorded()
+    reason = machine_code.why_unavailable()
+    lines = changed_plans(held) + ([f"instructions not compared: {reason}"] if reason else changed_code(held))
+    print("\n".join(lines) or "nothing differs from what is recorded")
+    return bool(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
