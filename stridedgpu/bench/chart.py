@@ -85,7 +85,7 @@ def draw_chart(results: Results, file: BinaryIO) -> None:
     bars, rows = 0.27 * len(moved) + 0.5, -(-(len(curves) + 1) // 3) if curves else 0
     height = 2.0 + bars + (0.6 + _PANEL * rows if rows else 0)
     with pyplot.rc_context(style):
-        figure = pyplot.figure(figsize=(11.5, height), dpi=150)
+        figure = pyplot.figure(figsize=(11.5, height), dpi=120)
         _heading(figure, results, height)
         top = 1 - 1.8 / height
         axes = figure.add_axes((0.235, top - bars / height, 0.625, bars / height))
@@ -153,7 +153,7 @@ def _workloads(axes: Any, records: list[Record]) -> None:
         speed = f"{record.gigabytes_per_second():.1f} GB/s"
         axes.text(-0.02, place, speed, va="center", ha="right", size=8, color=_FAINT)
         if record.ratio is not None and record.ratio < 1:
-            faster = f"{record.best_peer} {1 / record.ratio:.1f}x as fast"
+            faster = f"{record.best_peer} {1 / record.ratio:.3g}x as fast"
             axes.text(_WIDEST + 0.04, place, faster, va="center", size=8, color=_WARNING)
 
 
