@@ -17,6 +17,11 @@ from stridedgpu.__main__ import main
 from stridedgpu.layout import Layout
 
 
+@pytest.fixture(autouse=True)
+def _a_hundred_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
