@@ -43,7 +43,7 @@ def _processor() -> dict[str, Any]:
         "name": _model(),
         "kind": "cpu",
         "threads": sg.get_num_threads(),
-        "loops": "compiled" if missing is None else f"NumPy ({missing})",
+        "loops": "compiled" if missing is None else "NumPy's",
         "load_average": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
     }
 
