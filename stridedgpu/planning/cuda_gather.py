@@ -17,7 +17,7 @@ from stridedgpu.errors import LayoutError
 
 from .gather import GatherFamily, GatherPlan
 from .gather_problem import GatherProblem
-from .gpu import GpuProperties, KernelLaunch, axes_words, divisor_words, grid_of
+from .gpu import GpuProperties, KernelLaunch, axes_words, divisor_words, grid_of, rank_of
 from .index_rule import IndexRule
 from .kernel_parameters import ParameterBlock, index_argument, word_argument
 
@@ -42,9 +42,6 @@ REPORT: Final = struct.Struct("<IIIIQq")
 
 _THREADS: Final = 256
 _WARP: Final = 32
-_RANKS: Final = (1, 2, 4, 8, 16, 32, 64)
-"""Numbers of axes that kernels are made for; axes of size 1 fill up to the next."""
-
 _UNDER_WAY: Final = 4
 """Vectors, elements or rows that a thread has under way at once."""
 
@@ -116,7 +113,7 @@ def _loops(problem: GatherProblem) -> list[_Loop]:
 
 def _filled(loops: Sequence[_Loop]) -> list[_Loop]:
     """The loops with others of size 1 outside, up to a rank that kernels are made for."""
-    rank = next(rank for rank in _RANKS if rank >= len(loops))
+    rank = rank_of(len(loops))
     return [_Loop(1)] * (rank - len(loops)) + list(loops)
 
 
@@ -244,7 +241,7 @@ def check_launch(rule: IndexRule) -> KernelLaunch:
     layout = rule.index.layout
     sizes, count = layout.sizes, layout.element_count
     bits = 32 if max(count, layout.span) <= _LARGEST_32_BIT_OFFSET else 64
-    rank = next(rank for rank in _RANKS if rank >= len(sizes))
+    rank = rank_of(len(sizes))
     filling = rank - len(sizes)
     block = ParameterBlock()
     block.add_axes(

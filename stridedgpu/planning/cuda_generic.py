@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Final
 
-from .gpu import GpuProperties, KernelLaunch, axes_words, grid_of
+from .gpu import GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
 from .plan import Plan
 from .run_steps import THREADS
 from .widths import GENERIC_ELEMENTS
 
 __all__ = ["launch"]
-
-_RANKS: Final = (1, 2, 4, 8)
-"""Numbers of axes that kernels are made for; axes of size 1 fill up to the next."""
 
 
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:  # noqa: ARG001 - the same on every GPU
@@ -36,7 +32,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:  # noqa: ARG001 - th
     order = block.add_order(conversion, 0 if channel_axis is None else source_strides[channel_axis], bits)
     if channel_axis is not None and conversion.channels is not None:
         source_strides[channel_axis] = 0  # the table has the offsets themselves
-    rank = next(rank for rank in _RANKS if rank >= len(sizes))
+    rank = rank_of(len(sizes))
     added = rank - len(sizes)
     block.add_axes(
         axes_words([1] * added + sizes, [0] * added + source_strides, [0] * added + target_strides, bits), bits

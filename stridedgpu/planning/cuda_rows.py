@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from .gpu import GpuProperties, KernelLaunch, axes_words, grid_of
+from .gpu import GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
 from .plan import Plan
 from .problem import Problem
@@ -14,8 +14,8 @@ from .run_steps import THREADS, WARP, RunSteps
 
 __all__ = ["launch"]
 
-_RANKS: Final = (2, 4, 8)
-"""Numbers of axes that kernels are made for; axes of size 1 fill up to the next."""
+_FEWEST_AXES: Final = 2
+"""Axes that kernels are made for at least: rows and chunks."""
 
 _WELL_FILLED: Final = 0.8
 """The share of lanes with work from which on wider groups of lanes are taken."""
@@ -156,5 +156,5 @@ def _axes(problem: Problem, chunk: int, run: str) -> list[_Axis]:
     axes.append(_Axis(-(-problem.sizes[inner] // chunk), step, chunk, "chunks"))
     if problem.sizes[inner] * problem.target.element.itemsize >= _FAR_APART_BYTES and run in ("forward", "reversed"):
         axes.sort(key=lambda axis: axis.source_stride == 0 and not axis.role)
-    rank = next(rank for rank in _RANKS if rank >= len(axes))
+    rank = rank_of(max(len(axes), _FEWEST_AXES))
     return [_Axis(1, 0, 0)] * (rank - len(axes)) + axes

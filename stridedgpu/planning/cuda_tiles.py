@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Final
 
 from stridedgpu.convert import Conversion
 
-from .gpu import axes_words
+from .gpu import axes_words, rank_of
 from .problem import Problem
 
 __all__ = ["Loop", "channels_turned", "gaps_are_ours", "loops_of", "outer_words", "safe_width", "turned"]
-
-_RANKS: Final = (1, 2, 4, 8, 16, 32, 64)
-"""How many outer loops kernels are made for: few instantiations, and loops of size 1 cost little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ def gaps_are_ours(problem: Problem, cell: int) -> bool:
 
 def outer_words(loops: Sequence[Loop], index_bits: int) -> tuple[int, bytes]:
     """The rank and the bytes of the `sg::Axes` of some loops, with loops of size 1 added up to a rank that exists."""
-    rank = next(rank for rank in _RANKS if rank >= len(loops))
+    rank = rank_of(len(loops))
     padded = [Loop(1, 0, 0)] * (rank - len(loops)) + list(loops)
     sizes, sources, targets = zip(
         *((loop.size, loop.source_stride, loop.target_stride) for loop in padded), strict=True

@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["REFERENCE_GPU", "GpuProperties", "KernelLaunch", "axes_words", "divisor_words", "grid_of"]
+__all__ = [
+    "REFERENCE_GPU",
+    "GpuProperties",
+    "KernelLaunch",
+    "axes_words",
+    "divisor_words",
+    "grid_of",
+    "rank_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,18 @@ def grid_of(blocks: int) -> tuple[int, int, int]:
     """
     y = -(-blocks // (2**31 - 1))
     return (-(-blocks // y), y, 1)
+
+
+def rank_of(axes: int) -> int:
+    """How many axes a kernel is made for that walks so many; axes of size 1 are put outside to fill them up.
+
+    Powers of two: few instantiations, and an axis of size 1 costs little. An axis that is walked has two elements or
+    more, so no memory holds a tensor with more than the 64 of `sg::Axes`.
+
+    >>> [rank_of(axes) for axes in (0, 1, 3, 9)]
+    [1, 1, 4, 16]
+    """
+    return 1 << max(axes - 1, 0).bit_length()
 
 
 def divisor_words(divisor: int, index_bits: int) -> tuple[int, ...]:
