@@ -11,8 +11,7 @@ from .buffer import Buffer
 from .dims import checked_dims, inferred_labels, labels_of
 from .dtypes import ElementType, element_type
 from .errors import BindingError, LayoutError
-from .foreign import foreign_array
-from .interop import device_operand, operand_of_array
+from .foreign import foreign_operand
 from .layout import Layout
 from .operand import Operand
 from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
@@ -146,7 +145,11 @@ def asarray(
     >>> frames.sizes, frames.strides, frames.dims
     ((2, 3, 4, 5), (60, 1, 15, 3), 'NCHW')
     """
-    tensor, shared = (obj, True) if isinstance(obj, StridedTensor) else _wrapped(obj, copy)
+    if isinstance(obj, StridedTensor):
+        tensor, shared = obj, True
+    else:
+        held, shared = foreign_operand(obj, copy)
+        tensor = StridedTensor.over(held)
     if not shared and copy is False:
         raise LayoutError(f"copy=False, but {type(obj).__name__} has no memory that a tensor could share.")
     tensor = tensor if dims is None else _relabelled(tensor, dims)
@@ -169,9 +172,6 @@ def from_dlpack(obj: SupportsDLPack, *, dims: str | None = None) -> StridedTenso
     """
     if not hasattr(obj, "__dlpack__"):
         raise LayoutError(f"{type(obj).__name__} has no __dlpack__; wrap it with asarray.")
-    held = None if isinstance(obj, StridedTensor) else device_operand(obj)
-    if held is not None:
-        obj = StridedTensor.over(held)
     return asarray(obj, dims=dims, copy=False)
 
 
@@ -225,20 +225,6 @@ def from_pointer(
     start = address + stored.first_offset * element.itemsize if stored.span else 0
     buffer = Buffer(start, stored.span * element.itemsize, owner=owner, device=where, readonly=readonly)
     return StridedTensor.over(Operand(buffer, wanted.shifted(-stored.first_offset), element), dims)
-
-
-def _wrapped(obj: object, copy: bool | None) -> tuple[StridedTensor, bool]:
-    """A foreign object as a tensor, and whether that shares its memory."""
-    held = device_operand(obj)
-    if held is not None:
-        return StridedTensor.over(held), True
-    array, shared = foreign_array(obj)
-    element = element_type(array.dtype.newbyteorder("="))
-    whole = all(step % element.itemsize == 0 for step in array.strides) or array.size == 0
-    aligned = array.ctypes.data % element.itemsize == 0
-    if copy is not False and not (whole and aligned and array.dtype.isnative):
-        array, shared = array.astype(array.dtype.newbyteorder("="), order="C", copy=True), False
-    return StridedTensor.over(operand_of_array(array)), shared
 
 
 def _relabelled(tensor: StridedTensor, dims: str) -> StridedTensor:

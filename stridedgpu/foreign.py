@@ -1,70 +1,85 @@
-"""Arrays of other libraries, recognised without importing these: as NumPy arrays over the same memory."""
+"""Arrays of other libraries as operands over the same memory, recognised without importing these libraries."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .dtypes import element_type
+from .backends.selection import backend_named
+from .dlpack import dlpack_operand
+from .dtypes import ELEMENT_TYPES
 from .errors import ElementTypeError
-from .interop import numpy_dtype
+from .interop import array_of_operand, operand_of_array
+from .operand import Operand
 
-__all__ = ["foreign_array"]
-
-_NOT_IN_NUMPYS_DLPACK: Final = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
-"""Types that other libraries share and NumPy's DLPack does not take."""
-
-_BELOW_A_BYTE: Final = frozenset({"int4", "uint4", "int2", "uint2", "float4_e2m1fn"})
-"""Types of which several elements share a byte, or hold one by themselves, as each library likes."""
+__all__ = ["foreign_operand"]
 
 
-def foreign_array(obj: object) -> tuple[NDArray[Any], bool]:
-    """Anything array-like on the CPU as a NumPy array, and whether it shares the object's memory.
+def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, bool]:
+    """Anything array-like as an operand, and whether it shares the object's memory.
 
-    Arrays, objects with DLPack (PyTorch's and JAX's arrays, ONNX Runtime's values), the array interface or the buffer
-    protocol are wrapped; pictures of Pillow, scalars and nested sequences are copied. Raises `ElementTypeError` for
-    what NumPy can only hold as objects, and for elements of less than a byte.
+    Arrays, objects with DLPack (PyTorch's, JAX's and CuPy's arrays, ONNX Runtime's values), with the CUDA Array
+    Interface, the array interface or the buffer protocol are wrapped; on a CUDA device the current stream waits for
+    the object's own. Pillow's pictures, scalars and nested sequences are copied, and so are, unless `copy=False`,
+    elements with their bytes swapped, between which part of one lies, or off their own alignment.
+
+    Raises `ElementTypeError` for what NumPy can only hold as objects, for elements of less than a byte and, with
+    `copy=False`, for swapped bytes, `LayoutError` then for strides that are not whole elements, and `DeviceError` for
+    a device that cannot be had.
     """
     if isinstance(obj, np.ndarray):
-        return obj, True
-    if isinstance(obj, memoryview):
-        return np.asarray(obj), True
-    if isinstance(obj, (bytearray, bytes)):
-        return np.frombuffer(obj, np.uint8), True
+        return _operand_of_array(obj, copy)
+    if hasattr(obj, "__dlpack__"):
+        return _operand_of_capsule(obj, copy)
+    if hasattr(obj, "__cuda_array_interface__"):
+        backend_named("cuda:0")
+        from .backends.cuda_exchange import borrowed
+
+        return Operand(*borrowed(obj)), True
     if _is_of(obj, "PIL.Image", "Image"):  # its array interface is a copy made for the caller
         picture = np.array(obj)
         # Black and white come as 0 and 255, of which NumPy makes no clean bools.
-        return (picture.view(np.uint8) != 0 if picture.dtype == np.bool_ else picture), False
-    if hasattr(obj, "__array_interface__"):
-        return np.asarray(obj), True
-    if hasattr(obj, "__dlpack__"):
-        return _dlpack_array(obj), True
+        return operand_of_array(picture.view(np.uint8) != 0 if picture.dtype == np.bool_ else picture), False
+    held = None if isinstance(obj, np.generic) else _held_by(obj)
+    if held is not None:
+        return _operand_of_array(held, copy)
     array = np.asarray(obj)
     if array.dtype == object:
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
-    return array, False
+    return operand_of_array(array), False
 
 
-def _dlpack_array(obj: Any) -> NDArray[Any]:
-    """An array over the memory of an object with DLPack, of the type that the object itself names."""
-    name = str(getattr(obj, "dtype", "")).removeprefix("torch.")
-    if name in _BELOW_A_BYTE:
-        raise ElementTypeError(
-            f"{type(obj).__name__} holds {name}, elements of less than a byte: share its bytes as uint8, "
-            "or describe them with a BufferTensorDesc."
-        )
-    if name not in _NOT_IN_NUMPYS_DLPACK:
-        array: NDArray[Any] = np.from_dlpack(obj)
-        # ONNX Runtime exports its bools as the bytes that they are.
-        return array.view(np.bool_) if _is_of(obj, "onnxruntime", "OrtValue") and "bool" in obj.data_type() else array
-    element = element_type(name)
-    if _is_of(obj, "torch", "Tensor"):
-        bits = sys.modules["torch"].int16 if element.itemsize == 2 else sys.modules["torch"].uint8
-        return np.from_dlpack(obj.view(bits)).view(numpy_dtype(element))
-    return np.asarray(obj)  # JAX's arrays are ml_dtypes' to NumPy, over the same memory
+def _held_by(obj: object) -> NDArray[Any] | None:
+    """An array over the memory of an object with the array interface or the buffer protocol."""
+    if hasattr(obj, "__array_interface__"):
+        return np.asarray(obj)
+    try:
+        return np.asarray(memoryview(obj))  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _operand_of_array(array: NDArray[Any], copy: bool | None) -> tuple[Operand, bool]:
+    """An array's memory, or a copy of what a tensor should not, or cannot, look at as it lies."""
+    itemsize = array.dtype.itemsize
+    whole = array.size == 0 or all(step % itemsize == 0 for step in array.strides)
+    if copy is False or (whole and array.dtype.isnative and array.ctypes.data % itemsize == 0):
+        return operand_of_array(array), True
+    return operand_of_array(array.astype(array.dtype.newbyteorder("="), order="C", copy=True)), False
+
+
+def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:
+    """The memory of an object with DLPack."""
+    held = dlpack_operand(obj)
+    if held.element.name == "uint8" and _is_of(obj, "onnxruntime", "OrtValue") and "bool" in obj.data_type():
+        held = replace(held, element=ELEMENT_TYPES["bool"])  # exported as the bytes that they are
+    if copy is None and held.buffer.device == "cpu" and held.address % held.element.itemsize:
+        return operand_of_array(array_of_operand(held).copy()), False
+    return held, True
 
 
 def _is_of(obj: object, module: str, name: str) -> bool:

@@ -1,16 +1,15 @@
-"""Exchange with other libraries: operands as NumPy arrays, and foreign arrays as operands, without a copy."""
+"""Exchange with other libraries: operands as NumPy arrays, DLPack capsules and CUDA's interface, without a copy."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .backends.selection import backend_named
 from .buffer import Buffer
-from .dtypes import ElementType, element_type
+from .dlpack import CPU, CUDA, retyped
+from .dtypes import ELEMENT_TYPES, ElementType, element_type
 from .errors import ElementTypeError, LayoutError
 from .layout import Layout
 from .operand import Operand
@@ -18,16 +17,17 @@ from .operand import Operand
 __all__ = [
     "array_of_operand",
     "cuda_array_interface",
-    "device_operand",
     "dlpack_capsule",
     "dlpack_device",
     "numpy_dtype",
     "operand_of_array",
 ]
 
-_DLPACK_CPU: Final = 1
-_DLPACK_CUDA: Final = 2
-_DLPACK_CUDA_MANAGED: Final = 13
+_BITS: Final = {
+    name: ELEMENT_TYPES[bits]
+    for name, bits in (("bfloat16", "uint16"), ("float8_e4m3fn", "uint8"), ("float8_e5m2", "uint8"))
+}
+"""Types that NumPy and CuPy have no DLPack code for, and what they export in their place."""
 
 
 def numpy_dtype(element: ElementType) -> np.dtype[Any]:
@@ -35,7 +35,7 @@ def numpy_dtype(element: ElementType) -> np.dtype[Any]:
 
     Raises `ElementTypeError` where that is not installed.
     """
-    if element.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2"):
+    if element.name in _BITS:
         try:
             import ml_dtypes
         except ImportError:
@@ -79,51 +79,29 @@ def operand_of_array(array: NDArray[Any]) -> Operand:
     return Operand(buffer, layout.shifted(-lowest), element)
 
 
-def device_operand(obj: object) -> Operand | None:
-    """An object in CUDA memory (CuPy, PyTorch, JAX, Numba) as an operand, borrowed; None for any other.
-
-    It is known by the CUDA Array Interface or DLPack, and nothing is imported for others. The current stream waits
-    for the object's own where it names one. Raises `DeviceError` where CUDA cannot be had.
-    """
-    if isinstance(obj, np.ndarray):
-        return None
-    if not hasattr(obj, "__cuda_array_interface__"):
-        where = getattr(obj, "__dlpack_device__", None)
-        if where is None or where()[0] not in (_DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
-            return None
-    backend_named("cuda:0")
-    from .backends.cuda_exchange import borrowed
-
-    return Operand(*borrowed(obj))
-
-
 def dlpack_device(operand: Operand) -> tuple[int, int]:
     """DLPack's device type and number of an operand."""
     device = operand.buffer.device
-    return (_DLPACK_CPU, 0) if device == "cpu" else (_DLPACK_CUDA, int(device.removeprefix("cuda:")))
+    return (CPU, 0) if device == "cpu" else (CUDA, int(device.removeprefix("cuda:")))
 
 
 def dlpack_capsule(operand: Operand, **request: Any) -> Any:
     """What `__dlpack__(**request)` returns: the memory itself, kept alive by the capsule.
 
-    Raises `BufferError` for what consumers do not take: flipped axes, types without a DLPack code, read-only memory
-    where that cannot be said.
+    Raises `BufferError` for what consumers do not take: flipped axes, and read-only memory where that cannot be said.
     """
-    if operand.element.kind == "o" or (operand.element.name == "bfloat16" and operand.buffer.device == "cpu"):
-        raise BufferError(
-            f"{operand.element} does not travel by NumPy's or CuPy's DLPack; export its bits, with "
-            f"reinterpret(dtype='uint{8 * operand.element.itemsize}')."
-        )
+    layout, bits = _exportable(operand), _BITS.get(operand.element.name, operand.element)
     if operand.buffer.device == "cpu":
-        array = array_of_operand(replace(operand, layout=_exportable(operand)))
+        array = array_of_operand(Operand(operand.buffer, layout, bits))
         _check_request(array, **request)
-        return array.__dlpack__(**request)
-    if operand.buffer.readonly:
+        capsule = array.__dlpack__(**request)
+    elif operand.buffer.readonly:
         raise BufferError(f"Read-only memory on {operand.buffer.device} cannot be exported as such; export a .copy().")
-    from .backends import cuda_exchange
+    else:
+        from .backends import cuda_exchange
 
-    dtype = numpy_dtype(operand.element)
-    return cuda_exchange.dlpack_capsule(operand.buffer, _exportable(operand), dtype, **request)
+        capsule = cuda_exchange.dlpack_capsule(operand.buffer, layout, numpy_dtype(bits), **request)
+    return capsule if bits is operand.element else retyped(capsule, operand.element)
 
 
 def _check_request(
@@ -137,7 +115,7 @@ def _check_request(
     """Raise `BufferError` for what memory on the CPU cannot be exported as."""
     if stream is not None:
         raise BufferError(f"stream={stream!r} has no meaning on the CPU; DLPack wants None there.")
-    if dl_device is not None and tuple(dl_device) != (_DLPACK_CPU, 0):
+    if dl_device is not None and tuple(dl_device) != (CPU, 0):
         raise BufferError(f"dl_device={dl_device} is not where this tensor is, the CPU (1, 0); move it with to_device.")
     if not array.flags.writeable and not copy and (max_version is None or max_version[0] < 1):
         raise BufferError(
@@ -150,7 +128,7 @@ def cuda_array_interface(operand: Operand) -> dict[str, Any]:
     """What `__cuda_array_interface__` returns. Raises `AttributeError` for what it cannot say, so that it is absent."""
     if operand.buffer.device == "cpu":
         raise AttributeError("A tensor on the CPU has no __cuda_array_interface__.")
-    if operand.element.kind == "o" or operand.element.name == "bfloat16":
+    if operand.element.name in _BITS:
         raise AttributeError(f"__cuda_array_interface__ has no {operand.element}; see its bits with reinterpret.")
     try:
         layout = _exportable(operand)

@@ -1,4 +1,4 @@
-"""Exchange of device memory without a copy: as CuPy arrays, through DLPack and the CUDA Array Interface."""
+"""Exchange of device memory without a copy: as CuPy arrays, out by DLPack, in and out by the CUDA Array Interface."""
 
 from __future__ import annotations
 
@@ -47,17 +47,16 @@ def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dic
     }
 
 
-def borrowed(obj: object) -> tuple[Buffer, Layout, ElementType]:
-    """The memory of an object with the CUDA Array Interface or DLPack, kept alive by it; CuPy's current stream waits.
+def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
+    """The memory of an object with the CUDA Array Interface, kept alive by it; CuPy's current stream waits.
 
     Raises `LayoutError` for a mask, and for strides that are not whole elements.
     """
-    owner: Any = obj if hasattr(obj, "__cuda_array_interface__") else cupy.from_dlpack(obj)
-    found = owner.__cuda_array_interface__
+    found = obj.__cuda_array_interface__
     if found.get("mask") is not None:
         raise LayoutError(f"{type(obj).__name__} has a mask, which a tensor cannot hold; fill it in first.")
     dtype = np.dtype(found["typestr"])
-    element = element_type(getattr(owner, "dtype", dtype) if dtype.kind == "V" else dtype)
+    element = element_type(getattr(obj, "dtype", dtype) if dtype.kind == "V" else dtype)
     address, readonly = found["data"]
     steps = found.get("strides")
     if steps is not None and any(step % element.itemsize for step in steps):
@@ -72,7 +71,7 @@ def borrowed(obj: object) -> tuple[Buffer, Layout, ElementType]:
     buffer = Buffer(
         (address or 0) + lowest * element.itemsize,
         layout.span * element.itemsize,
-        owner=owner,
+        owner=obj,
         device=f"cuda:{device}",
         readonly=readonly,
     )

@@ -13,8 +13,8 @@ from stridedgpu.convert import Conversion, conversion
 from stridedgpu.dims import Labels
 from stridedgpu.dtypes import ElementType, element_type
 from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
-from stridedgpu.foreign import foreign_array
-from stridedgpu.interop import array_of_operand, operand_of_array
+from stridedgpu.foreign import foreign_operand
+from stridedgpu.interop import array_of_operand
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand
 from stridedgpu.planning.crops import Crop, plan_crops, source_steps
@@ -170,9 +170,8 @@ def _fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
             raise ElementTypeError(f"fill={fill!r}: {element} moves as bits only; fill with 0, or see it as uint8.")
         return bytes(element.itemsize * count)
     exact = [int(value) for value in values] if element.is_integer else values
-    array, _ = foreign_array(exact)
+    source, _ = foreign_operand(exact)
     target = allocate_operand(Layout((count,)), element, DEFAULT_ALIGNMENT, "cpu")
-    source = operand_of_array(array)
     assign_operand(replace(source, layout=source.layout.broadcast_to((count,))), target)
     return target.buffer.bytes[: count * element.itemsize].tobytes()
 

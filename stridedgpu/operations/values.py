@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from stridedgpu.dtypes import ElementType
 from stridedgpu.errors import LayoutError
-from stridedgpu.foreign import foreign_array
-from stridedgpu.interop import device_operand, operand_of_array
+from stridedgpu.foreign import foreign_operand
 from stridedgpu.operand import Operand
 
 from .allocation import check_fits
@@ -19,8 +18,7 @@ def value_operand(value: object, target: ElementType) -> Operand:
         check_fits("value", value, target)
         if not -(2**63) <= value < 2**64:
             value = _rounded("value", value)
-    held = device_operand(value)
-    return operand_of_array(foreign_array(value)[0]) if held is None else held
+    return foreign_operand(value)[0]
 
 
 def _rounded(name: str, value: int) -> float:

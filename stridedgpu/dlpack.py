@@ -1,0 +1,159 @@
+"""DLPack capsules: read as operands, and given element types that their exporter has no code for.
+
+The structures are those of dlpack.h 1.1, https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Final
+
+from .backends.selection import backend_named
+from .buffer import Buffer
+from .dtypes import ELEMENT_TYPES, ElementType
+from .errors import DeviceError, ElementTypeError, LayoutError
+from .layout import Layout
+from .operand import Operand
+
+__all__ = ["CPU", "CUDA", "dlpack_operand", "retyped"]
+
+CPU: Final = 1
+CUDA: Final = 2
+_CUDA_HOST: Final = 3
+_CUDA_MANAGED: Final = 13
+
+_CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+_OWN_CODES: Final = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
+"""`DLDataTypeCode`: one for each kind, and for types that are a kind of their own."""
+
+
+class _Tensor(ctypes.Structure):
+    """`DLTensor`."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Versioned(ctypes.Structure):
+    """`DLManagedTensorVersioned`; the older `DLManagedTensor` begins with the tensor."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint32 * 2),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_READ_ONLY: Final = 1
+_VERSION: Final = (1, 0)
+
+_name_of = ctypes.pythonapi.PyCapsule_GetName
+_name_of.restype, _name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+
+
+def retyped(capsule: Any, element: ElementType) -> Any:
+    """The capsule, which nobody has taken yet, with another element type of the same size."""
+    tensor, _ = _contents(capsule)
+    tensor.code = _OWN_CODES[element.name]
+    return capsule
+
+
+def _device_of(obj: Any) -> str:
+    """The device that an object with `__dlpack_device__` is on: "cpu" or "cuda:N".
+
+    Raises `DeviceError` for any other.
+    """
+    kind, number = obj.__dlpack_device__()
+    if kind in (CPU, _CUDA_HOST):
+        return "cpu"
+    if kind in (CUDA, _CUDA_MANAGED):
+        return f"cuda:{number}"
+    raise DeviceError(
+        f"{type(obj).__name__} is on a device of DLPack's type {int(kind)}, which is neither a CPU nor a CUDA device; "
+        "bring it to the CPU first."
+    )
+
+
+def dlpack_operand(obj: Any) -> Operand:
+    """The memory of an object with DLPack as an operand, borrowed; on a CUDA device the current stream waits for it.
+
+    It is read-only where the object says so, or cannot say because it knows only capsules without a version. Raises
+    `ElementTypeError` for elements that a tensor cannot hold, `DeviceError` for devices that cannot be had.
+    """
+    device = _device_of(obj)
+    capsule = _requested(obj) if device == "cpu" else _requested(obj, stream=_current_stream(device))
+    tensor, flags = _contents(capsule)
+    element = _element_of(obj, tensor)
+    sizes = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
+    layout = Layout(sizes, tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None)
+    lowest = layout.first_offset
+    # Never taken, the capsule gives the memory back when the last view lets it go.
+    buffer = Buffer(
+        (tensor.data or 0) + tensor.byte_offset + lowest * element.itemsize,
+        layout.span * element.itemsize,
+        owner=capsule,
+        device=device,
+        readonly=flags is None or bool(flags & _READ_ONLY),
+    )
+    return Operand(buffer, layout.shifted(-lowest), element)
+
+
+def _requested(obj: Any, **request: object) -> Any:
+    """A capsule with a version, from producers that know such."""
+    try:
+        return obj.__dlpack__(max_version=_VERSION, **request)
+    except TypeError:
+        return obj.__dlpack__(**request)
+
+
+def _current_stream(device: str) -> int:
+    """The handle of the stream that the producer has to make wait."""
+    backend_named(device)
+    from .backends.cuda_streams import LEGACY_STREAM, stream_handle
+
+    return stream_handle(None, int(device.removeprefix("cuda:"))) or LEGACY_STREAM
+
+
+def _contents(capsule: Any) -> tuple[_Tensor, int | None]:
+    """What a capsule points at, and its flags if it has a version."""
+    name = _name_of(capsule)
+    if name not in (b"dltensor", b"dltensor_versioned"):
+        raise LayoutError(f"__dlpack__ returned {capsule!r}, which is no DLPack capsule that can still be taken.")
+    address = _pointer_of(capsule, name)
+    if name == b"dltensor":
+        return _Tensor.from_address(address), None
+    held = _Versioned.from_address(address)
+    if held.version[0] != _VERSION[0]:
+        raise LayoutError(f"__dlpack__ returned a capsule of version {tuple(held.version)}; versions 1.x can be read.")
+    return held.tensor, held.flags
+
+
+def _element_of(obj: object, tensor: _Tensor) -> ElementType:
+    """The element type of a tensor. Raises `ElementTypeError` for one that there is none for."""
+    found = _ELEMENTS.get((tensor.code, tensor.bits, tensor.lanes))
+    if found is None:
+        size = "elements of less than a byte" if tensor.bits < 8 else "which a tensor cannot hold"
+        raise ElementTypeError(
+            f"{type(obj).__name__} holds DLPack's type code {tensor.code} of {tensor.bits} bits and {tensor.lanes} "
+            f"lanes, {size}: share its bytes as uint8, or describe them with a BufferTensorDesc."
+        )
+    return found
+
+
+_ELEMENTS: Final = {
+    (_OWN_CODES.get(element.name, _CODES.get(element.kind)), 8 * element.itemsize, 1): element
+    for element in ELEMENT_TYPES.values()
+}
