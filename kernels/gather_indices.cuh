@@ -4,6 +4,7 @@
 // picked tensor, and nothing stops the device.
 #pragma once
 #include "indexing.cuh"
+#include "vectors.cuh"
 
 namespace sg {
 
@@ -139,25 +140,54 @@ template <typename Index, int Rank, int Components> struct GatherParameters {
     Index items;                          // runs or elements in all
 };
 
-// Where on the picked side the item at `places` lies, through its tuple of indices.
-template <typename Number, OutOfRange Mode, typename Index, int Rank, int Components>
-__device__ __forceinline__ Signed<Index> picked_offset(const GatherParameters<Index, Rank, Components>& p,
-                                                       const Places<Index>& places, WrongIndex& wrong) {
-    const Number* tuple =
-        reinterpret_cast<const Number*>(p.indices) + Signed<Index>(p.index_offset + Index(places.index));
-    Number numbers[Components];
+// The numbers of Length neighbouring places, tuple by tuple, in registers.
+//
+// Loads are of Bytes each: of one number, or, where the plan says that the numbers of a vector's places follow each
+// other, of several. Of places that are not there (`left` is less than Length) the last one's numbers stand in.
+template <typename Number, int Length, int Components, int Bytes> struct Numbers {
+    static constexpr int per_load = Bytes / int(sizeof(Number));
+    static_assert(per_load == 1 || Length * Components % per_load == 0, "whole loads");
+    Number values[Length][Components];
+
+    template <typename Index>
+    __device__ __forceinline__ void read(const Number* first, Index step, const IndexedAxis<Index>* indexed,
+                                         int left) {
+        if constexpr (per_load > 1) {
+            if (left >= Length) {
 #pragma unroll
-    for (int k = 0; k < Components; ++k) numbers[k] = tuple[Signed<Index>(p.indexed[k].component)];
-    Index offset = p.picked_offset + Index(places.picked);
+                for (int piece = 0; piece < Length * Components / per_load; ++piece) {
+                    const auto loaded = load_global<Vector<Number, per_load>>(first + piece * per_load);
 #pragma unroll
-    for (int k = 0; k < Components; ++k) {
-        const IndexedAxis<Index>& axis = p.indexed[k];
-        if constexpr (Mode == OutOfRange::deferred) {
-            if (!is_within(numbers[k], axis.size)) {
-                wrong.note(Index(p.position_offset + places.position), k, uint64(int64(numbers[k])));
+                    for (int i = 0; i < per_load; ++i) {
+                        const int at = piece * per_load + i;
+                        values[at / Components][at % Components] = loaded.get(i);
+                    }
+                }
+                return;
             }
         }
-        offset += Index(place_of<Mode>(numbers[k], axis.size)) * axis.stride;
+#pragma unroll
+        for (int place = 0; place < Length; ++place) {
+            const Index at = Index(place < left ? place : left - 1) * step;
+#pragma unroll
+            for (int k = 0; k < Components; ++k) {
+                values[place][k] = first[Signed<Index>(at + indexed[k].component)];
+            }
+        }
+    }
+};
+
+// Where on the picked side a tuple of numbers leads, from `offset` on; `position` is the tuple's number, for reports.
+template <OutOfRange Mode, typename Number, typename Index, int Components>
+__device__ __forceinline__ Signed<Index> picked_offset(const IndexedAxis<Index> (&indexed)[Components],
+                                                       const Number (&tuple)[Components], Index offset,
+                                                       Index position, WrongIndex& wrong) {
+#pragma unroll
+    for (int k = 0; k < Components; ++k) {
+        if constexpr (Mode == OutOfRange::deferred) {
+            if (!is_within(tuple[k], indexed[k].size)) wrong.note(position, k, uint64(int64(tuple[k])));
+        }
+        offset += Index(place_of<Mode>(tuple[k], indexed[k].size)) * indexed[k].stride;
     }
     return Signed<Index>(offset);
 }

@@ -47,7 +47,13 @@ __global__ void __launch_bounds__(256)
         if (number < p.common.items) {
             const Places<Index> places = p.common.axes.unravel(number);
             const Signed<Index> plain = Signed<Index>(p.common.plain_offset + Index(places.plain));
-            const Signed<Index> picked = picked_offset<Number, Mode>(p.common, places, wrong);
+            Numbers<Number, 1, Components, int(sizeof(Number))> numbers;
+            numbers.read(reinterpret_cast<const Number*>(p.common.indices) +
+                             Signed<Index>(p.common.index_offset + Index(places.index)),
+                         Index(0), p.common.indexed, 1);
+            const Signed<Index> picked = picked_offset<Mode>(p.common.indexed, numbers.values[0],
+                                                             p.common.picked_offset + Index(places.picked),
+                                                             p.common.position_offset + places.position, wrong);
             const Index chunk = p.common.axes.sizes[Rank - 1].divisor == 1
                                     ? 0
                                     : divide(number, p.common.axes.sizes[Rank - 1]).remainder;

@@ -94,6 +94,8 @@ class Case:
     index_bits: int | None = None
     gpu: GpuProperties = REFERENCE_GPU
     wrong: bool = True
+    row_pitch: int | None = None
+    tuples_apart: bool = False
 
     @property
     def scatters(self):
@@ -122,10 +124,14 @@ class Case:
         picked = random_layout(rng, self.sizes, output=self.scatters, plain=self.plain)
         index = random_layout(rng, self.index_sizes, output=self.scatters, plain=self.plain)
         plain = random_layout(rng, self.plain_sizes, output=not self.scatters, plain=self.plain)
+        if self.row_pitch is not None:
+            plain = Layout.padded(self.plain_sizes, None, 1, row_pitch_bytes=self.row_pitch)
+        if self.tuples_apart:
+            index = Layout(self.index_sizes, (1, self.index_sizes[0]))
         aligned = max(self.alignment, self.itemsize)
         return (
             Side(picked, element, aligned),
-            Side(index, element_type(self.number), np.dtype(self.number).itemsize),
+            Side(index, element_type(self.number), max(self.alignment, np.dtype(self.number).itemsize)),
             Side(plain, element, aligned),
         )
 
@@ -323,6 +329,56 @@ def generated(operation: str, kernels: int, per_kernel: int) -> list[Case]:
     raise AssertionError
 
 
+def vector_cases(operation: str) -> list[Case]:
+    """Rows of whole vectors, and of some more; indices side by side, and apart."""
+    cases = []
+    modes = MODES if operation.startswith("gather") else ("raise",) * 4
+    for itemsize, number, mode in zip((1, 2, 4, 8), NUMBERS, modes, strict=True):
+        for seed, (row, pitch, alignment) in enumerate([(16, None, 16), (24, None, 4), (11, 12, 16), (17, 24, 8)]):
+            if operation.endswith("nd"):
+                for length, apart in ((1, False), (2, False), (3, False), (2, True)):
+                    sizes, index = (5, 6, 7)[-length:], (row % 7 + 1 if operation == "scatter_nd" else row, length)
+                    cases.append(
+                        Case(operation, sizes, index, 0, itemsize, number, mode, seed, True, alignment)
+                        if not apart
+                        else Case(operation, sizes, index, 0, itemsize, number, mode, seed, True, tuples_apart=True)
+                    )
+                continue
+            index_sizes = (5, row) if operation != "gather_inner" else (row,)
+            case = Case(
+                "gather" if operation == "gather_inner" else operation,
+                (9, row) if operation != "gather_inner" else (27, 31),
+                index_sizes,
+                0 if operation != "gather_inner" else 1,
+                itemsize,
+                number,
+                mode,
+                seed,
+                plain=True,
+                alignment=alignment,
+                row_pitch=pitch,
+                gpu=SMALL_GPU if seed % 2 else REFERENCE_GPU,
+                index_bits=64 if seed == 3 else None,
+            )
+            cases.append(case)
+    return cases
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        pytest.param(name, marks=emulated)
+        for name in ("gather_elements", "gather_inner", "gather_nd", "scatter_elements", "scatter_nd")
+    ],
+)
+def test_vectors_of_indexed_elements_under_sanitizers(operation):
+    cases = vector_cases(operation)
+    lengths = {case.plan.plain.nbytes // case.itemsize for case in cases}
+    assert lengths >= ({2, 4} if not operation.endswith("nd") else {1, 2, 4})
+    assert {case.plan.index.nbytes for case in cases} >= {4, 8, 16}
+    check_cases(cases)
+
+
 @pytest.mark.parametrize(
     "operation",
     [
@@ -406,35 +462,68 @@ def row_plan(sizes, strides=None, out_strides=None, dtype="float32", alignment=3
     out_sizes = (count, *sizes[1:])
     problem = gather_problem(
         Side(Layout(sizes, strides), element, alignment),
-        Side(Layout((count,)), element_type(number), 4),
+        Side(Layout((count,)), element_type(number), 32),
         Side(Layout(out_sizes, out_strides), element, 32),
         0,
     )
     return plan_gather(problem, "raise", "cuda:0", 16)
 
 
+def element_plan(data, indices, axis=0, dtype="float32", number="int64", strides=None, index_strides=None):
+    element = element_type(dtype)
+    problem = elements_problem(
+        Side(Layout(data), element, 32),
+        Side(Layout(indices, index_strides), element_type(number), 32),
+        Side(Layout(indices, strides), element, 32),
+        axis,
+        scatters=False,
+    )
+    return plan_gather(problem, "raise", "cuda:0", 16)
+
+
+def tuple_plan(data, indices, dtype="float32", number="int64"):
+    element = element_type(dtype)
+    sides = Side(Layout(data), element, 32), Side(Layout(indices), element_type(number), 32)
+    plain = Side(Layout((*indices[:-1], *data[indices[-1] :])), element, 32)
+    return plan_gather(tuples_problem(*sides, plain, 0, scatters=False), "raise", "cuda:0", 16)
+
+
 @pytest.mark.parametrize(
-    "plan, family, width, limit",
+    "plan, family, load, store, index, limit",
     [
-        (row_plan((50, 128)), "rows", 16, ""),
-        (row_plan((50, 8), dtype="uint8"), "rows", 8, "a multiple of 8 only"),
-        (row_plan((50, 6), dtype="uint8"), "rows", 2, "apart, a multiple of 2 only; pad that to 16 for 16"),
-        (row_plan((50, 100), (101, 1)), "rows", 4, "the source's runs start 404 B apart"),
-        (row_plan((50, 99), (100, 1), (104, 1)), "rows", 16, ""),
-        (row_plan((50, 128), alignment=8), "rows", 8, "known to lie at a multiple of 8 B"),
-        (row_plan((50, 16, 16, 4), dtype="float16"), "rows", 16, ""),
-        (row_plan((50,)), "elements", 4, "an index stands for one element"),
-        (row_plan((50, 8), (1, 50), (1, 100)), "inner", 4, ""),
+        (row_plan((50, 128)), "rows", 16, 16, 4, ""),
+        (row_plan((50, 8), dtype="uint8"), "rows", 8, 8, 4, "a multiple of 8 only"),
+        (row_plan((50, 6), dtype="uint8"), "rows", 2, 2, 4, "apart, a multiple of 2 only; pad that to 16 for 16"),
+        (row_plan((50, 100), (101, 1)), "rows", 4, 4, 4, "the source's runs start 404 B apart"),
+        (row_plan((50, 99), (100, 1), (104, 1)), "rows", 16, 16, 4, ""),
+        (row_plan((50, 128), alignment=8), "rows", 8, 8, 4, "known to lie at a multiple of 8 B"),
+        (row_plan((50, 16, 16, 4), dtype="float16"), "rows", 16, 16, 4, ""),
+        (row_plan((50,)), "elements", 4, 16, 16, ""),
+        (row_plan((50,), dtype="uint8", number="int64"), "elements", 1, 4, 16, "up to 4 numbers for each vector"),
+        (row_plan((50, 8), (1, 50), (1, 100)), "inner", 4, 16, 16, ""),
+        (element_plan((50, 40), (50, 40)), "elements", 4, 16, 16, ""),
+        (element_plan((50, 40), (50, 40), dtype="float16", number="int32"), "elements", 2, 8, 16, "up to 4 numbers"),
+        (element_plan((50, 40), (50, 40), dtype="float64"), "elements", 8, 16, 16, ""),
+        (element_plan((50, 40), (50, 40), dtype="complex128"), "elements", 16, 16, 8, ""),
+        (element_plan((50, 39), (50, 39), 1), "elements", 4, 4, 8, "start 156 B apart"),
+        (element_plan((50, 40), (50, 40), index_strides=(1, 50)), "elements", 4, 16, 8, ""),
+        (element_plan((50, 40), (50, 40), strides=(1, 50)), "elements", 4, 8, 8, "start 200 B apart"),
+        (element_plan((50, 3), (50, 3), strides=(4, 1)), "elements", 4, 8, 8, "a row has 3 elements"),
+        (tuple_plan((50, 40), (64, 2)), "nd", 4, 8, 16, "up to 4 numbers"),
+        (tuple_plan((5, 6, 7, 8, 9), (64, 5)), "nd", 4, 4, 8, "up to 4 numbers"),
     ],
     ids=lambda value: value.kernel if hasattr(value, "kernel") else "",
 )
-def test_plans(plan, family, width, limit):
-    assert (str(plan.family), plan.load_bytes, plan.store_bytes, plan.vector_bytes) == (family, width, width, width)
-    assert limit in plan.access.limit
+def test_plans(plan, family, load, store, index, limit):
+    assert (str(plan.family), plan.load_bytes, plan.store_bytes) == (family, load, store)
+    assert plan.index.nbytes == index
+    assert plan.vector_bytes == min(load, store)
+    assert limit in plan.store.limit
     text = plan.explain()
     assert plan.kernel in text
+    assert f"stores {store} B" in text
     assert f"{plan.bytes_moved} bytes must move" in text
-    assert "axis 0 of size 50" in text
+    assert "axis 0 of size 50" in text or "axis 0 of size 5" in text or "axis 1 of size 39" in text
 
 
 def test_an_index_that_does_not_vary_along_the_row_is_a_row_gather():
@@ -511,9 +600,9 @@ def test_kernels_compile_without_spills_and_with_the_planned_widths(architecture
         for plan, launch in pairs:
             made = code[launch.name]
             assert (made.local_accesses, made.stack_bytes) == (0, 0), launch.name
-            bits = 8 * plan.vector_bytes
-            assert made.loads[bits], (launch.name, made.loads)
-            assert made.stores[bits], (launch.name, made.stores)
+            for width in (plan.load_bytes, plan.index.nbytes):
+                assert made.loads[8 * width], (launch.name, made.loads)
+            assert made.stores[8 * plan.store_bytes], (launch.name, made.stores)
     rule = IndexRule(Side(Layout((5, 7)), element_type("int64"), 8), ((0, 3),))
     launch = check_launch(rule)
     made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], architecture)[launch.name]

@@ -45,8 +45,14 @@ _WARP: Final = 32
 _UNDER_WAY: Final = 4
 """Vectors, elements or rows that a thread has under way at once."""
 
+_ELEMENTS_UNDER_WAY: Final = 8
+"""Elements, or numbers of tuples, that a thread has under way at once where each has an index."""
+
+_INNER_ELEMENTS: Final = 16
+"""Elements that a thread of the inner-axis gather has under way at once."""
+
 _INNER_ROWS: Final = 8
-"""Outer rows that a thread of the inner-axis gather walks with one index."""
+"""Outer rows that it walks with its indices, at most."""
 
 _MOST_COMPONENTS: Final = 64
 """Coordinates of a tuple that a check knows: `most_components` in check_indices.cu."""
@@ -92,7 +98,7 @@ def gather_launch(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
         raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
     if plan.family is GatherFamily.ROWS:
         return _rows(plan, gpu)
-    if plan.family is GatherFamily.INNER and not plan.problem.scatters:
+    if plan.family is GatherFamily.INNER:
         return _inner(plan)
     return _elements(plan, gpu)
 
@@ -165,7 +171,7 @@ def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     """Groups of lanes for runs of this length; long ones are cut into chunks."""
     problem = plan.problem
     *outer, run = _loops(problem)
-    length = plan.access.nbytes // problem.plain.element.itemsize
+    length = plan.plain.nbytes // problem.plain.element.itemsize
     steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), gpu)
     chunk = steps * lanes * length
     chunks = -(-run.size // chunk)
@@ -177,7 +183,7 @@ def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     block.add_int32(lanes.bit_length() - 1)
     arguments = (
         word_argument(problem.plain.element),
-        plan.access.nbytes,
+        plan.plain.nbytes,
         *_types(plan),
         str(problem.scatters).lower(),
         steps,
@@ -202,35 +208,51 @@ def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
 
 
 def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
-    """A thread for every few elements."""
-    problem = plan.problem
-    loops = _filled(_loops(problem))
-    count = problem.element_count
-    items = _UNDER_WAY if count >= gpu.multiprocessors * _THREADS * _UNDER_WAY else 1
+    """A thread for every few vectors of neighbouring elements, each with its own index or tuple of indices."""
+    problem, bits = plan.problem, plan.index_bits
+    length = plan.plain.nbytes // problem.plain.element.itemsize
+    *outer, row = _loops(problem) or [_Loop(1)]
+    vectors = -(-row.size // length)
+    steps = (row.plain, row.picked, row.index, row.position)
+    loops = _filled([*outer, _Loop(vectors, *(length * step for step in steps))])
+    count = prod(loop.size for loop in loops)
+    most = max(1, min(_UNDER_WAY, _ELEMENTS_UNDER_WAY // (length * len(problem.indexed))))
+    items = most if count >= gpu.multiprocessors * _THREADS * most else 1
+    block = _common(plan, loops, count)
+    for value in (row.size, row.picked, row.index, row.position):
+        block.add_index(value, bits)
+    index_type, offset_type, mode = _types(plan)
     arguments = (
         word_argument(problem.plain.element),
-        *_types(plan),
+        length,
+        index_type,
+        plan.index.nbytes,
+        offset_type,
+        mode,
         str(problem.scatters).lower(),
         items,
         len(loops),
         len(problem.indexed),
     )
-    block = _common(plan, loops, count)
     return _launch("gather_elements.cu", arguments, -(-count // (_THREADS * items)), block)
 
 
 def _inner(plan: GatherPlan) -> KernelLaunch:
-    """A thread for every index, and a few rows."""
+    """A thread for every vector of neighbouring indices, and a few rows."""
     problem, bits = plan.problem, plan.index_bits
+    length = plan.plain.nbytes // problem.plain.element.itemsize
     *outer, inner = _loops(problem)
     loops = _filled(outer)
     rows = prod(loop.size for loop in outer)
+    together = min(_INNER_ROWS, _INNER_ELEMENTS // length)
+    groups, vectors = -(-rows // together), -(-inner.size // length)
     block = _common(plan, loops, rows)
-    across = -(-inner.size // _THREADS)
-    for value in (inner.size, inner.plain, inner.index, inner.position, *divisor_words(across, bits)):
+    for value in (inner.size, inner.plain, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
         block.add_index(value, bits)
-    arguments = (word_argument(problem.plain.element), *_types(plan), _INNER_ROWS, len(loops))
-    return _launch("gather_inner.cu", arguments, across * -(-rows // _INNER_ROWS), block)
+    index_type, offset_type, mode = _types(plan)
+    element = word_argument(problem.plain.element)
+    arguments = (element, length, index_type, plan.index.nbytes, offset_type, mode, together, len(loops))
+    return _launch("gather_inner.cu", arguments, -(-groups * vectors // _THREADS), block)
 
 
 def check_launch(rule: IndexRule) -> KernelLaunch:

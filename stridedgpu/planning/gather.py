@@ -18,6 +18,12 @@ Mode = Literal["raise", "clip", "wrap", "deferred"]
 
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
+_MOST_INDICES: Final = 4
+"""Numbers that a thread holds for one vector, unless one place has more: 4 elements, or 2 with a pair of indices."""
+
+_WIDEST_INDICES: Final = 16
+"""Bytes of the widest load of indices."""
+
 
 class GatherFamily(StrEnum):
     """Kinds of picking, after what an index stands for in memory."""
@@ -47,38 +53,51 @@ _DESCRIPTIONS: Final = {
 class GatherPlan:
     """A gather or scatter, planned: the loops, the family of kernels that walks them, and how wide.
 
-    `access` is the width of a load and of the store that follows it, in bytes, with what limits it; `index_bits` is
-    the arithmetic that offsets are worked out in, 32 or 64, whatever the type of the indices.
+    `plain` and `picked` are the widths of one access on either side, in bytes, with what limits them, and `index` that
+    of one load of indices; `index_bits` is the arithmetic that offsets are worked out in, 32 or 64, whatever the type
+    of the indices.
     """
 
     problem: GatherProblem
     device: str
     mode: Mode
     family: GatherFamily
-    access: Width
+    plain: Width
+    picked: Width
+    index: Width
     index_bits: int
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: what it does, the element and the bytes of an access, and the indices' type."""
+        """The kernel's name: what it does, the element and the bytes of a vector, and the indices' type."""
         problem = self.problem
         verb = "scatter" if problem.scatters else "gather"
-        return f"{verb}_{self.family}_{problem.plain.element}x{self.access.nbytes}B_{problem.index.element}"
+        return f"{verb}_{self.family}_{problem.plain.element}x{self.plain.nbytes}B_{problem.index.element}"
+
+    @property
+    def load(self) -> Width:
+        """The width of one load."""
+        return self.plain if self.problem.scatters else self.picked
+
+    @property
+    def store(self) -> Width:
+        """The width of one store."""
+        return self.picked if self.problem.scatters else self.plain
 
     @property
     def load_bytes(self) -> int:
         """Bytes of one load."""
-        return self.access.nbytes
+        return self.load.nbytes
 
     @property
     def store_bytes(self) -> int:
         """Bytes of one store."""
-        return self.access.nbytes
+        return self.store.nbytes
 
     @property
     def vector_bytes(self) -> int:
-        """The smaller of the two: the same, as elements keep their bits."""
-        return self.access.nbytes
+        """The smaller of the two."""
+        return min(self.load_bytes, self.store_bytes)
 
     @property
     def bytes_moved(self) -> int:
@@ -90,7 +109,8 @@ class GatherPlan:
         problem = self.problem
         plain, picked = ("reads", "writes") if problem.scatters else ("writes", "reads")
         ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in problem.indexed)
-        limit = f" ({self.access.limit})" if self.access.limit else ""
+        widths = (("loads", self.load), ("stores", self.store), ("indices", self.index))
+        accesses = [f"{what} {width.nbytes} B" + (f" ({width.limit})" if width.limit else "") for what, width in widths]
         lines = [
             f"{self.kernel} on {self.device}",
             f"  {self.family.description}",
@@ -98,7 +118,7 @@ class GatherPlan:
             f"  {plain} in steps of {problem.plain_strides} elements",
             f"  {picked} in steps of {problem.picked_strides} elements, and where the indices say",
             f"  indices for {ranges}; out of range: {_MODES[self.mode]}",
-            f"  loads and stores {self.access.nbytes} B{limit}; bits move unchanged",
+            f"  {'; '.join(accesses)}; bits move unchanged",
             f"  {self.index_bits}-bit offsets",
             f"  {self.bytes_moved} bytes must move",
         ]
@@ -124,7 +144,10 @@ def plan_gather(problem: GatherProblem, mode: Mode, device: str, widest: int = 1
         problem.index.layout.span,
     )
     bits = 32 if reach <= _LARGEST_32_BIT_OFFSET else 64
-    return GatherPlan(problem, device, mode, family, _width(problem, family, widest), bits)
+    plain, picked = _widths(problem, family, widest)
+    length = plain.nbytes // problem.plain.element.itemsize
+    index = _index_width(problem, family, length)
+    return GatherPlan(problem, device, mode, family, plain, picked, index, bits)
 
 
 def _family(problem: GatherProblem) -> GatherFamily:
@@ -136,26 +159,78 @@ def _family(problem: GatherProblem) -> GatherFamily:
         if problem.plain_strides[inner] == problem.picked_strides[inner] == 1:
             return GatherFamily.ROWS
     elif len(problem.indexed) == 1 and len(problem.sizes) > 1 and not any(problem.index_strides[:inner]):
-        return GatherFamily.INNER
+        return GatherFamily.ELEMENTS if problem.scatters else GatherFamily.INNER
     return GatherFamily.ELEMENTS if len(problem.indexed) == 1 else GatherFamily.ND
 
 
-def _width(problem: GatherProblem, family: GatherFamily, widest: int) -> Width:
-    """How wide a row may be moved: its run, its steps on both sides and both alignments must be whole vectors."""
+def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[Width, Width]:
+    """How wide the plain and the picked side may be moved."""
+    if family is GatherFamily.ROWS:
+        run = problem.sizes[-1] * problem.plain.element.itemsize
+        bounds = [*_plain_bounds(problem, widest), *_picked_bounds(problem, widest)]
+        if run < PEELED_RUN_BYTES:
+            bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
+        width = bounded_width(bounds, problem.plain.element.itemsize, widest)
+        return width, width
     itemsize = problem.plain.element.itemsize
-    if family is not GatherFamily.ROWS:
-        reason = "" if itemsize >= widest or family is GatherFamily.EMPTY else "an index stands for one element"
-        return Width(min(itemsize, widest), reason)
-    plain, picked = ("source", "target") if problem.scatters else ("target", "source")
-    # Any address of a row is its side's lowest, plus the offset that the loops start at, plus whole steps.
+    alone = Width(min(itemsize, widest), "an index stands for one element" if itemsize < widest else "")
+    if family is GatherFamily.EMPTY:
+        return Width(alone.nbytes), Width(alone.nbytes)
+    return _vector_width(problem, alone, widest), alone
+
+
+def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
+    """How wide the plain side may be moved where each element has an index: neighbours as a vector."""
+    itemsize, count = problem.plain.element.itemsize, problem.sizes[-1] if problem.sizes else 1
+    if count == 1 or problem.plain_strides[-1] != 1:
+        return alone
+    tuples = len(problem.indexed)
+    length = max(1, _MOST_INDICES // tuples)
     bounds = [
-        alignment_bound(plain, gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
-        alignment_bound(picked, gcd(problem.picked.alignment, problem.picked_offset * itemsize)),
-        *(stride_bound(plain, abs(stride) * itemsize, widest) for stride in problem.plain_strides[:-1] if stride),
-        *(stride_bound(picked, abs(stride) * itemsize, widest) for stride in problem.picked_strides[:-1] if stride),
-        *(stride_bound(picked, abs(entry.stride) * itemsize, widest) for entry in problem.indexed if entry.size > 1),
+        *_plain_bounds(problem, widest),
+        Bound(_power_of_two(length) * itemsize, f"a thread holds up to {_MOST_INDICES} numbers for each vector"),
+        Bound(_power_of_two(count) * itemsize, f"a row has {count} elements"),
     ]
-    run = problem.sizes[-1] * itemsize
-    if run < PEELED_RUN_BYTES:
-        bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
     return bounded_width(bounds, itemsize, widest)
+
+
+def _plain_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
+    """What any address of a row divides: its side's lowest, the offset that loops start at, and whole steps."""
+    itemsize, side = problem.plain.element.itemsize, "source" if problem.scatters else "target"
+    return [
+        alignment_bound(side, gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
+        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in problem.plain_strides[:-1] if stride),
+    ]
+
+
+def _picked_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
+    """The same on the side that the indices lead to, whatever they are."""
+    itemsize, side = problem.plain.element.itemsize, "target" if problem.scatters else "source"
+    strides = [*problem.picked_strides[:-1], *(entry.stride for entry in problem.indexed if entry.size > 1)]
+    return [
+        alignment_bound(side, gcd(problem.picked.alignment, problem.picked_offset * itemsize)),
+        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in strides if stride),
+    ]
+
+
+def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> Width:
+    """How wide the indices of a vector's `length` places may be loaded: several numbers where these lie in a row."""
+    itemsize, count = problem.index.element.itemsize, len(problem.indexed)
+    if family is GatherFamily.ROWS:
+        return Width(itemsize, "an index stands for a row")
+    in_a_row = all(entry.component == place for place, entry in enumerate(problem.indexed))
+    if count * length == 1 or not in_a_row or (length > 1 and problem.index_strides[-1] != count):
+        return Width(itemsize)
+    numbers = count * length * itemsize
+    outer = problem.index_strides[:-1] if length > 1 else problem.index_strides
+    bounds = [
+        alignment_bound("indices", gcd(problem.index.alignment, problem.index_offset * itemsize)),
+        Bound(numbers, f"a vector has {numbers} B of indices"),
+        *(stride_bound("indices", abs(stride) * itemsize, _WIDEST_INDICES) for stride in outer if stride),
+    ]
+    return bounded_width(bounds, itemsize, _WIDEST_INDICES)
+
+
+def _power_of_two(count: int) -> int:
+    """The largest power of two up to `count`."""
+    return 1 << (count.bit_length() - 1)
