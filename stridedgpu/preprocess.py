@@ -218,7 +218,7 @@ class Preprocess:
         if self.output == "tensor":
             return pictures
         order = self.layout if pictures.ndim == len(self.layout) else self.layout.replace("N", "")
-        return pictures.permute(order).numpy()
+        return self._worker.array(pictures, order)
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -9,16 +9,24 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from numpy.typing import NDArray
+
+from .backends.recycled_memory import RecycledMemory
 from .backends.selection import default_device, device_name
 from .convert import conversion, normalisation
-from .creation import asarray, empty
+from .creation import asarray
+from .dims import labels_of
 from .dtypes import ElementType, element_type
 from .errors import ElementTypeError, LayoutError, StridedGpuError
-from .functions import gather_crops
+from .layout import Layout
+from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
+from .operations.channel_blocks import ordered_layouts
 from .sample_keys import draw, pixel_key
+from .strides import canonical_axes
 from .tensor import StridedTensor
+from .windows import write_windows
 
 if TYPE_CHECKING:
     from .preprocess import Preprocess
@@ -49,6 +57,7 @@ class Worker:
     def __init__(self, step: Preprocess) -> None:
         self._step = step
         self._device = default_device() if step.device == "auto" else device_name(step.device)
+        self._memory = RecycledMemory()
         self._image_axes = step.dims.replace("N", "")
         self._arithmetic = lru_cache(maxsize=256)(self._checked_arithmetic)
         self.skipped = 0
@@ -66,8 +75,7 @@ class Worker:
             images = [tensor[row] for row in rows]
             window = step.crop or (tensor.sizes[-2], tensor.sizes[-1])
             places = self._places(images, rows, keys, window)
-            there = tensor.to_device(self._device)  # at once, not picture by picture
-            return Made(self._crops([there[row] for row in rows], places, window, tensor.sizes[1]), rows)
+            return Made(self._crops(images, places, window, tensor.sizes[1]), rows)
         return Made(self._whole(tensor, step.layout), list(range(len(tensor))))
 
     def images(self, given: Sequence[object], keys: Keys, *, stacked: bool = False) -> Made:
@@ -138,29 +146,22 @@ class Worker:
         self, images: list[StridedTensor], places: list[Place], window: tuple[int, int], channel_count: int
     ) -> StridedTensor:
         """One window of each picture as a batch; pictures of several types or channel counts go one by one."""
-        step = self._step
-        batch = empty(
-            (len(images), channel_count if step.channels is None else len(step.channels), *window),
-            step.dtype,
-            layout=step.layout,
-            row_pitch_bytes=step.row_pitch_bytes,
-            alignment=step.alignment,
-            device=self._device,
+        channels = self._step.channels
+        batch = self._empty(
+            (len(images), channel_count if channels is None else len(channels), *window), self._step.layout
         )
-        images = [image.to_device(self._device) for image in images]
         alike = len({(image.element, image.sizes[0]) for image in images}) == 1
         groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(images))]
         for group in groups:
             scale, bias = self._arithmetic(images[group][0].element, images[group][0].sizes[0])
-            gather_crops(
+            write_windows(
                 images[group],
                 [origin for origin, _ in places[group]],
-                window,
+                batch if alike else batch[group],
                 flip=[mirrored for _, mirrored in places[group]],
                 scale=scale,
                 bias=bias,
-                channels=step.channels,
-                out=batch if alike else batch[group],
+                channels=channels,
             )
         return batch
 
@@ -174,8 +175,13 @@ class Worker:
     def _whole(self, tensor: StridedTensor, layout: str) -> StridedTensor:
         """Every pixel of a batch or of a picture."""
         step = self._step
-        dims = tensor.dims or ""
-        scale, bias = self._arithmetic(tensor.element, tensor.sizes[dims.index("C")] if "C" in dims else None)
+        axes = dict(zip(tensor.dims or "", tensor.sizes, strict=True))
+        scale, bias = self._arithmetic(tensor.element, axes.get("C"))
+        if tensor.device == self._device:
+            if step.channels is not None:
+                axes["C"] = len(step.channels)
+            out = self._empty(tuple(axes.values()), layout)
+            return tensor.relayout(scale=scale, bias=bias, channels=step.channels, out=out)
         return tensor.relayout(
             layout=layout,
             dtype=step.dtype,
@@ -186,6 +192,27 @@ class Worker:
             alignment=step.alignment,
             device=self._device,
         )
+
+    def _empty(self, sizes: tuple[int, ...], layout: str) -> StridedTensor:
+        """Room for a result: on the CPU in the memory of one that is gone, elsewhere from the device's own pool."""
+        step, element, dims = self._step, element_type(self._step.dtype), canonical_axes(layout)
+        wanted, stored = ordered_layouts(
+            sizes, layout, labels_of(dims, len(sizes)), element.itemsize, step.row_pitch_bytes
+        )
+        memory = self._memory if self._device == "cpu" else None
+        return StridedTensor.over(
+            allocate_operand(wanted, element, step.alignment, self._device, stored, memory=memory), dims
+        )
+
+    def array(self, pictures: StridedTensor, order: str) -> NDArray[Any]:
+        """A result as a NumPy array with its axes in that order, downloaded where it is not on the CPU."""
+        turned = pictures.permute(order)
+        if turned.device == "cpu":
+            return turned.numpy()
+        host = allocate_operand(Layout(turned.sizes), turned.element, DEFAULT_ALIGNMENT, "cpu", memory=self._memory)
+        tensor = StridedTensor.over(host)
+        tensor[...] = turned
+        return tensor.numpy()
 
     def _places(self, images: list[StridedTensor], rows: list[int], keys: Keys, window: tuple[int, int]) -> list[Place]:
         """Where each window begins and whether it is mirrored."""

@@ -21,6 +21,7 @@ __all__ = ["VARIABLE", "Counters", "get_num_threads", "run_shared", "set_num_thr
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable that says how many threads work on one call."""
 
+
 def usable_cores() -> int:
     """The cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -126,23 +127,27 @@ class _Job:
     """Items being shared out. A thread that comes when none are left does nothing, and nobody waits for it."""
 
     def __init__(self, work: Callable[[int], None], items: int) -> None:
-        self._work = work
+        self._work: Callable[[int], None] | None = work
         self._items = items
         self._counters = Counters()
         self._changed = threading.Condition()
 
     def take_part(self) -> None:
         """Work until every item is begun."""
-        self._work(self._counters.address)
+        work = self._work
+        if work is None:
+            return
+        work(self._counters.address)
         with self._changed:
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until every item is finished."""
+        """Wait until every item is finished; a thread that comes later then finds nothing that it would keep alive."""
         if self._counters.finished < self._items:
             with self._changed:
                 while self._counters.finished < self._items:
                     self._changed.wait()
+        self._work = None
 
 
 class _Pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stridedgpu.backends.recycled_memory import RecycledMemory
 from stridedgpu.backends.selection import backend_named
 from stridedgpu.buffer import checked_alignment
 from stridedgpu.dtypes import ElementType
@@ -23,12 +24,13 @@ def allocate_operand(
     device: str,
     stored: Layout | None = None,
     stream: object = None,
+    memory: RecycledMemory | None = None,
 ) -> Operand:
     """Memory for `layout`, not initialised, that owns its padding.
 
     `stored` is the layout of the memory where that is more: channels filled up with zeros, which then are no padding
     to overwrite. The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4.
-    `stream` is where a CUDA device will use them first.
+    `stream` is where a CUDA device will use them first. `memory` is taken in place of the device's.
 
     Raises `LayoutError` for an alignment that is no power of two or below an element, `DeviceError` when there is no
     such device or not enough memory.
@@ -37,7 +39,7 @@ def allocate_operand(
         raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
     held = layout if stored is None else stored
     nbytes = round_up((held.first_offset + held.span) * element.itemsize, 4)
-    buffer = backend_named(device).allocate(nbytes, alignment, stream)
+    buffer = (memory or backend_named(device)).allocate(nbytes, alignment, stream)
     return Operand(buffer, layout, element, owns_padding=held == layout)
 
 
