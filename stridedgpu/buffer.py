@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Final
 
 import numpy as np
@@ -36,12 +37,24 @@ class Buffer:
 
     `nbytes` and `alignment` are in bytes; `alignment` is the power of two that the address is guaranteed to be a
     multiple of; `device` is "cpu" or "cuda:N"; `readonly` bytes are never written. `owner` is whatever keeps the
-    memory alive, held as long as this object; `owned` says that this library allocated it.
+    memory alive, held as long as this object; `owned` says that this library allocated it; `is_lent`, that others were
+    given the address without a hold on this object.
 
     Raises `BindingError` when the address does not keep the guarantee.
     """
 
-    __slots__ = ("__weakref__", "_bytes", "address", "alignment", "device", "nbytes", "owned", "owner", "readonly")
+    __slots__ = (
+        "__weakref__",
+        "_bytes",
+        "address",
+        "alignment",
+        "device",
+        "is_lent",
+        "nbytes",
+        "owned",
+        "owner",
+        "readonly",
+    )
 
     def __init__(
         self,
@@ -64,6 +77,7 @@ class Buffer:
         self.alignment = alignment_of(address) if alignment is None else checked_alignment(alignment)
         self.readonly = readonly
         self.owned = owned
+        self.is_lent = False
         self._bytes: NDArray[np.uint8] | None = None
         if address % self.alignment:
             raise BindingError(f"The address {address:#x} is not a multiple of alignment={self.alignment}.")
@@ -94,6 +108,17 @@ class Buffer:
         if self._bytes is None:
             self._bytes = np.asarray(_AddressRange(self.address, self.nbytes, self.owner, readonly=self.readonly))
         return self._bytes
+
+    def has_arrays(self) -> bool:
+        """Whether anything still looks at the bytes through the array that `bytes` gave out.
+
+        The buffer's own hold on it is dropped, and the array made anew when it is next asked for.
+        """
+        if self._bytes is None:
+            return False
+        watched, self._bytes = weakref.ref(self._bytes), None
+        self._bytes = watched()
+        return self._bytes is not None
 
     def __repr__(self) -> str:
         """The facts in one line."""

@@ -9,12 +9,10 @@ import numpy as np
 
 from .backends.selection import device_name
 from .buffer import Buffer
-from .desc import BufferTensorDesc
 from .dims import checked_dims, dims_of, inferred_labels, labels_of, permutation
-from .dtypes import DataType, ElementType, element_type
-from .errors import LayoutError, StridedGpuError
+from .dtypes import ElementType, element_type
+from .errors import LayoutError
 from .exported import Exported
-from .interop import numpy_dtype
 from .layout import Index, Layout, expanded_index
 from .operand import Operand
 from .operations.pickling import State, copied_operand, restored_operand, state_of_operand
@@ -39,7 +37,7 @@ class StridedTensor(Exported):
     [[1, 2, 3], [6, 7, 8]]
     """
 
-    __slots__ = ("__weakref__", "_dims", "_operand")
+    __slots__ = ("__weakref__",)
 
     def __init__(self, buffer: object, layout: Layout, dtype: object, *, dims: str | None = None) -> None:
         """Wrap a buffer."""
@@ -53,112 +51,6 @@ class StridedTensor(Exported):
         tensor._operand = operand
         tensor._dims = checked_dims(dims, operand.layout.ndim)
         return tensor
-
-    # What it is
-
-    @property
-    def operand(self) -> Operand:
-        """Buffer, layout and element type: what operations work on."""
-        return self._operand
-
-    @property
-    def layout(self) -> Layout:
-        """Sizes, strides and offset, in elements from the buffer's start."""
-        return self._operand.layout
-
-    @property
-    def buffer(self) -> Buffer:
-        """The bytes that the tensor lies in."""
-        return self._operand.buffer
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Elements along each axis."""
-        return self.layout.sizes
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The same as `sizes`, by NumPy's name."""
-        return self.layout.sizes
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Elements (not bytes) from one element to the next along each axis."""
-        return self.layout.strides
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.layout.ndim
-
-    @property
-    def element(self) -> ElementType:
-        """The element type, without needing the library that a NumPy dtype may come from."""
-        return self._operand.element
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype; bfloat16 and float8 need ml_dtypes."""
-        return numpy_dtype(self.element)
-
-    @property
-    def data_type(self) -> DataType:
-        """The DirectML type, or `DataType.UNKNOWN` for bool, bfloat16, float8 and complex."""
-        return self.element.data_type
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.element.itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements, as in NumPy: without padding, repeats counted. `buffer.nbytes` is the memory held."""
-        return self.layout.element_count * self.itemsize
-
-    @property
-    def dims(self) -> str | None:
-        """The labels of the last axes, or None."""
-        return self._dims
-
-    @property
-    def device(self) -> str:
-        """Where the bytes are: "cpu" or "cuda:N"."""
-        return self.buffer.device
-
-    @property
-    def alignment(self) -> int:
-        """The power of two, in bytes, guaranteed to divide the address of this tensor's first element."""
-        return self._operand.alignment
-
-    @property
-    def desc(self) -> BufferTensorDesc:
-        """The DirectML descriptor of this tensor, whose bytes start at its first element.
-
-        Raises `LayoutError` where DirectML cannot say it: rank 0 or above 8, empty, flipped, a type that it lacks,
-        more than 2^32-1 elements.
-        """
-        if self.data_type is DataType.UNKNOWN:
-            raise LayoutError(f"DirectML has no element type for {self.element}.")
-        total = None
-        if self._operand.owns_padding and self.layout.span:
-            total = self.buffer.nbytes // 4 * 4
-        alignment = self.alignment if self.alignment >= self.itemsize else 0
-        return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
-
-    def describe(self) -> str:
-        """Everything about the memory, in a few lines for a person.
-
-        Sizes and strides; the bytes spanned and what of them is padding, and whose; the DirectML descriptor, or why
-        there is none; packed, padded, broadcast or overlapping; alignment.
-        """
-        from .picture.description import description
-
-        try:
-            directml: BufferTensorDesc | StridedGpuError = self.desc
-        except StridedGpuError as problem:
-            directml = problem
-        return "\n".join([repr(self), *description(self._operand, directml)])
 
     # Views
 
@@ -338,34 +230,6 @@ class StridedTensor(Exported):
         return NotImplemented
 
     __hash__ = object.__hash__
-
-    def __repr__(self) -> str:
-        """What it is in one line; no elements are read."""
-        layout = self.layout
-        kinds = ("broadcast", layout.is_broadcast), ("padded", layout.is_padded), ("packed", layout.is_packed)
-        kind = next((name for name, holds in kinds if holds), "overlapping")
-        facts = [
-            f"sizes={self.sizes}",
-            f"strides={self.strides}",
-            f"dtype={self.element}",
-            f"dims={self._dims!r}",
-            f"device={self.device!r}",
-            f"alignment={self.alignment}",
-            kind + (", read-only" if self.buffer.readonly else ""),
-        ]
-        return f"StridedTensor({', '.join(facts)})"
-
-    def _repr_svg_(self) -> str:
-        """The picture that notebooks show."""
-        from .picture.drawing import svg
-
-        return svg(self)
-
-    def _repr_html_(self) -> str:
-        """The picture that notebooks show where they take HTML: hover, tab and coordinates."""
-        from .picture.page import fragment
-
-        return fragment(self)
 
     # Copies that keep gaps, strides and labels
 
