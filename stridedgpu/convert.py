@@ -102,14 +102,14 @@ def conversion(
     bias: float | Iterable[float] | None = None,
     channels: Sequence[int] | None = None,
     source_channels: int | None = None,
-    rounding: str = "nearest",
+    rounding: object = "nearest",
 ) -> Conversion:
     """A checked `Conversion`; `source_channels` is the size of the source's channel axis, None where it has none.
 
     Raises `ElementTypeError` for a conversion that does not exist (complex to real, float8 to anything) and
     `LayoutError` for values that do not fit the channels.
     """
-    if rounding not in ("nearest", "truncate"):
+    if not isinstance(rounding, str) or rounding not in ("nearest", "truncate"):
         raise LayoutError(f"rounding={rounding!r} is unknown; it is 'nearest' (half to even) or 'truncate' (toward 0).")
     order = None if channels is None else _checked_channels(channels, source_channels)
     count = source_channels if order is None else len(order)

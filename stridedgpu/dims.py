@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from .errors import LayoutError
-from .strides import canonical_axes
+from .strides import canonical_axes, integers
 
 __all__ = ["Labels", "checked_dims", "dims_of", "inferred_labels", "labels_of", "memory_axes"]
 
@@ -79,4 +79,4 @@ def memory_axes(layout: str, labels: Labels) -> tuple[int, ...]:
 
 def permutation(order: str | Sequence[int], labels: Labels) -> tuple[int, ...]:
     """Axis numbers for `permute`: from letters, with plain axes staying in front, or as given."""
-    return memory_axes(order, labels) if isinstance(order, str) else tuple(order)
+    return memory_axes(order, labels) if isinstance(order, str) else integers("axes", order)

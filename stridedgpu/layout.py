@@ -13,7 +13,7 @@ from types import EllipsisType
 
 from .errors import LayoutError
 from .overlap import self_overlaps
-from .strides import check_same_length, integers, packed_strides, padded_strides
+from .strides import MOST_AXES, check_same_length, integer, integers, packed_strides, padded_strides
 
 __all__ = ["Index", "Layout"]
 
@@ -28,7 +28,7 @@ class Layout:
     Without `strides` the layout is packed, row-major. Strides may be 0 (broadcast) or negative (flipped), sizes
     may be 0, and rank 0 is a scalar. Equal layouts are equal values with equal hashes.
 
-    Raises `LayoutError` when sizes are negative, entries are not integers, or lengths differ.
+    Raises `LayoutError` when sizes are negative, entries are not integers, lengths differ, or there are more than 64.
 
     >>> layout = Layout((2, 2, 3))
     >>> layout.strides, layout.offset_of((1, 0, 1))
@@ -51,7 +51,8 @@ class Layout:
         sizes = integers("sizes", sizes, least=0)
         strides = packed_strides(sizes) if strides is None else integers("strides", strides)
         check_same_length(sizes, strides)
-        (offset,) = integers("offset", (offset,))
+        _check_rank(len(sizes))
+        offset = integer("offset", offset)
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "strides", strides)
         object.__setattr__(self, "offset", offset)
@@ -247,7 +248,8 @@ class Layout:
         if axis is None:
             gone = {place for place, size in enumerate(self.sizes) if size == 1}
         else:
-            gone = {self.axis_of(entry) for entry in (axis if isinstance(axis, Sequence) else (axis,))}
+            axes = axis if isinstance(axis, Sequence) and not isinstance(axis, str) else (axis,)
+            gone = {self.axis_of(entry) for entry in axes}
             for place in sorted(gone):
                 if self.sizes[place] != 1:
                     raise LayoutError(f"axis {place} of sizes {self.sizes} has size {self.sizes[place]}, not 1.")
@@ -262,7 +264,7 @@ class Layout:
         >>> Layout((2, 3)).unsqueezed(-1).sizes
         (2, 3, 1)
         """
-        rank = self.ndim + 1
+        rank, axis = self.ndim + 1, integer("axis", axis)
         if not -rank <= axis < rank:
             raise LayoutError(f"axis={axis} is out of range for a result of rank {rank}.")
         place = axis % rank
@@ -282,6 +284,8 @@ class Layout:
 
         Source: DirectML's rule that an HW tensor is described as {1, 1, H, W}.
         """
+        rank = integer("rank", rank, least=0)
+        _check_rank(rank)
         layout = self
         while layout.ndim > rank and layout.sizes[0] == 1:
             layout = layout.squeezed(0)
@@ -365,10 +369,12 @@ class Layout:
 
     def shifted(self, distance: int) -> Layout:
         """The same layout `distance` elements further on."""
+        distance = integer("distance", distance)
         return self if distance == 0 else Layout._trusted(self.sizes, self.strides, self.offset + distance)
 
     def axis_of(self, axis: int) -> int:
-        """`axis` counted from 0, negative ones from the end. Raises `LayoutError` out of range."""
+        """`axis` counted from 0, negative ones from the end. Raises `LayoutError` for what is no axis."""
+        axis = integer("axis", axis)
         if not -self.ndim <= axis < self.ndim:
             raise LayoutError(f"axis={axis} is out of range for sizes {self.sizes} of rank {self.ndim}.")
         return axis % self.ndim
@@ -376,6 +382,12 @@ class Layout:
     def __repr__(self) -> str:
         """A call that makes this layout."""
         return f"Layout({self.sizes}, strides={self.strides}, offset={self.offset})"
+
+
+def _check_rank(rank: int) -> None:
+    """Raise `LayoutError` for more axes than arrays have elsewhere."""
+    if rank > MOST_AXES:
+        raise LayoutError(f"rank {rank} is too high: layouts have up to {MOST_AXES} axes, as arrays in NumPy and CuPy.")
 
 
 def expanded_index(index: Index | tuple[Index, ...], ndim: int) -> list[int | slice | None]:

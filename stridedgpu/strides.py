@@ -17,9 +17,11 @@ from .errors import LayoutError
 __all__ = [
     "AXIS_LETTERS",
     "MAX_RANK",
+    "MOST_AXES",
     "calc_buffer_tensor_size",
     "calculate_strides",
     "canonical_axes",
+    "integer",
     "integers",
     "memory_order",
     "packed_strides",
@@ -31,6 +33,23 @@ AXIS_LETTERS: Final = "NCDHW"
 
 MAX_RANK: Final = 8
 """The highest rank of a DirectML buffer tensor (`DML_TENSOR_DIMENSION_COUNT_MAX1`)."""
+
+MOST_AXES: Final = 64
+"""The highest rank of a layout: that of arrays in NumPy and CuPy."""
+
+
+def integer(name: str, value: object, *, least: int | None = None) -> int:
+    """`value` as an exact Python integer; `name` stands in the message when it is not one, or below `least`."""
+    try:
+        # A bool is an integer to Python, but an axis of True is a mistake. Arrays refuse unless they hold one integer.
+        number = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None:
+        raise LayoutError(f"{name}={value!r} is not an integer.")
+    if least is not None and number < least:
+        raise LayoutError(f"{name}={number} must be at least {least}.")
+    return number
 
 
 def integers(name: str, values: Iterable[object], *, least: int | None = None) -> tuple[int, ...]:
@@ -113,7 +132,7 @@ def canonical_axes(order: str) -> str:
 
     Raises `LayoutError` for a letter that is unknown or stands twice.
     """
-    if not order:
+    if not (order and isinstance(order, str)):
         raise LayoutError(f"layout={order!r} is not an axis order; give one such as 'NCHW' or 'NHWC'.")
     for letter in order:
         if letter not in AXIS_LETTERS:
@@ -205,7 +224,7 @@ def padded_strides(
     Raises `LayoutError` when the pitch is not a multiple of `itemsize`, is smaller than a row, or there is no axis
     for the rows to follow each other on.
     """
-    sizes = integers("sizes", sizes, least=0)
+    sizes, row_pitch_bytes = integers("sizes", sizes, least=0), integer("row_pitch_bytes", row_pitch_bytes)
     axes = memory_order(order, len(sizes))
     if len(axes) < 2:
         raise LayoutError(f"row_pitch_bytes={row_pitch_bytes} needs at least two axes; sizes={sizes} has {len(axes)}.")

@@ -205,7 +205,7 @@ REFUSALS = {
     "sizes negative": (lambda: Layout((2, -1)), LayoutError, r"sizes=\(2, -1\) must each be at least 0"),
     "strides with None": (lambda: Layout((2, 3), (3, None)), LayoutError, r"strides=\(3, None\) must be integers"),
     "strides too few": (lambda: Layout((2, 3), (1,)), LayoutError, r"strides=\(1,\) has 1 entries for 2 sizes"),
-    "offset a float": (lambda: Layout((2,), offset=0.5), LayoutError, r"offset=\(0.5,\) must be integers"),
+    "offset a float": (lambda: Layout((2,), offset=0.5), LayoutError, r"offset=0.5 is not an integer"),
     "pitch below a row": (
         lambda: Layout.padded((1, 3, 4, 5), "NHWC", 2, row_pitch_bytes=28),
         LayoutError,
@@ -255,6 +255,12 @@ REFUSALS = {
     "squeeze beyond": (lambda: IMAGE.squeezed((0, 3)), LayoutError, "axis=3 is out of range"),
     "unsqueeze beyond": (lambda: IMAGE.unsqueezed(4), LayoutError, "axis=4 is out of range for a result of rank 4"),
     "unsqueeze before": (lambda: IMAGE.unsqueezed(-5), LayoutError, "axis=-5 is out of range"),
+    "axis a fraction": (lambda: IMAGE.squeezed(0.5), LayoutError, "axis=0.5 is not an integer"),
+    "axis an array": (lambda: IMAGE.unsqueezed(np.array([1, 2])), LayoutError, "is not an integer"),
+    "axis True": (lambda: IMAGE.axis_of(True), LayoutError, "axis=True is not an integer"),
+    "shifted by text": (lambda: IMAGE.shifted("x"), LayoutError, "distance='x' is not an integer"),
+    "rank enormous": (lambda: IMAGE.aligned_to_rank(1 << 70), LayoutError, "rank 1180591620717411303424 is too high"),
+    "axes too many": (lambda: Layout((1,) * 65), LayoutError, "rank 65 is too high: layouts have up to 64 axes"),
     "rank too low": (lambda: IMAGE.aligned_to_rank(2), LayoutError, r"sizes \(2, 3, 5\) do not fit rank 2"),
     "split differently": (
         lambda: IMAGE.split_axis(2, (2, 3)),

@@ -46,12 +46,13 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 def device_name(device: object) -> str:
     """`device` in full: "cpu" or "cuda:N" ("cuda" is "cuda:0"). Raises `DeviceError` for any other name."""
-    if device == "cpu":
-        return "cpu"
-    if device == "cuda":
-        return "cuda:0"
-    if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdecimal():
-        return f"cuda:{int(device[5:])}"
+    if isinstance(device, str):
+        if device == "cpu":
+            return "cpu"
+        if device == "cuda":
+            return "cuda:0"
+        if device.startswith("cuda:") and device[5:].isdecimal():
+            return f"cuda:{int(device[5:])}"
     raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda' or 'cuda:N'.")
 
 
@@ -69,17 +70,17 @@ def default_device() -> str:
     return "cuda:0" if cuda_status().device_count else "cpu"
 
 
-def backend_named(device: str) -> Backend:
+def backend_named(device: object) -> Backend:
     """The device of that name, ready for work.
 
     Raises `DeviceError` when it cannot be had, saying why and how to get it.
     """
-    return _CPU if device == "cpu" else remote_backend_named(device)
+    return _CPU if isinstance(device, str) and device == "cpu" else remote_backend_named(device)
 
 
-def remote_backend_named(device: str) -> RemoteBackend:
+def remote_backend_named(device: object) -> RemoteBackend:
     """The CUDA device of that name; raises as `backend_named` does."""
-    found = _remote.get(device)
+    found = _remote.get(device) if isinstance(device, str) else None
     if found is not None:
         return found
     name = device_name(device)
