@@ -11,7 +11,7 @@ from typing import Final
 from .dtypes import DataType
 from .errors import BindingError, LayoutError
 from .layout import Layout
-from .strides import calc_buffer_tensor_size, check_same_length, directml_sizes, integers
+from .strides import calc_buffer_tensor_size, check_same_length, directml_sizes, integer, integers
 
 __all__ = ["FLAG_OWNED_BY_DML", "BufferTensorDesc", "DmlBufferTensorDesc"]
 
@@ -124,10 +124,11 @@ class BufferTensorDesc:
         """Check a buffer range, in bytes, that this tensor is to be bound to.
 
         Raises `BindingError` when the offset is negative, no multiple of 16 or of the guaranteed alignment, or
-        when the range is shorter than the total tensor size.
+        when the range is shorter than the total tensor size, and `LayoutError` for what is no integer.
 
         Source: https://learn.microsoft.com/windows/ai/directml/dml-binding.
         """
+        offset, size_in_bytes = integer("offset", offset), integer("size_in_bytes", size_in_bytes)
         if offset < 0:
             raise BindingError(f"offset={offset} lies before the buffer.")
         if offset % MINIMUM_ALIGNMENT:

@@ -200,9 +200,9 @@ def calculate_strides(layout: str, sizes: Sequence[int], broadcast: Sequence[boo
     axes = memory_order(layout, len(sizes))
     if broadcast is None:
         return _strides_in_order(sizes, axes)
-    repeated = tuple(broadcast)
+    repeated = tuple(broadcast) if isinstance(broadcast, Sequence) else ()
     if len(repeated) != len(sizes) or not all(isinstance(flag, bool) for flag in repeated):
-        raise LayoutError(f"broadcast={repeated} must hold one bool for each of the {len(sizes)} sizes {sizes}.")
+        raise LayoutError(f"broadcast={broadcast!r} must hold one bool for each of the {len(sizes)} sizes {sizes}.")
     stored = tuple(1 if flag else size for size, flag in zip(sizes, repeated, strict=True))
     strides = _strides_in_order(stored, axes)
     return tuple(0 if flag else stride for stride, flag in zip(strides, repeated, strict=True))
@@ -224,7 +224,8 @@ def padded_strides(
     Raises `LayoutError` when the pitch is not a multiple of `itemsize`, is smaller than a row, or there is no axis
     for the rows to follow each other on.
     """
-    sizes, row_pitch_bytes = integers("sizes", sizes, least=0), integer("row_pitch_bytes", row_pitch_bytes)
+    sizes, itemsize = integers("sizes", sizes, least=0), integer("itemsize", itemsize, least=1)
+    row_pitch_bytes = integer("row_pitch_bytes", row_pitch_bytes)
     axes = memory_order(order, len(sizes))
     if len(axes) < 2:
         raise LayoutError(f"row_pitch_bytes={row_pitch_bytes} needs at least two axes; sizes={sizes} has {len(axes)}.")
