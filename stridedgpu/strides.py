@@ -200,7 +200,7 @@ def calculate_strides(layout: str, sizes: Sequence[int], broadcast: Sequence[boo
     axes = memory_order(layout, len(sizes))
     if broadcast is None:
         return _strides_in_order(sizes, axes)
-    repeated = tuple(broadcast) if isinstance(broadcast, Sequence) else ()
+    repeated = tuple(broadcast) if hasattr(broadcast, "__iter__") else ()
     if len(repeated) != len(sizes) or not all(isinstance(flag, bool) for flag in repeated):
         raise LayoutError(f"broadcast={broadcast!r} must hold one bool for each of the {len(sizes)} sizes {sizes}.")
     stored = tuple(1 if flag else size for size, flag in zip(sizes, repeated, strict=True))
