@@ -18,16 +18,16 @@ from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .operations.channel_blocks import ordered_layouts, parse_order
 from .strides import canonical_axes, integers
 from .tensor import StridedTensor
-from .typing import SupportsDLPack
+from .typing import DTypeLike, LayoutLike, SupportsDLPack, TensorLike
 
 __all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "full", "zeros"]
 
 
 def empty(
     sizes: Sequence[int],
-    dtype: object,
+    dtype: DTypeLike,
     *,
-    layout: str | Layout | None = None,
+    layout: LayoutLike | None = None,
     dims: str | None = None,
     row_pitch_bytes: int | None = None,
     alignment: int = DEFAULT_ALIGNMENT,
@@ -63,9 +63,9 @@ def empty(
 
 def zeros(
     sizes: Sequence[int],
-    dtype: object,
+    dtype: DTypeLike,
     *,
-    layout: str | Layout | None = None,
+    layout: LayoutLike | None = None,
     dims: str | None = None,
     row_pitch_bytes: int | None = None,
     alignment: int = DEFAULT_ALIGNMENT,
@@ -92,9 +92,9 @@ def zeros(
 def full(
     sizes: Sequence[int],
     value: complex,
-    dtype: object,
+    dtype: DTypeLike,
     *,
-    layout: str | Layout | None = None,
+    layout: LayoutLike | None = None,
     dims: str | None = None,
     row_pitch_bytes: int | None = None,
     alignment: int = DEFAULT_ALIGNMENT,
@@ -123,10 +123,10 @@ def full(
 
 
 def asarray(
-    obj: object,
+    obj: TensorLike,
     *,
     dims: str | None = None,
-    dtype: object = None,
+    dtype: DTypeLike | None = None,
     device: str | None = None,
     copy: bool | None = None,
 ) -> StridedTensor:
@@ -178,10 +178,10 @@ def from_dlpack(obj: SupportsDLPack, *, dims: str | None = None) -> StridedTenso
 def from_pointer(
     ptr: int,
     sizes: Sequence[int],
-    dtype: object,
+    dtype: DTypeLike,
     *,
     owner: object,
-    layout: str | Layout | None = None,
+    layout: LayoutLike | None = None,
     dims: str | None = None,
     row_pitch_bytes: int | None = None,
     device: str = "cpu",

@@ -165,6 +165,8 @@ _ALIASES: Final = {"bool_": "bool", "float": "float64", "int": "int64", "complex
 def _name_of(dtype: object) -> str:
     """The name of a dtype-like object, without importing the library it comes from."""
     name = dtype.lower() if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", None))
+    if name is None and type(dtype).__module__ == "torch":
+        name = str(dtype).removeprefix("torch.")
     if not isinstance(name, str):
         raise ElementTypeError(
             f"dtype={dtype!r} is not an element type; give a name such as 'float16', a NumPy dtype or a DataType."

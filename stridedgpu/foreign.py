@@ -23,7 +23,7 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     """Anything array-like as an operand, and whether it shares the object's memory.
 
     Arrays, objects with DLPack (PyTorch's, JAX's and CuPy's arrays, ONNX Runtime's values), with the CUDA Array
-    Interface, the array interface or the buffer protocol are wrapped; on a CUDA device the current stream waits for
+    Interface, NumPy's protocols or the buffer protocol are wrapped; on a CUDA device the current stream waits for
     the object's own. Pillow's pictures, scalars and nested sequences are copied, and so are, unless `copy=False`,
     elements with their bytes swapped, between which part of one lies, or off their own alignment.
 
@@ -44,7 +44,7 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
         picture = np.array(obj)
         # Black and white come as 0 and 255, of which NumPy makes no clean bools.
         return operand_of_array(picture.view(np.uint8) != 0 if picture.dtype == np.bool_ else picture), False
-    held = None if isinstance(obj, np.generic) else _held_by(obj)
+    held = None if isinstance(obj, np.generic) else _held_by(obj, copy)
     if held is not None:
         return _operand_of_array(held, copy)
     array = np.asarray(obj)
@@ -53,12 +53,15 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     return operand_of_array(array), False
 
 
-def _held_by(obj: object) -> NDArray[Any] | None:
-    """An array over the memory of an object with the array interface or the buffer protocol."""
-    if hasattr(obj, "__array_interface__"):
-        return np.asarray(obj)
+def _held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
+    """The array of an object with NumPy's protocols or the buffer protocol; None where there is none to be shared."""
+    if hasattr(obj, "__array_interface__") or hasattr(obj, "__array__"):
+        try:
+            return np.array(obj, copy=False if copy is False else None)
+        except ValueError:
+            return None
     try:
-        return np.asarray(memoryview(obj))  # type: ignore[arg-type]
+        return np.asarray(memoryview(obj))
     except TypeError:
         return None
 

@@ -26,6 +26,7 @@ from .operations.channel_blocks import ordered_layouts
 from .sample_keys import draw, pixel_key
 from .strides import canonical_axes
 from .tensor import StridedTensor
+from .typing import TensorLike
 from .windows import write_windows
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Worker:
         self._arithmetic = lru_cache(maxsize=256)(self._checked_arithmetic)
         self.skipped = 0
 
-    def batch(self, given: object, keys: Keys) -> Made:
+    def batch(self, given: TensorLike, keys: Keys) -> Made:
         """Pictures of one size that lie in one array."""
         step = self._step
         tensor = asarray(given)
@@ -78,7 +79,7 @@ class Worker:
             return Made(self._crops(images, places, window, tensor.sizes[1]), rows)
         return Made(self._whole(tensor, step.layout), list(range(len(tensor))))
 
-    def images(self, given: Sequence[object], keys: Keys, *, stacked: bool = False) -> Made:
+    def images(self, given: Sequence[TensorLike], keys: Keys, *, stacked: bool = False) -> Made:
         """Pictures that lie apart, each of its own size: one batch with a crop or `stacked`, which wants them alike."""
         step = self._step
         _check_keys(keys, len(given))
@@ -105,7 +106,7 @@ class Worker:
             return Made(self._crops(images, places, size, channel_count or _USUAL_CHANNELS), rows)
         return Made([self._alone(image, row, keys) for image, row in zip(images, rows, strict=True)], rows)
 
-    def _image(self, given: object) -> StridedTensor:
+    def _image(self, given: TensorLike) -> StridedTensor:
         """One picture of a list, with its axes in canonical order. Raises `LayoutError` for what is none."""
         if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
             raise LayoutError(

@@ -19,6 +19,7 @@ from .operations.pickling import State, copied_operand, restored_operand, state_
 from .operations.relayout import assign_operand, relayout_operand
 from .operations.values import value_operand
 from .recount import recounted
+from .typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 
 __all__ = ["StridedTensor"]
 
@@ -39,7 +40,7 @@ class StridedTensor(Exported):
 
     __slots__ = ("__weakref__",)
 
-    def __init__(self, buffer: object, layout: Layout, dtype: object, *, dims: str | None = None) -> None:
+    def __init__(self, buffer: object, layout: Layout, dtype: DTypeLike, *, dims: str | None = None) -> None:
         """Wrap a buffer."""
         self._operand = Operand(Buffer.of(buffer), layout, element_type(dtype))
         self._dims = checked_dims(dims, layout.ndim)
@@ -114,7 +115,7 @@ class StridedTensor(Exported):
         return self._view(layout, dims, whole=True)
 
     def reinterpret(
-        self, dtype: object = None, sizes: Sequence[int] | None = None, strides: Sequence[int] | None = None
+        self, dtype: DTypeLike | None = None, sizes: Sequence[int] | None = None, strides: Sequence[int] | None = None
     ) -> StridedTensor:
         """The same bytes as other elements, never a copy.
 
@@ -152,8 +153,8 @@ class StridedTensor(Exported):
     def relayout(
         self,
         *,
-        layout: str | Layout | None = None,
-        dtype: object = None,
+        layout: LayoutLike | None = None,
+        dtype: DTypeLike | None = None,
         scale: float | Sequence[float] | None = None,
         bias: float | Sequence[float] | None = None,
         channels: Sequence[int] | None = None,
@@ -162,7 +163,7 @@ class StridedTensor(Exported):
         alignment: int | None = None,
         device: str | None = None,
         out: StridedTensor | None = None,
-        stream: object = None,
+        stream: StreamLike | None = None,
     ) -> StridedTensor:
         """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
         operand, dims = relayout_operand(
@@ -190,7 +191,7 @@ class StridedTensor(Exported):
         """This tensor on another device, packed; itself when it is there already."""
         return self if device_name(device) == self.device else self.relayout(device=device)
 
-    def __setitem__(self, index: Index | tuple[Index, ...], value: object) -> None:
+    def __setitem__(self, index: Index | tuple[Index, ...], value: TensorLike) -> None:
         """Write a tensor, array or scalar into a view, broadcast and converted as `relayout` does.
 
         Raises before anything is written: sizes that do not broadcast, an integer that does not fit, a read-only or

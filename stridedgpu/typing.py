@@ -9,12 +9,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from .dtypes import DataType, ElementType
 from .layout import Layout
-from .tensor import StridedTensor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,25 +25,24 @@ if TYPE_CHECKING:
 __all__ = [
     "DTypeLike",
     "LayoutLike",
-    "Numbers",
+    "Nested",
     "StreamLike",
+    "SupportsArray",
     "SupportsArrayInterface",
     "SupportsCudaArrayInterface",
     "SupportsCudaStream",
     "SupportsDLPack",
     "TensorLike",
+    "TorchDType",
 ]
 
 
 @runtime_checkable
 class SupportsDLPack(Protocol):
-    """Memory on any device, shared through DLPack: PyTorch, JAX, CuPy, NumPy, ONNX Runtime."""
+    """Memory on any device, shared through DLPack: tensors, PyTorch, JAX, CuPy, NumPy, ONNX Runtime."""
 
-    def __dlpack__(self, *, stream: Any = ...) -> Any:
-        """A capsule."""
-
-    def __dlpack_device__(self) -> tuple[Any, int]:
-        """The type of the device, and its number."""
+    def __dlpack__(self) -> Any:
+        """A capsule; `__dlpack_device__`, which goes with it, is missing from JAX's annotations."""
 
 
 @runtime_checkable
@@ -59,11 +56,19 @@ class SupportsCudaArrayInterface(Protocol):
 
 @runtime_checkable
 class SupportsArrayInterface(Protocol):
-    """Memory on the CPU as NumPy describes it."""
+    """Memory on the CPU as NumPy describes it; pictures of Pillow, which are copied, have this too."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """Shape, strides in bytes and address."""
+
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """What NumPy makes an array of: columns of pandas, arrays of xarray and zarr, scalars of NumPy."""
+
+    def __array__(self) -> np.ndarray[Any, Any]:
+        """The array."""
 
 
 @runtime_checkable
@@ -74,15 +79,38 @@ class SupportsCudaStream(Protocol):
         """The protocol's version, 0, and the handle."""
 
 
-Numbers: TypeAlias = "complex | Sequence[Numbers]"
-"""A number, or sequences of numbers in sequences."""
+@runtime_checkable
+class TorchDType(Protocol):
+    """A `torch.dtype`, known by its name."""
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it is."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+
+
+class Nested(Protocol):
+    """A list or tuple of what is array-like, or of such again; no text, which is a sequence of itself."""
+
+    def __len__(self) -> int:
+        """Entries."""
+
+    def __getitem__(self, index: int, /) -> TensorLike:
+        """One of them."""
+
+    def __contains__(self, entry: object, /) -> bool:
+        """Whether an entry is there; text takes none but text."""
+
 
 TensorLike: TypeAlias = (
-    "StridedTensor | SupportsDLPack | SupportsCudaArrayInterface | SupportsArrayInterface | Buffer | Numbers"
+    "SupportsDLPack | SupportsCudaArrayInterface | SupportsArrayInterface | SupportsArray | Buffer | complex | Nested"
 )
 """What `asarray` makes a tensor of."""
 
-DTypeLike: TypeAlias = "str | DataType | ElementType | np.dtype[Any] | type[Any]"
+DTypeLike: TypeAlias = "str | DataType | ElementType | np.dtype[Any] | type[Any] | TorchDType"
 """What names an element type."""
 
 LayoutLike: TypeAlias = "str | Layout"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import mmap
 
 import ml_dtypes
@@ -169,9 +170,39 @@ def test_memory_with_the_buffer_protocol_is_shared(memory, dtype):
     assert (np.asarray(memory) == 1).all()
 
 
-@pytest.mark.parametrize("memory", [array.array("d", [1, 2, 3]), mmap.mmap(-1, 4096)], ids=["array.array", "mmap"])
-def test_other_buffers_through_memoryview(memory):
-    assert shares(sg.asarray(memoryview(memory), copy=False), np.asarray(memoryview(memory)))
+@pytest.mark.parametrize(
+    "memory",
+    [array.array("d", [1, 2, 3]), mmap.mmap(-1, 4096), (ctypes.c_int16 * 6)(), b"bytes"],
+    ids=["array.array", "mmap", "ctypes", "bytes"],
+)
+def test_any_buffer_is_shared(memory):
+    for held in (memory, memoryview(memory)):
+        tensor = sg.asarray(held, copy=False)
+        assert shares(tensor, np.asarray(memoryview(memory)))
+        assert tensor.buffer.readonly == isinstance(memory, bytes)
+
+
+class Column:
+    """What pandas, xarray and zarr have: an array for whoever asks."""
+
+    def __init__(self, array, *, can_share=True):
+        self.array, self.can_share = array, can_share
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False and not self.can_share:
+            raise ValueError("a copy cannot be avoided")
+        return self.array if self.can_share else self.array.copy()
+
+
+def test_objects_that_numpy_makes_arrays_of():
+    numbers = np.arange(6.0)
+    assert shares(sg.asarray(Column(numbers)), numbers)
+    assert shares(sg.asarray(Column(numbers), copy=False), numbers)
+    assert not shares(sg.asarray(Column(numbers), copy=True), numbers)
+    assert sg.asarray(Column(numbers, can_share=False)).numpy().tolist() == numbers.tolist()
+    for source in (Column(numbers, can_share=False), np.float64(2)):
+        with pytest.raises(sg.LayoutError, match="no memory that a tensor could share"):
+            sg.asarray(source, copy=False)
 
 
 def test_pillow_images():
@@ -226,6 +257,8 @@ def test_tensors_of_torch_are_shared():
     assert tensor.sizes == (4, 2, 3)
     tensor[...] = 5
     assert bool((numbers == 5).all())
+    assert sg.zeros((3,), torch.bfloat16, device="cpu").dtype == ml_dtypes.bfloat16
+    assert sg.asarray(numbers, dtype=torch.int16).element.name == "int16"
 
 
 def test_a_tensor_is_itself():

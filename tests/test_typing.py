@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -16,6 +17,9 @@ import stridedgpu as sg
 ROOT = Path(sg.__file__).parents[1]
 
 USES = """
+import array
+import mmap
+
 import numpy as np
 import stridedgpu as sg
 from stridedgpu.iobinding import bind_input
@@ -50,14 +54,42 @@ reveal_type(sg.calculate_strides("NHWC", (1, 3, 4, 5)))  # tuple[int, ...]
 reveal_type(sg.devices()[0].available)  # bool
 reveal_type(bind_input(object(), "x", frames))  # StridedTensor
 
-array: sg.typing.SupportsDLPack = np.zeros(3)
+capsules: sg.typing.SupportsDLPack = np.zeros(3)
 interface: sg.typing.SupportsArrayInterface = np.zeros(3)
-nested: sg.typing.TensorLike = [[1, 2], [3, 4.5]]
-held: sg.typing.TensorLike = bytearray(3)
 exported: sg.typing.SupportsDLPack = frames
+integers: list[list[int]] = [[1, 2], [3, 4]]
+arrays: list[np.ndarray] = [np.zeros(3), np.ones(3)]
+reveal_type(sg.asarray(integers))  # StridedTensor
+reveal_type(sg.asarray(arrays))  # StridedTensor
+reveal_type(sg.asarray([[1, 2], (3, 4.5)]))  # StridedTensor
+reveal_type(sg.asarray([frames, frames]))  # StridedTensor
+reveal_type(sg.asarray(np.float32(3)))  # StridedTensor
+reveal_type(sg.asarray(range(3)))  # StridedTensor
+reveal_type(sg.asarray(bytearray(3)))  # StridedTensor
+reveal_type(sg.asarray(memoryview(b"abc")))  # StridedTensor
+reveal_type(sg.asarray(mmap.mmap(-1, 64)))  # StridedTensor
+reveal_type(sg.asarray(array.array("d")))  # StridedTensor
+reveal_type(sg.asarray(Capsules(), dtype=np.float32))  # StridedTensor
+reveal_type(sg.gather_crops([np.zeros((4, 6, 3))], [[0, 0]], (2, 2), flip=[True], fill=(1, 2, 3)))  # StridedTensor
+reveal_type(sg.scatter_nd(frames, [[0]], frames[:1]))  # StridedTensor
+with frames as given:
+    reveal_type(given)  # StridedTensor
+given[0] = 3
+given[0] = np.zeros(3)
 
 sg.from_dlpack(3)  # error: arg-type
+sg.asarray(object())  # error: arg-type
+sg.asarray(None)  # error: arg-type
+sg.asarray("pixels")  # error: arg-type
+sg.asarray(["pixels"])  # error: list-item
+sg.asarray({1, 2})  # error: arg-type
+sg.asarray(frames, dtype=3)  # error: arg-type
 sg.relayout(object())  # error: arg-type
+sg.relayout(frames, stream="fast")  # error: arg-type
+sg.gather(frames, "0")  # error: arg-type
+sg.plan_relayout(np.zeros(3), frames)  # error: arg-type
+sg.plan_gather(frames, None)  # error: arg-type
+given[0] = "white"  # error: assignment
 sg.relayout(frames, layouts="NCHW")  # error: call-arg
 frames.relayout(row_pitch_bytes="512")  # error: arg-type
 sg.empty(("4",), "uint8")  # error: arg-type
@@ -66,14 +98,48 @@ plan(frames)  # error: call-arg
 """
 
 
+LIBRARIES = """
+import jax.numpy as jnp
+import onnxruntime
+import stridedgpu as sg
+import torch
+from PIL import Image
+
+reveal_type(sg.asarray(torch.zeros(3), dtype=torch.float16))  # StridedTensor
+reveal_type(sg.from_dlpack(torch.zeros(3)))  # StridedTensor
+reveal_type(sg.gather([torch.zeros(3)], torch.zeros(3)))  # StridedTensor
+reveal_type(sg.asarray(jnp.zeros(3)))  # StridedTensor
+reveal_type(sg.from_dlpack(jnp.zeros(3)))  # StridedTensor
+reveal_type(sg.asarray(Image.new("L", (3, 4)), dims="HW"))  # StridedTensor
+reveal_type(sg.asarray(onnxruntime.OrtValue.ortvalue_from_numpy(jnp.zeros(3))))  # StridedTensor
+
+sg.from_dlpack(Image.new("L", (3, 4)))  # error: arg-type
+sg.relayout(torch.float32)  # error: arg-type
+"""
+
+
 @pytest.mark.slow
 def test_a_type_checker_reveals_what_the_api_says(tmp_path):
+    check(USES, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+def test_it_takes_what_other_libraries_hold(tmp_path):
+    for name in ("jax", "onnxruntime", "torch", "PIL"):
+        if importlib.util.find_spec(name) is None:
+            pytest.skip(f"{name} is what is tried")
+    check(LIBRARIES, tmp_path, "--ignore-missing-imports", "--follow-imports=silent")
+
+
+def check(source, folder, *options):
+    """Run mypy on a program, and hold what it says of each line against the comment there."""
     pytest.importorskip("mypy", reason="the type checker")
-    uses = tmp_path / "uses.py"
-    uses.write_text(USES)
+    (folder / "uses.py").write_text(source)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(folder), *options]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path), str(uses)],
-        cwd=tmp_path,
+        [*command, str(folder / "uses.py")],
+        cwd=folder,
         env=os.environ | {"MYPYPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -84,7 +150,7 @@ def test_a_type_checker_reveals_what_the_api_says(tmp_path):
     for line, kind, said in re.findall(r"^uses\.py:(\d+): (error|note): (.*)$", done.stdout, re.MULTILINE):
         found.setdefault(int(line), []).append((kind, said))
     assert found, done.stdout + done.stderr
-    for number, line in enumerate(USES.splitlines(), 1):
+    for number, line in enumerate(source.splitlines(), 1):
         _, _, stated = line.partition("  # ")
         said = found.pop(number, [])
         if not stated:

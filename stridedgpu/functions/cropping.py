@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from stridedgpu.creation import asarray
 from stridedgpu.dims import inferred_labels
 from stridedgpu.errors import LayoutError
-from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand
 from stridedgpu.operations.crops import crop_operands, samples_of_batch
 from stridedgpu.tensor import StridedTensor
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 
 from .arguments import output_operand
 
@@ -18,23 +18,23 @@ __all__ = ["gather_crops"]
 
 
 def gather_crops(
-    sources: object,
-    origins: object,
+    sources: TensorLike,
+    origins: TensorLike,
     size: Sequence[int],
     *,
     dims: str | None = None,
-    flip: object = None,
-    layout: str | Layout | None = None,
-    dtype: object = None,
+    flip: bool | Sequence[bool] | SupportsArray | None = None,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
     scale: float | Sequence[float] | None = None,
     bias: float | Sequence[float] | None = None,
     channels: Sequence[int] | None = None,
-    fill: object = 0,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
     rounding: str = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     out: StridedTensor | None = None,
-    stream: object = None,
+    stream: StreamLike | None = None,
 ) -> StridedTensor:
     """One window of each image as a batch (N, C, height, width): the crop-mirror-normalise step of training.
 
@@ -85,13 +85,13 @@ def gather_crops(
     return StridedTensor.over(made, "NCHW" if made.layout.ndim == 4 else None)
 
 
-def _no_origins(origins: object) -> Operand:
+def _no_origins(origins: TensorLike) -> Operand:
     """The origins of an empty batch: `[]` holds no integers, nor anything else."""
     tensor = asarray(origins)
     return tensor.operand if tensor.layout.element_count else asarray(origins, dtype="int64").operand
 
 
-def _samples(sources: object, dims: str | None) -> tuple[list[Operand], Operand]:
+def _samples(sources: TensorLike, dims: str | None) -> tuple[list[Operand], Operand]:
     """The images with axes C, H, W, and an operand that has their type, device and, third from last, channels."""
     if isinstance(sources, (list, tuple)):
         images = [_labelled(f"sources[{n}]", asarray(image, dims=dims), "CHW") for n, image in enumerate(sources)]

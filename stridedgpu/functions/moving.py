@@ -12,11 +12,10 @@ from stridedgpu.desc import BufferTensorDesc
 from stridedgpu.dims import inferred_labels
 from stridedgpu.dtypes import ElementType, element_type
 from stridedgpu.errors import LayoutError
-from stridedgpu.layout import Layout
 from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
-from stridedgpu.typing import TensorLike
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
@@ -27,8 +26,8 @@ _DIRECTML_ALIGNMENT = 16
 def relayout(
     src: TensorLike,
     *,
-    layout: str | Layout | None = None,
-    dtype: object = None,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
     scale: float | Sequence[float] | None = None,
     bias: float | Sequence[float] | None = None,
     channels: Sequence[int] | None = None,
@@ -37,7 +36,7 @@ def relayout(
     alignment: int | None = None,
     device: str | None = None,
     out: StridedTensor | None = None,
-    stream: object = None,
+    stream: StreamLike | None = None,
 ) -> StridedTensor:
     """The elements of `src` in another memory layout, converted on the way, in one pass.
 

@@ -9,7 +9,7 @@ from stridedgpu.operations.gather import gather_elements_operand, gather_nd_oper
 from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
 from stridedgpu.planning.gather import GatherPlan
 from stridedgpu.tensor import StridedTensor
-from stridedgpu.typing import TensorLike
+from stridedgpu.typing import StreamLike, TensorLike
 
 from .arguments import output_operand
 
@@ -23,7 +23,7 @@ def gather(
     *,
     mode: str = "raise",
     out: StridedTensor | None = None,
-    stream: object = None,
+    stream: StreamLike | None = None,
 ) -> StridedTensor:
     """Slices of `data` along `axis`, in the order of `indices`: `numpy.take`, ONNX Gather, DML_GATHER.
 
@@ -52,7 +52,7 @@ def gather(
 
 
 def plan_gather(
-    data: object, indices: object, axis: int = 0, *, mode: str = "raise", device: str | None = None
+    data: TensorLike, indices: TensorLike, axis: int = 0, *, mode: str = "raise", device: str | None = None
 ) -> GatherPlan:
     """How `gather(data, indices, axis)` into a packed result is done: `kernel`, widths, `bytes_moved`, `explain()`.
 
@@ -74,7 +74,7 @@ def gather_elements(
     *,
     mode: str = "raise",
     out: StridedTensor | None = None,
-    stream: object = None,
+    stream: StreamLike | None = None,
 ) -> StridedTensor:
     """One element for each index: `numpy.take_along_axis`, ONNX GatherElements, DML_GATHER_ELEMENTS.
 
@@ -98,7 +98,7 @@ def gather_nd(
     batch_dims: int = 0,
     mode: str = "raise",
     out: StridedTensor | None = None,
-    stream: object = None,
+    stream: StreamLike | None = None,
 ) -> StridedTensor:
     """Elements or slices named by tuples of coordinates: ONNX GatherND, DML_GATHER_ND1.
 
@@ -124,7 +124,7 @@ def scatter_elements(
     *,
     unique: bool = False,
     out: StridedTensor | None = None,
-    stream: object = None,
+    stream: StreamLike | None = None,
 ) -> StridedTensor:
     """A copy of `data` in which each index's element is replaced: ONNX ScatterElements, `numpy.put_along_axis`.
 
@@ -152,7 +152,7 @@ def scatter_nd(
     *,
     unique: bool = False,
     out: StridedTensor | None = None,
-    stream: object = None,
+    stream: StreamLike | None = None,
 ) -> StridedTensor:
     """A copy of `data` in which the elements or slices that tuples name are replaced: ONNX ScatterND, DML_SCATTER_ND.
 
@@ -169,7 +169,7 @@ def scatter_nd(
     return StridedTensor.over(found, tensor.dims) if out is None else out
 
 
-def _indices(indices: object, data: StridedTensor) -> Operand:
+def _indices(indices: TensorLike, data: StridedTensor) -> Operand:
     """Indices as an operand on the data's device: a tensor stays where it is, Python numbers are int64."""
     if isinstance(indices, StridedTensor):
         return indices.operand
