@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from cpu_paths import cpu_paths, picking_by
 from guarded_memory import bits_of, guarded, seeds
 from hypothesis import given, strategies as st
 from strategies import element_types, layouts_of, tensor_sizes
@@ -70,13 +71,15 @@ def gathers(draw):
     return data, indices, axis, mode, out, out_memory, bits.take(resolved(values, sizes[axis], mode), axis)
 
 
-@given(gathers())
-def test_gather_is_take_in_bits_for_every_layout(case):
+@cpu_paths
+@given(case=gathers())
+def test_gather_is_take_in_bits_for_every_layout(path, case):
     data, indices, axis, mode, out, memory, expected = case
     before = memory.copy()
-    assert sg.gather(data, indices, axis, mode=mode, out=out) is out
+    with picking_by(path):
+        assert sg.gather(data, indices, axis, mode=mode, out=out) is out
+        made = sg.gather(data, indices, axis, mode=mode)
     assert_written(out, memory, before, expected, data.itemsize)
-    made = sg.gather(data, indices, axis, mode=mode)
     assert (made.sizes, made.element, made.layout.is_packed or 0 in made.sizes) == (expected.shape, data.element, True)
     assert np.array_equal(bits_of(made.layout, made.itemsize, made.buffer.bytes), expected)
 
@@ -99,11 +102,13 @@ def element_gathers(draw):
     return data, indices, axis, mode, out, out_memory, expected
 
 
-@given(element_gathers())
-def test_gather_elements_is_take_along_axis_in_bits_for_every_layout(case):
+@cpu_paths
+@given(case=element_gathers())
+def test_gather_elements_is_take_along_axis_in_bits_for_every_layout(path, case):
     data, indices, axis, mode, out, memory, expected = case
     before = memory.copy()
-    sg.gather_elements(data, indices, axis, mode=mode, out=out)
+    with picking_by(path):
+        sg.gather_elements(data, indices, axis, mode=mode, out=out)
     assert_written(out, memory, before, expected, data.itemsize)
 
 
@@ -134,11 +139,13 @@ def tuple_gathers(draw):
     return data, indices, batch_dims, mode, out, out_memory, expected
 
 
-@given(tuple_gathers())
-def test_gather_nd_is_its_definition_in_bits_for_every_layout(case):
+@cpu_paths
+@given(case=tuple_gathers())
+def test_gather_nd_is_its_definition_in_bits_for_every_layout(path, case):
     data, indices, batch_dims, mode, out, memory, expected = case
     before = memory.copy()
-    sg.gather_nd(data, indices, batch_dims=batch_dims, mode=mode, out=out)
+    with picking_by(path):
+        sg.gather_nd(data, indices, batch_dims=batch_dims, mode=mode, out=out)
     assert_written(out, memory, before, expected, data.itemsize)
 
 
@@ -150,22 +157,26 @@ def test_gather_nd_of_directml_documentation():
     assert np.array_equal(found.numpy()[0, 0, 0], data[[0, 2], [1, 3], [2, 4]])
 
 
-@pytest.mark.parametrize("rows", [(50, 3), (50, 700), (7, 5000), (4, 3, 2500)], ids=str)
+@cpu_paths
+@pytest.mark.parametrize("rows", [(50, 3), (50, 64), (50, 700), (7, 5000), (4, 3, 2500)], ids=str)
 @pytest.mark.parametrize("pitched", [False, True])
-def test_rows_of_every_length(rows, pitched):
+def test_rows_of_every_length(rows, pitched, path):
     rng = np.random.default_rng(5)
     data = rng.integers(0, 256, (*rows[:-1], rows[-1] + 3 * pitched), np.uint8)[..., : rows[-1]]
     indices = rng.integers(-rows[0], rows[0], (4, 33))
-    assert np.array_equal(sg.gather(data, indices).numpy(), data[indices])
+    with picking_by(path):
+        assert np.array_equal(sg.gather(data, indices).numpy(), data[indices])
 
 
-def test_many_blocks_and_outer_rows():
+@cpu_paths
+def test_many_blocks_and_outer_rows(path):
     rng = np.random.default_rng(6)
     data = rng.random((5, 40000), np.float32)
     indices = rng.integers(-40000, 40000, 70000)
-    assert np.array_equal(sg.gather(data, indices, 1).numpy(), data.take(indices, 1))
     each = rng.integers(0, 5, (3, 40000))
-    assert np.array_equal(sg.gather_elements(data, each, 0).numpy(), np.take_along_axis(data, each, 0))
+    with picking_by(path):
+        assert np.array_equal(sg.gather(data, indices, 1).numpy(), data.take(indices, 1))
+        assert np.array_equal(sg.gather_elements(data, each, 0).numpy(), np.take_along_axis(data, each, 0))
 
 
 def test_labels_follow_the_axes():
@@ -213,25 +224,53 @@ BAD_VALUES = {
 }
 
 
+@cpu_paths
 @pytest.mark.parametrize("mode", ["raise", "deferred"])
 @pytest.mark.parametrize("values, message", BAD_VALUES.values(), ids=BAD_VALUES)
-def test_an_index_out_of_range_is_named_and_nothing_is_written(values, message, mode):
+def test_an_index_out_of_range_is_named_and_nothing_is_written(values, message, mode, path):
     out = np.full((*np.shape(values), 6), 7, np.int16)
-    with pytest.raises(IndexError) as error:
+    with picking_by(path), pytest.raises(IndexError) as error:
         sg.gather(DATA, values, mode=mode, out=sg.asarray(out))
     assert message in str(error.value)
     assert (out == 7).all()
 
 
-def test_a_bad_index_in_a_tuple_or_among_many_is_named():
-    with pytest.raises(IndexError, match=r"indices\[1, 1\] = 6 is out of range for axis 1 of size 6"):
-        sg.gather_nd(DATA, [[3, 5], [0, 6]])
+@cpu_paths
+def test_a_bad_index_in_a_tuple_or_among_many_is_named(path):
     many = np.zeros((500, 600), np.int32)
     many[400, 17] = many[450, 3] = 4
-    with pytest.raises(IndexError, match=r"indices\[400, 17\] = 4 "):
-        sg.gather(DATA, many)
-    with pytest.raises(IndexError, match=r"indices\[1, 2\] = -7 is out of range for axis 1 "):
-        sg.gather_elements(DATA, [[0, 0, 0], [1, 1, -7]], axis=1)
+    with picking_by(path):
+        with pytest.raises(IndexError, match=r"indices\[1, 1\] = 6 is out of range for axis 1 of size 6"):
+            sg.gather_nd(DATA, [[3, 5], [0, 6]])
+        with pytest.raises(IndexError, match=r"indices\[400, 17\] = 4 "):
+            sg.gather(DATA, many)
+        with pytest.raises(IndexError, match=r"indices\[1, 2\] = -7 is out of range for axis 1 "):
+            sg.gather_elements(DATA, [[0, 0, 0], [1, 1, -7]], axis=1)
+
+
+@st.composite
+def spoiled_indices(draw):
+    """Indices of any layout among which one is wrong, with its place and itself."""
+    index_type = draw(st.sampled_from(INDEX_TYPES))
+    sizes = draw(tensor_sizes(1, 3, max_size=40, max_elements=4000))
+    indices, _ = indices_within(draw, sizes, *limits(index_type, 5, "raise"), index_type)
+    least, most = limits(index_type, 5, "raise")
+    info = np.iinfo(index_type)
+    wrong = draw(st.sampled_from([most + 1, info.max, *([least - 1, info.min] if info.min else [])]))
+    place = tuple(draw(st.integers(0, size - 1)) for size in sizes)
+    indices[place] = np.array(wrong, index_type)
+    return indices, np.argwhere(indices.numpy() == wrong)[0].tolist(), wrong
+
+
+@cpu_paths
+@given(case=spoiled_indices())
+def test_one_bad_index_anywhere_in_any_layout_is_found_before_anything_is_written(path, case):
+    indices, place, wrong = case
+    out = sg.full((*indices.sizes, 3), 7, "uint8", device="cpu")
+    with picking_by(path), pytest.raises(IndexError) as error:
+        sg.gather(np.zeros((5, 3), np.uint8), indices, out=out)
+    assert f"indices{place} = {wrong} is out of range" in str(error.value)
+    assert (out.numpy() == 7).all()
 
 
 def refusal(call, error, message):

@@ -13,7 +13,7 @@ import pytest
 from compiled_loops import needs_compiler
 
 import stridedgpu as sg
-from stridedgpu.backends import cpu, machine_code
+from stridedgpu.backends import cpu, machine_code, promotion
 from stridedgpu.backends.llvm_relayout import walk_of
 
 MOVE = """
@@ -152,4 +152,4 @@ print(call)
 """
     environment = {**os.environ, machine_code.CACHE: str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert 1 < int(done.stdout) <= cpu._REPEATED
+    assert 1 < int(done.stdout) <= promotion._REPEATED

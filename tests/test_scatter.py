@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cpu_paths import cpu_paths, picking_by
 from guarded_memory import bits_of, guarded, seeds
 from hypothesis import given, strategies as st
 from strategies import element_types, layouts_of, tensor_sizes
@@ -34,14 +35,16 @@ def element_scatters(draw):
     return data, indices, updates, axis, out, out_memory, expected
 
 
-@given(element_scatters())
-def test_scatter_elements_is_its_definition_in_bits_and_the_last_wins(case):
+@cpu_paths
+@given(case=element_scatters())
+def test_scatter_elements_is_its_definition_in_bits_and_the_last_wins(path, case):
     data, indices, updates, axis, out, memory, expected = case
     inputs = [tensor.buffer.bytes.copy() for tensor in (data, indices, updates)]
     before = memory.copy()
-    assert sg.scatter_elements(data, indices, updates, axis, out=out) is out
+    with picking_by(path):
+        assert sg.scatter_elements(data, indices, updates, axis, out=out) is out
+        made = sg.scatter_elements(data, indices, updates, axis)
     assert_written(out, memory, before, expected, data.itemsize)
-    made = sg.scatter_elements(data, indices, updates, axis)
     assert made.layout.is_packed
     assert np.array_equal(bits_of(made.layout, made.itemsize, made.buffer.bytes), expected)
     for tensor, was in zip((data, indices, updates), inputs, strict=True):
@@ -66,11 +69,13 @@ def tuple_scatters(draw):
     return data, indices, updates, out, out_memory, expected
 
 
-@given(tuple_scatters())
-def test_scatter_nd_is_its_definition_in_bits_and_the_last_wins(case):
+@cpu_paths
+@given(case=tuple_scatters())
+def test_scatter_nd_is_its_definition_in_bits_and_the_last_wins(path, case):
     data, indices, updates, out, memory, expected = case
     before = memory.copy()
-    sg.scatter_nd(data, indices, updates, out=out)
+    with picking_by(path):
+        sg.scatter_nd(data, indices, updates, out=out)
     assert_written(out, memory, before, expected, data.itemsize)
 
 
@@ -87,27 +92,31 @@ def test_scatter_elements_is_put_along_axis(data):
     assert np.array_equal(sg.scatter_elements(array, indices, updates, axis, unique=True).numpy(), expected)
 
 
-def test_the_last_of_many_equal_indices_wins_across_blocks():
+@cpu_paths
+def test_the_last_of_many_equal_indices_wins_across_blocks(path):
     rng = np.random.default_rng(8)
     indices = rng.integers(0, 50, 200_000)
     updates = np.arange(200_000, dtype=np.int32)
     expected = np.zeros(50, np.int32)
     for place in range(50):
         expected[place] = np.flatnonzero(indices == place)[-1]
-    assert np.array_equal(sg.scatter_elements(np.zeros(50, np.int32), indices, updates).numpy(), expected)
     rows = np.broadcast_to(updates[:, None], (200_000, 3))
-    found = sg.scatter_nd(np.zeros((50, 3), np.int32), indices[:, None], rows)
+    with picking_by(path):
+        assert np.array_equal(sg.scatter_elements(np.zeros(50, np.int32), indices, updates).numpy(), expected)
+        found = sg.scatter_nd(np.zeros((50, 3), np.int32), indices[:, None], rows)
     assert np.array_equal(found.numpy(), np.broadcast_to(expected[:, None], (50, 3)))
 
 
+@cpu_paths
 @pytest.mark.parametrize("length", [3, 700, 5000])
-def test_rows_of_every_length(length):
+def test_rows_of_every_length(length, path):
     rng = np.random.default_rng(9)
     data, updates = rng.random((20, length)), rng.random((5, 2, length))
     indices = rng.permutation(20)[:10].reshape(5, 2, 1) - 20
     expected = data.copy()
     expected[indices[..., 0]] = updates
-    assert np.array_equal(sg.scatter_nd(data, indices, updates, unique=True).numpy(), expected)
+    with picking_by(path):
+        assert np.array_equal(sg.scatter_nd(data, indices, updates, unique=True).numpy(), expected)
 
 
 def test_labels_stay():

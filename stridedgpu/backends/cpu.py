@@ -14,18 +14,13 @@ from stridedgpu.planning.plan import Plan
 from .interface import DeviceInfo, Launch, Move
 from .machine_code import why_unavailable
 from .numpy_relayout import NumpyRelayout
+from .promotion import Promotion
 from .threads import usable_cores
 
 __all__ = ["CpuBackend"]
 
 _LEAST_ALIGNMENT: Final = 64
 """Memory of our own begins with a cache line, which compiled loops can write past the caches."""
-
-_LARGE_BYTES: Final = 1024 * 1024
-"""Moves of fewer bytes take NumPy less time than a kernel takes to load, and are compiled when they are repeated."""
-
-_REPEATED: Final = 16
-"""The call of one small plan at which its kernel is loaded."""
 
 
 class CpuBackend:
@@ -62,20 +57,15 @@ class CpuBackend:
 @lru_cache(maxsize=1024)
 def _prepared(plan: Plan) -> Launch:
     """The plan's loops, kept for the next call with the same plan."""
-    compiles, large = why_unavailable() is None, plan.bytes_moved >= _LARGE_BYTES
-    move: Move = (_compiled_move(plan) if compiles and large else None) or _numpy_move(plan)
-    waits, calls = compiles and not large, 0
+    compiles = why_unavailable() is None
+    moves: Promotion[Move] = Promotion(
+        plan.bytes_moved, lambda: _numpy_move(plan), (lambda: _compiled_move(plan)) if compiles else None
+    )
 
     def launch(source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object) -> None:
-        nonlocal move, calls, waits
         if stream is not None:
             raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
-        if waits:
-            calls += 1
-            if calls >= _REPEATED:
-                waits = False
-                move = _compiled_move(plan) or move
-        move(source, source_start, target, target_start)
+        moves.chosen()(source, source_start, target, target_start)
 
     return launch
 

@@ -12,8 +12,10 @@ from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 
 from .cpu_crops import run_crops
-from .gather_interface import GatherLaunch
+from .gather_interface import GatherLaunch, GatherMove, IndicesWithin
+from .machine_code import why_unavailable
 from .numpy_gather import NumpyGather, check_indices
+from .promotion import Promotion
 
 __all__ = ["CpuGather"]
 
@@ -26,7 +28,10 @@ class CpuGather:
     def check_indices(self, rule: IndexRule, index: Buffer, start: int, mode: Mode, stream: object) -> None:
         """Look at the indices where they are; "deferred" is checked at once, as nothing runs later here."""
         _check_stream(stream)
-        check_indices(rule, index.bytes[start:], in_range=mode in ("raise", "deferred"), mode=mode)
+        in_range = mode in ("raise", "deferred")
+        if not rule.axis_pitches and (not in_range or _look(rule).chosen()(index, start)):
+            return
+        check_indices(rule, index.bytes[start:], in_range=in_range, mode=mode)
 
     def prepare_gather(self, plan: GatherPlan) -> GatherLaunch:
         """A plan with its blocks chosen."""
@@ -53,13 +58,52 @@ def _check_stream(stream: object) -> None:
 
 
 @lru_cache(maxsize=1024)
+def _look(rule: IndexRule) -> Promotion[IndicesWithin]:
+    """A quick look at the indices, kept for the next call with the same rule; NumPy finds the one that is wrong."""
+
+    def compiled() -> IndicesWithin | None:
+        from .compiled_index_check import compiled_index_check
+
+        return compiled_index_check(rule)
+
+    layout = rule.index.layout
+    nbytes = layout.element_count * rule.index.element.itemsize
+    return Promotion(nbytes, lambda: _unseen, compiled if why_unavailable() is None and nbytes else None)
+
+
+def _unseen(index: Buffer, start: int) -> bool:  # noqa: ARG001 - as every look is called
+    """Nothing is known of the indices: NumPy looks at them all."""
+    return False
+
+
+@lru_cache(maxsize=1024)
 def _prepared(plan: GatherPlan) -> GatherLaunch:
-    """The plan's blocks, kept for the next call with the same plan."""
-    move = NumpyGather(plan)
+    """The plan's loops, kept for the next call with the same plan."""
+
+    def compiled() -> GatherMove | None:
+        from .compiled_gather import compiled_gather
+
+        return compiled_gather(plan)
+
+    moves: Promotion[GatherMove] = Promotion(
+        plan.bytes_moved, lambda: _numpy_move(plan), compiled if why_unavailable() is None else None
+    )
 
     def launch(
         plain: Buffer, plain_start: int, picked: Buffer, picked_start: int, index: Buffer, index_start: int, _: object
     ) -> None:
-        move(plain.bytes[plain_start:], picked.bytes[picked_start:], index.bytes[index_start:])
+        moves.chosen()(plain, plain_start, picked, picked_start, index, index_start)
 
     return launch
+
+
+def _numpy_move(plan: GatherPlan) -> GatherMove:
+    """The plan's blocks on NumPy."""
+    blocks = NumpyGather(plan)
+
+    def move(
+        plain: Buffer, plain_start: int, picked: Buffer, picked_start: int, index: Buffer, index_start: int
+    ) -> None:
+        blocks(plain.bytes[plain_start:], picked.bytes[picked_start:], index.bytes[index_start:])
+
+    return move

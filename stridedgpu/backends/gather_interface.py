@@ -10,13 +10,20 @@ from stridedgpu.planning.crops import Crop, CropPlan
 from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 
-__all__ = ["GatherBackend", "GatherLaunch"]
+__all__ = ["GatherBackend", "GatherLaunch", "GatherMove", "IndicesWithin"]
 
 GatherLaunch = Callable[[Buffer, int, Buffer, int, Buffer, int, object], None]
 """A plan made ready by a device: `launch(plain, plain_start, picked, picked_start, index, index_start, stream)`.
 
 The starts are the bytes before the lowest element of each operand.
 """
+
+
+GatherMove = Callable[[Buffer, int, Buffer, int, Buffer, int], None]
+"""The same on a device without streams."""
+
+IndicesWithin = Callable[[Buffer, int], bool]
+"""Whether all indices that begin at a byte of a buffer are known to lie within their axes."""
 
 
 class GatherBackend(Protocol):

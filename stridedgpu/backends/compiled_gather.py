@@ -1,0 +1,217 @@
+"""Gathers and scatters run by compiled loops: which kernel, with which parameters, on how many threads."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.buffer import Buffer
+from stridedgpu.planning.gather import GatherPlan, Mode
+from stridedgpu.planning.gather_problem import GatherProblem
+
+from .gather_interface import GatherMove
+from .llvm_code import LINE_BYTES
+from .llvm_gather import CHUNK, Gather
+from .llvm_index import IndexKind, lanes_of
+from .machine_code import compiled
+from .threads import run_shared
+
+__all__ = ["GatherWalk", "compiled_gather", "gather_walk"]
+
+_ITEM_BYTES: Final = 64 * 1024
+"""Bytes that one item of the work writes, about."""
+
+_SHARED_BYTES: Final = 256 * 1024
+"""Work on fewer bytes is done before another thread has woken up."""
+
+_STREAMED_BYTES: Final = 4 * 1024 * 1024
+"""Results of so many bytes are written past the caches, and leave them to what is read at random."""
+
+_MOST_LINES_AHEAD: Final = 8
+"""Lines of a run that are asked for ahead; what follows them the processor foresees."""
+
+_LARGE_SPAN_BYTES: Final = 16 * 1024 * 1024
+"""From here on single elements are asked for ahead too: the processor's own view does not reach far enough."""
+
+_GROUPED: Final = (1, 2, 4, 8)
+"""Bytes of the runs that are put together to vectors."""
+
+_LONGEST_STEP: Final = 4 * LINE_BYTES
+"""Bytes of one step along a long run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """One loop, and its steps on the plain side, the picked side and in the indices, in bytes."""
+
+    size: int
+    strides: tuple[int, int, int]
+
+
+_ONCE: Final = _Loop(1, (0, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The bytes of a run, and the loops of a kernel as `llvm_gather` names them."""
+
+    run: int
+    m: _Loop
+    b: _Loop
+    a: _Loop
+    outer: tuple[_Loop, ...]
+
+    @property
+    def group(self) -> int:
+        """How many short runs side by side fill a vector."""
+        if self.run not in _GROUPED or self.m is not _ONCE or self.b.strides[0] != self.run:
+            return 1
+        return _power_of_two(min(self.b.size, LINE_BYTES // self.run))
+
+
+@dataclass(frozen=True, slots=True)
+class GatherWalk:
+    """A kernel with its parameters, all but the address of the indices, which comes first; offsets are in bytes."""
+
+    kernel: Gather
+    items: int
+    plain_offset: int
+    picked_offset: int
+    index_offset: int
+    parameters: tuple[int, ...]
+
+
+def compiled_gather(plan: GatherPlan) -> GatherMove | None:
+    """A plan with its kernel compiled or loaded; None where there is nothing to move, or nothing to compile with."""
+    walk = gather_walk(plan.problem, plan.mode)
+    loop = None if walk is None else compiled(walk.kernel.text)
+    if walk is None or loop is None:
+        return None
+    form = ctypes.c_int64 * (1 + len(walk.parameters))
+    scatters, items = plan.problem.scatters, walk.items
+    # A scatter's updates are written in their order: the last of those for one element stays.
+    alone = scatters or plan.bytes_moved < _SHARED_BYTES
+
+    def move(
+        plain: Buffer, plain_start: int, picked: Buffer, picked_start: int, index: Buffer, index_start: int
+    ) -> None:
+        parameters = form(index.address + index_start + walk.index_offset, *walk.parameters)
+        ours = plain.address + plain_start + walk.plain_offset
+        theirs = picked.address + picked_start + walk.picked_offset
+        reads, writes = (ours, theirs) if scatters else (theirs, ours)
+        place = ctypes.addressof(parameters)
+        if alone:
+            loop.alone(reads, writes, place, 0, items)
+            return
+
+        # Holds the buffers and the parameters for as long as any thread may use them.
+        def work(counters: int, _kept: object = (plain, picked, index, parameters)) -> None:
+            loop.shared(reads, writes, place, counters, items)
+
+        run_shared(work, items)
+
+    return move
+
+
+def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
+    """The kernel for a problem; None where there is nothing to move."""
+    if 0 in problem.sizes:
+        return None
+    itemsize, index_bytes = problem.plain.element.itemsize, problem.index.element.itemsize
+    nest = _nest(problem, itemsize, index_bytes)
+    blocks = _blocks(nest, in_order=problem.scatters)
+    kernel = _kernel(problem, mode, nest, blocks[2])
+    fields: list[int] = []
+    items = prod(loop.size for loop in nest.outer)
+    for size, strides, block in zip(
+        (nest.run, nest.m.size, nest.b.size, nest.a.size),
+        ((), nest.m.strides, nest.b.strides, nest.a.strides),
+        blocks,
+        strict=True,
+    ):
+        fields += [size, *strides, block, -(-size // block)]
+        items *= fields[-1]
+    for loop in reversed(nest.outer):
+        fields += [loop.size, *loop.strides]
+    for entry in problem.indexed:
+        fields += [entry.size, entry.stride * itemsize, entry.component * index_bytes]
+    return GatherWalk(
+        kernel,
+        items,
+        problem.plain_offset * itemsize,
+        problem.picked_offset * itemsize,
+        problem.index_offset * index_bytes,
+        tuple(fields),
+    )
+
+
+def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
+    """The problem's loops, each in its part."""
+    loops = [
+        _Loop(size, (plain * itemsize, picked * itemsize, index * index_bytes))
+        for size, plain, picked, index in zip(
+            problem.sizes, problem.plain_strides, problem.picked_strides, problem.index_strides, strict=True
+        )
+    ]
+    stop = len(loops) - problem.row_axes
+    followed, rows = loops[:stop], loops[stop:]
+    run = itemsize
+    if rows and rows[-1].strides[:2] == (itemsize, itemsize):
+        run *= rows.pop().size
+    m, b, a = (part.pop() if part else _ONCE for part in (rows, followed, followed))
+    # What is left within an index is walked outside of all: its elements differ, so no order is lost.
+    return _Nest(run, m, b, a, (*rows, *followed))
+
+
+def _blocks(nest: _Nest, *, in_order: bool) -> tuple[int, int, int, int]:
+    """Of the run in bytes, of `m`, `b` and `a`: what one item of the work takes, about `_ITEM_BYTES`."""
+    if in_order:
+        return nest.run, nest.m.size, nest.b.size, nest.a.size
+    run = min(nest.run, _ITEM_BYTES)
+    m = max(1, min(nest.m.size, _ITEM_BYTES // run))
+    b = max(1, min(nest.b.size, _ITEM_BYTES // (run * m)))
+    if nest.group > 1 and b < nest.b.size:
+        # Whole chunks, so that none is shorter than a group.
+        b = min(-(-b // CHUNK) * CHUNK, nest.b.size)
+    return run, m, b, max(1, min(nest.a.size, _ITEM_BYTES // (run * m * b)))
+
+
+def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
+    """The kernel for the loops."""
+    run, scatters = nest.run, problem.scatters
+    group = 1 if scatters else nest.group
+    result_bytes = problem.element_count * problem.plain.element.itemsize
+    return Gather(
+        IndexKind(
+            problem.index.element.itemsize,
+            problem.index.element.kind == "i",
+            nest.b.strides[2] == problem.index.element.itemsize,
+            mode,
+        ),
+        components=len(problem.indexed),
+        rank=len(nest.outer),
+        lanes=lanes_of(b_block),
+        follows=scatters or nest.a.strides[2] != 0,
+        deep=nest.m is not _ONCE,
+        run=_power_of_two(min(run, _LONGEST_STEP)),
+        long=run & (run - 1) != 0 or run > _LONGEST_STEP,
+        packed=nest.b.strides[0] == run,
+        group=group,
+        lines_ahead=0 if scatters else _lines_ahead(run, problem.picked.layout.span * problem.picked.element.itemsize),
+        streaming=not scatters and result_bytes >= _STREAMED_BYTES and group * run >= LINE_BYTES,
+        scatters=scatters,
+    )
+
+
+def _lines_ahead(run: int, span: int) -> int:
+    """How many lines of a run of so many bytes are asked for ahead, in a tensor that spans so many."""
+    if run < LINE_BYTES:
+        return int(span >= _LARGE_SPAN_BYTES)
+    return min(_MOST_LINES_AHEAD, run // LINE_BYTES)
+
+
+def _power_of_two(most: int) -> int:
+    """The largest power of two up to `most`."""
+    return 1 << (most.bit_length() - 1)

@@ -1,0 +1,83 @@
+"""Indices looked at by compiled loops, on as many threads as the work is worth."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from stridedgpu.buffer import Buffer
+from stridedgpu.loops import simplify
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.problem import Side
+
+from .gather_interface import IndicesWithin
+from .llvm_index import IndexKind, lanes_of
+from .llvm_index_check import IndexCheck
+from .machine_code import compiled
+from .threads import run_shared
+
+__all__ = ["compiled_index_check"]
+
+_ITEM_INDICES: Final = 16 * 1024
+"""Indices that one item of the work looks at."""
+
+_SHARED_BYTES: Final = 256 * 1024
+"""Fewer bytes are looked at before another thread has woken up."""
+
+
+def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
+    """A look at every index by compiled loops; None where there is nothing to compile with."""
+    layout = rule.index.layout
+    if rule.has_tuples:
+        whole = slice(None)
+        parts = [
+            (replace(rule.index, layout=layout.sliced((*(whole,) * (layout.ndim - 1), place))), size)
+            for place, (_, size) in enumerate(rule.axes)
+        ]
+    else:
+        parts = [(rule.index, rule.axes[0][1])]
+    checks = [_of_axis(side, size) for side, size in parts]
+    if any(check is None for check in checks):
+        return None
+
+    def within(index: Buffer, start: int) -> bool:
+        return all(check(index, start) for check in checks if check is not None)
+
+    return within
+
+
+def _of_axis(side: Side, size: int) -> IndicesWithin | None:
+    """The same for indices of one axis."""
+    nbytes = side.element.itemsize
+    nest = simplify([side.layout])
+    # Of a repeated index one look is enough.
+    loops = [(count, step * nbytes) for count, step in zip(nest.sizes, nest.strides[0], strict=True) if step]
+    b = loops.pop() if loops else (1, 0)
+    kind = IndexKind(nbytes, side.element.kind == "i", b[1] == nbytes, "raise")
+    loop = compiled(IndexCheck(kind, len(loops), lanes_of(b[0])).text)
+    if loop is None:
+        return None
+    block = min(b[0], _ITEM_INDICES)
+    blocks = -(-b[0] // block)
+    fields = [size, *b, block, blocks, *(field for entry in reversed(loops) for field in entry)]
+    parameters = (ctypes.c_int64 * len(fields))(*fields)
+    place, offset = ctypes.addressof(parameters), nest.offsets[0] * nbytes
+    items = prod(count for count, _ in loops) * blocks
+    alone = nbytes * prod(count for count, _ in (*loops, b)) < _SHARED_BYTES
+
+    def within(index: Buffer, start: int) -> bool:
+        reads, wrong = index.address + start + offset, ctypes.c_int64(0)
+        status = ctypes.addressof(wrong)
+        if alone:
+            loop.alone(reads, status, place, 0, items)
+            return not wrong.value
+
+        def work(counters: int, _kept: object = (index, wrong, parameters)) -> None:
+            loop.shared(reads, status, place, counters, items)
+
+        run_shared(work, items)
+        return not wrong.value
+
+    return within

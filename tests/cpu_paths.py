@@ -1,0 +1,47 @@
+"""The ways in which the CPU picks elements: on NumPy, or by compiled loops on one thread or two, whatever the size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from stridedgpu.backends import compiled_gather, compiled_index_check, cpu_gather, machine_code, promotion, threads
+
+__all__ = ["cpu_paths", "picking_by"]
+
+_MISSING = machine_code.why_unavailable()
+
+_COMPILED = pytest.mark.skipif(_MISSING is not None, reason=f"no compiled loops: {_MISSING}")
+
+cpu_paths = pytest.mark.parametrize(
+    "path", ["NumPy", *(pytest.param(f"compiled, {count}", marks=_COMPILED) for count in ("1 thread", "2 threads"))]
+)
+
+
+@contextmanager
+def picking_by(path: str) -> Iterator[None]:
+    """Gathers, scatters and crops go this way, in many small items, and with 2 threads past the caches too."""
+    with pytest.MonkeyPatch.context() as patch:
+        if path == "NumPy":
+            patch.setattr(cpu_gather, "why_unavailable", lambda: "left out by a test")
+        else:
+            patch.setattr(promotion, "_LARGE_BYTES", 0)
+            patch.setattr(threads, "_chosen", int(path.split()[1]))
+            for module in (compiled_gather, compiled_index_check):
+                patch.setattr(module, "_SHARED_BYTES", 0)
+            patch.setattr(compiled_gather, "_ITEM_BYTES", 1024)
+            patch.setattr(compiled_gather, "_STREAMED_BYTES", 0 if path.endswith("s") else 1 << 40)
+            patch.setattr(compiled_index_check, "_ITEM_INDICES", 64)
+        _forget()
+        try:
+            yield
+        finally:
+            _forget()
+
+
+def _forget() -> None:
+    """What was made ready on another path is not used."""
+    for cache in (cpu_gather._prepared, cpu_gather._look):
+        cache.cache_clear()
