@@ -153,14 +153,6 @@ template <typename T, int Pitch, int Length> struct PixelGroup {
     }
 };
 
-// The elements of a vector in the other order.
-template <typename T, int Length> __device__ __forceinline__ Vector<T, Length> reversed(const Vector<T, Length>& v) {
-    Vector<T, Length> turned{};
-#pragma unroll
-    for (int i = 0; i < Length; ++i) turned.set(i, v.get(Length - 1 - i));
-    return turned;
-}
-
 // A vector of a row of groups to and from shared memory, in pieces of 16 bytes, which is what shared memory is aligned
 // to, or of a unit where a group's filling may cut it.
 template <typename Group, typename V> struct Staged {
@@ -338,10 +330,11 @@ struct ChannelTile {
     }
 };
 
+// One block a multiprocessor is no aim: without it, sm_80's compiler aims at more, and spills.
 template <typename Conversion, typename Index, int Rank, Direction Way, int PixelChannels, int Pitch,
           bool FillsPixels, int PixelBytes, int PlanarBytes, bool Backwards, int Threads, ChannelAxis Axis,
           Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(Threads)
+__global__ void __launch_bounds__(Threads, 1)
     channels(__grid_constant__ const ChannelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
     using Tile = ChannelTile<Conversion, Index, Way, PixelChannels, Pitch, PixelBytes, PlanarBytes, Backwards, Axis>;
     constexpr bool splits = Way == Direction::split;

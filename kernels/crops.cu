@@ -6,26 +6,14 @@
 //     planes   | sample n | channel c | row y | columns V g … V g + V - 1 |
 //     pixels   | sample n | row y | elements V g … V g + V - 1 of (column, channel) |
 //
-// Windows begin anywhere, so that the source's vectors seldom lie at whole multiples of their size; each thread finds
-// out, and loads element by element through the cache where they do not. What lies outside an image is the fill value
-// of its channel, converted like any other element.
+// Where these elements follow each other in the source, too, mirrored or not, a run of the source is read as words;
+// the others, and those at an image's edge, element by element through the cache. What lies outside an image is the
+// fill value of its channel, converted like any other element.
 //
-// Bytes moved: each element once in and once out, and 80 bytes for each sample, which stay in the cache.
-#include "channel_constants.cuh"
-#include "indexing.cuh"
-#include "vectors.cuh"
+// Bytes moved: each element once in and once out, and 96 bytes for each sample, which stay in the cache.
+#include "crop_windows.cuh"
 
 namespace sg {
-
-// One sample; strides in elements. `source` is the element of channel 0 in row 0 and column 0. The origin is brought
-// within one window of the image by the host, so that no sum overflows.
-struct CropSample {
-    const uint8* source;
-    int64 channel_stride, row_stride, column_stride;
-    int64 height, width;
-    int64 top, left;
-    uint64 flip;
-};
 
 template <typename Conversion, typename Index, Channels AffineKind, Channels OrderKind> struct CropsParameters {
     const CropSample* samples;
@@ -40,6 +28,7 @@ template <typename Conversion, typename Index, Channels AffineKind, Channels Ord
     uint32 width;                             // columns of a window, whose rows have less than 2^31 elements
 };
 
+// LoadBytes is 0 where a vector's elements do not follow each other in the source.
 template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, bool Pixels, Channels AffineKind,
           Channels OrderKind>
 __global__ void __launch_bounds__(256)
@@ -47,8 +36,6 @@ __global__ void __launch_bounds__(256)
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
     constexpr int length = StoreBytes / int(sizeof(Target));
-    constexpr int load_length = LoadBytes / int(sizeof(Source));
-    static_assert(load_length <= length, "a load is at most what one store takes");
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.items) return;
@@ -79,22 +66,23 @@ __global__ void __launch_bounds__(256)
 
     Vector<Source, length> elements{};
     bool whole = false;
-    if constexpr (load_length > 1) {
-        // The elements follow each other in the source, too: unless mirrored, they start at the first one's place.
+    if constexpr (LoadBytes > 0) {
         Quotient<uint32> last = pixel;
         if (Pixels) last = divide(first + length - 1, p.channels);
         else last.quotient += length - 1;
-        const int64 left = source_column(pixel.quotient), right = source_column(last.quotient);
-        const Source* from = source + left * sample.column_stride +
-                             int64(p.order.source_offset(pixel.remainder)) * sample.channel_stride;
-        whole = row_inside && !sample.flip && left >= 0 && right < sample.width && first + length <= run &&
-                reinterpret_cast<uint64>(from) % LoadBytes == 0;
+        // Mirrored, a plane's run lies the other way round; of mirrored pixels, only the channels follow each other.
+        const bool backwards = !Pixels && sample.flip;
+        const int64 left = source_column(backwards ? last.quotient : pixel.quotient);
+        const int64 right = source_column(backwards ? pixel.quotient : last.quotient);
+        whole = row_inside && (!Pixels || !sample.flip) && left >= 0 && right < sample.width && first + length <= run;
         if (whole) {
+            SourceRun<Source, length, LoadBytes> held;
+            whole = held.read(source + left * sample.column_stride +
+                                  int64(p.order.source_offset(pixel.remainder)) * sample.channel_stride, sample);
+            if (whole) {
 #pragma unroll
-            for (int piece = 0; piece < length / load_length; ++piece) {
-                const auto loaded = load<Vector<Source, load_length>>(from + piece * load_length);
-#pragma unroll
-                for (int i = 0; i < load_length; ++i) elements.set(piece * load_length + i, loaded.get(i));
+                for (int i = 0; i < length; ++i) elements.set(i, held.get(i));
+                if (backwards) elements = reversed(elements);
             }
         }
     }
@@ -122,7 +110,7 @@ __global__ void __launch_bounds__(256)
         advance(at);
     }
     if (first + length <= run) {
-        store(target, converted);
+        store_global(target, converted);
         return;
     }
 #pragma unroll

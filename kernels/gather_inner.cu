@@ -2,7 +2,7 @@
 //
 // A thread keeps the indices of Length neighbouring places in registers and walks Rows outer rows with them, whose
 // Rows * Length loads are under way together; what it makes of a row is one vector. Neighbouring threads have
-// neighbouring places, and behind the last of them the next row's: their stores are side by side however short rows are.
+// neighbouring places, and behind the last of them the next row's: stores are side by side however short rows are.
 //
 //     thread       0         1       …       | last of the row | first of the next …
 //     row 0        vector 0  vector 1        | the row's end   | row 1: vector 0

@@ -45,6 +45,14 @@ template <typename T, int N> struct alignas(sizeof(T) * N) Vector {
     }
 };
 
+// The elements of a vector in the other order.
+template <typename T, int Length> __device__ __forceinline__ Vector<T, Length> reversed(const Vector<T, Length>& v) {
+    Vector<T, Length> turned{};
+#pragma unroll
+    for (int i = 0; i < Length; ++i) turned.set(i, v.get(Length - 1 - i));
+    return turned;
+}
+
 // The address has to be aligned to the whole vector, in global or shared memory.
 template <typename V> __device__ __forceinline__ V load(const void* address) {
     return *static_cast<const V*>(address);

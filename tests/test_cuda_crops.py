@@ -41,7 +41,7 @@ template <typename Parameters, void (*Kernel)(Parameters)> struct WithRecords<Ke
 };
 """
 
-RECORD_BYTES = len(sample_record(Crop(Layout((1, 1, 1)), (0, 0)), 0, (1, 1)))
+RECORD_BYTES = len(sample_record(Crop(Layout((1, 1, 1)), (0, 0)), 0, (1, 1), 1))
 
 
 @dataclasses.dataclass(eq=False)
@@ -68,6 +68,8 @@ class Case:
             sizes = (self.channel_count, *(int(size) for size in rng.integers(1, 20, 2)))
             if self.source_order is None:
                 layout = random_layout(rng, sizes)
+            elif self.source_order == "HWX":
+                layout = Layout(sizes, (1, 4 * sizes[2] + int(rng.integers(4)), 4))
             else:
                 layout = Layout(sizes, packed_strides(sizes, self.source_order))
             origin = tuple(int(place) for place in rng.integers(-10, 16, 2))
@@ -123,11 +125,12 @@ class Case:
     def job(self, order: str) -> Job:
         sources, batch = self.memories
         itemsize = self.plan.conversion.source.itemsize
-        records = b"".join(sample_record(crop, 0, self.size) for crop in self.crops)
+        records = b"".join(sample_record(crop, 0, self.size, itemsize) for crop in self.crops)
         buffers = [Buffer(source, itemsize if n else 16) for n, source in enumerate(sources)]
         pointers = [
-            (n * RECORD_BYTES, Pointer(buffer, crop.layout.offset * itemsize))
+            (n * RECORD_BYTES + 8 * place, Pointer(buffer, at * itemsize))
             for n, (buffer, crop) in enumerate(zip(buffers, self.crops, strict=True))
+            for place, at in enumerate((crop.layout.offset, 0, crop.layout.span))
         ]
         launch = self.launch
         places = [(8, Pointer(Buffer(batch, 16))), *((at, Pointer(Buffer(held))) for at, held in launch.tables)]
@@ -141,15 +144,25 @@ class Case:
 
 def check_cases(cases: list[Case]) -> None:
     """Run the cases in all thread orders."""
-    program = Program.compile(joined_source("crops.cu") + WRAPPER, sorted({case.entry for case in cases}))
-    jobs = [(case, order) for case in cases for order in ORDERS]
-    for (case, _), (written, *_) in zip(jobs, program.run([case.job(order) for case, order in jobs]), strict=True):
-        assert written == case.expected, f"{case}\n{case.plan.explain()}"
+    for sources in {case.launch.sources for case in cases}:
+        together = [case for case in cases if case.launch.sources == sources]
+        program = Program.compile(joined_source(*sources) + WRAPPER, sorted({case.entry for case in together}))
+        jobs = [(case, order) for case in together for order in ORDERS]
+        for (case, _), (written, *_) in zip(jobs, program.run([case.job(order) for case, order in jobs]), strict=True):
+            assert written == case.expected, f"{case}\n{case.plan.explain()}"
 
 
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
 KINDS = {
     "photographs normalised": ("uint8", "float32", "NCHW", "HWC", NORMALISED, None),
+    "photographs to half": ("uint8", "float16", "NCHW", "HWC", NORMALISED, None),
+    "photographs to planes": ("uint8", "uint8", "NCHW", "HWC", {}, None),
+    "photographs, blue first": ("uint8", "float32", "NCHW", "HWC", NORMALISED, (2, 1, 0)),
+    "two of four channels": ("uint8", "float16", "NCHW", "HWX", {"scale": (0.5, 0.25)}, (2, 0)),
+    "four bytes a pixel": ("uint8", "float32", "NCHW", "HWX", NORMALISED, None),
+    "16-bit photographs": ("uint16", "float32", "NCHW", "HWC", NORMALISED, None),
+    "features to planes": ("float32", "float16", "NCHW", "HWC", {}, None),
+    "one channel twice": ("uint8", "float32", "NCHW", "HWC", {}, (1, 1)),
     "planes normalised to half": ("uint8", "float16", "NCHW", "CHW", NORMALISED, None),
     "colours swapped": ("uint8", "uint8", "NHWC", "HWC", {}, (2, 1, 0)),
     "pixels copied": ("uint8", "uint8", "NHWC", "HWC", {}, None),
@@ -195,8 +208,10 @@ def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architec
         for kind in KINDS
         for bits in (32, 64)
     ]
-    names = sorted({case.launch.name for case in cases})
-    code = machine_code.compile_kernels(joined_source("crops.cu"), names, architecture)
+    code = {}
+    for sources in {case.launch.sources for case in cases}:
+        names = sorted({case.launch.name for case in cases if case.launch.sources == sources})
+        code |= machine_code.compile_kernels(joined_source(*sources), names, architecture)
     for case in cases:
         made = code[case.launch.name]
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name

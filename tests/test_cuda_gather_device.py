@@ -69,13 +69,15 @@ def run_windows(plan, block):
     records, target = struct.unpack("<QQ", ctypes.string_at(block, 16))
     crops, sources = [], []
     for n in range(plan.target.layout.sizes[0]):
-        address, *strides, height, width, top, left, flip = struct.unpack(
-            "<QqqqqqqqQ", ctypes.string_at(records + 72 * n, 72)
+        address, first, end, *strides, height, width, top, left, flip = struct.unpack(
+            "<QQQqqqqqqqQ8x", ctypes.string_at(records + 96 * n, 96)
         )
         layout = Layout((len(plan.fill) // plan.conversion.source.itemsize, height, width), strides)
         lowest = layout.first_offset
+        itemsize = plan.conversion.source.itemsize
+        assert (first, end) == (address + lowest * itemsize, address + (lowest + layout.span) * itemsize)
         crops.append(Crop(layout.shifted(-lowest), (top, left), bool(flip)))
-        sources.append((Buffer(address + lowest * plan.conversion.source.itemsize, REACH, owner=None), 0))
+        sources.append((Buffer(first, REACH, owner=None), 0))
     run_crops(plan, crops, sources, Buffer(target, REACH, owner=None), 0)
 
 

@@ -93,7 +93,7 @@ class CudaGather:
         itemsize = plan.conversion.source.itemsize
         _, _, height, width = plan.target.layout.sizes
         records = b"".join(
-            sample_record(crop, buffer.address + start + crop.layout.offset * itemsize, (height, width))
+            sample_record(crop, buffer.address + start, (height, width), itemsize)
             for crop, (buffer, start) in zip(crops, sources, strict=True)
         )
         there = self._backend.allocate(len(records), _ALIGNMENT, stream)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
@@ -16,9 +17,38 @@ from stridedgpu.layout import Layout
 from .problem import Side
 from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
 
-__all__ = ["Crop", "CropPlan", "Rectangle", "plan_crops", "rectangles"]
+__all__ = ["Crop", "CropFamily", "CropPlan", "Rectangle", "plan_crops", "rectangles", "source_steps"]
 
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
+
+_WORD: Final = 4
+"""Bytes that a run of a source is read by where its address allows no more."""
+
+_LONGEST_RUN: Final = 96
+"""Bytes of a source that a thread holds in registers: 32 pixels of 3 bytes, or 8 of 3 float32."""
+
+_WIDEST_PIXEL: Final = 4
+"""Channels of the widest pixel that is taken apart in registers, with those that are not wanted."""
+
+
+class CropFamily(StrEnum):
+    """Kinds of crops, after what lies side by side on both sides."""
+
+    PLANES = "planes"
+    PIXELS = "pixels"
+    SPLIT = "split"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Final = {
+    CropFamily.PLANES: "planes: a store takes neighbouring columns of one channel",
+    CropFamily.PIXELS: "pixels: a store takes neighbouring pixels with all their channels",
+    CropFamily.SPLIT: "split: pixels are read whole, once, and stored as neighbouring columns of each channel",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +110,9 @@ class CropPlan:
 
     `target` is the batch, axes N, C, H, W; `fill` is one source element for each source channel, as bytes, which is
     converted like any other. `load` is the width of a load where the window's place allows it (its columns start
-    anywhere, so each row finds out); `store` that of a store. `pixels_run` says that the pixels of a target row
-    follow each other with all their channels, so that a store may span several.
+    anywhere, so each row finds out; words of 4 bytes, put together, elsewhere); `store` that of a store. `reads_runs`
+    says that what a store takes follows each other in the sources, too; `pixel_pitch` is how many elements apart
+    pixels lie there, where they are split.
     """
 
     target: Side
@@ -90,14 +121,16 @@ class CropPlan:
     device: str
     load: Width
     store: Width
-    pixels_run: bool
+    family: CropFamily
+    reads_runs: bool
+    pixel_pitch: int
     index_bits: int
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: what is read and what is written, with the bytes of an access."""
+        """The kernel's name: its family, then what is read and what is written, with the bytes of an access."""
         made = self.conversion
-        return f"crops_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
+        return f"crops_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
 
     @property
     def load_bytes(self) -> int:
@@ -125,6 +158,7 @@ class CropPlan:
         batch, channels, height, width = self.target.layout.sizes
         lines = [
             f"{self.kernel} on {self.device}",
+            f"  {self.family.description}",
             f"  {batch} windows of {height} x {width} pixels, {channels} channels each",
             f"  {self.conversion}" + (": bits move unchanged" if self.conversion.moves_bits else ""),
             f"  writes in steps of {self.target.layout.strides} elements along N, C, H, W",
@@ -147,33 +181,63 @@ def plan_crops(
 
     `widest` is the largest access of the device, in bytes.
     """
-    layout = target.layout
-    _, channels, _, columns = layout.strides
-    count = layout.sizes[1]
-    pixels_run = columns == count > 1 and channels == 1
-    store = _store_width(target, pixels_run, widest)
-    run = (1, source_steps[1]) if pixels_run else (0, source_steps[1])
-    in_order = conversion.channels is None
-    follows = source_steps == (1, count) and in_order if pixels_run else run[1] == 1
-    itemsize = conversion.source.itemsize
-    if follows and store.nbytes >= conversion.target.itemsize:
-        vector = store.nbytes // conversion.target.itemsize * itemsize
-        load = Width(min(vector, widest), "" if vector >= widest else "what one store takes")
+    layout, itemsize = target.layout, conversion.source.itemsize
+    family = _family(layout, source_steps, conversion, len(fill) // itemsize)
+    pixel_bytes = itemsize * source_steps[1] if family is CropFamily.SPLIT else itemsize
+    store = _store_width(target, family, pixel_bytes, widest)
+    length = store.nbytes // conversion.target.itemsize
+    run = length * pixel_bytes
+    follows = _follows(family, layout, source_steps, conversion)
+    reads_runs = follows and run % max(itemsize, _WORD) == 0
+    if reads_runs:
+        width = min(run & -run, widest)
+        load = Width(width, "" if width == widest else f"what one store takes are {run} B of a source")
     else:
-        load = Width(min(itemsize, widest), "the sources' elements do not lie in the target's order")
+        short = f"what one store takes are {run} B of a source, less than a word"
+        reason = short if follows else "the sources' elements do not lie in the target's order"
+        load = Width(min(itemsize, widest), reason)
+        family = CropFamily.PLANES if family is CropFamily.SPLIT else family
     bits = 32 if layout.span <= _LARGEST_32_BIT_OFFSET else 64
-    return CropPlan(target, conversion, fill, device, load, store, pixels_run, bits)
+    return CropPlan(target, conversion, fill, device, load, store, family, reads_runs, source_steps[1], bits)
 
 
-def _store_width(target: Side, pixels_run: bool, widest: int) -> Width:
-    """How wide a row of the target may be written: its run, its steps and its alignment must be whole vectors."""
+def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversion, source_channels: int) -> CropFamily:
+    """The family of crops, from what lies side by side."""
+    _, count, _, width = target.sizes
+    if target.strides[3] == count > 1 and target.strides[1] == 1:
+        return CropFamily.PIXELS
+    channel, pitch = source_steps
+    chosen = conversion.channels or range(source_channels)
+    splits = (
+        channel == 1
+        and max(source_channels, 2) <= pitch <= _WIDEST_PIXEL
+        and len(set(chosen)) == len(chosen)
+        and (target.strides[3] == 1 or width == 1)
+    )
+    return CropFamily.SPLIT if splits else CropFamily.PLANES
+
+
+def _follows(family: CropFamily, target: Layout, source_steps: tuple[int, int], conversion: Conversion) -> bool:
+    """Whether the elements of a vector of the target follow each other in the sources."""
+    if family is CropFamily.PIXELS:
+        return source_steps == (1, target.sizes[1]) and conversion.channels is None
+    return family is CropFamily.SPLIT or (source_steps[1] == 1 and (target.strides[3] == 1 or target.sizes[3] == 1))
+
+
+def _store_width(target: Side, family: CropFamily, pixel_bytes: int, widest: int) -> Width:
+    """How wide a row of the target may be written: its run, its steps and its alignment must be whole vectors.
+
+    `pixel_bytes` are what is read of a source for one element that is stored side by side with others.
+    """
     layout, itemsize = target.layout, target.element.itemsize
     channels, _, width = layout.sizes[1:]
+    pixels_run = family is CropFamily.PIXELS
     if not pixels_run and layout.strides[3] != 1 and width != 1:
         return Width(min(itemsize, widest), "the target's columns do not lie side by side")
     outer = (0, 2) if pixels_run else (0, 1, 2)
     run = (channels if pixels_run else 1) * width * itemsize
     lowest = layout.offset
+    most = _LONGEST_RUN // pixel_bytes
     bounds = [
         alignment_bound("target", target.alignment),
         *(
@@ -181,6 +245,7 @@ def _store_width(target: Side, pixels_run: bool, widest: int) -> Width:
             for axis in outer
             if layout.sizes[axis] > 1
         ),
+        Bound((1 << most.bit_length() - 1) * itemsize, f"a thread holds up to {_LONGEST_RUN} B of a source"),
     ]
     if lowest:
         bounds.append(Bound(lowest * itemsize & -(lowest * itemsize), "the target runs backwards"))
@@ -191,7 +256,5 @@ def _store_width(target: Side, pixels_run: bool, widest: int) -> Width:
 
 def source_steps(layouts: Sequence[Layout]) -> tuple[int, int]:
     """The channel and column strides that all sources share, each 0 where they differ or there is no source."""
-    steps = {(layout.strides[0], layout.strides[2]) for layout in layouts}
-    if len(steps) != 1:
-        return (0, 0)
-    return steps.pop()
+    channel, column = ({layout.strides[axis] for layout in layouts} for axis in (0, 2))
+    return (channel.pop() if len(channel) == 1 else 0, column.pop() if len(column) == 1 else 0)
