@@ -7,6 +7,8 @@
 //     Length 4    | thread 0: 0 1 2 3 | thread 1: 4 5 6 7 | …
 //     Length 1    | thread 0: 0, 256, 512, 768 | thread 1: 1, 257, 513, 769 | …
 //
+// Zeros that fill up the innermost axis are part of its vectors.
+//
 // Bytes moved: each element once in and once out, but a load takes a whole 32-byte sector wherever its neighbours in
 // memory are read much later.
 #include "channel_constants.cuh"
@@ -25,10 +27,12 @@ struct GenericParameters {
     Index source_step;       // from one element of a vector to the next, in elements
     Index vectors;           // in all
     Index count;             // elements along the innermost axis
+    Index filled;            // with the zeros that fill them up, if any
     int channel_axis;        // in axes, or -1; not the last where vectors are longer than one element
 };
 
-template <typename Conversion, typename Index, int StoreBytes, int Rank, Channels AffineKind, Channels OrderKind>
+template <typename Conversion, typename Index, int StoreBytes, bool Fills, int Rank, Channels AffineKind,
+          Channels OrderKind>
 __global__ void __launch_bounds__(256)
     copy_generic(__grid_constant__ const GenericParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
     using Source = typename Conversion::Source;
@@ -38,7 +42,8 @@ __global__ void __launch_bounds__(256)
     using Stored = Vector<Target, length>;
 
     Target* to[items];
-    Index left[items];  // elements from here to the end of the innermost axis; 0 past the last vector
+    Index left[items];    // elements from here to the end of the innermost axis; 0 past the last vector
+    Index filled[items];  // the same with the zeros that fill them up
     Affine<typename Conversion::Compute> constants[items];
     Source loaded[items][length];
 #pragma unroll
@@ -47,10 +52,12 @@ __global__ void __launch_bounds__(256)
         Index coordinates[2] = {0, 0};
         const Offsets<Index> offsets = p.axes.template unravel<2>(number, {Rank - 1, p.channel_axis}, coordinates);
         const bool there = number < p.vectors;
-        left[item] = there ? p.count - coordinates[0] * length : 0;
+        const Index start = coordinates[0] * length;
+        left[item] = there && (!Fills || start < p.count) ? p.count - start : 0;
+        filled[item] = !Fills ? left[item] : there ? p.filled - start : 0;
         Index source = p.source_offset + Index(offsets.source);
-        // Threads without a vector take the constants of channel 0, and leave them unused.
-        const Index channel = there ? coordinates[1] : 0;
+        // Threads without elements take the constants of channel 0, and leave them unused.
+        const Index channel = left[item] ? coordinates[1] : 0;
         constants[item] = p.affines.of(channel);
         if constexpr (OrderKind != Channels::alike) source += p.order.source_offset(channel);
         to[item] = reinterpret_cast<Target*>(p.target) + offsets.target;
@@ -64,13 +71,15 @@ __global__ void __launch_bounds__(256)
     for (int item = 0; item < items; ++item) {
         Stored vector{};
 #pragma unroll
-        for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(loaded[item][i], constants[item]));
-        if (left[item] >= length) {
+        for (int i = 0; i < length; ++i) {
+            if (!Fills || Index(i) < left[item]) vector.set(i, Conversion::apply(loaded[item][i], constants[item]));
+        }
+        if (filled[item] >= length) {
             store_global(to[item], vector);
         } else {
 #pragma unroll
             for (int i = 0; i < length - 1; ++i) {
-                if (Index(i) < left[item]) store(to[item] + i, vector.get(i));
+                if (Index(i) < filled[item]) store(to[item] + i, vector.get(i));
             }
         }
     }

@@ -35,7 +35,11 @@ template <typename Index> struct PackedRun {
     uint32 place[partial_loops];
 };
 
-constexpr uint32 packed_gap = 0xffff;
+// What a row has where it has no element: a gap that stays as it is, or a zero.
+constexpr uint32 packed_gap = 0xffff, packed_zero = 0xfffe;
+
+// Whether rows have gaps that are somebody else's, only such as are ours to overwrite, or zeros between their elements.
+enum class Gaps { kept, ours, zeros };
 
 template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
 struct PackedTileParameters {
@@ -95,7 +99,7 @@ struct PackedReach {
     }
 };
 
-template <typename Conversion, typename Index, int Rank, int LoadBytes, int StoreBytes, bool FillsGaps, int Threads,
+template <typename Conversion, typename Index, int Rank, int LoadBytes, int StoreBytes, Gaps GapKind, int Threads,
           Channels AffineKind, Channels OrderKind>
 __global__ void __launch_bounds__(Threads) packed_tile(
     __grid_constant__ const PackedTileParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
@@ -176,14 +180,15 @@ __global__ void __launch_bounds__(Threads) packed_tile(
         for (int i = 0; i < store_length; ++i) {
             if (i % together == 0) entries = load<Vector<uint32, together>>(parameters.positions + element + i);
             const uint32 entry = entries.word[i % together];
-            const bool is_element = (entry & 0xffff) != packed_gap && element + i < row_length;
-            if (!is_element) continue;
+            const bool is_written = (entry & 0xffff) != packed_gap && element + i < row_length;
+            if (!is_written) continue;
             there |= 1u << i;
+            if (GapKind == Gaps::zeros && (entry & 0xffff) == packed_zero) continue;
             const Index channel = first_channel + Index(row.channel) + Index(entry >> 16);
             vector.set(i, Conversion::apply(memory.get(start + int(entry & 0xffff)), parameters.affines.of(channel)));
         }
         constexpr uint32 all = store_length < 32 ? (1u << (store_length & 31)) - 1 : ~0u;
-        if (FillsGaps ? element + store_length <= row_length : there == all) {
+        if (GapKind == Gaps::ours ? element + store_length <= row_length : there == all) {
             store_global(address, vector);
         } else {
 #pragma unroll

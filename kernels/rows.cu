@@ -14,6 +14,8 @@
 // The end of a row that is no whole vector is written with a whole vector where the padding may be overwritten, and is
 // read with one where the buffer goes on, as it does in all rows but the last; otherwise it moves element by element.
 //
+// Zeros that fill up a row are part of its vectors, and of its last elements.
+//
 // Bytes moved: each element once in and once out; an element repeated along the row is loaded once by each group.
 #include "channel_constants.cuh"
 #include "indexing.cuh"
@@ -43,6 +45,7 @@ struct RowsParameters {
     Index source_offset;     // elements
     Index items;             // chunks in all
     Index count;             // elements of a row
+    Index filled;            // with the zeros that fill it up, if any
     WholeVectors<Index> within, past_end;
     Index last_reading_on;   // the last place in the source, in elements, where a row may start and be read past_end
     int channel_axis;        // in axes, or -1
@@ -52,7 +55,7 @@ struct RowsParameters {
 
 // Two blocks a multiprocessor is no aim: without it, sm_80's compiler aims at eight and spills.
 template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps, int Items, bool WholeWarps,
-          Run RunKind, ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
+          bool Fills, Run RunKind, ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
 __global__ void __launch_bounds__(256, 2)
     copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
     using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
@@ -84,7 +87,7 @@ __global__ void __launch_bounds__(256, 2)
         Index coordinates[2] = {0, 0};
         Offsets<Index> offsets = p.axes.template unravel<2>(number, {p.chunk_axis, p.channel_axis}, coordinates);
         start[item] = there ? coordinates[0] * chunk_elements : 0;
-        end[item] = there ? p.count : 0;
+        end[item] = there ? (Fills ? p.filled : p.count) : 0;
         // Lanes without a chunk take the constants of channel 0, and leave them unused.
         const Index channel = there ? coordinates[1] : 0;
         if constexpr (Axis != ChannelAxis::inner) constants[item] = p.affines.of(channel);
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(256, 2)
         else if constexpr (RunKind == Run::repeated) return from[item];
         else return from[item] + Signed<Index>(p.order.source_offset(start[item] + own + shared));
     };
-    // Past the row's end, where padding is written, the last channel serves as well as any.
+    // Behind the last element, where zeros or padding are written, the last channel serves as well as any.
     const auto constants_of = [&](int item, Index element) {
         if constexpr (Axis == ChannelAxis::inner) {
             const Index channel = start[item] + element;
@@ -129,8 +132,15 @@ __global__ void __launch_bounds__(256, 2)
         }
         return loaded;
     };
-    const auto store_piece = [&](auto checks, int item, uint32 own, uint32 shared, const Stored& vector) {
-        if (checks.value && start[item] + own + shared + Step::store_length > store_end[item]) return;
+    const auto store_piece = [&](auto checks, int item, uint32 own, uint32 shared, Stored vector) {
+        const Index place = start[item] + own + shared;
+        if (checks.value && place + Step::store_length > store_end[item]) return;
+        if (Fills && checks.value && place + Step::store_length > p.count) {
+#pragma unroll
+            for (int i = 0; i < Step::store_length; ++i) {
+                if (place + i >= p.count) vector.set(i, Target{});
+            }
+        }
         store_global(to[item] + own + shared, vector);
     };
 
@@ -196,7 +206,7 @@ __global__ void __launch_bounds__(256, 2)
     };
     if constexpr (WholeWarps) {
         const Index chunk_end = start[0] + chunk_elements;
-        if (chunk_end <= load_end[0] && chunk_end <= store_end[0]) {
+        if (chunk_end <= load_end[0] && chunk_end <= store_end[0] && (!Fills || chunk_end <= p.count)) {
             move_chunks(Checks<false>{});
             return;
         }
@@ -210,6 +220,10 @@ __global__ void __launch_bounds__(256, 2)
 #pragma unroll 1
         for (Index place = store_end[item] + lane; place < end[item]; place += lanes) {
             const Index element = place - start[item];
+            if (Fills && place >= p.count) {
+                store(to[item] + element, Target{});
+                continue;
+            }
             const Source value = load<Source>(source_of(item, uint32(element), 0));
             store(to[item] + element, Conversion::apply(value, constants_of(item, element)));
         }

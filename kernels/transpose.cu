@@ -29,6 +29,7 @@ struct TransposeParameters {
     Index source_start, target_start;  // of the first element visited, from the lowest of each side
     Index blocks;
     Index source_size, target_size;    // of the axes along which source and target are contiguous
+    Index filled_size;                 // the target's, with the zeros that fill it up
     Index source_step, target_step;    // the source's stride along the target's axis, and the reverse
     Divisor<Index> source_tiles, target_tiles, channels;
     Index target_channel_step;
@@ -143,6 +144,7 @@ struct Transpose {
     Index source_first, target_first;  // elements: where the tile starts along either axis
     Index channel;
     int source_left, target_left;      // elements of the tile that exist along either axis
+    int filled_left;                   // along the target's, with zeros
 
     // A vector whose first element is s, t of the tile, converted on the side that Here says.
     template <bool Here, int Length, ChannelAxis Along, typename T>
@@ -225,12 +227,22 @@ struct Transpose {
 #pragma unroll(rounds < 4 ? rounds : 4)
         for (int round = 0; round < rounds; ++round) {
             const int s = int(threadIdx.x) / row_vectors + round * rows;
-            if (s >= (Whole ? SourceExtent : source_left) || t >= target_left) continue;
-            const auto elements = converted<!converts_first, store_length, ChannelAxis::target>(
-                tile.template get<store_length>(s, t), s, t);
+            if (s >= (Whole ? SourceExtent : source_left) || t >= (Whole ? TargetExtent : filled_left)) continue;
+            Vector<Target, store_length> elements{};
+            if (Whole || t < target_left) {
+                elements = converted<!converts_first, store_length, ChannelAxis::target>(
+                    tile.template get<store_length>(s, t), s, t);
+            }
             Target* address = target + Signed<Index>(Index(s) * parameters.target_step + Index(t));
-            if constexpr (Whole) store_global(address, elements);
-            else store_first(address, elements, target_left - t);
+            if constexpr (Whole) {
+                store_global(address, elements);
+            } else {
+#pragma unroll
+                for (int i = 0; i < store_length; ++i) {
+                    if (t + i >= target_left) elements.set(i, Target{});
+                }
+                store_first(address, elements, filled_left - t);
+            }
         }
     }
 
@@ -266,7 +278,8 @@ __global__ void __launch_bounds__(Threads)
 
     const Job job{parameters, {dynamic_shared_memory()}, source_first, target_first, channel,
                   positions_left(parameters.source_size, source_first, SourceExtent),
-                  positions_left(parameters.target_size, target_first, TargetExtent)};
+                  positions_left(parameters.target_size, target_first, TargetExtent),
+                  positions_left(parameters.filled_size, target_first, TargetExtent)};
     const bool whole = job.is_whole();
     if (whole) job.template read<true>(source);
     else job.template read<false>(source);

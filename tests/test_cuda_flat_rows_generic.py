@@ -336,8 +336,8 @@ FAULTS = {
         "place < end[item]; place += lanes", "place + 1 < end[item]; place += lanes", case(shrunk(301), shrunk(301))
     ),
     "generic stores overwrite gaps": Fault(
-        "if (left[item] >= length) {",
-        "if (left[item]) {",
+        "if (filled[item] >= length) {",
+        "if (filled[item]) {",
         case(Layout((4, 157), (320, 2)), shrunk(157).sliced(slice(4))),
     ),
 }

@@ -139,7 +139,7 @@ FAULTS = {
     "a short tile runs backwards from the wrong end": ("Index(outer.source) + Index(shift)", "Index(outer.source)"),
     "chunks that are not there": ("if (!reach.has(chunk) || element", "if (element"),
     "rows that are not there": ("if (!reach.has(row) || element", "if (element"),
-    "gaps are overwritten": ("FillsGaps ? element + store_length <= row_length : there == all", "true"),
+    "gaps are overwritten": ("GapKind == Gaps::ours ? element + store_length <= row_length : there == all", "true"),
     "a chunk's end is read past": (
         "load_first<LoadVector>(address, chunk_length - element)",
         "load<LoadVector>(address)",

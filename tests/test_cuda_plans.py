@@ -118,7 +118,7 @@ def test_rows_share_warps_by_their_length(name):
     launch = launched(Layout((rows, count), (pitch + 16, 1)), Layout((rows, count), (pitch + 32, 1)))
     given = arguments_of(launch)
     assert (int(given[4]), int(given[5])) == (steps, items)
-    assert struct.unpack_from("<i", launch.parameters, 108) == (lanes.bit_length() - 1,)
+    assert struct.unpack_from("<i", launch.parameters, 112) == (lanes.bit_length() - 1,)
     chunks = rows * -(-count // (16 * lanes * steps))
     assert launch.grid[0] == -(-chunks // (256 // lanes * items))
 
@@ -129,7 +129,7 @@ def test_rows_read_from_one_place_follow_each_other():
     assert plan.family is Family.ROWS
     assert plan.problem.source_strides == (0, 4112, 1)
     launch = cuda_launch(plan, REFERENCE_GPU)
-    assert arguments_of(launch)[9] == "4"
+    assert arguments_of(launch)[10] == "4"
     divisors = struct.unpack("<12I", launch.parameters[28:76])[::3]
     assert divisors == (1, 500, 2, 8)  # filling, rows, chunks, and innermost the 8 that read the same
 
@@ -265,7 +265,7 @@ def test_members_of_a_parameter_block_are_aligned_as_in_c():
 )
 def test_whole_vectors_of_a_run(lengths, count, read_on, write_on, expected):
     steps = RunSteps(*lengths, 1, 1)
-    assert steps.whole_counts(count, may_read_on=read_on, may_write_on=write_on) == expected
+    assert steps.whole_counts(count, count, may_read_on=read_on, may_write_on=write_on) == expected
 
 
 def test_a_plan_for_another_gpu_is_another_launch():

@@ -148,7 +148,7 @@ FAULTS = {
     "units in the swizzle's order": ("const bool turned = swizzle(s) & bit;", "const bool turned = false;"),
     "no barrier": ("    __syncthreads();\n", ""),
     "one row too many": ("const int left = t < target_left &&", "const int left = t <= target_left &&"),
-    "one element too many": ("store_first(address, elements, target_left - t)", "store(address, elements)"),
+    "one element too many": ("store_first(address, elements, filled_left - t)", "store(address, elements)"),
     "reads behind the edge": ("if (i < count) vector.set(i, address[i]);", "vector.set(i, address[i]);"),
 }
 

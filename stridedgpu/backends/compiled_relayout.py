@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from stridedgpu.buffer import Buffer
 from stridedgpu.planning.plan import Plan
+from stridedgpu.planning.problem import WIDEST_ACCESS, Problem
 
 from .interface import Move
 from .llvm_relayout import walk_of
@@ -17,16 +20,36 @@ __all__ = ["compiled_move"]
 _SHARED_BYTES: Final = 512 * 1024
 """Moves of fewer bytes are done before another thread has woken up."""
 
+_ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
+"""What filler is read from."""
+
 
 def compiled_move(plan: Plan) -> Move | None:
     """A plan with its kernel compiled or loaded; None where its conversion or this processor is left to NumPy."""
-    walk = walk_of(plan.problem)
+    problem = plan.problem
+    if not problem.filler:
+        return _walked(problem)
+    elements, zeros = _walked(problem.without_filler()), _walked(problem.filler_alone())
+    if elements is None or zeros is None:
+        return None
+    behind = problem.sizes[-1] * problem.target.element.itemsize
+
+    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
+        elements(source, source_start, target, target_start)
+        zeros(_ZEROS, 0, target, target_start + behind)
+
+    return move
+
+
+def _walked(problem: Problem) -> Move | None:
+    """A problem without filler as one walk of its kernel."""
+    walk = walk_of(problem)
     loop = None if walk is None else compiled(walk.kernel.text)
     if walk is None or loop is None:
         return None
     parameters, items = walk.parameters.ctypes.data, walk.items
     source_offset, target_offset = walk.source_offset, walk.target_offset
-    alone = plan.bytes_moved < _SHARED_BYTES
+    alone = problem.bytes_moved < _SHARED_BYTES
 
     def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
         reads = source.address + source_start + source_offset

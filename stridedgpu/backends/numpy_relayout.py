@@ -68,6 +68,10 @@ class NumpyRelayout:
         problem = self._problem
         if 0 in problem.sizes:
             return
+        if problem.filler:
+            sizes = (*problem.sizes[:-1], problem.filler)
+            zeros = _strided(target, self._target_dtype, sizes, problem.target_strides, problem.sizes[-1])
+            zeros[...] = 0
         read = _strided(source, self._source_dtype, self._source_sizes, problem.source_strides, problem.source_offset)
         written = _strided(target, self._target_dtype, problem.sizes, problem.target_strides, 0)
         made = self._conversion

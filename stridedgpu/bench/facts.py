@@ -110,16 +110,13 @@ def _moves(workload: Relayout) -> Iterator[Step]:
         yield _step(source, into, made, channel_axis)
         return
     for part in parts(layout, target, made, channel_axis, order):
+        read = Side.of(part.source, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes)
         into = Side.of(part.target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes)
-        if part.source is None:
-            zeros = Side.of(Layout(()).broadcast_to(part.target.sizes), target_type, base_alignment=_ALIGNMENT)
-            yield _step(zeros, into, conversion(target_type, target_type), None)
-        else:
-            yield _step(source, into, part.conversion, part.channel_axis)
+        yield _step(read, into, part.conversion, part.channel_axis, part.filler)
 
 
-def _step(source: Side, target: Side, made: Conversion, channel_axis: int | None) -> Step:
-    plan = plan_relayout(source, target, made, channel_axis, "cuda:0", REFERENCE_GPU.widest_access)
+def _step(source: Side, target: Side, made: Conversion, channel_axis: int | None, filler: int = 0) -> Step:
+    plan = plan_relayout(source, target, made, channel_axis, "cuda:0", REFERENCE_GPU.widest_access, filler)
     launch = cuda_launch(plan, REFERENCE_GPU)
     return Step(plan.kernel, plan.bytes_moved, plan.load.nbytes, plan.store.nbytes, plan.index_bits, launch)
 

@@ -39,12 +39,24 @@ class ChannelOrder:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One piece of a move: a source window (None: zeros), a target window, and the conversion between them."""
+    """One piece of a move: a source window, a target window, the conversion between them, and the zeros behind them.
 
-    source: Layout | None
+    `filler` is how many zeros follow the channels of the target's window, along `channel_axis`.
+    """
+
+    source: Layout
     target: Layout
     conversion: Conversion
     channel_axis: int | None
+    filler: int = 0
+
+    @property
+    def zeros(self) -> Layout:
+        """Where the zeros go."""
+        assert self.channel_axis is not None
+        axis, window = self.channel_axis, self.target
+        sizes = (*window.sizes[:axis], self.filler, *window.sizes[axis + 1 :])
+        return Layout(sizes, window.strides, window.offset + window.sizes[axis] * window.strides[axis])
 
 
 @lru_cache(maxsize=256)
@@ -102,14 +114,13 @@ def parts(
 ) -> Iterator[Part]:
     """The moves that fill a channel-padded or channel-blocked target, zeros included.
 
-    Blocks move together; where the conversion depends on the channel, one after another.
+    Whole blocks move together, and the last one with its zeros; where the conversion depends on the channel, each block
+    moves alone.
     """
     count = len(conversion.channels) if conversion.channels is not None else source.sizes[channel_axis]
+    filler = round_up(count, order.multiple) - count
     if not order.is_blocked:
-        yield Part(source, target, conversion, channel_axis)
-        filler = round_up(count, order.multiple) - count
-        if filler and target.span:
-            yield Part(None, _filler_after(target, channel_axis, count, filler), conversion, None)
+        yield Part(source, target, conversion, channel_axis, filler)
         return
     whole = count // order.multiple
     if conversion.is_per_channel:
@@ -118,7 +129,7 @@ def parts(
             chosen = of_channels(conversion, first, last)
             window = source if chosen.channels is not None else _along(source, channel_axis, slice(first, last))
             into = _along(_along(target, channel_axis + 1, slice(0, last - first)), channel_axis, block)
-            yield Part(window, into, chosen, channel_axis)
+            yield Part(window, into, chosen, channel_axis, filler if last == count else 0)
     else:
         split = _along(source, channel_axis, slice(0, whole * order.multiple))
         if whole:
@@ -127,20 +138,11 @@ def parts(
         if count % order.multiple:
             rest = _along(source, channel_axis, slice(whole * order.multiple, count))
             into = _along(_along(target, channel_axis + 1, slice(0, count % order.multiple)), channel_axis, whole)
-            yield Part(rest, into, conversion, None)
-    if count % order.multiple:
-        unused = _along(_along(target, channel_axis + 1, slice(count % order.multiple, None)), channel_axis, whole)
-        yield Part(None, unused, conversion, None)
+            yield Part(rest, into, conversion, channel_axis, filler)
 
 
 def _along(layout: Layout, axis: int, entry: int | slice) -> Layout:
     return layout.sliced((*(slice(None),) * axis, entry))
-
-
-def _filler_after(target: Layout, axis: int, count: int, filler: int) -> Layout:
-    """The channels of each pixel behind the last one."""
-    sizes = (*target.sizes[:axis], filler, *target.sizes[axis + 1 :])
-    return Layout(sizes, target.strides, target.offset + count * target.strides[axis])
 
 
 def of_channels(conversion: Conversion, first: int, last: int) -> Conversion:

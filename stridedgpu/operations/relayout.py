@@ -93,14 +93,19 @@ def _move_blocks(
     source: Operand, target: Operand, made: Conversion, channel_axis: int, order: ChannelOrder, stream: object
 ) -> None:
     """Fill a channel-padded or channel-blocked target part by part, zeros included."""
+    here, there = source.buffer.device, target.buffer.device
     for part in parts(source.layout, target.layout, made, channel_axis, order):
-        into = replace(target, layout=part.target, owns_padding=False)
-        if part.source is None:
-            device = target.buffer.device
-            zeros = Operand(zero_bytes(device), Layout(()).broadcast_to(part.target.sizes), target.element)
-            assign_operand(zeros, into, None if device == "cpu" else stream)
-        else:
-            _move(replace(source, layout=part.source), into, part.conversion, part.channel_axis, stream)
+        window, into = (
+            replace(operand, layout=layout, owns_padding=False)
+            for operand, layout in ((source, part.source), (target, part.target))
+        )
+        filler = part.filler if here == there else 0
+        _check_target(window, into, part.conversion, part.channel_axis)
+        move_elements(window, into, part.conversion, part.channel_axis, stream, filler)
+        if part.filler and not filler:
+            # What crosses to another device has no zeros.
+            zeros = Operand(zero_bytes(there), Layout(()).broadcast_to(part.zeros.sizes), target.element)
+            assign_operand(zeros, replace(into, layout=part.zeros), None if there == "cpu" else stream)
 
 
 def _move(source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object) -> None:

@@ -36,16 +36,22 @@ _CARRIER_ALIGNMENT: Final = 256
 
 
 def move_elements(
-    source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object = None
+    source: Operand,
+    target: Operand,
+    made: Conversion,
+    channel_axis: int | None,
+    stream: object = None,
+    filler: int = 0,
 ) -> None:
     """Make `target` what `made` makes of `source`, on whatever devices they are.
 
-    `stream` is one of the target's device, or of the source's where the target is on the CPU. Raises `DeviceError`
-    for a stream on the CPU alone, and before anything is written when a device has no memory for the carriers.
+    `filler` is how many zeros go behind the channels of each pixel, where both are on one device. `stream` is one of
+    the target's device, or of the source's where the target is on the CPU. Raises `DeviceError` for a stream on the CPU
+    alone, and before anything is written when a device has no memory for the carriers.
     """
     here, there = source.buffer.device, target.buffer.device
     if here == there:
-        _move_on_device(source, target, made, channel_axis, stream)
+        _move_on_device(source, target, made, channel_axis, stream, filler)
         return
     if target.layout.element_count == 0:
         return
@@ -149,12 +155,17 @@ class _Crossing:
 
 
 def _move_on_device(
-    source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object
+    source: Operand,
+    target: Operand,
+    made: Conversion,
+    channel_axis: int | None,
+    stream: object,
+    filler: int = 0,
 ) -> None:
     """Plan, and run."""
     device = target.buffer.device
     backend = backend_named(device)
-    plan = plan_relayout(source.side, target.side, made, channel_axis, device, backend.widest_access)
+    plan = plan_relayout(source.side, target.side, made, channel_axis, device, backend.widest_access, filler)
     backend.prepare(plan)(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
 
 

@@ -56,7 +56,8 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     loops = loops_of(problem)
     small, pixels = loops[small_axis], loops[pixel_axis]
     pitch = abs(pixels.source_stride if splits else pixels.target_stride)
-    if pitch > _LARGEST_PITCH or pixels.is_channel:
+    filled = problem.filler == 0 or pitch == small.size + problem.filler
+    if pitch > _LARGEST_PITCH or pixels.is_channel or not filled:
         return cuda_packed_tile.launch(plan, gpu)
 
     conversion = problem.conversion
@@ -157,7 +158,7 @@ def _used_elements(problem: Problem, small: Loop, pitch: int, *, splits: bool) -
     if splits:
         channels = problem.conversion.channels if small.is_channel else None
         return max(channels) + 1 if channels is not None else small.size, False
-    return small.size, pitch > small.size and gaps_are_ours(problem, pitch)
+    return small.size, pitch > small.size and (problem.filler > 0 or gaps_are_ours(problem, pitch))
 
 
 def _tile(group: PixelGroup, pixels: int, rows: int, batch: int, whole: int, gpu: GpuProperties) -> tuple[int, int]:

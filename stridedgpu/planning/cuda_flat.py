@@ -22,8 +22,9 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     # A small copy is spread over more blocks instead, each with less to wait for.
     if count < gpu.multiprocessors * THREADS * vectors.length * steps:
         steps = 1
-    loaded_past, stored_past = vectors.bytes_past_end(count)
+    loaded_past, stored_past = vectors.bytes_past_end(count, count)
     load_count, store_count = vectors.whole_counts(
+        count,
         count,
         may_read_on=loaded_past <= problem.source.slack_bytes,
         may_write_on=problem.target.owns_padding and stored_past <= problem.target.slack_bytes,

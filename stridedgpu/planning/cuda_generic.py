@@ -19,10 +19,11 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:  # noqa: ARG001 - th
     sizes, channel_axis = list(problem.sizes), problem.channel_axis
     source_strides, target_strides = list(problem.source_strides), list(problem.target_strides)
     inner = len(sizes) - 1
-    count, source_step = sizes[inner], source_strides[inner]
-    # The innermost axis is cut into stores; without vectors, into elements.
-    length = plan.store.nbytes // problem.target.element.itemsize
-    sizes[inner] = -(-count // length)
+    count, written, source_step = sizes[inner], problem.written_sizes[inner], source_strides[inner]
+    # The innermost axis is cut into stores; without vectors, and where neighbours have other channels, into elements.
+    store_bytes = problem.target.element.itemsize if channel_axis == inner else plan.store.nbytes
+    length = store_bytes // problem.target.element.itemsize
+    sizes[inner] = -(-written // length)
     source_strides[inner] *= length
     target_strides[inner] *= length
     vectors = prod(sizes)
@@ -37,13 +38,14 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:  # noqa: ARG001 - th
     block.add_axes(
         axes_words([1] * added + sizes, [0] * added + source_strides, [0] * added + target_strides, bits), bits
     )
-    for value in (problem.source_offset, source_step, vectors, count):
+    for value in (problem.source_offset, source_step, vectors, count, written):
         block.add_index(value, bits)
     block.add_int32(-1 if channel_axis is None else added + channel_axis)
     arguments = (
         conversion_argument(conversion),
         index_argument(bits),
-        plan.store.nbytes,
+        store_bytes,
+        str(problem.filler > 0).lower(),
         rank,
         affines,
         order,

@@ -16,6 +16,7 @@ from .cuda_tiles import Loop, gaps_are_ours, loops_of, outer_words, safe_width
 from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
 from .plan import Plan
+from .problem import Problem
 
 __all__ = ["launch"]
 
@@ -28,6 +29,9 @@ _LAST_ATTEMPTS: Final = ((16, 8192), (1, 8192), (1, 512))
 """What fits where nothing else does."""
 
 _GAP: Final = 0xFFFF
+_ZERO: Final = 0xFFFE
+"""In the table of positions: `packed_gap` and `packed_zero` in packed_tile.cu."""
+
 _MOST_GAPS: Final = 2
 """A run may be so many times as long as its elements, or as 4 elements."""
 
@@ -36,7 +40,8 @@ _MOST_GAPS: Final = 2
 class _Tile:
     """A box of the loops. `chunk` and `row` are the loops inside a chunk and inside a row, the innermost first.
 
-    Positions are in elements: `chunk_places[i]` are those of loop `i`'s coordinates inside a chunk.
+    Positions are in elements: `chunk_places[i]` are those of loop `i`'s coordinates inside a chunk. Behind each run of
+    the last loop lie `filler` zeros.
     """
 
     loops: tuple[Loop, ...]
@@ -44,6 +49,7 @@ class _Tile:
     chunk: tuple[int, ...]
     row: tuple[int, ...]
     channels: tuple[int, ...] | None
+    filler: int = 0
 
     @property
     def chunk_loops(self) -> list[int]:
@@ -73,8 +79,8 @@ class _Tile:
 
     @property
     def row_length(self) -> int:
-        """Elements of a row, gaps included."""
-        return sum((self.extents[i] - 1) * self.loops[i].target_stride for i in self.row) + 1
+        """Elements of a row, gaps and filler included."""
+        return sum((self.extents[i] - 1) * self.loops[i].target_stride for i in self.row) + 1 + self.filler
 
     def chunk_places(self, i: int) -> list[int]:
         """Where the coordinates of one of a chunk's loops lie in it."""
@@ -104,10 +110,12 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     in_tile = channel is not None and tile.extents[channel] > 1
     if channel is not None and in_tile and conversion.channels and tile.extents[channel] < loops[channel].size:
         return cuda_generic.launch(plan, gpu)
+    if tile.filler and tile.extents[-1] < loops[-1].size:
+        return cuda_generic.launch(plan, gpu)
     steps = [loops[i].target_stride for i in (*tile.outer, *tile.row_loops)]
     steps += [tile.extents[i] * loops[i].target_stride for i in tile.partial]
     store = safe_width(plan.store.nbytes, target_itemsize, steps)
-    fills = gaps_are_ours(problem, 1)
+    gaps = "zeros" if tile.filler else "ours" if gaps_are_ours(problem, 1) else "kept"
     load_length, store_length = load // source_itemsize, store // target_itemsize
     pitch = _pitch(tile.chunk_length, load_length, source_itemsize)
 
@@ -146,7 +154,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         rank,
         load,
         store,
-        str(fills).lower(),
+        f"sg::Gaps::{gaps}",
         _THREADS,
         affines,
         order,
@@ -170,7 +178,7 @@ def _best_tile(plan: Plan, loops: tuple[Loop, ...], gpu: GpuProperties) -> tuple
     for run_bytes, elements in (*_ATTEMPTS, *_LAST_ATTEMPTS):
         if fitting and (run_bytes, elements) in _LAST_ATTEMPTS:
             break
-        tile = _tile_of(loops, plan.problem.conversion.channels, max(1, run_bytes // widest), elements)
+        tile = _tile_of(loops, plan.problem, max(1, run_bytes // widest), elements)
         load = _load_width(plan, tile)
         chunks = prod(tile.extents[i] for i in tile.chunk_loops)
         used = _shared_bytes(chunks * _pitch(tile.chunk_length, load // itemsize, itemsize), itemsize)
@@ -181,12 +189,14 @@ def _best_tile(plan: Plan, loops: tuple[Loop, ...], gpu: GpuProperties) -> tuple
     return max(fitting, key=lambda entry: entry[0].blocks())
 
 
-def _tile_of(loops: tuple[Loop, ...], channels: tuple[int, ...] | None, run: int, elements: int) -> _Tile:
+def _tile_of(loops: tuple[Loop, ...], problem: Problem, run: int, elements: int) -> _Tile:
     """A tile with runs of about `run` elements on both sides, if the loops allow, and up to `elements` in all."""
+    channels = problem.conversion.channels
+    filled = [0] * (len(loops) - 1) + [problem.filler]
     strides = [[abs(loop.source_stride) for loop in loops], [loop.target_stride for loop in loops]]
     orders = [sorted((i for i in range(len(loops)) if steps[i]), key=steps.__getitem__) for steps in strides]
     extents = [1] * len(loops)
-    for order, steps in zip(orders, strides, strict=True):
+    for order, steps, fillers in zip(orders, strides, ([0] * len(loops), filled), strict=True):
         count = 1
         for i in order:
             if count >= run or steps[i] > _MOST_GAPS * max(count, 4):
@@ -194,26 +204,35 @@ def _tile_of(loops: tuple[Loop, ...], channels: tuple[int, ...] | None, run: int
             needed = -(-run // count)
             whole = loops[i].size <= 2 * needed
             extents[i] = max(extents[i], loops[i].size if whole else round_up(needed, min(16, loops[i].size)))
-            count *= extents[i]
+            count *= extents[i] + fillers[i]
             if extents[i] < loops[i].size:
                 break
-    chunk, row = (_prefix(loops, extents, order, steps) for order, steps in zip(orders, strides, strict=True))
+    chunk, row = (
+        _prefix(loops, extents, order, steps, fillers)
+        for order, steps, fillers in zip(orders, strides, ([0] * len(loops), filled), strict=True)
+    )
     largest = max((i for i, extent in enumerate(extents) if extent == 1), key=lambda i: loops[i].size, default=None)
     room = elements // prod(extents)
     if largest is not None and room > 1 and not (loops[largest].is_channel and channels is not None):
         extents[largest] = min(loops[largest].size, room)
-    return _Tile(loops, tuple(extents), tuple(chunk), tuple(row), channels)
+    return _Tile(loops, tuple(extents), tuple(chunk), tuple(row), channels, problem.filler)
 
 
-def _prefix(loops: Sequence[Loop], extents: Sequence[int], order: Sequence[int], steps: Sequence[int]) -> list[int]:
+def _prefix(
+    loops: Sequence[Loop],
+    extents: Sequence[int],
+    order: Sequence[int],
+    steps: Sequence[int],
+    fillers: Sequence[int],
+) -> list[int]:
     """The innermost loops of one side that make one run: all whole but the last."""
     inside: list[int] = []
     count = 1
     for i in order:
-        if extents[i] == 1 or steps[i] > _MOST_GAPS * max(count, 4):
+        if extents[i] == 1 < loops[i].size or steps[i] > _MOST_GAPS * max(count, 4):
             break
         inside.append(i)
-        count *= extents[i]
+        count *= extents[i] + fillers[i]
         if extents[i] < loops[i].size:
             break
     return inside
@@ -312,11 +331,13 @@ def _row_table(tile: _Tile, pitch: int, bits: int) -> bytes:
 
 
 def _position_table(tile: _Tile, pitch: int, store_length: int) -> bytes:
-    """For each position of a row: its element's position in shared memory, or a gap, and its channel."""
+    """For each position of a row: its element's position in shared memory, a gap or a zero, and its channel."""
     words = [_GAP] * round_up(tile.row_length, store_length)
     positions = {i: _positions(tile, pitch, i) for i in tile.row}
     for at in _coordinates(tile, tile.row):
         place = sum(x * tile.loops[i].target_stride for i, x in at.items())
         channel = sum(x for i, x in at.items() if tile.loops[i].is_channel)
         words[place] = sum(positions[i][x] for i, x in at.items()) | channel << 16
+        if at.get(len(tile.loops) - 1, 0) == tile.loops[-1].size - 1:
+            words[place + 1 : place + 1 + tile.filler] = [_ZERO] * tile.filler
     return struct.pack(f"<{len(words)}I", *words)

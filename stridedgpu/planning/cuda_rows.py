@@ -42,7 +42,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     problem, bits = plan.problem, plan.index_bits
     source, target, conversion = problem.source, problem.target, problem.conversion
     inner = len(problem.sizes) - 1
-    count = problem.sizes[inner]
+    count, filled = problem.sizes[inner], problem.written_sizes[inner]
     run = _run(problem)
     vectors = RunSteps(
         plan.load.nbytes // source.element.itemsize,
@@ -50,11 +50,11 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         source.element.itemsize,
         target.element.itemsize,
     )
-    steps, items, lanes, whole_warps = _shape(vectors, count, prod(problem.sizes[:inner]), gpu)
-    loaded_past, stored_past = vectors.bytes_past_end(count)
+    steps, items, lanes, whole_warps = _shape(vectors, filled, prod(problem.sizes[:inner]), gpu)
+    loaded_past, stored_past = vectors.bytes_past_end(count, filled)
     may_write_on = target.owns_padding and stored_past <= target.slack_bytes
-    within = vectors.whole_counts(count, may_read_on=False, may_write_on=may_write_on)
-    past_end = vectors.whole_counts(count, may_read_on=True, may_write_on=may_write_on)
+    within = vectors.whole_counts(count, filled, may_read_on=False, may_write_on=may_write_on)
+    past_end = vectors.whole_counts(count, filled, may_read_on=True, may_write_on=may_write_on)
     # A vector that reaches past its row's end has to end before the buffer does: in the last row it may not.
     readable = problem.source.layout.span + source.slack_bytes // source.element.itemsize
     last_reading_on = readable - count - loaded_past // source.element.itemsize
@@ -75,7 +75,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         bits,
     )
     chunks = prod(axis.size for axis in axes)
-    for value in (problem.source_offset, chunks, count, *within, *past_end, last_reading_on):
+    for value in (problem.source_offset, chunks, count, filled, *within, *past_end, last_reading_on):
         block.add_index(value, bits)
     for value in (
         roles.index("channels") if "channels" in roles else -1,
@@ -92,6 +92,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         steps,
         items,
         str(whole_warps).lower(),
+        str(filled > count).lower(),
         f"sg::Run::{run}",
         f"sg::ChannelAxis::{axis}",
         len(axes),
@@ -153,7 +154,7 @@ def _axes(problem: Problem, chunk: int, run: str) -> list[_Axis]:
         through_table = is_channels and problem.conversion.channels is not None
         axes.append(_Axis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
     step = chunk * problem.source_strides[inner] if run in ("forward", "reversed") else 0
-    axes.append(_Axis(-(-problem.sizes[inner] // chunk), step, chunk, "chunks"))
+    axes.append(_Axis(-(-problem.written_sizes[inner] // chunk), step, chunk, "chunks"))
     if problem.sizes[inner] * problem.target.element.itemsize >= _FAR_APART_BYTES and run in ("forward", "reversed"):
         axes.sort(key=lambda axis: axis.source_stride == 0 and not axis.role)
     rank = rank_of(max(len(axes), _FEWEST_AXES))

@@ -50,16 +50,17 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
 
     batch = channel.size * prod(loop.size for loop in outer)
     sizes = (along.size, across.size)
+    written = (along.size, across.size + problem.filler)
     itemsizes = (problem.source.element.itemsize, problem.target.element.itemsize)
     for small in (False, True):
         extents = tile_extents(*itemsizes, small=small)
-        tiles = tuple(round_up(size, extent) // extent for size, extent in zip(sizes, extents, strict=True))
+        tiles = tuple(round_up(size, extent) // extent for size, extent in zip(written, extents, strict=True))
         if batch * prod(tiles) >= gpu.multiprocessors:
             break
     blocks = batch * prod(tiles)
 
     block = ParameterBlock()
-    numbers = (source_start, target_start, blocks, *sizes, across.source_stride, along.target_stride)
+    numbers = (source_start, target_start, blocks, *sizes, written[1], across.source_stride, along.target_stride)
     for number in numbers:
         block.add_index(number, bits)
     for divisor in (*tiles, channel.size):

@@ -64,9 +64,10 @@ def choose_family(problem: Problem) -> Family:
     innermost = len(sizes) - 1
     if ours is None:
         return Family.GENERIC
-    repeats = problem.source_strides[innermost] == 0
+    repeats = problem.source_strides[innermost] == 0 and sizes[innermost] > 1
     if ours == theirs or (ours == innermost and repeats):
-        if innermost == 0 and problem.source_strides[0] == 1 and not problem.conversion.is_per_channel:
+        plain = not problem.conversion.is_per_channel and not problem.filler
+        if innermost == 0 and problem.source_strides[0] == 1 and plain:
             return Family.FLAT
         # A row of a few bytes wastes a vector on each side, unless it is repeated from one element.
         if sizes[ours] * itemsize < SHORT_RUN_BYTES and len(sizes) > 1 and not repeats:
@@ -96,6 +97,9 @@ def _interleaves(problem: Problem) -> bool:
     if axes is None:
         return False
     small, pixels = axes
-    strides = problem.target_strides if abs(problem.target_strides[small]) == 1 else problem.source_strides
+    joins = abs(problem.target_strides[small]) == 1
+    strides, sizes = (
+        (problem.target_strides, problem.written_sizes) if joins else (problem.source_strides, problem.sizes)
+    )
     # The pixels may be padded, but not so far apart that a vector would hold mostly gaps.
-    return problem.sizes[small] <= abs(strides[pixels]) <= 2 * max(problem.sizes[small], 4)
+    return sizes[small] <= abs(strides[pixels]) <= 2 * max(sizes[small], 4)

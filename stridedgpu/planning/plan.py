@@ -57,6 +57,7 @@ class Plan:
             f"  loops {problem.sizes}",
             f"  writes {problem.target.element} in steps of {problem.target_strides} elements",
             f"  reads {problem.source.element} in steps of {problem.source_strides} elements",
+            *([f"  zeros behind each run of {problem.sizes[-1]}: {problem.filler}"] if problem.filler else []),
             f"  {problem.conversion}" + ("" if not problem.conversion.moves_bits else ": bits move unchanged"),
             "  " + self._width_line("loads", self.load) + "; " + self._width_line("stores", self.store),
             f"  {self.index_bits}-bit indices",
@@ -69,7 +70,7 @@ class Plan:
 
     @property
     def _written_bytes(self) -> int:
-        return self.problem.element_count * self.problem.target.element.itemsize
+        return self.problem.written_count * self.problem.target.element.itemsize
 
     @property
     def _read_bytes(self) -> int:
@@ -82,18 +83,27 @@ class Plan:
 
 @lru_cache(maxsize=4096)
 def plan_relayout(
-    source: Side, target: Side, conversion: Conversion, channel_axis: int | None, device: str, widest: int = 16
+    source: Side,
+    target: Side,
+    conversion: Conversion,
+    channel_axis: int | None,
+    device: str,
+    widest: int = 16,
+    filler: int = 0,
 ) -> Plan:
-    """The plan that moves `source` into `target`; `widest` is the largest access of the device, in bytes."""
-    return plan_problem(relayout_problem(source, target, conversion, channel_axis), device, widest)
+    """The plan that moves `source` into `target`; `widest` is the largest access of the device, in bytes.
+
+    `filler` is how many zeros the target has room for behind the channels of each pixel.
+    """
+    return plan_problem(relayout_problem(source, target, conversion, channel_axis, filler), device, widest)
 
 
 def plan_problem(problem: Problem, device: str, widest: int = 16) -> Plan:
     """The plan of a problem that is already reduced to its loops."""
     family = choose_family(problem)
     reach = max(
-        problem.element_count,
-        _reach(problem.sizes, problem.target_strides),
+        problem.written_count,
+        _reach(problem.written_sizes, problem.target_strides),
         _reach(problem.source_extents, problem.source_strides),
     )
     return Plan(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import Final
 
-from stridedgpu.convert import Conversion
+from stridedgpu.convert import Conversion, conversion as conversion_of
 from stridedgpu.dtypes import ElementType
 from stridedgpu.layout import Layout
 from stridedgpu.loops import simplify
@@ -71,6 +71,9 @@ class Problem:
     positive and descend, and start at that element. `channel_axis`
     is the loop that runs over output channels, where `conversion` treats them differently; there, with
     `conversion.channels`, output channel `c` reads at `channels[c] * source_strides[channel_axis]`.
+
+    Behind each run of the innermost loop, whose target stride is then 1, the target has room for `filler` elements
+    more, which become zeros: the channels that fill up a pixel or a block.
     """
 
     sizes: tuple[int, ...]
@@ -81,11 +84,22 @@ class Problem:
     source: Side
     conversion: Conversion
     channel_axis: int | None
+    filler: int = 0
 
     @property
     def element_count(self) -> int:
-        """Elements written."""
+        """Elements that come from the source."""
         return prod(self.sizes)
+
+    @property
+    def written_sizes(self) -> tuple[int, ...]:
+        """The loops' sizes as the target sees them: each innermost run with its filler."""
+        return (*self.sizes[:-1], self.sizes[-1] + self.filler) if self.filler else self.sizes
+
+    @property
+    def written_count(self) -> int:
+        """Elements and zeros written."""
+        return prod(self.written_sizes)
 
     @property
     def source_extents(self) -> tuple[int, ...]:
@@ -108,7 +122,7 @@ class Problem:
     @property
     def bytes_moved(self) -> int:
         """The bytes that must be read and written, each element once."""
-        return self.source_elements * self.source.element.itemsize + self.element_count * self.target.element.itemsize
+        return self.source_elements * self.source.element.itemsize + self.written_count * self.target.element.itemsize
 
     @property
     def source_alignment(self) -> int:
@@ -116,12 +130,36 @@ class Problem:
         lowest = Layout(self.sizes, self.source_strides, self.source_offset).first_offset
         return gcd(self.source.alignment, lowest * self.source.element.itemsize)
 
+    def without_filler(self) -> Problem:
+        """The elements alone."""
+        if not self.filler or self.sizes[-1] > 1:
+            return replace(self, filler=0)
+        inner = len(self.sizes) - 1
+        return replace(
+            self,
+            sizes=self.sizes[:inner],
+            target_strides=self.target_strides[:inner],
+            source_strides=self.source_strides[:inner],
+            filler=0,
+        )
 
-def relayout_problem(source: Side, target: Side, conversion: Conversion, channel_axis: int | None) -> Problem:
+    def filler_alone(self) -> Problem:
+        """The zeros alone: one zero at the source's address, repeated. The target starts where the first zero lies."""
+        element = self.target.element
+        layout = Layout((*self.sizes[:-1], self.filler), self.target_strides)
+        zeros = Side(Layout(()).broadcast_to(layout.sizes), element, WIDEST_ACCESS)
+        alignment = gcd(self.target.alignment, self.sizes[-1] * element.itemsize)
+        return relayout_problem(zeros, Side(layout, element, alignment), conversion_of(element, element), None)
+
+
+def relayout_problem(
+    source: Side, target: Side, conversion: Conversion, channel_axis: int | None, filler: int = 0
+) -> Problem:
     """The loops that move `source` into `target`.
 
     `channel_axis` is the channel axis of both layouts, or None; with `conversion.channels` the sides' sizes may
-    differ there, and nowhere else.
+    differ there, and nowhere else. With `filler`, the target's channels have stride 1, and room for so many zeros
+    behind the last of them.
     """
     source_layout, target_layout = source.layout, target.layout
     keep = None
@@ -129,17 +167,22 @@ def relayout_problem(source: Side, target: Side, conversion: Conversion, channel
         source_layout, target_layout, conversion = _channels_forwards(
             source_layout, target_layout, conversion, channel_axis
         )
-        keep = channel_axis if conversion.is_per_channel else None
+        keep = channel_axis if conversion.is_per_channel or filler else None
     nest = simplify([target_layout, Layout(target_layout.sizes, source_layout.strides, source_layout.offset)], keep)
+    sizes, (target_strides, source_strides) = nest.sizes, nest.strides
+    if filler and nest.kept is None:
+        # Channels are filled up even where there is only one.
+        sizes, target_strides, source_strides = (*sizes, 1), (*target_strides, 1), (*source_strides, 0)
     return Problem(
-        nest.sizes,
-        nest.strides[0],
-        nest.strides[1],
+        sizes,
+        target_strides,
+        source_strides,
         nest.offsets[1],
         target,
         source,
         conversion,
-        nest.kept,
+        nest.kept if conversion.is_per_channel else None,
+        filler,
     )
 
 

@@ -58,21 +58,21 @@ class RunSteps:
         )
         return 1 << max(most.bit_length() - 1, 0)
 
-    def whole_counts(self, count: int, *, may_read_on: bool, may_write_on: bool) -> tuple[int, int]:
+    def whole_counts(self, count: int, filled: int, *, may_read_on: bool, may_write_on: bool) -> tuple[int, int]:
         """Of a run of `count` elements, how many whole vectors may load, and how many whole vectors may store.
 
-        More than `count` where a last vector may reach past the end; from the second figure to `count`, elements
-        move one by one.
+        `filled` elements are written, the last of them zeros. More than there are where a last vector may reach past
+        the end; from the second figure to `filled`, elements move one by one.
         """
         loaded = _whole(count, self.load_length, reach_past=may_read_on)
         if loaded < count:
             return loaded, _whole(loaded, self.store_length, reach_past=False)
-        return loaded, _whole(count, self.store_length, reach_past=may_write_on)
+        return loaded, _whole(filled, self.store_length, reach_past=may_write_on)
 
-    def bytes_past_end(self, count: int) -> tuple[int, int]:
-        """The bytes by which a last whole vector reaches past the end of a run, for loads and for stores."""
+    def bytes_past_end(self, count: int, filled: int) -> tuple[int, int]:
+        """The bytes from the last element to the end of a last whole vector, for loads and for stores of `filled`."""
         loaded = _whole(count, self.load_length, reach_past=True) - count
-        stored = _whole(count, self.store_length, reach_past=True) - count
+        stored = _whole(filled, self.store_length, reach_past=True) - count
         return loaded * self.source_itemsize, stored * self.target_itemsize
 
 

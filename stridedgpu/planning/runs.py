@@ -64,7 +64,7 @@ class Runs:
 
 
 def runs_of(problem: Problem) -> Runs | None:
-    """The runs that do what `problem` asks for; None where it converts, reorders channels or has no elements.
+    """The runs that do what `problem` asks for; None where it does more than copy, or copies nothing.
 
     >>> from stridedgpu.convert import conversion
     >>> from stridedgpu.dtypes import element_type
@@ -77,7 +77,7 @@ def runs_of(problem: Problem) -> Runs | None:
     Runs(width=90, height=4, source_pitch=96, target_pitch=90, outer=(), source_start=0)
     """
     conversion = problem.conversion
-    if not conversion.moves_bits or conversion.channels is not None or problem.element_count == 0:
+    if not conversion.moves_bits or conversion.channels is not None or problem.filler or problem.element_count == 0:
         return None
     itemsize = problem.target.element.itemsize
     axes = [

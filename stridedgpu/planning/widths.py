@@ -47,6 +47,7 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     """
     tensor = problem.target if side == "target" else problem.source
     strides = problem.target_strides if side == "target" else problem.source_strides
+    sizes = problem.written_sizes if side == "target" else problem.sizes
     itemsize = tensor.element.itemsize
     unit = unit_axis(strides)
     alone = _moved_one_by_one(problem, family, side, unit)
@@ -57,12 +58,12 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     run = [unit]
     axes = pixel_axes(problem) if family is Family.CHANNELS else None
     is_planar = axes is not None and axes[1] == unit
-    short = not is_planar and problem.sizes[unit] * itemsize < widest
+    short = not is_planar and sizes[unit] * itemsize < widest
     if family in (Family.CHANNELS, Family.PACKED_TILE) and short:
         # A target's pixels make one run only where no gaps lie between them, or where the gaps are ours to overwrite.
         gaps_matter = side == "target" and not problem.target.owns_padding
-        run += [axis for axis in _next_inner(strides, unit) if not gaps_matter or strides[axis] == problem.sizes[unit]]
-    run_bytes = problem.sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
+        run += [axis for axis in _next_inner(strides, unit) if not gaps_matter or strides[axis] == sizes[unit]]
+    run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
             bounds.append(stride_bound(side, abs(stride) * itemsize, widest))

@@ -23,6 +23,7 @@ from numpy.lib.stride_tricks import as_strided
 from stridedgpu.backends.numpy_relayout import NumpyRelayout
 from stridedgpu.convert import Conversion
 from stridedgpu.kernel_sources import joined_source
+from stridedgpu.layout import Layout
 from stridedgpu.planning.cuda import cuda_launch
 from stridedgpu.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from stridedgpu.planning.plan import Plan, plan_relayout
@@ -39,7 +40,10 @@ _NAMES_PER_PROGRAM = 24
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One relayout, from sides to bytes; `index_bits` may be more than the plan would have."""
+    """One relayout, from sides to bytes; `index_bits` may be more than the plan would have.
+
+    With `filler`, the target's memory ends so many elements later.
+    """
 
     source: Side
     target: Side
@@ -48,11 +52,12 @@ class Case:
     gpu: GpuProperties = REFERENCE_GPU
     seed: int = 0
     index_bits: int | None = None
+    filler: int = 0
 
     @functools.cached_property
     def plan(self) -> Plan:
         plan = plan_relayout(
-            self.source, self.target, self.conversion, self.channel_axis, "cuda:0", self.gpu.widest_access
+            self.source, self.target, self.conversion, self.channel_axis, "cuda:0", self.gpu.widest_access, self.filler
         )
         return plan if self.index_bits is None else dataclasses.replace(plan, index_bits=self.index_bits)
 
@@ -67,7 +72,8 @@ class Case:
     @functools.cached_property
     def pattern(self) -> Bytes:
         """What the target's memory holds beforehand."""
-        return _random_bytes(_buffer_bytes(self.target), self.seed + 1)
+        filler = self.filler * self.target.element.itemsize
+        return _random_bytes(_buffer_bytes(self.target) + filler, self.seed + 1)
 
     @functools.cached_property
     def expected(self) -> Bytes:
@@ -86,15 +92,26 @@ class Case:
         if self.conversion.channels is not None:
             read = read.take(self.conversion.channels, axis=self.channel_axis)
         _elements(target, self.target)[...] = read
+        self._filler(target)[...] = np.zeros((), f"V{self.target.element.itemsize}")
         return target
 
     @functools.cached_property
     def is_element(self) -> npt.NDArray[np.bool_]:
-        """Which bytes of the target's memory belong to elements."""
+        """Which bytes of the target's memory belong to elements, or to zeros behind them."""
         mask = np.zeros(self.pattern.size, np.uint8)
         whole = np.frombuffer(b"\1" * self.target.element.itemsize, f"V{self.target.element.itemsize}")
         _elements(mask, self.target)[...] = whole[0]
+        self._filler(mask)[...] = whole[0]
         return mask.astype(bool)
+
+    def _filler(self, memory: Bytes) -> npt.NDArray[Any]:
+        """The zeros over the target's memory, as opaque bytes."""
+        layout, axis = self.target.layout, self.channel_axis
+        if axis is None:
+            return np.empty(0, f"V{self.target.element.itemsize}")
+        sizes = (*layout.sizes[:axis], self.filler, *layout.sizes[axis + 1 :])
+        start = layout.offset + layout.sizes[axis] * layout.strides[axis]
+        return _elements(memory, dataclasses.replace(self.target, layout=Layout(sizes, layout.strides, start)))
 
     def job(self, order: Order, launch: KernelLaunch | None = None) -> Job:
         """The launch, or another one in its place, for the emulator."""
