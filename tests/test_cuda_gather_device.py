@@ -19,7 +19,7 @@ from stridedgpu.backends.numpy_gather import NumpyGather, check_indices
 from stridedgpu.buffer import Buffer
 from stridedgpu.layout import Layout
 from stridedgpu.planning.crops import Crop
-from stridedgpu.planning.cuda_gather import REPORT
+from stridedgpu.planning.cuda_index_checks import REPORT
 from stridedgpu.planning.index_rule import IndexRule
 
 REACH = 1 << 40
@@ -65,6 +65,14 @@ def run_check(rule, block):
     report_first(report, 0, found_in(rule, index))
 
 
+def run_distinct(rule, block):
+    index, report = struct.unpack("<QQ", ctypes.string_at(block, 16))
+    try:
+        check_indices(rule, memory(index), in_range=False, mode="raise")
+    except IndexError:
+        report_first(report, 0, (0, 0, 0))
+
+
 def run_windows(plan, block):
     records, target = struct.unpack("<QQ", ctypes.string_at(block, 16))
     crops, sources = [], []
@@ -96,7 +104,13 @@ def device(gpus, monkeypatch):  # noqa: F811
 
         return made
 
-    for name, run in (("gather_launch", run_gather), ("check_launch", run_check), ("crops_launch", run_windows)):
+    runs = {
+        "gather_launch": run_gather,
+        "check_launch": run_check,
+        "distinct_launch": run_distinct,
+        "crops_launch": run_windows,
+    }
+    for name, run in runs.items():
         monkeypatch.setattr(cuda_gather, name, remembering(getattr(cuda_gather, name), run))
     yield gpus
     gather_selection._of_cuda.cache_clear()
@@ -130,6 +144,17 @@ def test_tuples_and_scatters(device):
     assert (scattered[0, 1], scattered[1, 2], scattered.sum()) == (-1, -2, DATA.sum() - 1 - 2 - 1 - 8)
     with pytest.raises(IndexError, match="name the same element"):
         sg.scatter_nd(data, [[0, 0], [-4, -6]], on_device(np.zeros(2, np.int32)), unique=True)
+
+
+def test_distinct_indices_stay_on_the_device(device):
+    data, indices = on_device(DATA), on_device(np.array([[5, -5], [0, 1], [2, 3], [4, -1]]))
+    updates = on_device(np.zeros((4, 2), np.int32))
+    before = len(device.named("memcpyAsync"))
+    sg.scatter_elements(data, indices, updates, axis=1, unique=True)
+    assert any("check_distinct" in launch["name"] for launch in device.launched)
+    copied = [nbytes for _, nbytes, *_ in device.named("memcpyAsync")[before:]]
+    assert copied
+    assert max(copied) <= REPORT.size
 
 
 def test_mode_raise_names_the_index_before_anything_is_written(device):

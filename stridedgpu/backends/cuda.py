@@ -10,7 +10,7 @@ import cupy
 from stridedgpu.buffer import Buffer
 from stridedgpu.errors import DeviceError
 from stridedgpu.planning.cuda import cuda_launch
-from stridedgpu.planning.cuda_gather import REPORT
+from stridedgpu.planning.cuda_index_checks import REPORT
 from stridedgpu.planning.families import Family
 from stridedgpu.planning.gpu import GpuProperties
 from stridedgpu.planning.plan import Plan

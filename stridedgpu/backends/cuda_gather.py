@@ -12,7 +12,15 @@ import numpy as np
 from stridedgpu.buffer import Buffer
 from stridedgpu.planning.crops import Crop, CropPlan
 from stridedgpu.planning.cuda_crops import crops_launch, sample_record
-from stridedgpu.planning.cuda_gather import check_launch, gather_launch, wrong_index
+from stridedgpu.planning.cuda_gather import gather_launch
+from stridedgpu.planning.cuda_index_checks import (
+    REPORT,
+    WrongIndex,
+    check_launch,
+    distinct_launch,
+    distinct_report_bytes,
+    wrong_index,
+)
 from stridedgpu.planning.gather import GatherFamily, GatherPlan, Mode
 from stridedgpu.planning.gpu import KernelLaunch
 from stridedgpu.planning.index_rule import IndexRule
@@ -43,6 +51,7 @@ class CudaGather:
         self._number = number
         self._gathers = lru_cache(maxsize=1024)(self._make_gather)
         self._checks = lru_cache(maxsize=1024)(self._make_check)
+        self._distinct = lru_cache(maxsize=1024)(self._make_distinct)
         self._crops = lru_cache(maxsize=1024)(self._make_crops)
 
     @property
@@ -53,26 +62,19 @@ class CudaGather:
     def check_indices(self, rule: IndexRule, index: Buffer, start: int, mode: Mode, stream: object) -> None:
         """In mode "raise", look at every index before anything is written, and wait for the answer.
 
-        Indices that have to be distinct are brought to the host and sorted there. Raises `DeviceError` while the
-        stream records a CUDA graph, where nothing can be waited for.
+        Where indices have to be distinct, each marks a bit of its element. Raises `DeviceError` while the stream
+        records a CUDA graph, where nothing can be waited for.
         """
-        layout = rule.index.layout
-        if layout.span == 0:
+        if rule.index.layout.span == 0 or mode != "raise":
             return
-        if rule.axis_pitches:
-            nbytes = layout.span * rule.index.element.itemsize
-            held = Buffer.of(np.empty(nbytes, np.uint8))
-            self._backend.copy(index, start, held, 0, Runs(nbytes), stream)
-            check_indices(rule, held.bytes, in_range=True, mode=mode)
-        elif mode == "raise":
-            check_not_capturing(stream_handle(stream, self._number), 'a gather with mode="raise"')
-            report = IndexReport(self._backend.allocate(64, _ALIGNMENT, stream), self._number)
-            report.clear(stream)
-            here = Buffer(report.address, 64, owner=report, device=self._backend.name)
-            self._checks(rule)(index, start, here, 0, stream)
-            found = wrong_index(report.read(stream))
-            if found is not None:
-                raise IndexError(described(rule, found))
+        check_not_capturing(stream_handle(stream, self._number), 'a gather with mode="raise"')
+        found = self._reported(self._checks(rule), REPORT.size, index, start, stream)
+        if found is not None:
+            raise IndexError(described(rule, found))
+        if rule.axis_pitches and self._reported(
+            self._distinct(rule), distinct_report_bytes(rule), index, start, stream
+        ):
+            self._raise_for_doubles(rule, index, start, stream)
 
     def prepare_gather(self, plan: GatherPlan) -> GatherLaunch:
         """A plan with its kernel compiled and its parameters packed."""
@@ -99,6 +101,23 @@ class CudaGather:
         there = self._backend.allocate(len(records), _ALIGNMENT, stream)
         self._backend.copy(Buffer.of(records), 0, there, 0, Runs(len(records)), stream)
         self._crops(plan)(there, 0, target, target_start, stream)
+
+    def _reported(
+        self, check: PreparedKernel, nbytes: int, index: Buffer, start: int, stream: object
+    ) -> WrongIndex | None:
+        """What a check puts into a report of so many bytes; the host waits for it."""
+        memory = self._backend.allocate(nbytes, _ALIGNMENT, stream)
+        report = IndexReport(memory, self._number)
+        report.clear(stream)
+        check(index, start, memory, 0, stream)
+        return wrong_index(report.read(stream))
+
+    def _raise_for_doubles(self, rule: IndexRule, index: Buffer, start: int, stream: object) -> None:
+        """Raise `IndexError` for the two indices that the host finds to name one element, as on the CPU."""
+        nbytes = rule.index.layout.span * rule.index.element.itemsize
+        held = Buffer.of(np.empty(nbytes, np.uint8))
+        self._backend.copy(index, start, held, 0, Runs(nbytes), stream)
+        check_indices(rule, held.bytes, in_range=True, mode="raise")
 
     def _make_gather(self, plan: GatherPlan) -> GatherLaunch:
         """Compile and pack."""
@@ -131,6 +150,9 @@ class CudaGather:
 
     def _make_check(self, rule: IndexRule) -> PreparedKernel:
         return PreparedKernel(*self._compiled(check_launch(rule)))
+
+    def _make_distinct(self, rule: IndexRule) -> PreparedKernel:
+        return PreparedKernel(*self._compiled(distinct_launch(rule)))
 
     def _make_crops(self, plan: CropPlan) -> PreparedKernel:
         return PreparedKernel(*self._compiled(crops_launch(plan)))

@@ -9,7 +9,7 @@ import cupy
 import numpy as np
 
 from stridedgpu.buffer import Buffer
-from stridedgpu.planning.cuda_gather import REPORT, WrongIndex, wrong_index
+from stridedgpu.planning.cuda_index_checks import REPORT, WrongIndex, wrong_index
 from stridedgpu.planning.index_rule import IndexRule
 
 from .cuda_streams import current_on
@@ -18,7 +18,10 @@ __all__ = ["DeferredIndexErrors", "IndexReport", "described"]
 
 
 class IndexReport:
-    """One `sg::IndexReport` in the memory of a device, all zero until a kernel finds a wrong index."""
+    """One `sg::IndexReport` in the memory of a device, all zero until a kernel finds a wrong index.
+
+    What a kernel may need besides lies behind it in the same memory.
+    """
 
     def __init__(self, memory: Buffer, device: int) -> None:
         """Take over new memory and clear it."""
@@ -33,7 +36,7 @@ class IndexReport:
     def clear(self, stream: object) -> None:
         """Forget what was found, in the order of the stream."""
         with current_on(self._device, stream) as handle:
-            cupy.cuda.runtime.memsetAsync(self.address, 0, REPORT.size, handle)
+            cupy.cuda.runtime.memsetAsync(self.address, 0, self._memory.nbytes, handle)
 
     def read(self, stream: object) -> bytes:
         """What the kernels before on the stream have found; the host waits for them."""

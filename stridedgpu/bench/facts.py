@@ -20,7 +20,8 @@ from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, p
 from stridedgpu.planning.crops import plan_crops
 from stridedgpu.planning.cuda import cuda_launch
 from stridedgpu.planning.cuda_crops import crops_launch
-from stridedgpu.planning.cuda_gather import check_launch, gather_launch
+from stridedgpu.planning.cuda_gather import gather_launch
+from stridedgpu.planning.cuda_index_checks import check_launch
 from stridedgpu.planning.gather import plan_gather
 from stridedgpu.planning.gather_problem import gather_problem
 from stridedgpu.planning.gpu import REFERENCE_GPU, KernelLaunch

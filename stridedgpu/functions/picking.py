@@ -131,7 +131,8 @@ def scatter_elements(
     `indices` are as in `gather_elements`, and `updates` have their sizes and the type of `data`. Where indices name
     one element several times, the last one (in row-major order of `indices`) wins on the CPU; on a GPU the element is
     one of them, whole, and which one is not defined. `unique=True` refuses that with an `IndexError`, -1 and n-1
-    being the same; it sorts the indices, with 24 bytes for each besides. Indices out of range are always refused.
+    being the same; the CPU sorts the indices for it, with 24 bytes for each besides, and a GPU marks what they name,
+    with 1 bit for each element, or slice, of `data`. Indices out of range are always refused.
 
     Raises before anything is written what `gather_elements` raises, `ElementTypeError` for updates of another type,
     and `BindingError` for an `out` that shares memory with `data`, `indices` or `updates`.

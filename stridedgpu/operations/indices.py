@@ -66,7 +66,7 @@ def index_rule(
     """
     own: tuple[int, ...] = ()
     named: tuple[int, ...] = ()
-    if unique:
+    if unique and 0 not in sizes:
         pitches = _pitches(sizes)
         named = tuple(pitches[axis] for axis in axes)
         if not has_tuples:

@@ -1,4 +1,4 @@
-"""Launches of gather and scatter: rows, elements and tuples, the inner axis, and the look at the indices before.
+"""Launches of gather and scatter: rows, elements and tuples, the inner axis.
 
 A kernel's parameters begin with four addresses (what is read, what is written, the indices, the report of wrong
 indices) and, at `LAUNCH_NUMBER_AT`, the number of the launch that stands in a report. The device writes these; here
@@ -17,31 +17,17 @@ from stridedgpu.errors import LayoutError
 
 from .gather import GatherFamily, GatherPlan
 from .gather_problem import GatherProblem
-from .gpu import GpuProperties, KernelLaunch, axes_words, divisor_words, grid_of, rank_of
-from .index_rule import IndexRule
+from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of, rank_of
 from .kernel_parameters import ParameterBlock, index_argument, word_argument
 
-__all__ = [
-    "CHECK_REPORT_AT",
-    "LAUNCH_NUMBER_AT",
-    "REPORT",
-    "WrongIndex",
-    "check_launch",
-    "gather_launch",
-    "wrong_index",
-]
+__all__ = ["LAUNCH_NUMBER_AT", "gather_launch"]
 
 LAUNCH_NUMBER_AT: Final = 32
 """Where in a gather's parameters the 32-bit number of the launch goes."""
 
-CHECK_REPORT_AT: Final = 8
-"""Where in a check's parameters, whose first address is that of the indices, the address of the report goes."""
-
-REPORT: Final = struct.Struct("<IIIIQq")
-"""`sg::IndexReport`: lock, found, launch, component, position, value. All zero before the first wrong index."""
-
 _THREADS: Final = 256
 _WARP: Final = 32
+
 _UNDER_WAY: Final = 4
 """Vectors, elements or rows that a thread has under way at once."""
 
@@ -53,29 +39,6 @@ _INNER_ELEMENTS: Final = 16
 
 _INNER_ROWS: Final = 8
 """Outer rows that it walks with its indices, at most."""
-
-_MOST_COMPONENTS: Final = 64
-"""Coordinates of a tuple that a check knows: `most_components` in check_indices.cu."""
-
-_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class WrongIndex:
-    """What a report says of the first wrong index: its number in row-major order, which of its tuple, and its value."""
-
-    launch: int
-    position: int
-    component: int
-    value: int
-
-
-def wrong_index(report: bytes, *, signed: bool = True) -> WrongIndex | None:
-    """The contents of a report; None when every index was right."""
-    _, found, launch, component, position, value = REPORT.unpack(report)
-    if not found:
-        return None
-    return WrongIndex(launch, position, component, value if signed else value % 2**64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,30 +216,3 @@ def _inner(plan: GatherPlan) -> KernelLaunch:
     element = word_argument(problem.plain.element)
     arguments = (element, length, index_type, plan.index.nbytes, offset_type, mode, together, len(loops))
     return _launch("gather_inner.cu", arguments, -(-groups * vectors // _THREADS), block)
-
-
-def check_launch(rule: IndexRule) -> KernelLaunch:
-    """The launch that looks at every index of `rule` and fills a report.
-
-    Its parameters begin with two addresses: that of the lowest index, and that of the report.
-    """
-    layout = rule.index.layout
-    sizes, count = layout.sizes, layout.element_count
-    bits = 32 if max(count, layout.span) <= _LARGEST_32_BIT_OFFSET else 64
-    rank = rank_of(len(sizes))
-    filling = rank - len(sizes)
-    block = ParameterBlock()
-    block.add_axes(
-        axes_words((*(1,) * filling, *sizes), (*(0,) * filling, *layout.strides), (0,) * rank, bits),
-        bits,
-    )
-    block.add_index(layout.offset, bits)
-    block.add_index(count, bits)
-    block.add_int32(rank - 1 if rule.has_tuples else -1)
-    block.add_int32(len(rule.axes))
-    limits = [size for _, size in rule.axes]
-    if len(limits) > _MOST_COMPONENTS:
-        raise LayoutError(f"indices hold tuples of {len(limits)}; a GPU takes up to {_MOST_COMPONENTS}.")
-    block.add(struct.pack(f"<{_MOST_COMPONENTS}Q", *limits, *(0,) * (_MOST_COMPONENTS - len(limits))), 8)
-    arguments = (f"sg::{rule.index.element}", index_argument(bits), _UNDER_WAY, rank)
-    return _launch("check_indices.cu", arguments, -(-count // (_THREADS * _UNDER_WAY)), block)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from .problem import Side
 
@@ -30,6 +31,20 @@ class IndexRule:
     def is_signed(self) -> bool:
         """Whether indices may be negative, counting from the end."""
         return self.index.element.kind == "i"
+
+    @property
+    def name_pitches(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """`own_pitches` and `axis_pitches` without what they have in common: a slice named whole counts once."""
+        unit = gcd(*self.own_pitches, *self.axis_pitches)
+        own, axis = (tuple(pitch // unit for pitch in pitches) for pitches in (self.own_pitches, self.axis_pitches))
+        return own, axis
+
+    @property
+    def name_count(self) -> int:
+        """How many different elements, or slices, the indices could name, numbered by `name_pitches`."""
+        own, named = self.name_pitches
+        sizes = (*self.index.layout.sizes[: len(own)], *(size for _, size in self.axes))
+        return 1 + sum((size - 1) * pitch for size, pitch in zip(sizes, (*own, *named), strict=True))
 
     def out_of_range(self, position: Sequence[int], value: int) -> str:
         """What is wrong with `value` at `position` in the indices.

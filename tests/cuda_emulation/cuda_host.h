@@ -333,6 +333,7 @@ template <typename T> T __ldg(const T* address) { return *address; }
 template <typename T> T atomicAdd(T* address, T value) { return std::exchange(*address, T(*address + value)); }
 template <typename T> T atomicMin(T* address, T value) { return std::exchange(*address, std::min(*address, value)); }
 template <typename T> T atomicMax(T* address, T value) { return std::exchange(*address, std::max(*address, value)); }
+template <typename T> T atomicOr(T* address, T value) { return std::exchange(*address, T(*address | value)); }
 template <typename T> T atomicExch(T* address, T value) { return std::exchange(*address, value); }
 template <typename T> T atomicCAS(T* address, T expected, T value) {
     return std::exchange(*address, *address == expected ? value : *address);
