@@ -98,9 +98,9 @@ def dlpack_capsule(operand: Operand, **request: Any) -> Any:
     elif operand.buffer.readonly:
         raise BufferError(f"Read-only memory on {operand.buffer.device} cannot be exported as such; export a .copy().")
     else:
-        from .backends import cuda_exchange
+        from .backends.cuda_exchange import device_capsule
 
-        capsule = cuda_exchange.dlpack_capsule(operand.buffer, layout, numpy_dtype(bits), **request)
+        capsule = device_capsule(operand.buffer, layout, numpy_dtype(bits), **request)
     return capsule if bits is operand.element else retyped(capsule, operand.element)
 
 

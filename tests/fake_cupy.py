@@ -14,6 +14,7 @@ import types
 
 import numpy as np
 
+from stridedgpu import dlpack
 from stridedgpu.backends.numpy_relayout import NumpyRelayout
 from stridedgpu.buffer import Buffer
 from stridedgpu.planning.gpu import KernelLaunch
@@ -236,7 +237,14 @@ class FakeCuda:
                 self.shape, self.dtype, self.memory, self.strides = shape, dtype, memory, strides
 
             def __dlpack__(self, **request):
-                return self, request, fake.get_device()
+                fake.record("dlpack", self, request, fake.get_device())
+                held = Buffer(self.memory.memory.ptr, self.memory.memory.size, owner=self.memory.memory.owner).bytes
+                offset = self.memory.ptr - self.memory.memory.ptr
+                array = np.ndarray(self.shape, self.dtype, held, offset, self.strides)
+                capsule = array.__dlpack__(max_version=request["max_version"])
+                contents, _ = dlpack._contents(capsule)
+                contents.device[:] = 2, fake.get_device()
+                return capsule
 
         self.Stream = Stream
         runtime = types.ModuleType("cupy.cuda.runtime")

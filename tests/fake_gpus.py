@@ -1,9 +1,10 @@
-"""The fixture `gpus`: two CUDA devices on a machine that has none."""
+"""Two CUDA devices on a machine that has none: `two_gpus`, and the fixture `gpus`."""
 
 from __future__ import annotations
 
 import sys
 import types
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,8 @@ from stridedgpu.operations import transfer
 BACKENDS = Path(selection.__file__).parent
 
 
-@pytest.fixture
-def gpus(monkeypatch):
+@contextmanager
+def two_gpus(monkeypatch):
     """Two devices; the modules that import CuPy are imported anew over the stand-in, and forgotten afterwards."""
     fake = FakeCuda(devices=2)
     planner = types.ModuleType("stridedgpu.planning.cuda")
@@ -37,3 +38,10 @@ def gpus(monkeypatch):
     transfer.zero_bytes.cache_clear()
     for name in names:
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Two devices for one test."""
+    with two_gpus(monkeypatch) as fake:
+        yield fake

@@ -57,7 +57,9 @@ def test_a_foreign_device_array_is_wrapped_in_the_order_of_its_stream(gpus):
 def test_dlpack_goes_through_cupy_on_the_tensors_device(gpus):
     tensor = sg.zeros((2, 3), "float32", row_pitch_bytes=32, device="cuda:1")
     assert tensor.__dlpack_device__() == (2, 1)
-    array, request, device = tensor.__dlpack__(stream=5, max_version=(1, 0))
+    capsule = tensor.__dlpack__(stream=5, max_version=(1, 0))
+    assert "dltensor_versioned" in repr(capsule)
+    [(_, array, request, device)] = gpus.named("dlpack")
     assert device == 1
     assert request == {"stream": 5, "max_version": (1, 0), "dl_device": None, "copy": None}
     assert (array.shape, array.strides, array.memory.ptr) == ((2, 3), (32, 4), tensor.buffer.address)

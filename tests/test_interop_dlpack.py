@@ -176,13 +176,12 @@ def test_their_bits_go_out_under_their_own_code(dtype):
 
 
 @pytest.mark.parametrize("dtype", BITS)
-def test_on_a_device_too(gpus, monkeypatch, dtype):
+def test_on_a_device_too(gpus, dtype):
     tensor = sg.zeros((2, 3), dtype, device="cuda:1")
-    retyped = []
-    monkeypatch.setattr("stridedgpu.interop.retyped", lambda capsule, element: retyped.append(element) or capsule)
-    array, _, device = tensor.__dlpack__(stream=5, max_version=(1, 0))
+    contents, _ = dlpack._contents(tensor.__dlpack__(stream=5, max_version=(1, 0)))
+    [(_, array, _, device)] = gpus.named("dlpack")
     assert (array.dtype, array.memory.ptr, device) == (np.dtype(BITS[dtype]), tensor.buffer.address, 1)
-    assert retyped == [tensor.element]
+    assert (contents.code, tuple(contents.device)) == (dlpack._OWN_CODES[dtype], (2, 1))
 
 
 @pytest.mark.interop

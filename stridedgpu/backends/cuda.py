@@ -20,7 +20,7 @@ from .cuda_compile import compiled_kernel
 from .cuda_index_errors import DeferredIndexErrors, IndexReport
 from .cuda_launch import PreparedKernel
 from .cuda_properties import gpu_properties
-from .cuda_streams import current_on, stream_handle
+from .cuda_streams import check_not_capturing, current_on, stream_handle
 from .cuda_transfer import allocate_pinned, copy_between_devices, copy_with_host
 from .interface import Launch
 
@@ -49,11 +49,13 @@ class CudaBackend:
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
         """New bytes from CuPy's current allocator, for work on `stream`.
 
-        Raises `DeviceError` when the device has not so many left.
+        Raises `DeviceError` when the device has not so many left, and while the stream records a CUDA graph, whose
+        later runs would write to memory that has become somebody else's.
         """
         extra = alignment if alignment > _ALLOCATOR_ALIGNMENT else 0
         try:
-            with current_on(self._number, stream):
+            with current_on(self._number, stream) as handle:
+                check_not_capturing(handle, "New memory")
                 memory = cupy.cuda.alloc(nbytes + extra)
         except MemoryError as error:
             raise DeviceError(self._out_of_memory(nbytes + extra)) from error

@@ -15,7 +15,7 @@ from stridedgpu.layout import Layout
 from .cuda_streams import LEGACY_STREAM, stream_handle, wait_for_stream
 from .cuda_transfer import device_number
 
-__all__ = ["array_interface", "borrowed", "cupy_array", "dlpack_capsule"]
+__all__ = ["array_interface", "borrowed", "cupy_array", "device_capsule"]
 
 
 def cupy_array(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> Any:
@@ -25,7 +25,7 @@ def cupy_array(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> Any:
     return cupy.ndarray(layout.sizes, dtype, pointer, strides=tuple(step * dtype.itemsize for step in layout.strides))
 
 
-def dlpack_capsule(buffer: Buffer, layout: Layout, dtype: np.dtype[Any], **request: Any) -> Any:
+def device_capsule(buffer: Buffer, layout: Layout, dtype: np.dtype[Any], **request: Any) -> Any:
     """The capsule of `__dlpack__(**request)`; the consumer's stream waits for CuPy's current one."""
     with cupy.cuda.Device(device_number(buffer.device)):
         return cupy_array(buffer, layout, dtype).__dlpack__(**request)
