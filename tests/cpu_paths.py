@@ -7,7 +7,16 @@ from contextlib import contextmanager
 
 import pytest
 
-from stridedgpu.backends import compiled_gather, compiled_index_check, cpu_gather, machine_code, promotion, threads
+from stridedgpu.backends import (
+    compiled_crops,
+    compiled_gather,
+    compiled_index_check,
+    cpu,
+    cpu_gather,
+    machine_code,
+    promotion,
+    threads,
+)
 
 __all__ = ["cpu_paths", "picking_by"]
 
@@ -25,12 +34,14 @@ def picking_by(path: str) -> Iterator[None]:
     """Gathers, scatters and crops go this way, in many small items, and with 2 threads past the caches too."""
     with pytest.MonkeyPatch.context() as patch:
         if path == "NumPy":
-            patch.setattr(cpu_gather, "why_unavailable", lambda: "left out by a test")
+            for module in (cpu, cpu_gather):
+                patch.setattr(module, "why_unavailable", lambda: "left out by a test")
         else:
             patch.setattr(promotion, "_LARGE_BYTES", 0)
             patch.setattr(threads, "_chosen", int(path.split()[1]))
-            for module in (compiled_gather, compiled_index_check):
+            for module in (compiled_crops, compiled_gather, compiled_index_check):
                 patch.setattr(module, "_SHARED_BYTES", 0)
+            patch.setattr(compiled_crops, "_BAND_BYTES", 16)
             patch.setattr(compiled_gather, "_ITEM_BYTES", 1024)
             patch.setattr(compiled_gather, "_STREAMED_BYTES", 0 if path.endswith("s") else 1 << 40)
             patch.setattr(compiled_index_check, "_ITEM_INDICES", 64)
@@ -43,5 +54,5 @@ def picking_by(path: str) -> Iterator[None]:
 
 def _forget() -> None:
     """What was made ready on another path is not used."""
-    for cache in (cpu_gather._prepared, cpu_gather._look):
+    for cache in (cpu._prepared, cpu_gather._prepared, cpu_gather._look, cpu_gather._crops):
         cache.cache_clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cpu_paths import cpu_paths, picking_by
 from guarded_memory import bits_of, guarded, seeds
 from hypothesis import given, strategies as st
 from strategies import layouts_of
@@ -92,18 +93,21 @@ def expected_of(images, source, target, origins, size, flips, channels, fill, ar
     return sg.relayout(tensor, dtype=target, **arithmetic)
 
 
-@given(crops(), st.data())
-def test_crops_are_the_plain_loop_in_bits_for_every_layout(case, data):
+@cpu_paths
+@given(case=crops(), data=st.data())
+def test_crops_are_the_plain_loop_in_bits_for_every_layout(path, case, data):
     sources, images, source, target, origins, size, flips, channels, fill, arithmetic, outputs = case
     expected = expected_of(images, source, target, origins, size, flips, channels, fill, arithmetic)
     words = bits_of(expected.layout, expected.itemsize, expected.buffer.bytes)
     keywords = {"flip": flips, "channels": channels, "fill": fill, **arithmetic}
     out, memory = guarded(data.draw(layouts_of(expected.sizes, broadcast=False)), target, data.draw(seeds))
     before = memory.copy()
-    assert sg.gather_crops(sources, origins, size, out=out, **keywords) is out
+    with picking_by(path):
+        assert sg.gather_crops(sources, origins, size, out=out, **keywords) is out
     assert_written(out, memory, before, words, expected.itemsize)
     layout = data.draw(st.sampled_from((None, "NHWC", "NCHW", "CHWN", "NHWC8")))
-    made = sg.gather_crops(sources, np.array(origins), size, dtype=target, layout=layout, **keywords)
+    with picking_by(path):
+        made = sg.gather_crops(sources, np.array(origins), size, dtype=target, layout=layout, **keywords)
     assert (made.sizes, made.dims) == ((len(images), outputs, *size), "NCHW")
     assert np.array_equal(bits_of(made.layout, made.itemsize, made.buffer.bytes), words)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from stridedgpu.buffer import Buffer
 from stridedgpu.errors import DeviceError
@@ -12,7 +12,7 @@ from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 
 from .cpu_crops import run_crops
-from .gather_interface import GatherLaunch, GatherMove, IndicesWithin
+from .gather_interface import CropsMove, GatherLaunch, GatherMove, IndicesWithin
 from .machine_code import why_unavailable
 from .numpy_gather import NumpyGather, check_indices
 from .promotion import Promotion
@@ -46,9 +46,9 @@ class CpuGather:
         target_start: int,
         stream: object,
     ) -> None:
-        """Relayout one window after another."""
+        """Relayout all windows together, or one after another."""
         _check_stream(stream)
-        run_crops(plan, crops, sources, target, target_start)
+        _crops(plan).chosen()(crops, sources, target, target_start)
 
 
 def _check_stream(stream: object) -> None:
@@ -107,3 +107,17 @@ def _numpy_move(plan: GatherPlan) -> GatherMove:
         blocks(plain.bytes[plain_start:], picked.bytes[picked_start:], index.bytes[index_start:])
 
     return move
+
+
+@lru_cache(maxsize=256)
+def _crops(plan: CropPlan) -> Promotion[CropsMove]:
+    """What writes the plan's windows, kept for the next batch with the same plan."""
+
+    def compiled() -> CropsMove | None:
+        from .compiled_crops import compiled_crops
+
+        return compiled_crops(plan)
+
+    return Promotion(
+        plan.bytes_moved, lambda: partial(run_crops, plan), compiled if why_unavailable() is None else None
+    )

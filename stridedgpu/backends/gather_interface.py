@@ -10,7 +10,7 @@ from stridedgpu.planning.crops import Crop, CropPlan
 from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 
-__all__ = ["GatherBackend", "GatherLaunch", "GatherMove", "IndicesWithin"]
+__all__ = ["CropsMove", "GatherBackend", "GatherLaunch", "GatherMove", "IndicesWithin"]
 
 GatherLaunch = Callable[[Buffer, int, Buffer, int, Buffer, int, object], None]
 """A plan made ready by a device: `launch(plain, plain_start, picked, picked_start, index, index_start, stream)`.
@@ -24,6 +24,10 @@ GatherMove = Callable[[Buffer, int, Buffer, int, Buffer, int], None]
 
 IndicesWithin = Callable[[Buffer, int], bool]
 """Whether all indices that begin at a byte of a buffer are known to lie within their axes."""
+
+
+CropsMove = Callable[[Sequence[Crop], Sequence[tuple[Buffer, int]], Buffer, int], None]
+"""A plan for crops made ready: `move(crops, sources, target, target_start)`."""
 
 
 class GatherBackend(Protocol):

@@ -1,0 +1,196 @@
+"""Crops by compiled loops: the windows of a batch as one list of relayouts, which all threads share."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import Final
+
+from stridedgpu.buffer import Buffer
+from stridedgpu.layout import Layout
+from stridedgpu.planning.crops import Crop, CropPlan, Rectangle, rectangles
+from stridedgpu.planning.problem import Side, relayout_problem
+
+from .gather_interface import CropsMove
+from .llvm_batch import ENTRY_FIELDS, Band, batch_text
+from .llvm_code import LINE_BYTES
+from .llvm_conversion import can_compile
+from .llvm_relayout import walk_of
+from .machine_code import Loop, compiled
+from .threads import run_shared
+
+__all__ = ["compiled_crops"]
+
+_SHARED_BYTES: Final = 512 * 1024
+"""Batches of fewer bytes are done before another thread has woken up."""
+
+_LEAST_ENTRIES: Final = 16
+"""Entries that are shared out evenly: the windows of a smaller batch are cut in pieces."""
+
+_BAND_BYTES: Final = 4 * 1024
+"""Bytes of source of a band, about: those of the next one have time to arrive, and the first cache holds both."""
+
+_MOST_RECIPES: Final = 4096
+"""Kinds of rectangles that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How rectangles of one kind are moved; both offsets, in bytes, are from the rectangle's first pixel on a side.
+
+    On the target's side that is its place in row 0 of the batch's first sample, from the batch's lowest element, and
+    `pitch` is in bytes from row to row. `band` is the address of a `Band`.
+    """
+
+    loop: Loop
+    height: int
+    pitch: int
+    source_offset: int
+    target_offset: int
+    band: int
+    kept: tuple[object, ...]
+
+
+def compiled_crops(plan: CropPlan) -> CropsMove | None:
+    """A plan's windows by compiled loops; None where its conversion or this processor is left to NumPy."""
+    if not can_compile(plan.conversion) or 0 in plan.target.layout.sizes:
+        return None
+    crops = _Crops(plan)
+    return crops if crops.works else None
+
+
+class _Crops:
+    """A plan with the recipes that its rectangles needed so far."""
+
+    def __init__(self, plan: CropPlan) -> None:
+        """Load the kernel of the fill value: where there is none, there are no others."""
+        self._plan = plan
+        self._fill = Buffer.of(plan.fill)
+        self._recipes: dict[tuple[object, ...], _Recipe | None] = {}
+        _, _, height, width = plan.target.layout.sizes
+        self._whole = slice(0, height), slice(0, width)
+        self._band_rows = max(1, _BAND_BYTES // (len(plan.fill) * width))
+        nowhere = Crop(Layout((len(plan.fill) // plan.conversion.source.itemsize, 0, 0)), (0, 0))
+        self.works = self._recipe(nowhere, Rectangle(*self._whole, None)) is not None
+
+    def __call__(
+        self, crops: Sequence[Crop], sources: Sequence[tuple[Buffer, int]], target: Buffer, target_start: int
+    ) -> None:
+        """Write every window."""
+        plan = self._plan
+        lists: dict[int, tuple[Loop, list[_Entry]]] = {}
+        itemsize = plan.conversion.source.itemsize
+        pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
+        place = target.address + target_start
+        for crop, (buffer, start) in zip(crops, sources, strict=True):
+            for part in self._parts(crop):
+                recipe = self._recipe(crop, part)
+                if recipe is None:
+                    continue
+                if part.source is None:
+                    reads = self._fill.address
+                else:
+                    _, down, right = crop.layout.strides
+                    y, x = part.source
+                    reads = buffer.address + start + (crop.layout.offset + y * down + x * right) * itemsize
+                rows = part.rows.stop - part.rows.start
+                writes = place + recipe.target_offset + part.rows.start * recipe.pitch
+                entry = (reads + recipe.source_offset, writes, rows, recipe)
+                lists.setdefault(id(recipe.loop), (recipe.loop, []))[1].append(entry)
+            place += pitch
+        for loop, entries in lists.values():
+            _run(loop, entries, (self, sources, target), alone=plan.bytes_moved < _SHARED_BYTES)
+
+    def _parts(self, crop: Crop) -> Iterator[Rectangle] | tuple[Rectangle]:
+        """The rectangles of a window; most lie within their source."""
+        (y, x), (rows, columns) = crop.origin, self._whole
+        _, height, width = crop.layout.sizes
+        if 0 <= y <= height - rows.stop and 0 <= x <= width - columns.stop:
+            return (Rectangle(rows, columns, (y, x)),)
+        return rectangles(crop, (rows.stop, columns.stop))
+
+    def _recipe(self, crop: Crop, part: Rectangle) -> _Recipe | None:
+        """How a rectangle is moved, worked out once for its kind; None where it is empty."""
+        height = min(part.rows.stop - part.rows.start, self._band_rows)
+        strides = None if part.source is None else crop.layout.strides
+        key = (strides, crop.flip, height, part.columns.start, part.columns.stop)
+        if key not in self._recipes:
+            if len(self._recipes) >= _MOST_RECIPES:
+                self._recipes.clear()
+            self._recipes[key] = self._made(crop, part, height)
+        return self._recipes[key]
+
+    def _made(self, crop: Crop, part: Rectangle, height: int) -> _Recipe | None:
+        """The recipe of a rectangle that is moved in bands of `height` rows."""
+        conversion = self._plan.conversion
+        whole = slice(None)
+        window = self._plan.target.layout.sliced(0)
+        if crop.flip:
+            window = window.sliced((whole, whole, slice(None, None, -1)))
+        ours = window.sliced((whole, slice(0, height), part.columns))
+        sizes = (crop.layout.sizes[0], *ours.sizes[1:])
+        theirs = Layout(sizes, (1, 0, 0) if part.source is None else crop.layout.strides)
+        source = Side(theirs.shifted(-theirs.first_offset), conversion.source, 1)
+        target = Side(ours.shifted(-ours.first_offset), conversion.target, 1)
+        walk = walk_of(relayout_problem(source, target, conversion, 0))
+        loop = None if walk is None else compiled(batch_text(walk.kernel.text))
+        if walk is None or loop is None:
+            return None
+        itemsize = conversion.source.itemsize
+        lowest = theirs.first_offset * itemsize
+        band = Band(
+            walk.parameters.ctypes.data,
+            walk.items,
+            height,
+            theirs.strides[1] * itemsize,
+            ours.strides[1] * conversion.target.itemsize,
+            -walk.source_offset - min(0, (height - 1) * theirs.strides[1] * itemsize),
+            *_runs_of_row(theirs, itemsize),
+        )
+        fields = (ctypes.c_int64 * len(astuple(band)))(*astuple(band))
+        return _Recipe(
+            loop,
+            height,
+            band.target_stride,
+            lowest + walk.source_offset,
+            ours.first_offset * conversion.target.itemsize + walk.target_offset,
+            ctypes.addressof(fields),
+            (walk, fields),
+        )
+
+
+_Entry = tuple[int, int, int, _Recipe]
+"""Where a rectangle is read and written, its rows, and how."""
+
+
+def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:
+    """Of one row of a source with axes C, H, W: runs worth asking for, bytes between them, and lines of each."""
+    (channels, _, width), (across, _, right) = layout.sizes, layout.strides
+    if not across or not right:
+        return 0, 0, 0
+    if abs(across) < abs(right):
+        reach = (width - 1) * abs(right) + channels * abs(across)
+        return 1, 0, reach * itemsize // LINE_BYTES + 1
+    return channels, abs(across) * itemsize, (width * abs(right)) * itemsize // LINE_BYTES + 1
+
+
+def _run(loop: Loop, entries: Sequence[_Entry], kept: object, *, alone: bool) -> None:
+    """Run a kernel over a list, which is held with `kept` for as long as any thread may use it."""
+    pieces = 1 if alone else -(-_LEAST_ENTRIES // len(entries))
+    fields: list[int] = []
+    for reads, writes, rows, recipe in entries:
+        bands = -(-rows // recipe.height)
+        step = -(-bands // pieces)
+        for first in range(0, bands, step):
+            fields += (reads, writes, recipe.band, rows, first, min(first + step, bands))
+    table = (ctypes.c_int64 * len(fields))(*fields)
+    place, count = ctypes.addressof(table), len(fields) // ENTRY_FIELDS
+    if alone:
+        loop.alone(0, 0, place, 0, count)
+        return
+
+    def work(counters: int, _kept: object = (table, entries, kept)) -> None:
+        loop.shared(0, 0, place, counters, count)
+
+    run_shared(work, count)
