@@ -169,7 +169,7 @@ def _blocks(nest: _Nest, *, in_order: bool) -> tuple[int, int, int, int]:
     """Of the run in bytes, of `m`, `b` and `a`: what one item of the work takes, about `_ITEM_BYTES`."""
     if in_order:
         return nest.run, nest.m.size, nest.b.size, nest.a.size
-    run = min(nest.run, _ITEM_BYTES)
+    run = min(nest.run, max(_ITEM_BYTES, _LONGEST_STEP))
     m = max(1, min(nest.m.size, _ITEM_BYTES // run))
     b = max(1, min(nest.b.size, _ITEM_BYTES // (run * m)))
     if nest.group > 1 and b < nest.b.size:
