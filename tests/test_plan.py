@@ -278,12 +278,11 @@ def nhwc(*sizes: int) -> Layout:
 
 
 # Channels -> (family, {element bytes: narrower access on the NHWC side}). One channel is the same memory on both
-# sides. Up to 16 channels are shuffled in registers, more go through tiles. A pixel of 3 doubles is a run of 24 bytes,
-# longer than a vector and no multiple of 16; shorter pixels are read across, and all others are multiples of 16
-# or are read across.
+# sides. Up to 16 channels are shuffled in registers, more go through tiles. Pixels are read across: of 3 doubles, three
+# vectors are two pixels.
 INTERLEAVES: dict[int, tuple[str, dict[int, int]]] = {
     1: ("flat", {1: 16, 2: 16, 4: 16, 8: 16, 16: 16}),
-    3: ("channels", {1: 16, 2: 16, 4: 16, 8: 8, 16: 16}),
+    3: ("channels", {1: 16, 2: 16, 4: 16, 8: 16, 16: 16}),
     4: ("channels", {1: 16, 2: 16, 4: 16, 8: 16, 16: 16}),
     8: ("channels", {1: 16, 2: 16, 4: 16, 8: 16, 16: 16}),
     64: ("transpose", {1: 16, 2: 16, 4: 16, 8: 16, 16: 16}),
@@ -442,6 +441,13 @@ CASES |= {
         Layout((101, 199)), Layout((101, 199), (1, 101)), "transpose", 4, 4, source_type="float32"
     ),
     "matrix of 17": Case(Layout((17, 17)), Layout((17, 17), (1, 17)), "transpose", 2, 2, source_type="float16"),
+    # Runs that are short on both sides: from a vector's 16 bytes on, planes are written by themselves
+    "small matrices of 3x5": Case(Layout((1000, 3, 5)), Layout((1000, 3, 5), (15, 1, 3)), "packed_tile", 16, 16),
+    "small matrices of 3x15": Case(Layout((1000, 3, 15)), Layout((1000, 3, 15), (45, 1, 3)), "packed_tile", 16, 16),
+    "small matrices of 3x16": Case(Layout((1000, 3, 16)), Layout((1000, 3, 16), (48, 1, 3)), "channels", 16, 16),
+    "small matrices of 3x5 doubles": Case(
+        Layout((1000, 3, 5)), Layout((1000, 3, 5), (15, 1, 3)), "channels", 8, 8, source_type="float64"
+    ),
     # Channels in blocks: NC/4HW4 and NC/32HW32
     "to CHW4": Case(
         nchw(2, 8, 24, 32).split_axis(1, (2, 4)),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import gcd
 
 from stridedgpu.convert import Conversion
 
 from .gpu import axes_words, rank_of
 from .problem import Problem
 
-__all__ = ["Loop", "channels_turned", "gaps_are_ours", "loops_of", "outer_words", "safe_width", "turned"]
+__all__ = ["Loop", "channels_turned", "gaps_are_ours", "last_gap_is_there", "loops_of", "outer_words", "turned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +45,24 @@ def channels_turned(conversion: Conversion) -> Conversion:
     )
 
 
-def safe_width(nbytes: int, itemsize: int, strides: Sequence[int]) -> int:
-    """A width in bytes, cut down to what divides every step that starts a vector; strides are in elements."""
-    return max(itemsize, gcd(nbytes, *(stride * itemsize for stride in strides)))
-
-
 def gaps_are_ours(problem: Problem, cell: int) -> bool:
-    """Whether every gap inside and right after each `cell` elements of the target may be written.
+    """Whether every gap inside each `cell` elements of the target, and after all but the last, may be written.
 
-    It may when the padding is ours, no loop puts an element into such a gap, and the last one is in the buffer.
+    It may when the padding is ours and no loop puts an element into such a gap.
     """
-    reach, strides = 0, problem.target_strides
-    for size, stride in zip(reversed(problem.sizes), reversed(strides), strict=True):
+    reach = 0
+    for size, stride in zip(reversed(problem.sizes), reversed(problem.target_strides), strict=True):
         if stride <= reach:
             return False
         reach = max(reach + (size - 1) * stride, cell - 1 if stride < cell else 0)
-    inner = sum((size - 1) * stride for size, stride in zip(problem.sizes, strides, strict=True) if stride < cell) + 1
-    behind = max(0, cell - inner) * problem.target.element.itemsize
-    return problem.target.owns_padding and problem.target.slack_bytes >= behind
+    return problem.target.owns_padding
+
+
+def last_gap_is_there(problem: Problem, cell: int) -> bool:
+    """Whether the target's buffer goes on to the end of the last `cell` elements."""
+    loops = zip(problem.sizes, problem.target_strides, strict=True)
+    inner = sum((size - 1) * stride for size, stride in loops if stride < cell) + 1
+    return problem.target.slack_bytes >= max(0, cell - inner) * problem.target.element.itemsize
 
 
 def outer_words(loops: Sequence[Loop], index_bits: int) -> tuple[int, bytes]:

@@ -7,7 +7,6 @@ from typing import Final
 
 from stridedgpu.strides import round_up
 
-from . import cuda_packed_tile
 from .cuda_tiles import Loop, channels_turned, loops_of, outer_words, turned
 from .families import unit_axis
 from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
@@ -38,8 +37,6 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     loops = loops_of(problem)
     across, along = loops[target_axis], loops[source_axis]
     source_start, target_start = problem.source_offset, 0
-    if along.is_channel and conversion.channels is not None:
-        return cuda_packed_tile.launch(plan, gpu)  # its tiles hold all channels, or leave it to the generic kernel
     if along.source_stride < 0:
         along, source_start, target_start = turned(along, source_start, target_start)
         if along.is_channel:

@@ -92,7 +92,7 @@ def pixel_axes(problem: Problem) -> tuple[int, int] | None:
 
 
 def _interleaves(problem: Problem) -> bool:
-    """Whether one side holds whole pixels of a small axis, one after another along the other side's run."""
+    """Whether one side holds whole pixels of a small axis, one after another along the other side's long run."""
     axes = pixel_axes(problem)
     if axes is None:
         return False
@@ -101,5 +101,9 @@ def _interleaves(problem: Problem) -> bool:
     strides, sizes = (
         (problem.target_strides, problem.written_sizes) if joins else (problem.source_strides, problem.sizes)
     )
+    # A plane's run of less than a vector takes an access for each element; a tile reads and writes across such runs.
+    itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
+    if problem.sizes[pixels] * itemsize < SHORT_RUN_BYTES:
+        return False
     # The pixels may be padded, but not so far apart that a vector would hold mostly gaps.
     return sizes[small] <= abs(strides[pixels]) <= 2 * max(sizes[small], 4)

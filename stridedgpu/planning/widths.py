@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Final, Literal
 
 from stridedgpu.strides import round_up
 
-from .families import Family, pixel_axes, unit_axis
+from .cuda_tiles import gaps_are_ours
+from .families import Family, unit_axis
+from .kernel_families import kernel_family
+from .packed_tiles import packed_tiles
+from .pixels import GROUP_BYTES, pixels_of
 from .problem import Problem
 
 __all__ = ["PEELED_RUN_BYTES", "Bound", "Width", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
@@ -45,6 +49,7 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     It divides the guaranteed alignment of the first element, every stride that the kernel walks, and the run
     itself where no tail is peeled and the padding is not ours.
     """
+    family = kernel_family(problem, family)
     tensor = problem.target if side == "target" else problem.source
     strides = problem.target_strides if side == "target" else problem.source_strides
     sizes = problem.written_sizes if side == "target" else problem.sizes
@@ -55,14 +60,12 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
         return Width(min(itemsize, widest), alone if alone and itemsize < widest else "")
     alignment = problem.target.alignment if side == "target" else problem.source_alignment
     bounds = [alignment_bound(side, alignment)]
+    if family is Family.PACKED_TILE:
+        return bounded_width([*bounds, *_packed_bounds(problem, side, widest)], itemsize, widest)
     run = [unit]
-    axes = pixel_axes(problem) if family is Family.CHANNELS else None
-    is_planar = axes is not None and axes[1] == unit
-    short = not is_planar and sizes[unit] * itemsize < widest
-    if family in (Family.CHANNELS, Family.PACKED_TILE) and short:
-        # A target's pixels make one run only where no gaps lie between them, or where the gaps are ours to overwrite.
-        gaps_matter = side == "target" and not problem.target.owns_padding
-        run += [axis for axis in _next_inner(strides, unit) if not gaps_matter or strides[axis] == sizes[unit]]
+    if family is Family.CHANNELS:
+        run, more = _channels_run(problem, side)
+        bounds += more
     run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
@@ -70,17 +73,51 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     tails_are_free = side == "target" and problem.target.owns_padding
     peels = family in (Family.FLAT, Family.TRANSPOSE) or run_bytes >= PEELED_RUN_BYTES
     if side == "target" and not tails_are_free and not peels:
-        bounds.append(Bound(run_bytes, f"a run of the target is {run_bytes} B long and what follows is not ours"))
+        bounds.append(_whole_run(run_bytes))
     if family is Family.GENERIC:
         most = GENERIC_ELEMENTS * itemsize
         bounds.append(Bound(most, f"a thread moves {GENERIC_ELEMENTS} elements of {itemsize} B"))
     if family is Family.ROWS and side == "source" and strides[unit] < 0:
         # Whole vectors, the first of which ends where the run ends in memory.
         bounds.append(Bound(run_bytes, f"a run of the source is {run_bytes} B long and is read backwards"))
-    if is_planar and problem.source_strides[unit] < 0:
-        # Pixels are turned around whole vectors at a time.
-        bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
     return bounded_width(bounds, itemsize, widest)
+
+
+def _channels_run(problem: Problem, side: str) -> tuple[list[int], list[Bound]]:
+    """The axes inside a row of pixels or of a plane, innermost first, and what else bounds vectors of pixels."""
+    pixels = pixels_of(problem)
+    assert pixels is not None
+    if pixels.splits == (side == "source"):
+        return [pixels.small_axis, pixels.pixel_axis], []
+    pixel_bytes = pixels.pitch * pixels.interleaved_itemsize
+    bounds = [Bound(pixels.most_planar_bytes, f"a thread holds {GROUP_BYTES} B of pixels of {pixel_bytes} B")]
+    if problem.source_strides[pixels.pixel_axis] < 0:
+        # Pixels are turned around whole vectors at a time.
+        run_bytes = pixels.pixels.size * pixels.planar_itemsize
+        bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
+    return [pixels.pixel_axis], bounds
+
+
+def _packed_bounds(problem: Problem, side: str, widest: int) -> Iterator[Bound]:
+    """What bounds the vectors of the best tile; other tiles are taken only where they allow as much."""
+    tile = next(packed_tiles(problem))
+    if side == "source":
+        steps, itemsize = tile.source_steps(), problem.source.element.itemsize
+    else:
+        fills_gaps = not problem.filler and gaps_are_ours(problem, 1)
+        steps, itemsize = tile.target_steps(fills_gaps=fills_gaps), problem.target.element.itemsize
+        run_bytes = tile.row_length * itemsize
+        if not fills_gaps and run_bytes < PEELED_RUN_BYTES:
+            yield _whole_run(run_bytes)
+    for step in steps:
+        nbytes = abs(step.elements) * itemsize
+        if nbytes:
+            yield Bound(nbytes, step.text.format(nbytes)) if step.text else stride_bound(side, nbytes, widest)
+
+
+def _whole_run(nbytes: int) -> Bound:
+    """A run of the target that is written in whole vectors and not a byte further."""
+    return Bound(nbytes, f"a run of the target is {nbytes} B long and what follows is not ours")
 
 
 def _moved_one_by_one(
@@ -94,6 +131,9 @@ def _moved_one_by_one(
         return f"the {side} has no contiguous run that the kernel could walk"
     if family is Family.GENERIC and problem.channel_axis == innermost:
         return "neighbours in the target belong to different channels"
+    pixels = pixels_of(problem) if family is Family.CHANNELS and side == "target" else None
+    if pixels is not None and pixels.leaves_gaps:
+        return "the gaps between the target's pixels are not ours"
     if family is Family.ROWS and side == "source" and problem.source_strides[innermost] == 0:
         return "one element of the source is repeated along each run"
     if family is Family.ROWS and side == "source" and problem.channel_axis == innermost and problem.conversion.channels:
@@ -112,12 +152,6 @@ def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:
     if nbytes >= widest:
         return Width(nbytes)
     return Width(nbytes, f"{tightest.text}, a multiple of {nbytes} only{tightest.mend}")
-
-
-def _next_inner(strides: tuple[int, ...], unit: int) -> list[int]:
-    """The axis that steps least after the unit axis: the pixels that follow each other in one run."""
-    others = [axis for axis, stride in enumerate(strides) if axis != unit and stride != 0]
-    return sorted(others, key=lambda axis: abs(strides[axis]))[:1]
 
 
 def alignment_bound(side: str, alignment: int) -> Bound:

@@ -1,0 +1,102 @@
+"""Pixels of few channels: which axes they are made of, and how many of them a thread holds in its registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .cuda_tiles import Loop, gaps_are_ours, last_gap_is_there, loops_of
+from .families import pixel_axes
+from .problem import Problem
+
+__all__ = ["GROUP_BYTES", "PixelGroup", "Pixels", "pixels_of"]
+
+GROUP_BYTES: Final = 512
+"""A thread holds at most so much of a group of pixels in registers."""
+
+_LARGEST_PITCH: Final = 8
+"""Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class PixelGroup:
+    """The pixels that one thread moves at once: `length` of them, `pitch` elements each, and their shared memory."""
+
+    length: int
+    pitch: int
+    itemsize: int
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes with the filling that keeps groups apart by an odd number of units: `PixelGroup` in channels.cu."""
+        nbytes = self.length * self.pitch * self.itemsize
+        unit = min(self.length * self.itemsize, 16)
+        return nbytes + (unit if unit >= 4 and nbytes // unit % 2 == 0 else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """A problem's pixels, `pitch` elements apart on one side, which the other side has as planes.
+
+    `splits` says that the source has the pixels. Of each, `used` elements are moved; with `fills` the gaps between a
+    target's pixels are written too, and so are the first `last` elements of a row's last pixel. `filler` is how many
+    zeros the target has room for behind a run.
+    """
+
+    small_axis: int
+    pixel_axis: int
+    small: Loop
+    pixels: Loop
+    splits: bool
+    pitch: int
+    used: int
+    fills: bool
+    last: int
+    filler: int
+    interleaved_itemsize: int
+    planar_itemsize: int
+
+    @property
+    def fit_registers(self) -> bool:
+        """Whether a thread holds whole pixels, filled up or not, and all that differs from channel to channel."""
+        filled = not self.filler or (not self.splits and self.pitch == self.small.size + self.filler)
+        return self.pitch <= _LARGEST_PITCH and not self.pixels.is_channel and filled
+
+    @property
+    def leaves_gaps(self) -> bool:
+        """Whether a target's pixels have gaps between them that may not be written."""
+        return not self.splits and self.used < self.pitch and not self.fills
+
+    @property
+    def most_planar_bytes(self) -> int:
+        """The widest vector of a plane whose pixels, all of them whole, fit into a thread's registers."""
+        length = GROUP_BYTES // (self.pitch * self.interleaved_itemsize)
+        return (1 << (length.bit_length() - 1)) * self.planar_itemsize
+
+
+def pixels_of(problem: Problem) -> Pixels | None:
+    """The pixels of a problem of the family CHANNELS; None where there are none."""
+    axes = pixel_axes(problem)
+    if axes is None:
+        return None
+    splits = problem.target_strides[axes[0]] != 1
+    loops = loops_of(problem)
+    small, pixels = (loops[axis] for axis in axes)
+    pitch = abs(pixels.source_stride if splits else pixels.target_stride)
+    itemsizes = (problem.source.element.itemsize, problem.target.element.itemsize)
+    channels = problem.conversion.channels if splits and small.is_channel else None
+    used = small.size if channels is None else max(channels) + 1
+    fills = not splits and pitch > used and (problem.filler > 0 or gaps_are_ours(problem, pitch))
+    last = pitch if problem.filler or (fills and last_gap_is_there(problem, pitch)) else used
+    return Pixels(
+        *axes,
+        small,
+        pixels,
+        splits,
+        pitch,
+        used,
+        fills,
+        last,
+        problem.filler,
+        *(itemsizes if splits else itemsizes[::-1]),
+    )
