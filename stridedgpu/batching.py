@@ -1,23 +1,30 @@
-"""The main job: photographs into one batch, each in one fused relayout into its slot, and the same work in NumPy."""
+"""The main job: photographs into one batch, some at a time by `gather_crops`, and the same work in NumPy."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
+from itertools import islice
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+from .backends.threads import usable_cores
 from .creation import asarray, empty
 from .errors import StridedGpuError
-from .functions import relayout, synchronize
-from .images import Frame, centre_crop, load_frame
+from .functions import synchronize
+from .images import Frame, PictureFile, load_frame, quiet_decoders, window_origin
 from .layout import Layout
+from .sample_keys import Draw, draw
 from .tensor import StridedTensor
+from .windows import write_windows
 
+# Pictures that are decoded together, and are all that is in memory besides the batch and what is measured.
+PICTURES_AT_ONCE = 16
 # How much of a batch is measured against NumPy: its first pictures, while they and the crops stay below these.
 COMPARED_CROP_BYTES = 1 << 24
 COMPARED_FRAME_BYTES = 1 << 28
@@ -29,11 +36,15 @@ ENOUGH_SECONDS = 2.0
 class Recipe:
     """What a batch shall be: sizes in pixels, `scale` and `bias` one value for each output channel.
 
+    `random_crop` draws windows, and `flip` mirrors one picture in two, from `seed` and each picture's name.
     `zero_padding` is for a batch whose memory is going to be written out with its padding.
     """
 
     size: tuple[int, int]
     resize: int | None = None
+    random_crop: bool = False
+    flip: bool = False
+    seed: int | None = None
     layout: str = "NCHW"
     dtype: str = "float32"
     scale: tuple[float, ...] | None = None
@@ -58,10 +69,29 @@ class Recipe:
             memory_of(batch)[...] = 0
         return batch
 
+    def drawn(self, key: str) -> Draw | None:
+        """What chance decides for the picture of that name."""
+        return None if self.seed is None else draw(self.seed, key)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A decoded picture (HWC), where its window begins, and whether that is mirrored."""
+
+    frame: Frame
+    origin: tuple[int, int]
+    is_mirrored: bool
+
+    def window(self, size: tuple[int, int]) -> Frame:
+        """The window's pixels as NumPy sees them."""
+        (top, left), (height, width) = self.origin, size
+        pixels = self.frame[top : top + height, left : left + width]
+        return pixels[:, ::-1] if self.is_mirrored else pixels
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """Seconds that relayout and plain NumPy take for the same pictures, and the bytes each reads and writes."""
+    """Seconds that gather_crops and plain NumPy take for the same pictures, and the bytes each reads and writes."""
 
     pictures: int
     bytes_moved: int
@@ -70,39 +100,80 @@ class Comparison:
     runs: int
 
 
-def make_batch(pictures: Sequence[Path], recipe: Recipe, step: Callable[[], None]) -> tuple[StridedTensor, list[Frame]]:
-    """The batch of `pictures`, each decoded and the middle of it relayouted into its slot; and the crops to compare.
+def make_batch(
+    pictures: Sequence[PictureFile], recipe: Recipe, step: Callable[[], None]
+) -> tuple[StridedTensor, list[Sample]]:
+    """The batch of `pictures`, decoded on all cores and written some at a time; and the samples to compare.
 
     These are the first ones, as many as may stay in memory. `step` is called after each picture.
     """
     batch: StridedTensor | None = None
-    kept: list[Frame] = []
-    frame_bytes = crop_bytes = 0
-    for index, path in enumerate(pictures):
-        frame = load_frame(path, recipe.resize)
-        rows, columns = centre_crop(frame, recipe.size, path)
+    compared: list[Sample] = []
+    first = 0
+    for samples in _decoded(pictures, recipe, step):
         if batch is None:  # only now: a size that no picture has is refused before memory is asked for
             batch = recipe.new_batch(len(pictures))
-        crop = frame[rows, columns]
-        write(crop, batch[index], recipe)
-        frame_bytes += frame.nbytes
-        crop_bytes += crop.nbytes
-        within = frame_bytes <= COMPARED_FRAME_BYTES and crop_bytes <= COMPARED_CROP_BYTES
-        if index == 0 or (within and len(kept) == index):
-            kept.append(crop)
-        step()
+        if len(compared) == first:
+            compared = _affordable([*compared, *samples], recipe)
+        write(samples, batch[first : first + len(samples)], recipe)
+        first += len(samples)
     if batch is None:
         raise StridedGpuError("no pictures: a batch holds at least one.")
-    return batch, kept
+    return batch, compared
 
 
-def write(crop: Frame, slot: StridedTensor, recipe: Recipe) -> None:
-    """The pixels of `crop` (HWC, where the decoder left them) into `slot` (CHW): one pass, no temporary."""
-    source = asarray(crop, dims="HWC", copy=False)
-    if slot.device != source.device:
-        source = source.to_device(slot.device)
-    channels = (2, 1, 0) if recipe.bgr else None
-    relayout(source, scale=recipe.scale, bias=recipe.bias, channels=channels, out=slot)
+def _decoded(pictures: Sequence[PictureFile], recipe: Recipe, step: Callable[[], None]) -> Iterator[list[Sample]]:
+    """The pictures, some at a time, with what chance decides for each."""
+    keyed = zip(pictures, sample_keys(picture.name for picture in pictures), strict=True)
+
+    def decode(picture: PictureFile, key: str) -> Sample:
+        frame, drawn = load_frame(picture.path, recipe.resize), recipe.drawn(key)
+        origin = window_origin(frame, recipe.size, picture.path, drawn if recipe.random_crop else None)
+        return Sample(frame, origin, recipe.flip and drawn is not None and drawn.flips(0.5))
+
+    with quiet_decoders(), ThreadPoolExecutor(usable_cores()) as pool:
+        while group := list(islice(keyed, PICTURES_AT_ONCE)):
+            samples = []
+            for sample in pool.map(decode, *zip(*group, strict=True)):
+                samples.append(sample)
+                step()
+            yield samples
+
+
+def sample_keys(names: Iterable[str]) -> Iterator[str]:
+    """A key for each picture: its name, and from the second of one name on a number with it.
+
+    >>> list(sample_keys(["cat.png", "dog.png", "cat.png"]))
+    ['cat.png', 'dog.png', 'cat.png 2']
+    """
+    seen: Counter[str] = Counter()
+    for name in names:
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} {seen[name]}"
+
+
+def _affordable(samples: list[Sample], recipe: Recipe) -> list[Sample]:
+    """The first samples that together stay below what is kept for comparison; one at least."""
+    frame_bytes, crop_bytes = 0, 0
+    for place, sample in enumerate(samples):
+        frame_bytes += sample.frame.nbytes
+        crop_bytes += sample.window(recipe.size).nbytes
+        if place and (frame_bytes > COMPARED_FRAME_BYTES or crop_bytes > COMPARED_CROP_BYTES):
+            return samples[:place]
+    return samples
+
+
+def write(samples: Sequence[Sample], batch: StridedTensor, recipe: Recipe) -> None:
+    """The samples' windows, where the decoder left them, into `batch`: one pass over the pixels, no temporary."""
+    write_windows(
+        [asarray(sample.frame, dims="HWC", copy=False) for sample in samples],
+        [sample.origin for sample in samples],
+        batch,
+        flip=[sample.is_mirrored for sample in samples],
+        scale=recipe.scale,
+        bias=recipe.bias,
+        channels=(2, 1, 0) if recipe.bgr else None,
+    )
 
 
 def write_with_numpy(crop: Frame, slot: np.ndarray[Any, np.dtype[Any]], recipe: Recipe) -> None:
@@ -121,27 +192,27 @@ def write_with_numpy(crop: Frame, slot: np.ndarray[Any, np.dtype[Any]], recipe: 
         slot[...] = values
 
 
-def compare(batch: StridedTensor, crops: Sequence[Frame], recipe: Recipe) -> Comparison:
-    """Do the first pictures again, by relayout and by NumPy, for their times and for every bit of their pixels.
+def compare(batch: StridedTensor, samples: Sequence[Sample], recipe: Recipe) -> Comparison:
+    """Do the first pictures again, by gather_crops and by NumPy, for their times and for every bit of their pixels.
 
     Raises `StridedGpuError` where a bit differs: wrong pixels are not handed out.
     """
-    scratch = replace(recipe, device="cpu").new_batch(len(crops))
+    scratch = replace(recipe, device="cpu").new_batch(len(samples))
     slots = scratch.permute("NHWC").numpy()
+    windows = [sample.window(recipe.size) for sample in samples]
 
-    def by_relayout() -> None:
-        for index, crop in enumerate(crops):
-            write(crop, batch[index], recipe)
+    def by_gather_crops() -> None:
+        write(samples, batch[: len(samples)], recipe)
         synchronize(batch.device)
 
     def by_numpy() -> None:
-        for crop, slot in zip(crops, slots, strict=True):
-            write_with_numpy(crop, slot, recipe)
+        for window, slot in zip(windows, slots, strict=True):
+            write_with_numpy(window, slot, recipe)
 
     times: list[tuple[float, float]] = []
     began = time.perf_counter()
     while len(times) < RUNS and (len(times) < 3 or time.perf_counter() - began < ENOUGH_SECONDS):
-        times.append((_seconds(by_relayout), _seconds(by_numpy)))
+        times.append((_seconds(by_gather_crops), _seconds(by_numpy)))
 
     bits = np.dtype(f"u{slots.dtype.itemsize}")
     for index, slot in enumerate(slots):
@@ -152,8 +223,8 @@ def compare(batch: StridedTensor, crops: Sequence[Frame], recipe: Recipe) -> Com
                 "Nothing was written."
             )
     return Comparison(
-        pictures=len(crops),
-        bytes_moved=sum(crop.nbytes for crop in crops) + slots.size * slots.dtype.itemsize,
+        pictures=len(samples),
+        bytes_moved=sum(window.nbytes for window in windows) + slots.size * slots.dtype.itemsize,
         seconds=median(ours for ours, _ in times),
         numpy_seconds=median(theirs for _, theirs in times),
         runs=len(times),

@@ -1,13 +1,28 @@
-"""A progress bar for long work: rich's where rich is installed, a plain counter where it is not, none in a pipe."""
+"""What commands print: tables, and a progress bar for long work.
+
+The bar is rich's where rich is installed, a plain counter where it is not, and none in a pipe.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 LONG_SECONDS = 0.5
+
+
+def one_line(message: str) -> str:
+    """A message without line ends."""
+    return " ".join(message.split())
+
+
+def print_table(rows: Sequence[tuple[str, str]]) -> None:
+    """Labels and texts, one below the other."""
+    width = max(len(label) for label, _ in rows)
+    for label, text in rows:
+        print(f"  {label:{width}}  {one_line(text)}")
 
 
 @contextmanager

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import logging
+import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from .backends.threads import set_num_threads
 from .console import progress
-from .folder_job import FolderJob, FolderJobError, ShardRecord, missing_shards, read_record, start, write_shard
+from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_shards, read_record, start, write_shard
 from .preprocess import Preprocess
 
-__all__ = ["add_folder_options", "run_folder_job"]
+__all__ = ["add_folder_options", "on_ray", "run_folder_job"]
 
-_RETRIES = 3
+_RETRIES: Final = 3
 """How often Ray begins a shard anew whose worker was lost."""
 
-
-_SHOWN_FAILURES = 5
+_SHOWN_FAILURES: Final = 5
 """Reasons that are printed; the records have all."""
 
 
@@ -30,21 +33,37 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--shards", metavar="N", type=int, help="how many files")
     group.add_argument("--engine", choices=("ray",), help="run on Ray's workers (default: on this machine, without)")
-    group.add_argument("--address", help="of a Ray cluster (default: one is started on this machine)")
+    group.add_argument(
+        "--address",
+        metavar="HOST:PORT",
+        help="of a Ray cluster, or auto for the one that this machine is part of (default: one is started here)",
+    )
+
+
+def check_folder_options(chosen: argparse.Namespace) -> None:
+    """Refuse what does not go together."""
+    if chosen.shards is None:
+        for name in ("engine", "address"):
+            if getattr(chosen, name) is not None:
+                chosen.refuse(f"--{name} is for a folder in parts: give --shards too")
+        return
+    if chosen.shards < 1:
+        chosen.refuse(f"argument --shards: {chosen.shards} is not a positive integer")
+    if chosen.address is not None and chosen.engine is None:
+        chosen.refuse("--address is of a Ray cluster: give --engine ray too")
+    if len(chosen.images) != 1 or not chosen.images[0].is_dir() or chosen.samples:
+        chosen.refuse("--shards is for one folder of pictures")
+    for name in ("raw", "row_pitch", "alignment"):
+        if getattr(chosen, name) is not None:
+            chosen.refuse(f"--{name.replace('_', '-')} is for one batch, not for --shards")
+    if not chosen.layout.startswith("N"):
+        chosen.refuse(f"argument --layout: shards are written picture by picture, which {chosen.layout} is not")
 
 
 def run_folder_job(
     chosen: argparse.Namespace, scale: tuple[float, ...] | None, bias: tuple[float, ...] | None
 ) -> list[tuple[str, str]]:
     """Do what is left of the job, and return the summary as pairs of a label and a text."""
-    if len(chosen.images) != 1 or not chosen.images[0].is_dir() or chosen.samples:
-        chosen.refuse("--shards is for one folder of pictures")
-    if chosen.raw is not None or chosen.row_pitch is not None:
-        chosen.refuse("--raw and --row-pitch are for one batch, not for --shards")
-    if chosen.shards < 1:
-        chosen.refuse(f"argument --shards: {chosen.shards} is not a positive integer")
-    if not chosen.layout.startswith("N"):
-        chosen.refuse(f"argument --layout: shards are written picture by picture, which {chosen.layout} is not")
     step = Preprocess(
         "image",
         layout=chosen.layout,
@@ -53,72 +72,129 @@ def run_folder_job(
         bias=bias,
         channels=(2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
         crop=chosen.size,
+        flip=0.5 if chosen.flip else None,
+        seed=chosen.seed,
         device=chosen.device or "auto",
     )
-    job = FolderJob(chosen.images[0].resolve(), chosen.out.resolve(), chosen.shards, step, chosen.resize)
-    pictures = start(job)
-    missing = missing_shards(job)
+    folder, out = chosen.images[0].resolve(), chosen.out.resolve()
+    job = FolderJob(folder, out, chosen.shards, step, chosen.resize, chosen.random_crop)
+    shards = start(job)
+    missing = missing_shards(job, shards)
     began = time.perf_counter()
-    with progress(sum(len(job.pictures_of(number, pictures)) for number in missing), "pictures") as done:
-        engine = on_ray if chosen.engine == "ray" else _here
-        records = list(engine(job, missing, pictures, done, chosen.address))
-    return _summary(job, records, time.perf_counter() - began)
+    engine = on_ray if chosen.engine == "ray" else _here
+    made = _Tally()
+    with progress(sum(shard.count for shard in missing), "pictures") as done:
+        for record in engine(job, missing, done, chosen.address):
+            made.add(record)
+    return _summary(job, made, time.perf_counter() - began)
 
 
 def _here(
-    job: FolderJob, missing: list[int], pictures: list[str], done: Callable[[], None], _address: str | None
+    job: FolderJob, missing: Sequence[Shard], done: Callable[[], None], _address: str | None
 ) -> Iterator[ShardRecord]:
     """Shard by shard, on all cores of this machine."""
-    for number in missing:
-        yield write_shard(job, number, job.pictures_of(number, pictures), done=done)
+    for shard in missing:
+        yield write_shard(job, shard, done=done)
 
 
 def on_ray(
-    job: FolderJob, missing: list[int], pictures: list[str], done: Callable[[], None], address: str | None
+    job: FolderJob, missing: Sequence[Shard], done: Callable[[], None], address: str | None
 ) -> Iterator[ShardRecord]:
     """Each shard a task of a Ray cluster; one whose worker is lost is begun anew, and leaves nothing behind.
 
-    Raises `FolderJobError` where Ray is not installed, or has given a shard up.
+    Raises `FolderJobError` where Ray is not installed, cannot be reached, or has given a shard up.
     """
     try:
         import ray
     except ImportError:
         raise FolderJobError("--engine ray needs Ray, which is not installed: pip install ray.") from None
-    if not ray.is_initialized():
-        ray.init(address=address, log_to_driver=False)
+    if ray.is_initialized():
+        yield from _ray_tasks(ray, job, missing, done)
+        return
+    _check_address(address)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as problem:
+        where = "on this machine" if address is None else f"at --address {address}"
+        raise FolderJobError(
+            f"no Ray cluster could be had {where}: {problem} (a cluster that wants a token needs RAY_AUTH_MODE=token "
+            "here too)."
+        ) from None
+    try:
+        yield from _ray_tasks(ray, job, missing, done)
+    finally:
+        ray.shutdown()
+
+
+def _check_address(address: str | None) -> None:
+    """Raise where nobody listens, which takes Ray some twenty seconds and as many lines to say."""
+    host, colon, port = (address or "").rpartition(":")
+    if not colon or not port.isdecimal() or "/" in host:
+        return  # "auto", or an address of Ray's own kinds
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as problem:
+        raise FolderJobError(
+            f"nothing answers at --address {address}: {problem}. Give HOST:PORT as `ray start` printed it."
+        ) from None
+
+
+def _ray_tasks(ray: Any, job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -> Iterator[ShardRecord]:
+    """Records as the tasks end."""
     task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_shard_on_ray)
-    waiting = {task.remote(job, number, list(job.pictures_of(number, pictures))): number for number in missing}
+    waiting = {task.remote(job, shard): shard for shard in missing}
     while waiting:
         [ready], _ = ray.wait(list(waiting), num_returns=1)
-        number = waiting.pop(ready)
+        shard = waiting.pop(ready)
         try:
             record: ShardRecord = ray.get(ready)
         except ray.exceptions.RayError as problem:
+            reason = getattr(problem, "cause", None) or problem
             raise FolderJobError(
-                f"Shard {number} failed on Ray, and the same command begins it anew: {problem}"
+                f"shard {shard.number} failed on Ray, and the same command begins it anew: {reason}"
             ) from None
-        for _ in job.pictures_of(number, pictures):
+        for _ in range(shard.count):
             done()
         yield record
 
 
-def _shard_on_ray(job: FolderJob, number: int, pictures: list[str]) -> ShardRecord:
+def _shard_on_ray(job: FolderJob, shard: Shard) -> ShardRecord:
     """One shard in a worker that has one core."""
     set_num_threads(1)
-    return write_shard(job, number, pictures, threads=1)
+    return write_shard(job, shard, threads=1)
 
 
-def _summary(job: FolderJob, records: list[ShardRecord], seconds: float) -> list[tuple[str, str]]:
+@dataclass
+class _Tally:
+    """Records counted one by one, so that their names need not be held."""
+
+    shards: int = 0
+    pictures: int = 0
+    failed: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, record: ShardRecord) -> None:
+        """One more shard."""
+        self.shards += 1
+        self.pictures += len(record.pictures)
+        self.failed += len(record.failures)
+        self.bytes_read += record.bytes_read
+        self.bytes_written += record.bytes_written
+        self.reasons += list(record.failures.values())[: _SHOWN_FAILURES - len(self.reasons)]
+
+
+def _summary(job: FolderJob, made: _Tally, seconds: float) -> list[tuple[str, str]]:
     """What this run did, and what is there now."""
-    made = sum(len(record.pictures) for record in records)
-    read, written = (sum(record.bytes_read for record in records), sum(record.bytes_written for record in records))
-    everything = [read_record(job, number) for number in range(job.shards)]
-    failures = {name: reason for record in everything for name, reason in record.failures.items()}
-    rows = [
-        ("shards", f"{job.shards}, {len(records)} of them written by this run"),
-        ("pictures", f"{sum(len(record.pictures) for record in everything)}, {made} of them in this run"),
-        ("speed", f"{made / seconds:.1f} pictures a second" if records else "nothing was left to do"),
-        ("bytes", f"{read:,} read and {written:,} written by this run"),
-        ("failures", str(len(failures))),
+    everything = _Tally()
+    for number in range(job.shards):
+        everything.add(read_record(job, number))
+    return [
+        ("shards", f"{job.shards}, {made.shards} of them written by this run"),
+        ("pictures", f"{everything.pictures}, {made.pictures} of them in this run"),
+        ("speed", f"{made.pictures / seconds:.1f} pictures a second" if made.shards else "nothing was left to do"),
+        ("bytes", f"{made.bytes_read:,} read and {made.bytes_written:,} written by this run"),
+        ("failures", str(everything.failed)),
+        *(("", reason) for reason in everything.reasons),
     ]
-    return rows + [("", reason) for reason in list(failures.values())[:_SHOWN_FAILURES]]

@@ -1,7 +1,8 @@
 """A folder of pictures into shards, each a `.npy` file: more than memory holds, and finished by a second run.
 
 A shard has no name until it is whole; then its record is written (`.json`: which picture each row is, which pictures
-failed, and why). A shard with a record is done, and a run does the others. The manifest holds the pictures and the
+failed, and why). A shard with a record is done, and a run does the others. The pictures are listed in a file once, in
+order, and each shard takes a part of it: what a process holds does not grow with their number. The manifest holds the
 declaration that all shards are made of, so that a later run cannot mix others in.
 """
 
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -19,15 +22,25 @@ import numpy as np
 from .backends.threads import usable_cores
 from .dtypes import element_type
 from .errors import StridedGpuError
-from .images import Frame, PictureError, centre_crop, find_pictures, load_frame
+from .images import Frame, PictureError, load_frame, picture_names, quiet_decoders, window_origin
 from .interop import numpy_dtype
 from .npy import replacement, write_elements
 from .preprocess import Preprocess
+from .sample_keys import draw
 
-__all__ = ["FolderJob", "FolderJobError", "ShardRecord", "missing_shards", "read_record", "start", "write_shard"]
+__all__ = [
+    "FolderJob",
+    "FolderJobError",
+    "Shard",
+    "ShardRecord",
+    "missing_shards",
+    "read_record",
+    "start",
+    "write_shard",
+]
 
 _PICTURES_AT_ONCE: Final = 32
-"""Pictures of a batch: decoded together, written together, and all that is in memory."""
+"""Pictures of a batch, whose windows are decoded together and written together; those of two batches are in memory."""
 
 
 class FolderJobError(StridedGpuError):
@@ -38,8 +51,9 @@ class FolderJobError(StridedGpuError):
 class FolderJob:
     """What shall be made of which folder: as a value, which goes to any worker.
 
-    `step` crops the middle of each picture and has its rows in front; `resize` scales the shorter side, in pixels,
-    first. Every worker reaches `folder` and `out` by the same paths.
+    `step` has its rows in front, and its `crop` is the windows' size; `resize` scales the shorter side, in pixels,
+    first. The window is the middle, or with `random_crop` drawn from the step's seed and the picture's name. Every
+    worker reaches `folder` and `out` by the same paths.
     """
 
     folder: Path
@@ -47,19 +61,30 @@ class FolderJob:
     shards: int
     step: Preprocess
     resize: int | None = None
+    random_crop: bool = False
 
-    def shard(self, number: int) -> Path:
+    def path(self, shard: int) -> Path:
         """The file of a shard."""
-        return self.out / f"shard-{number:05}-of-{self.shards:05}.npy"
-
-    def pictures_of(self, number: int, pictures: Sequence[str]) -> Sequence[str]:
-        """The pictures of a shard, which are neighbours in the order of names."""
-        return pictures[number * len(pictures) // self.shards : (number + 1) * len(pictures) // self.shards]
+        return self.out / f"shard-{shard:05}-of-{self.shards:05}.npy"
 
     @property
     def manifest(self) -> Path:
         """The file that says what the shards are made of."""
         return self.out / "manifest.json"
+
+    @property
+    def listing(self) -> Path:
+        """The file of the pictures' names inside the folder, each a JSON string on a line."""
+        return self.out / "pictures.jsonl"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part of the pictures, neighbours in order: how many, and where in the listing they begin, in bytes."""
+
+    number: int
+    count: int
+    start: int
 
 
 @dataclass(frozen=True)
@@ -73,38 +98,37 @@ class ShardRecord:
     bytes_written: int
 
 
-def start(job: FolderJob) -> list[str]:
-    """The job's pictures, by names inside its folder; the manifest is written, or compared where there is one.
+def start(job: FolderJob) -> list[Shard]:
+    """The job's shards; listing and manifest are written, or compared where they are there.
 
     Raises `FolderJobError` where the shards that are there were made of other pictures or in another way.
     """
-    pictures = [str(path.relative_to(job.folder)) for path in find_pictures([job.folder])]
-    wanted = {"step": repr(job.step), "resize": job.resize, "shards": job.shards, "pictures": pictures}
-    if not job.manifest.exists():
-        job.out.mkdir(parents=True, exist_ok=True)
-        _write_json(job.manifest, wanted)
-        return pictures
-    held = json.loads(job.manifest.read_text())
-    for name, value in wanted.items():
-        if held.get(name) != value:
-            said = "" if name == "pictures" else f" ({held.get(name)!r}, now {value!r})"
-            raise FolderJobError(
-                f"{str(job.out)!r} holds shards of other {name}{said}: give a new --out, or what it began with."
-            )
-    return pictures
+    wanted = {"step": repr(job.step), "resize": job.resize, "random_crop": job.random_crop, "shards": job.shards}
+    if job.manifest.exists():
+        _check_manifest(job, wanted)
+        return _parts(job, _check_listing(job))
+    names = picture_names(job.folder)
+    first = next(names)
+    job.out.mkdir(parents=True, exist_ok=True)
+    with replacement(job.listing) as file:
+        count = 1
+        file.write(_line(first))
+        for name in names:
+            file.write(_line(name))
+            count += 1
+    _write_json(job.manifest, wanted)
+    return _parts(job, count)
 
 
-def missing_shards(job: FolderJob) -> list[int]:
-    """The shards that are still to be made."""
-    return [number for number in range(job.shards) if not _record_path(job, number).exists()]
+def missing_shards(job: FolderJob, shards: Sequence[Shard]) -> list[Shard]:
+    """Those that are still to be made."""
+    return [
+        shard for shard in shards if not (_record_path(job, shard.number).exists() and job.path(shard.number).exists())
+    ]
 
 
 def write_shard(
-    job: FolderJob,
-    number: int,
-    pictures: Sequence[str],
-    threads: int | None = None,
-    done: Callable[[], None] = lambda: None,
+    job: FolderJob, shard: Shard, threads: int | None = None, done: Callable[[], None] = lambda: None
 ) -> ShardRecord:
     """Decode, crop and write one shard, a batch at a time, and then its record; `done` is called after each picture.
 
@@ -114,24 +138,25 @@ def write_shard(
     failures: dict[str, str] = {}
     bytes_read = 0
     with (
+        quiet_decoders(),
         ThreadPoolExecutor(usable_cores() if threads is None else threads) as pool,
-        replacement(job.shard(number)) as file,
+        replacement(job.path(shard.number)) as file,
     ):
         _write_header(file, job.step, 0)
-        for names, frames in _decoded(job, pictures, pool):
-            good = [(name, frame) for name, frame in zip(names, frames, strict=True) if not isinstance(frame, str)]
-            failures.update({name: frame for name, frame in zip(names, frames, strict=True) if isinstance(frame, str)})
+        for batch in _decoded(job, shard, pool):
+            good = {entry.name: entry.window for entry in batch if entry.window is not None}
+            failures.update({entry.name: entry.failure for entry in batch if entry.failure is not None})
             if good:
-                made = job.step({job.step.column: [frame for _, frame in good]})
+                made = job.step({job.step.column: list(good.values())}, list(good))
                 write_elements(file, made[job.step.column])
-            kept += [name for name, _ in good]
-            bytes_read += sum((job.folder / name).stat().st_size for name in names)
-            for _ in names:
+            kept += good
+            bytes_read += sum(entry.nbytes for entry in batch)
+            for _ in batch:
                 done()
         bytes_written = file.tell()
         _write_header(file, job.step, len(kept))
-    record = ShardRecord(number, kept, failures, bytes_read, bytes_written)
-    _write_json(_record_path(job, number), asdict(record))
+    record = ShardRecord(shard.number, kept, failures, bytes_read, bytes_written)
+    _write_json(_record_path(job, shard.number), asdict(record))
     return record
 
 
@@ -140,28 +165,88 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
     return ShardRecord(**json.loads(_record_path(job, number).read_text()))
 
 
-def _decoded(
-    job: FolderJob, pictures: Sequence[str], pool: ThreadPoolExecutor
-) -> Iterator[tuple[Sequence[str], list[Frame | str]]]:
-    """Batches of names and of frames, or of reasons why there is none; the next batch is decoded meanwhile."""
-    batches = [pictures[first : first + _PICTURES_AT_ONCE] for first in range(0, len(pictures), _PICTURES_AT_ONCE)]
-    ahead = [pool.submit(_frame, job, name) for name in (batches[0] if batches else ())]
-    for place, names in enumerate(batches):
-        current = ahead
-        following = batches[place + 1] if place + 1 < len(batches) else ()
-        ahead = [pool.submit(_frame, job, name) for name in following]
-        yield names, [waiting.result() for waiting in current]
+@dataclass(frozen=True)
+class _Decoded:
+    """One picture: the pixels of its window, or why there are none; and the bytes of its file."""
+
+    name: str
+    window: Frame | None
+    failure: str | None
+    nbytes: int
 
 
-def _frame(job: FolderJob, name: str) -> Frame | str:
-    """The middle of one picture, or why it cannot be had."""
-    path = job.folder / name
+def _decoded(job: FolderJob, shard: Shard, pool: ThreadPoolExecutor) -> Iterator[list[_Decoded]]:
+    """The shard's pictures in batches; while one is worked on, the next is decoded."""
+    ahead: list[Future[_Decoded]] = []
+    with job.listing.open("rb") as listing:
+        listing.seek(shard.start)
+        names = (json.loads(line) for line in islice(listing, shard.count))
+        while (batch := [pool.submit(_decode, job, name) for name in islice(names, _PICTURES_AT_ONCE)]) or ahead:
+            if ahead:
+                yield [waiting.result() for waiting in ahead]
+            ahead = batch
+
+
+def _decode(job: FolderJob, name: str) -> _Decoded:
+    """One picture. Its window is copied out, so that a photograph's other pixels do not stay in memory."""
+    path, nbytes = job.folder / name, 0
+    drawn = draw(job.step.seed, name) if job.random_crop and job.step.seed is not None else None
     try:
+        with suppress(OSError):  # a file that is gone is told of by the decoder
+            nbytes = path.stat().st_size
         frame = load_frame(path, job.resize)
-        rows, columns = centre_crop(frame, job.step.crop, path)
+        (top, left), (height, width) = window_origin(frame, job.step.crop, path, drawn), job.step.crop
     except PictureError as problem:
-        return str(problem)
-    return frame[rows, columns]
+        return _Decoded(name, None, str(problem), nbytes)
+    return _Decoded(name, frame[top : top + height, left : left + width].copy(), None, nbytes)
+
+
+def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> None:
+    """Raise `FolderJobError` unless the manifest that is there says the same."""
+    try:
+        held = json.loads(job.manifest.read_text())
+        differing = next((name for name, value in wanted.items() if held[name] != value), None)
+    except (ValueError, KeyError, TypeError):
+        raise FolderJobError(f"{str(job.manifest)!r} is not a manifest of shards: give a new --out.") from None
+    if differing is not None:
+        raise FolderJobError(
+            f"{str(job.out)!r} holds shards of other {differing} ({held[differing]!r}, now {wanted[differing]!r}): "
+            "give a new --out, or what it began with."
+        )
+
+
+def _check_listing(job: FolderJob) -> int:
+    """How many pictures there are. Raises `FolderJobError` unless they are those of the listing."""
+    count = 0
+    with job.listing.open("rb") as listing:
+        for line, name in zip_longest(listing, picture_names(job.folder)):
+            if line is None or name is None or line != _line(name):
+                began = "nothing" if line is None else repr(json.loads(line))
+                now = "nothing" if name is None else repr(name)
+                raise FolderJobError(
+                    f"{str(job.out)!r} holds shards of other pictures (where it had {began}, there is {now} now): "
+                    "give a new --out, or the pictures it began with."
+                )
+            count += 1
+    return count
+
+
+def _parts(job: FolderJob, count: int) -> list[Shard]:
+    """The listing cut into shards, which differ by one picture at most."""
+    bounds = [number * count // job.shards for number in range(job.shards + 1)]
+    shards = []
+    with job.listing.open("rb") as listing:
+        for number in range(job.shards):
+            size = bounds[number + 1] - bounds[number]
+            shards.append(Shard(number, size, listing.tell()))
+            for _ in range(size):
+                listing.readline()
+    return shards
+
+
+def _line(name: str) -> bytes:
+    """A line of the listing, in ASCII whatever the name is."""
+    return json.dumps(name).encode() + b"\n"
 
 
 def _write_header(file: BinaryIO, step: Preprocess, count: int) -> None:
@@ -174,7 +259,7 @@ def _write_header(file: BinaryIO, step: Preprocess, count: int) -> None:
 
 
 def _record_path(job: FolderJob, number: int) -> Path:
-    return job.shard(number).with_suffix(".json")
+    return job.path(number).with_suffix(".json")
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

@@ -1,20 +1,23 @@
-"""Photographs: found in folders, decoded by Pillow or mapped from `.npy`, and wrapped where they lie.
+"""Photographs: found in folders, decoded by Pillow or mapped from `.npy`, and where their windows are.
 
 A picture here is a frame of 8-bit RGB pixels, axes HWC. Pillow is imported when the first one is decoded.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .errors import StridedGpuError
 from .npy import read_array
+from .sample_keys import Draw
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
@@ -40,19 +43,21 @@ class PictureError(StridedGpuError):
     """A picture that cannot be used, with its name and the reason in one sentence."""
 
 
-def find_pictures(given: Iterable[Path]) -> list[Path]:
+class PictureFile(NamedTuple):
+    """A picture's file, and its name: below the folder that was given, or the file's own."""
+
+    path: Path
+    name: str
+
+
+def find_pictures(given: Iterable[Path]) -> list[PictureFile]:
     """The pictures that `given` names: a file as itself, a folder as the picture files in it and below, by name."""
-    found: list[Path] = []
+    found: list[PictureFile] = []
     for path in given:
         if path.is_dir():
-            inside = [entry for entry in _walk(path) if entry.suffix.lower() in SUFFIXES]
-            if not inside:
-                raise PictureError(
-                    f"folder {str(path)!r} holds no pictures; files that end in {', '.join(sorted(SUFFIXES))} are read."
-                )
-            found += inside
+            found += (PictureFile(path / name, name) for name in picture_names(path))
         elif path.is_file():
-            found.append(path)
+            found.append(PictureFile(path, path.name))
         elif path.exists():  # reading a pipe or a device might never end
             raise PictureError(f"{str(path)!r} is not an ordinary file; save the picture to one first.")
         else:
@@ -60,21 +65,51 @@ def find_pictures(given: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def picture_names(folder: Path) -> Iterator[str]:
+    """The pictures in a folder and below: their paths from there, with "/", in order; one directory's are in memory.
+
+    Raises `PictureError` where there are none, and for a directory that cannot be read.
+    """
+    names = _names_below(str(folder), "")
+    first = next(names, None)
+    if first is None:
+        raise PictureError(
+            f"folder {str(folder)!r} holds no pictures; files that end in {', '.join(sorted(SUFFIXES))} are read."
+        )
+    yield first
+    yield from names
+
+
+def _names_below(folder: str, prefix: str) -> Iterator[str]:
     try:
-        entries = sorted(folder.iterdir())
+        with os.scandir(folder) as entries:
+            found = sorted((entry.name, _is_folder(entry)) for entry in entries if _is_wanted(entry))
     except OSError as problem:
-        raise PictureError(f"folder {str(folder)!r} cannot be read: {problem.strerror or problem}.") from None
-    for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir() and not entry.is_symlink():  # a linked folder could lead back here
-            yield from _walk(entry)
-        elif entry.is_file():
-            yield entry
+        raise PictureError(f"folder {folder!r} cannot be read: {problem.strerror or problem}.") from None
+    for name, is_folder in found:
+        if is_folder:
+            yield from _names_below(f"{folder}{os.sep}{name}", f"{prefix}{name}/")
+        else:
+            yield prefix + name
 
 
-def sample_pictures() -> list[Path]:
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir(follow_symlinks=False)  # a linked folder could lead back here
+
+
+def _is_wanted(entry: os.DirEntry[str]) -> bool:
+    """Whether this is a folder to look into, or a picture's file."""
+    if entry.name.startswith("."):
+        return False
+    if _is_folder(entry):
+        return True
+    try:
+        return PurePath(entry.name).suffix.lower() in SUFFIXES and entry.is_file()
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def sample_pictures() -> list[PictureFile]:
     """The photographs that scikit-image's wheel carries: no network, and scikit-image itself is not imported."""
     spec = find_spec("skimage")
     if spec is None or spec.origin is None:
@@ -82,7 +117,7 @@ def sample_pictures() -> list[Path]:
             'the sample photographs come with scikit-image, which is not installed: pip install "stridedgpu[demo]".'
         )
     folder = Path(spec.origin).parent / "data"
-    found = [folder / name for name in SAMPLES if (folder / name).is_file()]
+    found = [PictureFile(folder / name, name) for name in SAMPLES if (folder / name).is_file()]
     if not found:
         raise PictureError(f"this scikit-image carries no photographs in {str(folder)!r}; name pictures of your own.")
     return found
@@ -114,25 +149,32 @@ def _three_channels(array: np.ndarray[Any, np.dtype[Any]], path: Path) -> Frame:
     return array[..., :3]
 
 
+@contextmanager
+def quiet_decoders() -> Iterator[None]:
+    """Without what decoders warn of. Filters belong to the whole process: threads that decode are started inside."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _decoded(path: Path, resize: int | None, frame: Frame | None) -> Frame:
-    """The picture at `path`, or `frame` in its place, through Pillow. Warnings are silenced but for its bomb alarm."""
+    """The picture at `path`, or `frame` in its place, through Pillow."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ModuleNotFoundError:
         raise PictureError(
             f'{str(path)!r} needs Pillow to be read, which is not installed: pip install "stridedgpu[cli]".'
         ) from None
-    bomb = f"{str(path)!r} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            if frame is not None:
-                return _pixels(Image.fromarray(np.ascontiguousarray(frame)), path, resize)
-            with Image.open(path) as image:
-                return _pixels(image, path, resize)
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
-        raise PictureError(bomb) from None
+        if frame is not None:
+            return _pixels(Image.fromarray(np.ascontiguousarray(frame)), path, resize)
+        with Image.open(path) as image:
+            _check_size(image, Image.MAX_IMAGE_PIXELS)
+            return _pixels(image, path, resize)
+    except Image.DecompressionBombError:
+        raise PictureError(
+            f"{str(path)!r} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
+        ) from None
     except UnidentifiedImageError:
         raise PictureError(f"{str(path)!r} is not a picture in a format that Pillow reads.") from None
     except (PictureError, MemoryError):
@@ -140,6 +182,14 @@ def _decoded(path: Path, resize: int | None, frame: Frame | None) -> Frame:
     except Exception as problem:  # noqa: BLE001 - on damaged files Pillow's decoders raise what happens to go wrong
         reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
         raise PictureError(f"{str(path)!r} cannot be read as a picture: {reason}.") from None
+
+
+def _check_size(image: Picture, most: int | None) -> None:
+    """Raise for more pixels than Pillow means to read; up to twice as many, it only warns."""
+    from PIL import Image
+
+    if most is not None and image.width * image.height > most:
+        raise Image.DecompressionBombError
 
 
 def _pixels(image: Picture, path: Path, resize: int | None) -> Frame:
@@ -169,10 +219,10 @@ def _scaled(size: tuple[int, int], shorter: int) -> tuple[int, int]:
     return shorter * width // height, shorter
 
 
-def centre_crop(frame: Frame, size: tuple[int, int], path: Path) -> tuple[slice, slice]:
-    """The rows and columns of the `size` (height, width) in the middle of `frame`, placed as torchvision places them.
+def window_origin(frame: Frame, size: tuple[int, int], path: Path, drawn: Draw | None) -> tuple[int, int]:
+    """Row and column where the `size` (height, width) window of `frame` begins: as drawn, else in the middle.
 
-    Raises `PictureError` where the picture is smaller: pixels are never made up.
+    The middle is torchvision's. Raises `PictureError` where the picture is smaller: pixels are never made up.
     """
     height, width = frame.shape[:2]
     if size[0] > height or size[1] > width:
@@ -180,6 +230,6 @@ def centre_crop(frame: Frame, size: tuple[int, int], path: Path) -> tuple[slice,
             f"{str(path)!r} is {height} x {width} (height x width), smaller than --size {size[0]}x{size[1]}: "
             "give a smaller --size, or scale pictures first with --resize."
         )
-    top = round((height - size[0]) / 2)
-    left = round((width - size[1]) / 2)
-    return slice(top, top + size[0]), slice(left, left + size[1])
+    if drawn is not None:
+        return drawn.origin((height, width), size)
+    return round((height - size[0]) / 2), round((width - size[1]) / 2)

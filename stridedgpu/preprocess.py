@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
+from numbers import Real
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
 
 from .backends.selection import device_name
+from .buffer import checked_alignment
 from .dtypes import element_type
 from .errors import LayoutError
 from .interop import numpy_dtype
 from .preprocess_worker import Made, Worker
+from .sample_keys import SEEDS
 from .strides import canonical_axes
 from .tensor import StridedTensor
 
@@ -86,7 +90,10 @@ class Preprocess:
         """Refuse what no picture could fit, and keep plain values: tuples, and the type's name."""
         for name in ("mean", "std", "scale", "bias", "channels", "crop"):
             object.__setattr__(self, name, _plain(name, getattr(self, name)))
+        for name in ("seed", "row_pitch_bytes"):
+            object.__setattr__(self, name, _integer(name, getattr(self, name)))
         object.__setattr__(self, "dtype", element_type(self.dtype).name)
+        checked_alignment(self.alignment)
         _check_axes(self)
         _check_arithmetic(self)
         _check_chance(self)
@@ -238,6 +245,19 @@ def _plain(name: str, value: Any) -> Any:
     return numbers * 2 if name == "crop" and len(numbers) == 1 else numbers
 
 
+def _integer(name: str, value: Any) -> int | None:
+    """An integer of any library as Python's; None stays."""
+    if value is None:
+        return None
+    try:
+        whole = index(value) if not isinstance(value, bool) else None
+    except TypeError:
+        whole = None
+    if whole is None:
+        raise LayoutError(f"{name}={value!r} must be an integer.")
+    return whole
+
+
 def _check_axes(step: Preprocess) -> None:
     """Raise unless `dims` and `layout` order the same axes, rows among them, that the rest of the step needs."""
     axes = canonical_axes(step.dims)
@@ -265,10 +285,10 @@ def _check_arithmetic(step: Preprocess) -> None:
 
 
 def _check_chance(step: Preprocess) -> None:
-    """Raise unless a seed is an integer, and a probability between 0 and 1 stands beside one."""
-    if step.seed is not None and (isinstance(step.seed, bool) or not isinstance(step.seed, int)):
-        raise LayoutError(f"seed={step.seed!r} must be an integer.")
-    if step.flip is not None and not 0 <= step.flip <= 1:
+    """Raise unless a seed is one of those there are, and a probability between 0 and 1 stands beside one."""
+    if step.seed is not None and step.seed not in SEEDS:
+        raise LayoutError(f"seed={step.seed} must be from {SEEDS.start} to {SEEDS.stop - 1}.")
+    if step.flip is not None and not (isinstance(step.flip, Real) and 0 <= step.flip <= 1):
         raise LayoutError(f"flip={step.flip!r} must be True, False, or a probability between 0 and 1.")
     if step.seed is None and step.flip not in (None, 0, 1):
         raise LayoutError(f"flip={step.flip!r} is a probability, which needs seed= to be decided by.")

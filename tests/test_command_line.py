@@ -17,6 +17,7 @@ import stridedgpu
 from stridedgpu import images
 from stridedgpu.__main__ import main
 from stridedgpu.console import progress
+from stridedgpu.sample_keys import draw
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 
@@ -204,6 +205,75 @@ def test_row_pitch_pads_the_memory_and_not_the_file(folder, capsys, layout, pitc
     assert "N={} C={} H={} W={} elements".format(*strides) in said
 
 
+# ---- chance
+
+
+def drawn(names, *, random_crop, flip, seed=0, size=(32, 40)):
+    """Windows and mirroring worked out one by one from the seed and the names."""
+    windows = []
+    for name in names:
+        frame, chance = np.asarray(Image.open(name)), draw(seed, Path(name).name)
+        top, left = chance.origin(frame.shape[:2], size)
+        window = frame[top : top + size[0], left : left + size[1]] if random_crop else middle(frame, *size)
+        windows.append(window[:, ::-1] if flip and chance.flips(0.5) else window)
+    return np.stack(windows)
+
+
+@pytest.mark.parametrize("seed", [None, 7, -3])
+@pytest.mark.parametrize("random_crop, flip", [(True, False), (False, True), (True, True)])
+def test_random_windows_and_flips_come_from_seed_and_name(folder, random_crop, flip, seed):
+    names = ("a.png", "b.png", "c.png")
+    chance = [option for option, given in (("--random-crop", random_crop), ("--flip", flip)) if given]
+    options = (*chance, *(() if seed is None else ("--seed", seed)), "--size", "32x40", "--layout", "NHWC")
+    assert run("preprocess", *names, *options, "--dtype", "uint8", "--out", "o.npy") == 0
+    expected = drawn(names, random_crop=random_crop, flip=flip, seed=seed or 0)
+    assert np.array_equal(np.load("o.npy", allow_pickle=False), expected)
+    normalised = ("--normalize", "imagenet", "--channels", "bgr")
+    assert run("preprocess", *reversed(names), *options, *normalised, "--out", "turned.npy") == 0
+    scale, bias = (
+        np.float32(values)
+        for values in ([1 / (255 * s) for s in STD], [-m / s for m, s in zip(MEAN, STD, strict=True)])
+    )
+    turned = np.load("turned.npy", allow_pickle=False)[::-1]
+    assert np.array_equal(turned, expected[..., ::-1].astype(np.float32) * scale[::-1] + bias[::-1])
+
+
+def test_chance_moves_windows_and_mirrors_some(folder):
+    ramp = np.broadcast_to(np.arange(60, dtype=np.uint8)[:, None, None], (60, 70, 3)) + np.arange(
+        70, dtype=np.uint8
+    ).reshape(-1, 1)
+    for number in range(40):
+        np.save(f"ramp{number}.npy", ramp)
+    names = [f"ramp{number}.npy" for number in range(40)]
+    options = ("--random-crop", "--flip", "--size", "50", "--dtype", "uint8", "--layout", "NHWC")
+    assert run("preprocess", *names, *options, "--out", "o.npy") == 0
+    batch = np.load("o.npy", allow_pickle=False).astype(int)
+    mirrored = batch[:, 0, 0, 0] > batch[:, 0, -1, 0]
+    assert 10 <= mirrored.sum() <= 30
+    assert len({tuple(window[:2, :2].ravel()) for window in batch}) > 20
+    assert run("preprocess", *names, *options, "--seed", "1", "--out", "other.npy") == 0
+    assert not np.array_equal(np.load("other.npy", allow_pickle=False), batch)
+
+
+def test_one_picture_given_several_times_gets_windows_of_its_own(folder):
+    options = ("--random-crop", "--size", "8", "--dtype", "uint8")
+    assert run("preprocess", "a.png", "a.png", "a.png", *options, "--out", "o.npy") == 0
+    assert len({window.tobytes() for window in np.load("o.npy", allow_pickle=False)}) == 3
+    assert run("preprocess", "a.png", *options, "--out", "one.npy") == 0
+    assert np.array_equal(np.load("one.npy", allow_pickle=False)[0], np.load("o.npy", allow_pickle=False)[0])
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 50])
+def test_many_pictures_are_decoded_and_written_some_at_a_time(folder, count, capsys):
+    pixels = np.random.default_rng(9).integers(0, 256, (count, 20, 22, 3), dtype=np.uint8)
+    for number, frame in enumerate(pixels):
+        np.save(f"many{number:02}.npy", frame)
+    names = [f"many{number:02}.npy" for number in range(count)]
+    assert run("preprocess", *names, "--size", "20x22", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
+    assert np.array_equal(np.load("o.npy", allow_pickle=False), pixels)
+    assert f"for {count} picture" in capsys.readouterr().out
+
+
 def test_the_summary_says_what_was_done(folder, capsys):
     assert run("preprocess", "a.png", "--size", "32x40", "--device", "cpu", "--out", "o.npy") == 0
     said = capsys.readouterr()
@@ -219,7 +289,7 @@ def test_samples(folder):
     assert run("preprocess", "--samples", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
     batch = np.load("o.npy", allow_pickle=False)
     assert batch.shape == (len(images.SAMPLES), 224, 224, 3)
-    expected = decoded(*(str(path) for path in images.sample_pictures()), size=(224, 224))
+    expected = decoded(*(str(picture.path) for picture in images.sample_pictures()), size=(224, 224))
     assert np.array_equal(batch, expected)
 
 
@@ -271,6 +341,13 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "dtype": ((*PICTURE, "--dtype", "float8", *TO), "argument --dtype: invalid choice: 'float8'"),
     "channels": ((*PICTURE, "--channels", "grb", *TO), "argument --channels: invalid choice: 'grb'"),
     "normalize": ((*PICTURE, "--normalize", "x", *TO), "argument --normalize: invalid choice: 'x'"),
+    "seed alone": ((*PICTURE, "--seed", "3", *TO), "--seed decides --random-crop and --flip: give one of them"),
+    "seed": ((*PICTURE, "--flip", "--seed", "1.5", *TO), "argument --seed: '1.5' is not an integer from -9"),
+    "seed too large": ((*PICTURE, "--flip", "--seed", str(2**63), *TO), "is not an integer from"),
+    "random crop too large": (
+        ("preprocess", "a.png", "--size", "51", "--random-crop", *TO),
+        "'a.png' is 50 x 61 (height x width), smaller than --size 51x51",
+    ),
     "mean alone": ((*PICTURE, "--mean", "0.5", *TO), "--mean needs --std beside it"),
     "std alone": ((*PICTURE, "--std", "0.5", *TO), "--std needs --mean beside it"),
     "mean count": (

@@ -38,7 +38,7 @@ def real_photographs():
         try:
             from stridedgpu.images import load_frame, sample_pictures
 
-            real_photographs.found = [load_frame(path) for path in sample_pictures()]
+            real_photographs.found = [load_frame(picture.path) for picture in sample_pictures()]
         except sg.StridedGpuError:
             real_photographs.found = []
     return real_photographs.found
@@ -207,9 +207,9 @@ class DyingStep:
     def __getattr__(self, name):
         return getattr(object.__getattribute__(self, "step"), name)
 
-    def __call__(self, batch):
+    def __call__(self, batch, keys):
         killed_once(self.marker)
-        return self.step(batch)
+        return self.step(batch, keys)
 
 
 @pytest.fixture
@@ -230,7 +230,8 @@ def shards(folder):
 def test_a_folder_on_ray_is_the_folder_in_one_process(ray, photographs, capsys):
     from stridedgpu.__main__ import main
 
-    given = ["preprocess", str(photographs / "photos"), "--shards", "6", "--size", "24x20", "--device", "cpu"]
+    chance = ["--random-crop", "--flip", "--seed", "4"]
+    given = ["preprocess", str(photographs / "photos"), "--shards", "6", "--size", "24x20", "--device", "cpu", *chance]
     assert main([*given, "--out", str(photographs / "one")]) == 0
     assert main([*given, "--engine", "ray", "--out", str(photographs / "ray")]) == 0
     assert "60, 60 of them in this run" in capsys.readouterr().out
@@ -243,16 +244,15 @@ def test_a_folder_on_ray_with_a_worker_killed(ray, photographs):
 
     step = sg.Preprocess("image", crop=(24, 20), device="cpu")
     single = folder_job.FolderJob(photographs / "photos", photographs / "one", 6, step)
-    pictures = folder_job.start(single)
-    for number in range(6):
-        folder_job.write_shard(single, number, single.pictures_of(number, pictures))
+    for shard in folder_job.start(single):
+        folder_job.write_shard(single, shard)
     dying = DyingStep(step, str(photographs / "killed"))
     job = folder_job.FolderJob(photographs / "photos", photographs / "ray", 6, dying)
-    folder_job.start(job)
-    records = list(folder_command.on_ray(job, list(range(6)), pictures, lambda: None, None))
+    parts = folder_job.start(job)
+    records = list(folder_command.on_ray(job, parts, lambda: None, None))
     assert (photographs / "killed").exists()
     assert sorted(record.shard for record in records) == list(range(6))
-    assert folder_job.missing_shards(job) == []
+    assert folder_job.missing_shards(job, parts) == []
     made, wanted = shards(photographs / "ray"), shards(photographs / "one")
     del made["manifest.json"], wanted["manifest.json"]
     assert made == wanted

@@ -15,6 +15,7 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu.__main__ import main
+from stridedgpu.images import load_frame
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 
@@ -48,11 +49,15 @@ def contents(out):
     return np.concatenate([np.load(path) for path in shards]), names, failures
 
 
-def whole_batch(folder):
-    """The same by one batch of the good pictures."""
+def whole_batch(folder, *options):
+    """The same by one batch of the good pictures, in a folder of their own."""
     good = sorted(path for path in (folder / "photos").rglob("*.png") if path.stem.isdigit())
-    assert main(["preprocess", *map(str, good), "--out", str(folder / "whole.npy"), *OPTIONS]) == 0
-    return np.load(folder / "whole.npy"), [str(path.relative_to(folder / "photos")) for path in good]
+    names = [path.relative_to(folder / "photos") for path in good]
+    for name in names:
+        (folder / "good" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "good" / name).write_bytes((folder / "photos" / name).read_bytes())
+    assert main(["preprocess", str(folder / "good"), "--out", str(folder / "whole.npy"), *OPTIONS, *options]) == 0
+    return np.load(folder / "whole.npy"), [str(name) for name in names]
 
 
 @pytest.mark.parametrize("shards", [1, 3, 60])
@@ -67,7 +72,21 @@ def test_shards_hold_every_picture_once(folder, shards, capsys):
     assert names == good
     assert pixels.tobytes() == expected.tobytes()
     assert sorted(failures) == ["part0/small.png", "part1/broken.png"]
-    assert len(list((folder / "out").iterdir())) == 2 * shards + 1
+    assert len(list((folder / "out").iterdir())) == 2 * shards + 2
+
+
+@pytest.mark.parametrize(
+    "chance", [("--flip",), ("--random-crop",), ("--random-crop", "--flip", "--seed", "5")], ids=" ".join
+)
+def test_chance_is_that_of_one_batch_whatever_the_shards(folder, chance):
+    expected, good = whole_batch(folder, *chance)
+    centred, _ = whole_batch(folder)
+    assert expected.tobytes() != centred.tobytes()
+    for shards in (1, 7):
+        assert main(arguments(folder, shards, f"out{shards}", *chance)) == 0
+        pixels, names, _ = contents(folder / f"out{shards}")
+        assert names == good
+        assert pixels.tobytes() == expected.tobytes()
 
 
 def test_a_second_run_does_what_is_missing(folder, capsys):
@@ -109,17 +128,80 @@ def test_a_killed_run_is_finished_by_the_next(folder):
     assert pixels.tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize("change", ["option", "shards", "picture"])
+CHANGES = {
+    "option": ("step", ["--dtype", "float16"]),
+    "flip": ("step", ["--flip"]),
+    "random crop": ("step", ["--random-crop"]),
+    "resize": ("resize (None, now 40)", ["--resize", "40"]),
+    "shards": ("shards (2, now 3)", ["--shards", "3"]),
+    "renamed": ("pictures (where it had 'part0/000.png', there is 'part0/002.png' now)", []),
+    "new": ("pictures (where it had 'part1/broken.png', there is 'part1/aa.png' now)", []),
+    "gone": ("pictures (where it had 'part1/broken.png', there is nothing now)", []),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 def test_other_shards_are_not_mixed_in(folder, change, capsys):
     assert main(arguments(folder, 2)) == 0
-    given = arguments(folder, 3 if change == "shards" else 2)
-    if change == "option":
-        given += ["--dtype", "float16"]
-    if change == "picture":
-        (folder / "photos/part0/000.png").rename(folder / "photos/part0/other.png")
-    assert main(given) == 2
-    named = {"option": "step", "shards": "shards", "picture": "pictures"}[change]
-    assert f"holds shards of other {named}" in capsys.readouterr().err
+    said, options = CHANGES[change]
+    photos = folder / "photos"
+    if change == "renamed":
+        (photos / "part0/000.png").rename(photos / "part0/other.png")
+    if change == "new":
+        (photos / "part1/aa.png").write_bytes(b"one more")
+    if change == "gone":
+        (photos / "part1/broken.png").unlink()
+    before = {path: path.stat().st_mtime_ns for path in (folder / "out").iterdir()}
+    capsys.readouterr()
+    assert main([*arguments(folder, 2), *options]) == 2
+    error = capsys.readouterr().err
+    assert f"holds shards of other {said}" in error
+    assert error.count("\n") == 1
+    assert {path: path.stat().st_mtime_ns for path in (folder / "out").iterdir()} == before
+
+
+def test_a_manifest_that_is_none_is_refused(folder, capsys):
+    (folder / "out").mkdir()
+    for text in ("{", "[]", "{}"):
+        (folder / "out/manifest.json").write_text(text)
+        assert main(arguments(folder, 2)) == 2
+        assert "is not a manifest of shards: give a new --out" in capsys.readouterr().err
+
+
+def test_a_run_that_was_killed_while_it_listed_begins_anew(folder):
+    (folder / "out").mkdir()
+    (folder / "out/pictures.jsonl").write_text('"part0/000.png"\n"half a na')
+    assert main(arguments(folder, 2)) == 0
+    assert len(contents(folder / "out")[1]) == COUNT
+
+
+def test_a_picture_that_goes_away_meanwhile_is_a_failure(folder, monkeypatch):
+    missing = folder / "photos/part1/001.png"
+
+    def gone_by_then(path, resize=None):
+        missing.unlink(missing_ok=True)
+        return load_frame(path, resize)
+
+    monkeypatch.setattr("stridedgpu.folder_job.load_frame", gone_by_then)
+    assert main(arguments(folder, 2)) == 0
+    _, names, failures = contents(folder / "out")
+    assert len(names) == COUNT - 1
+    assert "No such file" in failures["part1/001.png"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file names there are text")
+def test_names_may_be_any(folder):
+    picture = (folder / "photos/part0/000.png").read_bytes()
+    odd = ["line\nend.png", 'quote".png', "zoë.png", os.fsdecode(b"\xff.png"), "LOUD.PNG", "a.b.png"]
+    for name in odd:
+        (folder / "photos/part0" / name).write_bytes(picture)
+    (folder / "photos/loop.png").symlink_to("loop.png")
+    (folder / "photos/linked").symlink_to("part0")
+    (folder / "photos/linked.png").symlink_to("part0/000.png")
+    assert main(arguments(folder, 3)) == 0
+    pixels, names, _ = contents(folder / "out")
+    assert {f"part0/{name}" for name in odd} | {"linked.png"} <= set(names)
+    assert len(names) == len(pixels) == COUNT + len(odd) + 1
 
 
 @pytest.mark.parametrize(
@@ -129,7 +211,11 @@ def test_other_shards_are_not_mixed_in(folder, change, capsys):
         (("--shards", "2", "--layout", "CHWN"), "picture by picture"),
         (("--shards", "2", "--row-pitch", "512"), "--row-pitch"),
         (("--shards", "2", "--samples"), "one folder"),
+        (("--shards", "2", "--alignment", "64"), "--alignment"),
+        (("--shards", "2", "--seed", "1"), "--seed decides"),
+        (("--shards", "2", "--address", "auto"), "give --engine ray too"),
         (("--engine", "ray"), "give --shards too"),
+        (("--address", "auto"), "give --shards too"),
     ],
 )
 def test_refusals(folder, given, said, capsys):
