@@ -17,7 +17,7 @@ from strategies import element_types, layouts_of, tensor_sizes
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.backends import llvm_relayout
+from stridedgpu.backends import llvm_relayout, llvm_walk
 from stridedgpu.backends.llvm_channels import Channels
 from stridedgpu.backends.llvm_conversion import can_compile
 from stridedgpu.backends.llvm_rows import Rows
@@ -52,19 +52,19 @@ def lowest_at_zero(layout):
     return layout.shifted(-layout.first_offset)
 
 
-def check(source_layout, target_layout, made, channel_axis, seed, words=None):
+def check(source_layout, target_layout, made, channel_axis, seed, words=None, filler=0):
     """Move between fenced memories by a compiled kernel and by NumPy; the kernel, or None where NumPy alone may."""
     source_layout, target_layout = lowest_at_zero(source_layout), lowest_at_zero(target_layout)
     sides = [
         Side.of(layout, element, base_alignment=element.itemsize)
         for layout, element in ((source_layout, made.source), (target_layout, made.target))
     ]
-    plan = plan_relayout(*sides, made, channel_axis, "cpu")
+    plan = plan_relayout(*sides, made, channel_axis, "cpu", filler=filler)
     rng = np.random.default_rng(seed)
     source = Fenced(source_layout.span * made.source.itemsize, rng, at_end=seed % 2 == 0)
     if words is not None:
         source.bytes[:] = rng.choice(words, source_layout.span).view(np.uint8)
-    target = Fenced(target_layout.span * made.target.itemsize, rng, at_end=seed % 3 == 0)
+    target = Fenced((target_layout.span + filler) * made.target.itemsize, rng, at_end=seed % 3 == 0)
     expected = target.bytes.copy()
     if not run_items(plan, source.address, target.address, order=1 if seed % 5 else -1):
         return None
@@ -81,7 +81,8 @@ def planned_as(variant):
     """Kernels as for small moves, as for those written past the caches, or as on a processor of another make."""
     with pytest.MonkeyPatch.context() as patch:
         if variant == "streaming":
-            patch.setattr(llvm_relayout, "_STREAMED_BYTES", 0)
+            patch.setattr(llvm_walk, "_STREAMED_BYTES", 0)
+            patch.setattr(llvm_walk, "_LONG_ROW_BYTES", 0)
             patch.setattr(llvm_relayout, "_STREAMED_TILES_BYTES", 0)
         if variant == "16-byte shuffles":
             patch.setattr(llvm_relayout, "processor_features", frozenset)
@@ -129,6 +130,45 @@ def test_conversions_on_any_channel_axis(variant, data, source, target, with_tab
     assert (kernel is None) == (not can_compile(made))
 
 
+@st.composite
+def turned_pixels(draw):
+    """Pixels whose elements stay together, in rows on one side and in columns, or rows, on the other."""
+    sizes = (draw(st.integers(1, 2)), draw(st.integers(1, 70)), draw(st.integers(1, 70)), draw(st.integers(1, 16)))
+    sides = []
+    for order in (st.permutations(range(3)), st.permutations(range(3))):
+        strides, step = [0, 0, 0, 1], sizes[3] + draw(st.sampled_from((0, 0, 0, 1, 3)))
+        for axis in reversed(draw(order)):
+            strides[axis] = step * draw(st.sampled_from((1, 1, -1)))
+            step = step * sizes[axis] + draw(st.sampled_from((0, 0, 5)))
+        sides.append(Layout(sizes, strides))
+    return sides
+
+
+@variants
+@settings(max_examples=150)
+@given(turned_pixels(), st.sampled_from(("uint8", "float16", "float32")), seeds)
+def test_turned_pixels(variant, layouts, element, seed):
+    with planned_as(variant):
+        assert check(*layouts, conversion(element_type(element), element_type(element)), None, seed) is not None
+
+
+@variants
+@settings(max_examples=50)
+@given(st.data(), st.integers(1, 6), st.integers(1, 8), st.sampled_from(("uint8", "float16", "float32")), seeds)
+def test_pixels_that_are_filled_up(variant, data, channels, filler, target, seed):
+    pixels, rows = data.draw(st.integers(1, 150)), data.draw(st.integers(1, 3))
+    sizes, whole = (rows, pixels, channels), channels + filler
+    source = data.draw(layouts_of(sizes))
+    wanted = Layout(sizes, (whole * pixels + data.draw(st.sampled_from((0, 0, 7))), whole, 1))
+    scale = data.draw(st.sampled_from((None, [0.5], [0.25 * (n + 1) for n in range(channels)])))
+    made = conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES[target], scale=scale, source_channels=channels)
+    with planned_as(variant):
+        kernel = check(source, wanted, made, 2, seed, filler=filler)
+    assert kernel is None or (type(kernel) is Channels and kernel.target_pixel == whole)
+    if pixels >= 4 and whole <= 16 and source.strides == (pixels * channels, channels, 1):
+        assert kernel is not None
+
+
 AFFINE = ((None, None), (1 / 255, -0.485), (2.0**-140, 3 * 2.0**-149), (-1.0, 0.0), (float("nan"), 1.0), (3e38, None))
 NUMBERS = (*INTEGERS, *FLOATS)
 
@@ -143,7 +183,10 @@ def test_every_conversion_is_the_exact_one(source, target):
             continue
         layout = Layout((len(words),))
         plan = plan_relayout(
-            Side.of(layout, made.source, base_alignment=1), Side.of(layout, made.target, base_alignment=1), made, None,
+            Side.of(layout, made.source, base_alignment=1),
+            Side.of(layout, made.target, base_alignment=1),
+            made,
+            None,
             "cpu",
         )
         wanted = converted(source, target, words, scale, bias, rounding)
@@ -165,26 +208,67 @@ def test_what_is_compiled_is_what_the_docstring_says():
     assert not compiles("complex64", "complex128")
 
 
-def kernel_of(sizes, source_strides, target_strides, element="uint8", target=None, channel_axis=None, **options):
+def kernel_of(
+    sizes, source_strides, target_strides, element="uint8", target=None, channel_axis=None, filler=0, **options
+):
     made = conversion(element_type(element), element_type(target or element), **options)
     wanted = Layout(sizes, target_strides)
-    kernel = check(Layout(sizes, source_strides), wanted, made, channel_axis, seed=3)
-    return type(kernel)
+    return check(Layout(sizes, source_strides), wanted, made, channel_axis, seed=3, filler=filler)
 
 
 def test_kernels_follow_the_strides():
     nchw, nhwc = (2352, 784, 28, 1), (2352, 1, 84, 3)
     sizes = (2, 3, 28, 28)
-    assert kernel_of(sizes, nchw, nchw) is Rows
-    assert kernel_of(sizes, nhwc, nchw) is Channels
-    assert kernel_of(sizes, nchw, nhwc) is Channels
-    assert kernel_of(sizes, (2352, 784, 28, -1), nhwc) is Channels
-    assert kernel_of((2, 28, 28, 3), (3136, 112, 4, 1), (2352, 84, 3, 1)) is Channels  # BGRX to BGR
-    assert kernel_of((40, 50), (1, 40), (50, 1)) is Transpose
-    assert kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8") is Transpose
-    assert kernel_of((40, 50), (1, 40), (100, 2)) is Rows
+    assert type(kernel_of(sizes, nchw, nchw)) is Rows
+    assert type(kernel_of(sizes, nhwc, nchw)) is Channels
+    assert type(kernel_of(sizes, nchw, nhwc)) is Channels
+    assert type(kernel_of(sizes, (2352, 784, 28, -1), nhwc)) is Channels
+    assert type(kernel_of((2, 28, 28, 3), (3136, 112, 4, 1), (2352, 84, 3, 1))) is Channels  # BGRX to BGR
+    assert type(kernel_of((40, 50), (1, 40), (50, 1))) is Transpose
+    assert type(kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8")) is Transpose
+    assert type(kernel_of((40, 50), (1, 400), (100, 20))) is Rows
     # Four bytes that stay together are one element of four bytes.
-    assert kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1)) is Transpose
+    assert type(kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1))) is Transpose
+
+
+@pytest.mark.parametrize("element, nbytes", [("uint8", 3), ("float16", 6), ("float32", 12)])
+def test_pixels_of_odd_sizes_are_transposed_whole(element, nbytes):
+    kernel = kernel_of((40, 50, 3), (3, 120, 1), (150, 3, 1), element)
+    assert type(kernel) is Transpose
+    assert kernel.elements.itemsize == nbytes
+    # Too few of them for a tile move as rows.
+    assert type(kernel_of((40, 1, 3), (3, 120, 1), (150, 3, 1), element)) is not Transpose
+
+
+@pytest.mark.parametrize("step", [2, 3, -2, 8])
+def test_every_other_element_is_shuffled_out_of_whole_vectors(step):
+    kernel = kernel_of((5, 100), (1000, step), (100, 1))
+    assert (type(kernel), kernel.order, kernel.source_pixel) == (Channels, (0,), abs(step))
+    kernel = kernel_of((5, 100), (100, 1), (1000, abs(step)))
+    assert (type(kernel), kernel.order, kernel.target_pixel) == (Channels, (0,), abs(step))
+    assert type(kernel_of((5, 100), (2000, 9), (100, 1))) is Rows
+
+
+def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
+    sizes, packed, wider = (2, 40, 3), (120, 3, 1), (160, 4, 1)
+    filled = kernel_of(sizes, packed, wider, channel_axis=2, filler=1)
+    assert (filled.target_pixel, filled.fills) == (4, True)
+    left = kernel_of(sizes, packed, wider)
+    assert (left.target_pixel, left.fills) == (4, False)
+    # More than a pixel in registers holds takes two moves.
+    assert kernel_of(sizes, packed, (1280, 32, 1), channel_axis=2, filler=29) is None
+
+
+@pytest.mark.parametrize(
+    "sizes, pitch, streams",
+    [((4, 64), 64, True), ((4, 8192), 8193, True), ((4, 640), 641, False), ((4, 640), 704, True)],
+    ids=["lines", "long rows", "short rows that begin anywhere", "short rows that begin with lines"],
+)
+def test_what_is_written_past_the_caches(sizes, pitch, streams):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llvm_walk, "_STREAMED_BYTES", 0)
+        assert kernel_of(sizes, (sizes[1] + 3, 1), (pitch, 1)).streaming == streams
+        assert not kernel_of(sizes, (1, 0), (pitch, 1)).streaming, "one element a row: nothing is read"
 
 
 @variants

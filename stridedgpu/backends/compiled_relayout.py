@@ -27,8 +27,9 @@ _ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
 def compiled_move(plan: Plan) -> Move | None:
     """A plan with its kernel compiled or loaded; None where its conversion or this processor is left to NumPy."""
     problem = plan.problem
-    if not problem.filler:
-        return _walked(problem)
+    made = _walked(problem)
+    if made is not None or not problem.filler:
+        return made
     elements, zeros = _walked(problem.without_filler()), _walked(problem.filler_alone())
     if elements is None or zeros is None:
         return None
@@ -42,7 +43,7 @@ def compiled_move(plan: Plan) -> Move | None:
 
 
 def _walked(problem: Problem) -> Move | None:
-    """A problem without filler as one walk of its kernel."""
+    """A problem as one walk of its kernel; None where there is none."""
     walk = walk_of(problem)
     loop = None if walk is None else compiled(walk.kernel.text)
     if walk is None or loop is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from .llvm_code import Code, Value, vector_type
 from .llvm_conversion import Affine
 from .llvm_loops import Constants, Elements, Grid, Item
+from .llvm_shuffles import gathered
 
 __all__ = ["Channels"]
 
@@ -24,7 +25,8 @@ class Channels:
     """A kernel over rows of at least `pixels` pixels.
 
     `order` is the place in a source pixel of each output channel. `source_pixel` and `target_pixel` are the elements
-    from one pixel to the next, 0 on a planar side; `backwards` says that the source's pixels run the other way;
+    from one pixel to the next, 0 on a planar side; a target pixel of more elements than channels ends in zeros where
+    `fills` says so, else in what is not ours. `backwards` says that the source's pixels run the other way;
     `streaming` writes past the caches.
     """
 
@@ -35,6 +37,7 @@ class Channels:
     source_pixel: int
     target_pixel: int
     backwards: bool
+    fills: bool = False
     streaming: bool = False
 
     def text(self, name: str) -> str:
@@ -47,17 +50,28 @@ class Channels:
                 source = code.at(item.source, code.multiply(a, grid.a.source))
                 target = code.at(item.target, code.multiply(a, grid.a.target))
                 rows = [grid.affine(a, self.pixels, along=False)] if self.elements.constants == Constants.A else []
-                start = target if self.streaming and not self.target_pixel else None
-                with grid.steps(item.b, self.pixels, start) as b:
+                start = target if self.streaming else None
+                with grid.places(item.b, self.pixels, start, self._target_step) as (b, apart):
                     places = [grid.affine(b, self.pixels, along=True)] if self.elements.constants == Constants.B else []
                     affines = fixed or (rows or places) * len(self.order)
-                    planes = self._load(code, grid, code.at(source, code.multiply(b, grid.b.source)))
+                    planes = self._load(code, grid, code.at(source, code.multiply(b, self._source_step)))
                     made = [
                         self.elements.convert(code, plane, affine)
                         for plane, affine in zip(planes, affines, strict=True)
                     ]
-                    self._store(code, grid, made, code.at(target, code.multiply(b, grid.b.target)))
+                    self._store(code, grid, made, code.at(target, code.multiply(b, self._target_step)), apart)
         return code.text(name)
+
+    @property
+    def _source_step(self) -> int:
+        """Bytes from one source pixel to the next."""
+        step = self.elements.source_bytes * (self.source_pixel or 1)
+        return -step if self.backwards else step
+
+    @property
+    def _target_step(self) -> int:
+        """Bytes from one target pixel to the next."""
+        return self.elements.target_bytes * (self.target_pixel or 1)
 
     def _fixed_affines(self, code: Code, grid: Grid, item: Item) -> list[Affine]:
         """Each channel's constants where they are the same for a whole item; else nothing."""
@@ -98,43 +112,33 @@ class Channels:
             shifted = [lane + self.pixels - rest if lane < rest else -1 for lane in range(self.pixels)]
             pieces.append(code.shuffle(last, None, shifted))
         return [
-            _gathered(code, pieces, [self.source_pixel * lane + channel for lane in lanes]) for channel in self.order
+            gathered(code, pieces, [self.source_pixel * lane + channel for lane in lanes]) for channel in self.order
         ]
 
-    def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value) -> None:
-        """Write one vector of target elements for each output channel."""
-        count = len(planes)
-        if self.target_pixel:
-            wanted = [divmod(place, count) for place in range(count * self.pixels)]
-            places = [channel * self.pixels + pixel for pixel, channel in wanted]
-            steps = [code.full("i64", piece * self.pixels * self.elements.target_bytes) for piece in range(count)]
-            planes = [
-                _gathered(code, planes, places[first : first + self.pixels])
-                for first in range(0, len(places), self.pixels)
-            ]
-        else:
-            steps = [code.multiply(grid.small_target, channel) for channel in range(count)]
-        stores = [(plane, code.at(address, step)) for plane, step in zip(planes, steps, strict=True)]
-        code.store_all(stores, streaming=self.streaming)
+    def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value, apart: Value | None) -> None:
+        """Write one vector of target elements for each output channel, or for each place in a pixel."""
+        if not self.target_pixel:
+            steps = [code.multiply(grid.small_target, channel) for channel in range(len(planes))]
+            code.store_all([(plane, code.at(address, step)) for plane, step in zip(planes, steps, strict=True)], apart)
+            return
+        made = self._interleaved(code, planes)
+        stores = [(vector, code.at(address, piece * vector.nbytes)) for piece, vector in enumerate(made)]
+        if self.fills or self.target_pixel == len(planes):
+            code.store_all(stores, apart)
+            return
+        for piece, (vector, start) in enumerate(stores):
+            places = range(piece * self.pixels, (piece + 1) * self.pixels)
+            code.store_some(vector, start, [place % self.target_pixel < len(planes) for place in places])
 
-
-def _gathered(code: Code, vectors: list[Value], places: list[int]) -> Value:
-    """One vector of the lanes at `places` of several vectors laid end to end, two of them at a time."""
-    lanes = vectors[0].lanes
-    made: Value | None = None
-    filled: set[int] = set()
-    for number in sorted({place // lanes for place in places}):
-        here = {lane for lane, place in enumerate(places) if place // lanes == number}
-        if made is None:
-            made = code.shuffle(
-                vectors[number], None, [place % lanes if lane in here else -1 for lane, place in enumerate(places)]
-            )
-        else:
-            mask = [
-                lanes + place % lanes if lane in here else lane if lane in filled else -1
-                for lane, place in enumerate(places)
-            ]
-            made = code.shuffle(made, vectors[number], mask)
-        filled |= here
-    assert made is not None, "a vector has lanes"
-    return made
+    def _interleaved(self, code: Code, planes: list[Value]) -> list[Value]:
+        """Whole pixels, one after another, in as many vectors as a pixel has elements."""
+        zero = Value(planes[0].type, "zeroinitializer")
+        places = [
+            min(place, len(planes)) * self.pixels + pixel
+            for pixel in range(self.pixels)
+            for place in range(self.target_pixel)
+        ]
+        return [
+            gathered(code, [*planes, zero], places[first : first + self.pixels])
+            for first in range(0, len(places), self.pixels)
+        ]

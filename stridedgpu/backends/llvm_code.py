@@ -57,6 +57,13 @@ class Value:
         """The type of a vector's elements."""
         return self.type[1:-1].split(" x ", 1)[1]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a vector."""
+        element = self.element
+        bits = int(element[1:]) if element.startswith("i") else {"float": 32, "double": 64}[element]
+        return self.lanes * bits // 8
+
 
 def vector_type(lanes: int, element: str) -> str:
     """LLVM's name for a vector."""
@@ -140,6 +147,12 @@ class Code:
         type_ = vector_type(value.lanes, element) if value.type.startswith("<") else element
         return self.value(type_, f"{operation} {value.type} {value.name} to {type_}")
 
+    def recast(self, vector: Value, element: str) -> Value:
+        """The same bits as a vector of integers of another size."""
+        lanes = vector.lanes * int(vector.element[1:]) // int(element[1:])
+        type_ = vector_type(lanes, element)
+        return self.value(type_, f"bitcast {vector.type} {vector.name} to {type_}")
+
     def call(self, intrinsic: str, type_: str, *arguments: Value) -> Value:
         """An LLVM intrinsic by its full name."""
         given = ", ".join(argument.type for argument in arguments)
@@ -153,9 +166,7 @@ class Code:
         other = "poison" if right is None else right.name
         type_ = vector_type(len(places), left.element)
         mask_type = vector_type(len(places), "i32")
-        return self.value(
-            type_, f"shufflevector {left.type} {left.name}, {left.type} {other}, {mask_type} <{mask}>"
-        )
+        return self.value(type_, f"shufflevector {left.type} {left.name}, {left.type} {other}, {mask_type} <{mask}>")
 
     def splat(self, scalar: Value, lanes: int) -> Value:
         """A scalar in every lane."""
@@ -207,7 +218,35 @@ class Code:
     def store(self, value: Value, address: Value, alignment: int, *, streaming: bool = False) -> None:
         """Write to an address; `streaming` goes past the caches and needs a cache line's alignment."""
         hint = f"align {LINE_BYTES}, !nontemporal !0" if streaming else f"align {alignment}"
-        self._lines.append(f"  store {value.type} {value.name}, ptr {address.name}, {hint}")
+        for part, start in self._in_lines(value, address):
+            self._lines.append(f"  store {part.type} {part.name}, ptr {start.name}, {hint}")
+
+    def store_some(self, vector: Value, address: Value, wanted: Sequence[bool]) -> None:
+        """Write some lanes of a vector; nothing is touched where the others would go."""
+        vector = self.cast("bitcast", vector, f"i{8 * vector.nbytes // vector.lanes}")
+        parts = max(1, vector.nbytes // vector.lanes // 8)
+        if parts > 1:
+            vector = self.recast(vector, "i64")
+        name = f"llvm.masked.store.v{vector.lanes}{vector.element}.p0"
+        bits = vector_type(vector.lanes, "i1")
+        mask = ", ".join(f"i1 {int(lane)}" for lane in wanted for _ in range(parts))
+        self._declared[f"declare void @{name}({vector.type}, ptr, i32, {bits})"] = None
+        self._lines.append(
+            f"  call void @{name}({vector.type} {vector.name}, ptr {address.name}, i32 1, {bits} <{mask}>)"
+        )
+
+    def _in_lines(self, value: Value, address: Value) -> list[tuple[Value, Value]]:
+        """A vector as vectors of a cache line, with their addresses, in the order of memory.
+
+        Left to itself the compiler writes the parts of a wide vector from its end, which costs a sixth of the speed.
+        """
+        if not value.type.startswith("<") or value.nbytes <= LINE_BYTES:
+            return [(value, address)]
+        each = value.lanes * LINE_BYTES // value.nbytes
+        return [
+            (self.shuffle(value, None, range(first, first + each)), self.at(address, line * LINE_BYTES))
+            for line, first in enumerate(range(0, value.lanes, each))
+        ]
 
     def is_aligned(self, address: Value, *offsets: Value) -> Value:
         """Whether an address and what may be added to it are multiples of a cache line."""
@@ -220,19 +259,23 @@ class Code:
         """The other truth."""
         return self.value("i1", f"xor i1 {condition.name}, true")
 
-    def store_all(self, stores: Sequence[tuple[Value, Value]], *, streaming: bool) -> None:
-        """Write each vector to its address; `streaming`: past the caches, if every address is aligned for it."""
-        if not streaming:
+    def both(self, left: Value, right: Value) -> Value:
+        """Whether two conditions hold."""
+        return self.value("i1", f"and i1 {left.name}, {right.name}")
+
+    def store_all(self, stores: Sequence[tuple[Value, Value]], apart: Value | None) -> None:
+        """Write each vector to its address: past the caches where `apart` (None: nowhere) and the addresses allow."""
+        if apart is None:
             for vector, address in stores:
                 self.store(vector, address, 1)
             return
         first = stores[0][1]
-        apart = [self.value("i64", f"ptrtoint ptr {address.name} to i64") for _, address in stores[1:]]
-        aligned = self.is_aligned(first, *apart)
-        with self.when(aligned):
+        others = [self.value("i64", f"ptrtoint ptr {address.name} to i64") for _, address in stores[1:]]
+        streaming = self.both(apart, self.is_aligned(first, *others))
+        with self.when(streaming):
             for vector, address in stores:
                 self.store(vector, address, 1, streaming=True)
-        with self.when(self.negated(aligned)):
+        with self.when(self.negated(streaming)):
             for vector, address in stores:
                 self.store(vector, address, 1)
 

@@ -14,9 +14,11 @@ from enum import StrEnum, auto
 from typing import Final
 
 from stridedgpu.convert import Conversion
+from stridedgpu.dtypes import ElementType
 
 from .llvm_code import LINE_BYTES, Code, Value
 from .llvm_conversion import Affine, converted, storage_type
+from .llvm_shuffles import word_bytes
 
 __all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item"]
 
@@ -46,17 +48,21 @@ class Elements:
     constants: Constants
     finite: bool
     itemsize: int
-    """Bytes of an element where bits move, which may be several of the tensor's elements; else 0."""
+    """Bytes of an element where bits move, up to 16, which may be several of the tensor's elements; else 0."""
 
     @property
     def source_type(self) -> str:
-        """The LLVM type of a source element."""
-        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.source, opaque=False)
+        """The LLVM type of a source element in a register."""
+        return (
+            f"i{8 * word_bytes(self.itemsize)}" if self.itemsize else storage_type(self.conversion.source, opaque=False)
+        )
 
     @property
     def target_type(self) -> str:
-        """The LLVM type of a target element."""
-        return f"i{8 * self.itemsize}" if self.itemsize else storage_type(self.conversion.target, opaque=False)
+        """The LLVM type of a target element in a register."""
+        return (
+            f"i{8 * word_bytes(self.itemsize)}" if self.itemsize else storage_type(self.conversion.target, opaque=False)
+        )
 
     @property
     def source_bytes(self) -> int:
@@ -67,6 +73,11 @@ class Elements:
     def target_bytes(self) -> int:
         """Bytes of a target element."""
         return self.itemsize or self.conversion.target.itemsize
+
+    def _register_type(self, element: ElementType) -> str:
+        if self.itemsize:
+            return f"i{8 * word_bytes(self.itemsize)}"
+        return storage_type(element, opaque=False)
 
     def convert(self, code: Code, vector: Value, affine: Affine) -> Value:
         """A vector of source elements as target elements."""
@@ -159,21 +170,41 @@ class Grid:
         return code.binary("udiv", item, axis.blocks), (code.smaller(index, code.add(axis.size, -step)), end)
 
     @contextmanager
-    def steps(self, block: tuple[Value, Value], step: int, start: Value | None = None) -> Iterator[Value]:
-        """The places of a block's vectors, a power of two long; the last one ends with the block.
-
-        With the address `start` of the target's first element, packed ones follow, and the vectors between the first
-        and the last lie at multiples of a cache line if any do.
-        """
+    def steps(self, block: tuple[Value, Value], step: int) -> Iterator[Value]:
+        """The places of a block's vectors; the last one ends with the block."""
         code = self._code
         begin, end = block
         latest = code.add(end, -step)
-        lowest = begin
-        if start is not None:
-            bits = code.value("i64", f"ptrtoint ptr {start.name} to i64")
-            until_line = code.binary("and", code.binary("sub", code.full("i64", 0), bits), LINE_BYTES - 1)
-            lead = code.binary("udiv", until_line, self._elements.target_bytes)
-            lowest = code.binary("sub", begin, code.binary("and", code.binary("sub", begin, lead), step - 1))
+        with code.loop(begin, end, step) as place:
+            yield code.smaller(place, latest)
+
+    @contextmanager
+    def places(
+        self, block: tuple[Value, Value], step: int, start: Value | None, nbytes: int
+    ) -> Iterator[tuple[Value, Value | None]]:
+        """The places of a block's vectors, and beside each whether it may be written past the caches (None: none may).
+
+        With the address `start` of the target's first element, and `nbytes` from each to the next, vectors of a power
+        of two begin with a cache line wherever that can be, except the first and the last. A place may go past the
+        caches if no other vector of the block writes to its lines: to do so would read them again, slowly.
+        """
+        if start is None:
+            with self.steps(block, step) as place:
+                yield place, None
+            return
+        code = self._code
+        begin, end = block
+        latest = code.add(end, -step)
+        bits = code.value("i64", f"ptrtoint ptr {start.name} to i64")
+        until_line = code.binary("and", code.binary("sub", code.full("i64", 0), bits), LINE_BYTES - 1)
+        # With `nbytes` an odd number times 2**shift, the odd number's inverse modulo a line leads to one.
+        shift = (nbytes & -nbytes).bit_length() - 1
+        lead = code.multiply(code.binary("lshr", until_line, shift), pow(nbytes >> shift, -1, LINE_BYTES))
+        lowest = code.binary("sub", begin, code.binary("and", code.binary("sub", begin, lead), step - 1))
+        rest = code.binary("and", code.binary("sub", end, lowest), step - 1)
+        first = code.select(code.compare("icmp slt", lowest, begin), code.add(begin, step), begin)
+        last = code.select(code.compare("icmp eq", rest, 0), latest, code.add(latest, -step))
         with code.loop(lowest, end, step) as place:
             ended = code.smaller(place, latest)
-            yield ended if start is None else code.select(code.compare("icmp slt", ended, begin), begin, ended)
+            within = code.select(code.compare("icmp slt", ended, begin), begin, ended)
+            yield within, code.both(code.compare("icmp sge", within, first), code.compare("icmp sle", within, last))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from .llvm_code import Code, Value, vector_type
+from .llvm_code import Code, Value, constant, vector_type
 from .llvm_loops import Constants, Elements, Grid
 
 __all__ = ["Rows", "Step"]
@@ -42,17 +42,20 @@ class Rows:
         """The module."""
         code, elements = Code(), self.elements
         grid = Grid(code, elements, self.rank)
+        source_step = _stride(self.source_step, elements.source_bytes, grid.b.source)
+        target_step = _stride(self.target_step, elements.target_bytes, grid.b.target)
         with grid.items(1, self.lanes) as item:
             fixed = grid.affine(item.place, self.lanes, along=False) if elements.constants == Constants.ITEM else None
             with code.loop(*item.a) as a:
                 source = code.at(item.source, code.multiply(a, grid.a.source))
                 target = code.at(item.target, code.multiply(a, grid.a.target))
                 of_row = grid.affine(a, self.lanes, along=False) if elements.constants == Constants.A else fixed
-                with grid.steps(item.b, self.lanes, target if self.streaming else None) as b:
+                start = target if self.streaming else None
+                with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, apart):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
-                    vector = self._load(code, code.at(source, code.multiply(b, grid.b.source)), grid.b.source)
+                    vector = self._load(code, code.at(source, code.multiply(b, source_step)), source_step)
                     made = elements.convert(code, vector, affine)
-                    self._store(code, made, code.at(target, code.multiply(b, grid.b.target)), grid.b.target)
+                    self._store(code, made, code.at(target, code.multiply(b, target_step)), target_step, apart)
         return code.text(name)
 
     def _load(self, code: Code, address: Value, stride: Value) -> Value:
@@ -72,11 +75,17 @@ class Rows:
             address = code.at(address, stride)
         return vector
 
-    def _store(self, code: Code, vector: Value, address: Value, stride: Value) -> None:
+    def _store(self, code: Code, vector: Value, address: Value, stride: Value, apart: Value | None) -> None:
         """The lanes from an address on."""
         if self.target_step is Step.FORWARD:
-            code.store_all([(vector, address)], streaming=self.streaming)
+            code.store_all([(vector, address)], apart)
             return
         for lane in range(self.lanes):
             code.store(code.extract(vector, lane), address, 1)
             address = code.at(address, stride)
+
+
+def _stride(step: Step, nbytes: int, stride: Value) -> Value:
+    """The bytes from one element to the next: known to the compiler wherever they are to us."""
+    known = {Step.FORWARD: nbytes, Step.BACKWARD: -nbytes, Step.REPEATED: 0}.get(step)
+    return stride if known is None else constant(known)

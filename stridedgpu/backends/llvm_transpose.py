@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from .llvm_code import Code, Value, vector_type
+from .llvm_code import LINE_BYTES, Code, Value, vector_type
 from .llvm_conversion import Affine
 from .llvm_loops import Constants, Elements, Grid
+from .llvm_shuffles import packed, transposed_lanes, unpacked, word_bytes
 
 __all__ = ["LANE_BYTES", "Transpose"]
 
@@ -46,75 +47,93 @@ class Transpose:
         """The module."""
         code, elements = Code(), self.elements
         grid = Grid(code, elements, self.rank)
-        scratch = code.scratch(self.rows * self.columns * elements.target_bytes)
+        scratch = code.scratch(self.columns * self._line)
         with grid.items(self.columns, self.rows) as item:
             fixed = grid.affine(item.place, self.columns, along=False)
             start = item.target if self.streaming else None
-            with grid.steps(item.b, self.rows, start) as b, grid.steps(item.a, self.columns) as a:
+            places = grid.places(item.b, self.rows, start, elements.target_bytes)
+            with places as (b, apart), grid.steps(item.a, self.columns) as a:
                 constants = fixed
                 if elements.constants == Constants.A:
                     constants = grid.affine(a, self.columns, along=True)
                 source = code.at(item.source, code.multiply(a, grid.a.source))
                 self._read(code, grid, code.at(source, code.multiply(b, grid.b.source)), b, constants, scratch)
                 target = code.at(item.target, code.multiply(b, grid.b.target))
-                self._write(code, grid, code.at(target, code.multiply(a, grid.a.target)), scratch)
+                self._write(code, grid, code.at(target, code.multiply(a, grid.a.target)), scratch, apart)
         return code.text(name)
+
+    @property
+    def _word(self) -> int:
+        """Bytes of a target element in scratch memory."""
+        return word_bytes(self.elements.target_bytes)
+
+    @property
+    def _line(self) -> int:
+        """Bytes of a line of scratch memory."""
+        return self.rows * self._word
+
+    @property
+    def _is_odd(self) -> bool:
+        """Whether elements are larger in registers than in memory."""
+        return self._word != self.elements.target_bytes
 
     def _read(self, code: Code, grid: Grid, source: Value, b: Value, constants: Affine, scratch: Value) -> None:
         """Source lines, converted and transposed lane by lane, into scratch memory."""
-        elements, line = self.elements, self.rows * self.elements.target_bytes
-        lane = LANE_BYTES // elements.target_bytes
+        elements, line = self.elements, self._line
+        lane = LANE_BYTES // self._word
         with code.loop(0, self.rows, lane) as row:
             lines = []
             address = code.at(source, code.multiply(row, grid.b.source))
             for number in range(lane):
-                vector = code.load(vector_type(self.columns, elements.source_type), address, 1)
-                code.prefetch(code.at(address, _AHEAD))
+                if self._is_odd:
+                    vector = unpacked(code, address, self.columns, elements.source_bytes)
+                else:
+                    vector = code.load(vector_type(self.columns, elements.source_type), address, 1)
+                for line_start in range(0, self.columns * elements.source_bytes, LINE_BYTES):
+                    code.prefetch(code.at(address, _AHEAD + line_start))
                 affine = constants
                 if elements.constants == Constants.B:
                     affine = grid.affine(code.add(code.add(b, row), number), self.columns, along=False)
                 lines.append(elements.convert(code, vector, affine))
                 address = code.at(address, grid.b.source)
-            start = code.at(scratch, code.multiply(row, elements.target_bytes))
-            for number, vector in enumerate(_transposed_lanes(code, lines, lane)):
+            start = code.at(scratch, code.multiply(row, self._word))
+            for number, vector in enumerate(transposed_lanes(code, lines, lane)):
                 for group in range(self.columns // lane):
                     part = code.shuffle(vector, None, range(group * lane, (group + 1) * lane))
                     code.store(part, code.at(start, (group * lane + number) * line), min(line, LANE_BYTES))
 
-    def _write(self, code: Code, grid: Grid, target: Value, scratch: Value) -> None:
+    def _write(self, code: Code, grid: Grid, target: Value, scratch: Value, apart: Value | None) -> None:
         """Scratch lines to the target."""
-        if not self.streaming:
+        if apart is None:
             self._copy_lines(code, grid, target, scratch, streaming=False)
             return
-        aligned = code.is_aligned(target, grid.a.target)
-        with code.when(aligned):
+        streaming = code.both(apart, code.is_aligned(target, grid.a.target))
+        with code.when(streaming):
             self._copy_lines(code, grid, target, scratch, streaming=True)
-        with code.when(code.negated(aligned)):
+        with code.when(code.negated(streaming)):
             self._copy_lines(code, grid, target, scratch, streaming=False)
 
     def _copy_lines(self, code: Code, grid: Grid, target: Value, scratch: Value, *, streaming: bool) -> None:
-        line = self.rows * self.elements.target_bytes
-        word = min(self.elements.target_bytes, 8)
-        type_ = vector_type(line // word, f"i{8 * word}")
         together = min(4, self.columns)
         with code.loop(0, self.columns, together) as column:
             for number in range(together):
                 at = code.add(column, number)
-                vector = code.load(type_, code.at(scratch, code.multiply(at, line)), LANE_BYTES)
-                code.store(vector, code.at(target, code.multiply(at, grid.a.target)), 1, streaming=streaming)
+                address = code.at(target, code.multiply(at, grid.a.target))
+                for part in self._line_parts(code, code.at(scratch, code.multiply(at, self._line))):
+                    code.store(part, address, 1, streaming=streaming)
+                    address = code.at(address, part.nbytes)
 
-
-def _transposed_lanes(code: Code, lines: list[Value], lane: int) -> list[Value]:
-    """`lane` vectors, in each 16 bytes of which the elements are transposed: row r, element c to row c, element r.
-
-    Rows half the height apart are riffled, as often as halving takes: log2(lane) shuffles of a vector.
-    """
-    half = lane // 2
-    width = lines[0].lanes
-    low = [start + at // 2 + width * (at % 2) for start in range(0, width, lane) for at in range(lane)]
-    high = [place + half for place in low]
-    for _ in range(lane.bit_length() - 1):
-        lines = [
-            code.shuffle(lines[number], lines[number + half], mask) for number in range(half) for mask in (low, high)
+    def _line_parts(self, code: Code, start: Value) -> list[Value]:
+        """A line of scratch memory as it is written: one vector, or several one after another."""
+        if not self._is_odd:
+            unit = min(self._word, 8)
+            return [code.load(vector_type(self._line // unit, f"i{8 * unit}"), start, LANE_BYTES)]
+        together = min(self.rows, self.columns)
+        type_ = vector_type(together, self.elements.target_type)
+        return [
+            part
+            for first in range(0, self.rows, together)
+            for part in packed(
+                code, code.load(type_, code.at(start, first * self._word), LANE_BYTES), self.elements.target_bytes
+            )
         ]
-    return lines
