@@ -350,14 +350,17 @@ def test_an_out_between_the_data_is_written():
     assert memory[:, ::2].tolist() == [[0, 2, 4], [6, 8, 10], [12, 14, 16], [18, 20, 22]]
 
 
-def test_no_memory_of_the_data_s_size_is_taken():
+@cpu_paths
+def test_no_memory_of_the_data_s_size_is_taken(path):
     data = np.ones((512, 4096), np.float32)
     indices = sg.asarray(np.random.default_rng(7).integers(0, 4096, (512, 4096)))
     out = sg.empty((512, 4096), "float32", device="cpu")
-    tracemalloc.start()
-    sg.gather_elements(data, indices, 1, out=out)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    with picking_by(path):
+        sg.gather_elements(data, indices[:1], 1)  # what is loaded at the first call is not counted
+        tracemalloc.start()
+        sg.gather_elements(data, indices, 1, out=out)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
     assert peak < data.nbytes / 4
 
 

@@ -90,16 +90,19 @@ def compiled_gather(plan: GatherPlan) -> GatherMove | None:
     if walk is None or loop is None:
         return None
     form = ctypes.c_int64 * (1 + len(walk.parameters))
+    template = bytes(form(0, *walk.parameters))
     scatters, items = plan.problem.scatters, walk.items
+    plain_offset, picked_offset, index_offset = walk.plain_offset, walk.picked_offset, walk.index_offset
     # A scatter's updates are written in their order: the last of those for one element stays.
     alone = scatters or plan.bytes_moved < _SHARED_BYTES
 
     def move(
         plain: Buffer, plain_start: int, picked: Buffer, picked_start: int, index: Buffer, index_start: int
     ) -> None:
-        parameters = form(index.address + index_start + walk.index_offset, *walk.parameters)
-        ours = plain.address + plain_start + walk.plain_offset
-        theirs = picked.address + picked_start + walk.picked_offset
+        parameters = form.from_buffer_copy(template)
+        parameters[0] = index.address + index_start + index_offset
+        ours = plain.address + plain_start + plain_offset
+        theirs = picked.address + picked_start + picked_offset
         reads, writes = (ours, theirs) if scatters else (theirs, ours)
         place = ctypes.addressof(parameters)
         if alone:
