@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from functools import cached_property
 from numbers import Real
 from operator import index
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -16,12 +15,16 @@ from .buffer import checked_alignment
 from .dtypes import element_type
 from .errors import LayoutError
 from .interop import numpy_dtype
-from .preprocess_worker import Made, Worker
-from .sample_keys import SEEDS
 from .strides import canonical_axes
 from .tensor import StridedTensor
 
-__all__ = ["Preprocess"]
+if TYPE_CHECKING:
+    from .preprocess_worker import Made, Worker
+
+__all__ = ["SEEDS", "Preprocess"]
+
+SEEDS: Final = range(-(2**63), 2**63)
+"""The seeds there are."""
 
 Numbers = float | Sequence[float] | None
 
@@ -114,9 +117,14 @@ class Preprocess:
         """The declaration, without what this process has made of it."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    @cached_property
+    @property
     def _worker(self) -> Worker:
-        return Worker(self)
+        held: Worker | None = self.__dict__.get("_held")
+        if held is None:
+            from .preprocess_worker import Worker  # what only workers need is loaded there
+
+            held = self.__dict__.setdefault("_held", Worker(self))  # of several threads, one's
+        return held
 
     @property
     def skipped(self) -> int:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from numpy.typing import NDArray
@@ -61,6 +62,7 @@ class Worker:
         self._memory = RecycledMemory()
         self._image_axes = step.dims.replace("N", "")
         self._arithmetic = lru_cache(maxsize=256)(self._checked_arithmetic)
+        self._counting = Lock()
         self.skipped = 0
 
     def batch(self, given: TensorLike, keys: Keys) -> Made:
@@ -137,7 +139,8 @@ class Worker:
                 if self._step.errors == "raise":
                     kind = type(problem) if isinstance(problem, (LayoutError, ElementTypeError)) else LayoutError
                     raise kind(f"{named}: {problem}") from problem
-                self.skipped += 1
+                with self._counting:
+                    self.skipped += 1
                 _log.warning("skipped %s: %s", named, problem)
             else:
                 rows.append(row)

@@ -15,10 +15,7 @@ import numpy as np
 from .errors import LayoutError
 from .tensor import StridedTensor
 
-__all__ = ["SEEDS", "Draw", "draw", "pixel_key"]
-
-SEEDS: Final = range(-(2**63), 2**63)
-"""The seeds there are."""
+__all__ = ["Draw", "draw", "pixel_key"]
 
 _WORD_BITS: Final = 64
 _PERSON: Final = b"stridedgpu draw"

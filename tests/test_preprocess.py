@@ -6,7 +6,8 @@ import logging
 import pickle
 import subprocess
 import sys
-from concurrent.futures import ProcessPoolExecutor
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from itertools import pairwise
 from multiprocessing import get_context
 
@@ -205,6 +206,7 @@ def test_a_step_is_a_value():
     step = random_step()
     assert step == random_step(mean=list(MEAN), std=np.array(STD), crop=[12, 10])
     assert hash(step) == hash(random_step())
+    assert random_step(seed=np.int64(7)) == step
     assert eval(repr(step), {"Preprocess": sg.Preprocess}) == step
     with pytest.raises(AttributeError):
         step.seed = 2
@@ -270,6 +272,24 @@ def test_bad_rows_are_dropped_from_every_column_and_counted(caplog):
     assert same_bits(made["image"], random_step()(good)["image"])
 
 
+def test_threads_lose_no_count():
+    step = random_step(errors="skip")
+    begin = threading.Barrier(8)
+
+    def work(_):
+        begin.wait()
+        for _ in range(5):
+            step(bad_batch())
+
+    logging.getLogger("stridedgpu").disabled = True
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(work, range(8)))
+    finally:
+        logging.getLogger("stridedgpu").disabled = False
+    assert step.skipped == 8 * 5 * 4
+
+
 def test_a_batch_in_which_every_row_is_bad():
     step = sg.Preprocess("image", crop=30, errors="skip")
     made = step({"image": frames(4), "label": np.arange(4)})
@@ -299,6 +319,11 @@ def test_a_batch_in_which_every_row_is_bad():
         ({"mean": "half"}, "numbers"),
         ({"seed": 1.5}, "seed=1.5"),
         ({"flip": 0.5}, "needs seed="),
+        ({"flip": "left"}, "flip='left' must be True, False, or a probability"),
+        ({"seed": 2**63}, "seed=9223372036854775808 must be from -9"),
+        ({"seed": True}, "seed=True must be an integer"),
+        ({"row_pitch_bytes": "wide"}, "row_pitch_bytes='wide' must be an integer"),
+        ({"alignment": 3}, "alignment=3 is not a power of two"),
         ({"flip": 2, "seed": 1}, "between 0 and 1"),
         ({"errors": "ignore"}, "'raise' or 'skip'"),
         ({"output": "torch"}, "'numpy' or 'tensor'"),
