@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .cropping import gather_crops
+from .cropping import gather_crops, plan_gather_crops
 from .moving import plan_relayout, relayout, synchronize
-from .picking import gather, gather_elements, gather_nd, plan_gather, scatter_elements, scatter_nd
+from .picking import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
+from .planning import plan_gather, plan_gather_elements, plan_gather_nd, plan_scatter_elements, plan_scatter_nd
 
 __all__ = [
     "gather",
@@ -12,7 +13,12 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "plan_gather",
+    "plan_gather_crops",
+    "plan_gather_elements",
+    "plan_gather_nd",
     "plan_relayout",
+    "plan_scatter_elements",
+    "plan_scatter_nd",
     "relayout",
     "scatter_elements",
     "scatter_nd",

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
 
+from stridedgpu.backends.selection import device_name
 from stridedgpu.creation import asarray
+from stridedgpu.desc import BufferTensorDesc
 from stridedgpu.dims import inferred_labels
 from stridedgpu.errors import LayoutError
 from stridedgpu.operand import Operand
-from stridedgpu.operations.crops import crop_operands, samples_of_batch
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
+from stridedgpu.operations.crops import batch_layouts, crop_operands, crop_request, samples_of_batch
+from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 
-from .arguments import output_operand
+from .arguments import output_operand, side_of
 
-__all__ = ["gather_crops"]
+__all__ = ["gather_crops", "plan_gather_crops"]
 
 
 def gather_crops(
@@ -83,6 +90,91 @@ def gather_crops(
     if out is not None:
         return out
     return StridedTensor.over(made, "NCHW" if made.layout.ndim == 4 else None)
+
+
+def plan_gather_crops(
+    sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc],
+    size: Sequence[int],
+    *,
+    dims: str | None = None,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
+    rounding: str = "nearest",
+    row_pitch_bytes: int | None = None,
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedCrops:
+    """Plan `gather_crops(sources, origins, size, ...)` once, to run it many times and to explain it.
+
+    `sources` are those of `gather_crops`, or descriptors of them: one of a batch (N, C, H, W), or a list of those of
+    images (C, H, W). The plan runs on as many images of any sizes, of the same type, channels, and channel and column
+    strides, as `plan(sources, origins, out, flip)`, whose sources are tensors. The other arguments are those of
+    `gather_crops`, and `device` that of `plan_gather`; orders that fill channels up take a plan for each block, with
+    `out`.
+
+    Raises what `gather_crops` raises for what does not fit.
+
+    >>> photos = BufferTensorDesc("uint8", (32, 3, 480, 640), (921600, 1, 1920, 3))
+    >>> plan = plan_gather_crops(photos, (224, 224), dtype="float16", scale=1 / 255, device="cuda")
+    >>> plan.kernel, plan.load_bytes, plan.store_bytes
+    ('crops_split_uint8x8B_float16x16B', 8, 16)
+    """
+    if out is not None and (layout is not None or row_pitch_bytes is not None):
+        raise LayoutError("out= says where and how to write: leave out layout and row_pitch_bytes.")
+    images = _described(sources, dims)
+    if not images:
+        raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
+    first, target = images[0], None if out is None else side_of("out", out, is_written=True)
+    request = crop_request(
+        (len(images), first.layout.sizes[0]),
+        first.element,
+        size,
+        dtype=dtype if dtype is not None or target is None else target.element,
+        scale=scale,
+        bias=bias,
+        channels=channels,
+        fill=fill,
+        rounding=rounding,
+    )
+    if target is None:
+        wanted, stored = batch_layouts(request.sizes, layout, request.conversion.target, row_pitch_bytes)
+        if stored.sizes != wanted.sizes or wanted.sizes != request.sizes:
+            raise LayoutError(
+                f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
+            )
+        target = Side.of(wanted, request.conversion.target, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
+    tensors = (given for given in (out, sources, *_items(sources)) if isinstance(given, StridedTensor))
+    where = next((tensor.device for tensor in tensors), "cpu")
+    return planned_crops(request, images, target, where if device is None else device_name(device))
+
+
+def _items(sources: object) -> Sequence[object]:
+    """The images of a list, or none where `sources` is one object."""
+    return sources if isinstance(sources, (list, tuple)) else ()
+
+
+def _described(
+    sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc], dims: str | None
+) -> list[Side]:
+    """What is known of images with axes C, H, W, given one by one or as a batch, as objects or as descriptors."""
+    if isinstance(sources, (list, tuple)):
+        return [_side(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
+    batch = _side("sources", cast("TensorLike | BufferTensorDesc", sources), dims, "NCHW")
+    return [replace(batch, layout=batch.layout.sliced(n)) for n in range(batch.layout.sizes[0])]
+
+
+def _side(name: str, given: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> Side:
+    """What is known of one object with these axes, or of a descriptor, whose sizes are in their order already."""
+    if not isinstance(given, BufferTensorDesc):
+        return _labelled(name, asarray(given, dims=dims), wanted).side
+    side = side_of(name, given)
+    if side.layout.ndim != len(wanted):
+        raise LayoutError(f"{name} describes sizes {side.layout.sizes}; it must have the axes {', '.join(wanted)}.")
+    return side
 
 
 def _no_origins(origins: TensorLike) -> Operand:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from stridedgpu.backends.selection import backend_named, backends_in_use, device_name
 from stridedgpu.convert import conversion
 from stridedgpu.creation import asarray
 from stridedgpu.desc import BufferTensorDesc
 from stridedgpu.dims import inferred_labels
-from stridedgpu.dtypes import ElementType, element_type
 from stridedgpu.errors import LayoutError
 from stridedgpu.operations.relayout_plan import RelayoutPlan
-from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 
-__all__ = ["plan_relayout", "relayout", "synchronize"]
+from .arguments import side_of
 
-_DIRECTML_ALIGNMENT = 16
-"""Bytes that every bound buffer offset is a multiple of, whatever a descriptor guarantees beyond it."""
+__all__ = ["plan_relayout", "relayout", "synchronize"]
 
 
 def relayout(
@@ -103,7 +99,7 @@ def plan_relayout(
     >>> plan.load_bytes, plan.store_bytes, plan.index_bits, plan.bytes_moved
     (16, 16, 32, 24576)
     """
-    source, target = _side_of("src", src), _side_of("dst", dst)
+    source, target = side_of("src", src), side_of("dst", dst, is_written=True)
     dims = src.dims if isinstance(src, StridedTensor) else None
     labels = inferred_labels(dims, source.layout.ndim)
     channel_axis = labels.index("C") if "C" in labels else None
@@ -135,21 +131,3 @@ def synchronize(device: str | None = None) -> None:
     """
     for backend in backends_in_use() if device is None else (backend_named(device),):
         backend.synchronize()
-
-
-def _side_of(name: str, operand: StridedTensor | BufferTensorDesc) -> Side:
-    """What is known of a tensor or of a descriptor."""
-    if isinstance(operand, StridedTensor):
-        side = operand.operand.side
-        # What follows a window is there for this one only, and the plan is for all that are like it.
-        return side if side.owns_padding else replace(side, slack_bytes=0)
-    if not isinstance(operand, BufferTensorDesc):
-        raise LayoutError(f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}.")
-    element: ElementType = element_type(operand.data_type)
-    return Side.of(
-        operand.layout,
-        element,
-        base_alignment=max(operand.guaranteed_base_offset_alignment, _DIRECTML_ALIGNMENT),
-        buffer_bytes=operand.total_tensor_size_in_bytes,
-        owns_padding=name == "dst",
-    )

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from stridedgpu.creation import asarray
-from stridedgpu.errors import ElementTypeError
 from stridedgpu.operand import Operand
-from stridedgpu.operations.gather import gather_elements_operand, gather_nd_operand, gather_operand, gather_plan
+from stridedgpu.operations.gather import gather_elements_operand, gather_nd_operand, gather_operand
 from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
-from stridedgpu.planning.gather import GatherPlan
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import StreamLike, TensorLike
 
-from .arguments import output_operand
+from .arguments import index_tensor, output_operand
 
-__all__ = ["gather", "gather_elements", "gather_nd", "plan_gather", "scatter_elements", "scatter_nd"]
+__all__ = ["gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
 
 
 def gather(
@@ -49,22 +47,6 @@ def gather(
         tensor.operand, tensor.dims, _indices(indices, tensor), axis, mode, output_operand(out), stream
     )
     return StridedTensor.over(*found) if out is None else out
-
-
-def plan_gather(
-    data: TensorLike, indices: TensorLike, axis: int = 0, *, mode: str = "raise", device: str | None = None
-) -> GatherPlan:
-    """How `gather(data, indices, axis)` into a packed result is done: `kernel`, widths, `bytes_moved`, `explain()`.
-
-    Nothing is read or moved. `device` is None for where the data is, or "cuda" or "cuda:N" to plan for a GPU, even
-    where there is none: then for a reference GPU. Raises what `gather` raises for operands that do not fit each other.
-
-    >>> plan = plan_gather(asarray([[1.0, 2.0]] * 50), [3, 1, 4], device="cuda")
-    >>> plan.kernel, plan.vector_bytes, plan.bytes_moved
-    ('gather_rows_float64x16B_int64', 16, 120)
-    """
-    tensor = asarray(data)
-    return gather_plan(tensor.operand, _indices(indices, tensor), axis, mode, device)
 
 
 def gather_elements(
@@ -171,13 +153,6 @@ def scatter_nd(
 
 
 def _indices(indices: TensorLike, data: StridedTensor) -> Operand:
-    """Indices as an operand on the data's device: a tensor stays where it is, Python numbers are int64."""
-    if isinstance(indices, StridedTensor):
-        return indices.operand
-    try:
-        tensor = asarray(indices)
-    except (ElementTypeError, ValueError) as error:
-        raise ElementTypeError(f"indices={indices!r} must be integers of at most 64 bits, of even rows.") from error
-    if isinstance(indices, (list, tuple)) and tensor.layout.element_count == 0:
-        tensor = asarray(indices, dtype="int64")
-    return tensor.to_device(data.device).operand
+    """Indices as an operand: a tensor stays where it is, other objects come to the data's device."""
+    tensor = index_tensor(indices)
+    return tensor.operand if tensor is indices else tensor.to_device(data.device).operand

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Complex, Integral, Real
 from typing import Any
 
@@ -25,9 +25,61 @@ from .channel_blocks import ChannelOrder, of_channels, ordered_layouts, parse_or
 from .outputs import check_output
 from .relayout import assign_operand
 
-__all__ = ["crop_operands", "samples_of_batch"]
+__all__ = [
+    "CropRequest",
+    "batch_layouts",
+    "check_samples",
+    "crop_operands",
+    "crop_request",
+    "flips_of",
+    "origins_of",
+    "samples_of_batch",
+]
 
 _LABELS: Labels = ("N", "C", "H", "W")
+
+
+@dataclass(frozen=True, slots=True)
+class CropRequest:
+    """What crops are asked for, checked: the batch's sizes (N, C, H, W), each element's conversion, and the fill.
+
+    `fill` is one source element for each source channel, as bytes.
+    """
+
+    sizes: tuple[int, int, int, int]
+    conversion: Conversion
+    fill: bytes
+
+
+def crop_request(
+    counts: tuple[int, int],
+    element: ElementType,
+    size: Sequence[int],
+    *,
+    dtype: object,
+    scale: float | Sequence[float] | None,
+    bias: float | Sequence[float] | None,
+    channels: Sequence[int] | None,
+    fill: object,
+    rounding: str,
+) -> CropRequest:
+    """Windows of `size` from images of `element`; `counts` are those of images and of their channels.
+
+    Raises `LayoutError` and `ElementTypeError` for sizes, conversions and fills that do not exist.
+    """
+    images, channel_count = counts
+    window = _window(size)
+    made = conversion(
+        element,
+        element_type(dtype) if dtype is not None else element,
+        scale=scale,
+        bias=bias,
+        channels=channels,
+        source_channels=channel_count,
+        rounding=rounding,
+    )
+    color = _fill_bytes(fill, element, channel_count)
+    return CropRequest((images, channel_count if made.channels is None else len(made.channels), *window), made, color)
 
 
 def samples_of_batch(batch: Operand) -> list[Operand]:
@@ -59,52 +111,57 @@ def crop_operands(
     """What `stridedgpu.gather_crops` does, on the images' operands (axes C, H, W) of one type and channel count."""
     if out is not None and any(given is not None for given in (layout, row_pitch_bytes, alignment)):
         raise LayoutError("out= says where and how to write: leave out layout, row_pitch_bytes and alignment.")
-    _check_samples(samples, channel_count, element, device)
-    window = _window(size)
-    target_type = element_type(dtype) if dtype is not None else out.element if out is not None else element
-    made = conversion(
+    check_samples(samples, channel_count, element, device)
+    request = crop_request(
+        (len(samples), channel_count),
         element,
-        target_type,
+        size,
+        dtype=dtype if dtype is not None or out is None else out.element,
         scale=scale,
         bias=bias,
         channels=channels,
-        source_channels=channel_count,
+        fill=fill,
         rounding=rounding,
     )
-    places = _origins(origins, len(samples))
-    flips = _flips(flip, len(samples))
-    color = _fill_bytes(fill, element, channel_count)
-    sizes = (len(samples), channel_count if made.channels is None else len(made.channels), *window)
+    made, target_type = request.conversion, request.conversion.target
+    places = origins_of(origins, len(samples))
+    flips = flips_of(flip, len(samples))
     order = parse_order(layout) if isinstance(layout, str) else None
     if out is None:
-        target = _allocated(sizes, layout, target_type, row_pitch_bytes, alignment, device)
+        wanted, stored = batch_layouts(request.sizes, layout, target_type, row_pitch_bytes)
+        target = allocate_operand(
+            wanted, target_type, DEFAULT_ALIGNMENT if alignment is None else alignment, device, stored
+        )
     else:
-        check_output(out, sizes, target_type, device, {f"sources[{n}]": sample for n, sample in enumerate(samples)})
+        inputs = {f"sources[{n}]": sample for n, sample in enumerate(samples)}
+        check_output(out, request.sizes, target_type, device, inputs)
         target = out
     lowest = [sample.layout.shifted(-sample.layout.first_offset) for sample in samples]
     crops = [Crop(*sample) for sample in zip(lowest, places, flips, strict=True)]
     sources = [(sample.buffer, sample.start_bytes) for sample in samples]
     backend = gather_backend_named(device)
     for into, part in _parts(target, made, channel_count, order):
-        plan = plan_crops(into.side, source_steps(lowest), part, color, device, backend.widest_access)
+        plan = plan_crops(into.side, source_steps(lowest), part, request.fill, device, backend.widest_access)
         backend.run_crops(plan, crops, sources, into.buffer, into.start_bytes, stream)
     return target
 
 
-def _check_samples(samples: Sequence[Operand], channel_count: int, element: ElementType, device: str) -> None:
-    """Raise unless every image has the same type, channels and device."""
+def check_samples(
+    samples: Sequence[Operand], channel_count: int, element: ElementType, device: str, beside: str = "sources[0]"
+) -> None:
+    """Raise unless every image has the type, channels and device of what stands `beside` them."""
     for number, sample in enumerate(samples):
         if sample.element != element:
             raise ElementTypeError(
-                f"sources[{number}] holds {sample.element} and sources[0] {element}; both must be one."
+                f"sources[{number}] holds {sample.element} and {beside} {element}; both must be one."
             )
         if sample.layout.sizes[0] != channel_count:
             raise LayoutError(
-                f"sources[{number}] has {sample.layout.sizes[0]} channels and sources[0] {channel_count}; "
+                f"sources[{number}] has {sample.layout.sizes[0]} channels and {beside} {channel_count}; "
                 f"its sizes are {sample.layout.sizes} along C, H, W."
             )
         if sample.buffer.device != device:
-            raise BindingError(f"sources[{number}] is on {sample.buffer.device} and sources[0] on {device}.")
+            raise BindingError(f"sources[{number}] is on {sample.buffer.device} and {beside} on {device}.")
 
 
 def _window(size: Sequence[int]) -> tuple[int, int]:
@@ -115,7 +172,7 @@ def _window(size: Sequence[int]) -> tuple[int, int]:
     return (window[0], window[1])
 
 
-def _origins(origins: Operand, count: int) -> list[tuple[int, int]]:
+def origins_of(origins: Operand, count: int) -> list[tuple[int, int]]:
     """The origins as Python integers: one row and column for each sample."""
     if not origins.element.is_integer:
         raise ElementTypeError(f"origins hold {origins.element}; they must be integers: a row and a column in pixels.")
@@ -133,7 +190,7 @@ def _origins(origins: Operand, count: int) -> list[tuple[int, int]]:
     return [(row, column) for row, column in array_of_operand(origins).tolist()]
 
 
-def _flips(flip: object, count: int) -> list[bool]:
+def flips_of(flip: object, count: int) -> list[bool]:
     """Whether each sample is mirrored."""
     if flip is None:
         return [False] * count
@@ -176,24 +233,18 @@ def _fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
     return target.buffer.bytes[: count * element.itemsize].tobytes()
 
 
-def _allocated(
-    sizes: tuple[int, ...],
-    layout: str | Layout | None,
-    element: ElementType,
-    row_pitch_bytes: int | None,
-    alignment: int | None,
-    device: str,
-) -> Operand:
-    """New memory for the batch."""
-    if isinstance(layout, Layout):
-        if layout.sizes != sizes or row_pitch_bytes is not None:
-            raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
-        if layout.has_overlap:
-            raise LayoutError(f"layout={layout} repeats or overlaps elements, and would be written.")
-        wanted = stored = layout.shifted(-layout.first_offset)
-    else:
-        wanted, stored = ordered_layouts(sizes, layout, _LABELS, element.itemsize, row_pitch_bytes)
-    return allocate_operand(wanted, element, DEFAULT_ALIGNMENT if alignment is None else alignment, device, stored)
+def batch_layouts(
+    sizes: tuple[int, ...], layout: str | Layout | None, element: ElementType, row_pitch_bytes: int | None
+) -> tuple[Layout, Layout]:
+    """The layout of a new batch, and that of the memory that it needs."""
+    if not isinstance(layout, Layout):
+        return ordered_layouts(sizes, layout, _LABELS, element.itemsize, row_pitch_bytes)
+    if layout.sizes != sizes or row_pitch_bytes is not None:
+        raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
+    if layout.has_overlap:
+        raise LayoutError(f"layout={layout} repeats or overlaps elements, and would be written.")
+    wanted = layout.shifted(-layout.first_offset)
+    return wanted, wanted
 
 
 def _parts(

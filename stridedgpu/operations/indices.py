@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, cast
 
+from stridedgpu.dtypes import ElementType
 from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.operand import Operand
 from stridedgpu.planning.gather import Mode
 from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.problem import Side
 
-__all__ = ["INDEX_TYPES", "check_axes", "check_index_operand", "checked_mode", "index_rule"]
+__all__ = ["INDEX_TYPES", "check_axes", "check_index_operand", "check_index_type", "checked_mode", "index_rule"]
 
 INDEX_TYPES: Final = ("int32", "int64", "uint32", "uint64")
 
@@ -24,13 +26,18 @@ _MODES: Final[Mapping[str, str]] = {
 
 def check_index_operand(indices: Operand, device: str) -> None:
     """Raise `ElementTypeError` for indices that are no integers of 32 or 64 bits, `BindingError` on another device."""
-    if indices.element.name not in INDEX_TYPES:
-        raise ElementTypeError(
-            f"indices hold {indices.element}; they must be {', '.join(INDEX_TYPES)}: "
-            "convert them with asarray(indices, dtype='int64')."
-        )
+    check_index_type(indices.element)
     if indices.buffer.device != device:
         raise BindingError(f"indices are on {indices.buffer.device} and the data on {device}; move one to the other.")
+
+
+def check_index_type(element: ElementType) -> None:
+    """Raise `ElementTypeError` for what is no integer of 32 or 64 bits."""
+    if element.name not in INDEX_TYPES:
+        raise ElementTypeError(
+            f"indices hold {element}; they must be {', '.join(INDEX_TYPES)}: "
+            "convert them with asarray(indices, dtype='int64')."
+        )
 
 
 def checked_mode(mode: str) -> Mode:
@@ -53,7 +60,7 @@ def check_axes(rule: IndexRule) -> None:
 
 
 def index_rule(
-    indices: Operand,
+    indices: Side,
     sizes: tuple[int, ...],
     axes: range,
     *,
@@ -71,7 +78,7 @@ def index_rule(
         named = tuple(pitches[axis] for axis in axes)
         if not has_tuples:
             own = tuple(0 if axis in axes else pitch for axis, pitch in enumerate(pitches))
-    rule = IndexRule(indices.side, tuple((axis, sizes[axis]) for axis in axes), has_tuples, own, named)
+    rule = IndexRule(indices, tuple((axis, sizes[axis]) for axis in axes), has_tuples, own, named)
     check_axes(rule)
     return rule
 

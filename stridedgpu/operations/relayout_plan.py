@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from stridedgpu.backends.interface import Launch
 from stridedgpu.backends.selection import backend_named
 from stridedgpu.convert import Conversion
 from stridedgpu.errors import BindingError, DeviceError
-from stridedgpu.operand import Operand, share_memory
+from stridedgpu.operand import share_memory
 from stridedgpu.planning.gpu import REFERENCE_GPU
 from stridedgpu.planning.plan import Plan, plan_relayout
 from stridedgpu.planning.problem import Side
 
-__all__ = ["HasOperand", "RelayoutPlan"]
+from .planned import HasOperand, Planned
 
-
-class HasOperand(Protocol):
-    """Anything that holds an operand: a tensor."""
-
-    @property
-    def operand(self) -> Operand:
-        """The buffer, layout and element type."""
+__all__ = ["RelayoutPlan"]
 
 
 @dataclass(frozen=True, slots=True)
-class RelayoutPlan:
+class RelayoutPlan(Planned):
     """A relayout that is planned once and run many times: `plan(src, out)`.
 
     It runs on tensors whose sizes, strides and types are those it was made for, at addresses that keep the
@@ -51,50 +44,10 @@ class RelayoutPlan:
         plan = plan_relayout(source, target, conversion, channel_axis, backend.name, backend.widest_access)
         return cls(plan, backend.prepare(plan))
 
-    @property
-    def kernel(self) -> str:
-        """The kernel's name: family and variant."""
-        return self.plan.kernel
-
-    @property
-    def load_bytes(self) -> int:
-        """Bytes of one load."""
-        return self.plan.load.nbytes
-
-    @property
-    def store_bytes(self) -> int:
-        """Bytes of one store."""
-        return self.plan.store.nbytes
-
-    @property
-    def vector_bytes(self) -> int:
-        """The smaller of the two."""
-        return min(self.load_bytes, self.store_bytes)
-
-    @property
-    def index_bits(self) -> int:
-        """32 or 64."""
-        return self.plan.index_bits
-
-    @property
-    def bytes_moved(self) -> int:
-        """The bytes that must be read and written, each element once."""
-        return self.plan.bytes_moved
-
-    def explain(self) -> str:
-        """The plan in plain words."""
-        if self.missing is None:
-            return self.plan.explain()
-        gpu = REFERENCE_GPU
-        return (
-            f"{self.plan.explain()}\n  planned for a reference GPU, {gpu.name} (compute capability "
-            f"{gpu.compute_capability / 10}): {self.missing}"
-        )
-
     def runnable(self) -> Launch:
         """What runs the plan on its device. Raises `DeviceError` where that cannot be had."""
-        if self.launch is None:
-            raise DeviceError(f"This plan can be read and not run. {self.missing}")
+        self.check_runnable()
+        assert self.launch is not None
         return self.launch
 
     def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:

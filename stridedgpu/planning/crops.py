@@ -111,8 +111,8 @@ class CropPlan:
     `target` is the batch, axes N, C, H, W; `fill` is one source element for each source channel, as bytes, which is
     converted like any other. `load` is the width of a load where the window's place allows it (its columns start
     anywhere, so each row finds out; words of 4 bytes, put together, elsewhere); `store` that of a store. `reads_runs`
-    says that what a store takes follows each other in the sources, too; `pixel_pitch` is how many elements apart
-    pixels lie there, where they are split.
+    says that what a store takes follows each other in the sources, too; `source_steps` are the channel and column
+    strides that all sources share, 0 where they differ.
     """
 
     target: Side
@@ -123,7 +123,7 @@ class CropPlan:
     store: Width
     family: CropFamily
     reads_runs: bool
-    pixel_pitch: int
+    source_steps: tuple[int, int]
     index_bits: int
 
     @property
@@ -152,6 +152,13 @@ class CropPlan:
         """The bytes that must be read, where windows lie inside their sources, and written."""
         made = self.conversion
         return self.target.layout.element_count * (made.source.itemsize + made.target.itemsize)
+
+    def takes(self, source_steps: tuple[int, int]) -> bool:
+        """Whether sources with these channel and column strides may be read as planned."""
+        channel, column = source_steps
+        if not self.reads_runs:
+            return True
+        return column == self.source_steps[1] and (self.family is CropFamily.PLANES or channel == self.source_steps[0])
 
     def explain(self) -> str:
         """The plan in plain words."""
@@ -198,7 +205,7 @@ def plan_crops(
         load = Width(min(itemsize, widest), reason)
         family = CropFamily.PLANES if family is CropFamily.SPLIT else family
     bits = 32 if layout.span <= _LARGEST_32_BIT_OFFSET else 64
-    return CropPlan(target, conversion, fill, device, load, store, family, reads_runs, source_steps[1], bits)
+    return CropPlan(target, conversion, fill, device, load, store, family, reads_runs, source_steps, bits)
 
 
 def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversion, source_channels: int) -> CropFamily:

@@ -80,7 +80,7 @@ def _runs(plan: CropPlan) -> KernelLaunch:
 
 def _split(plan: CropPlan) -> KernelLaunch:
     """A thread for a vector of every plane."""
-    layout, bits, pitch = plan.target.layout, plan.index_bits, plan.pixel_pitch
+    layout, bits, pitch = plan.target.layout, plan.index_bits, plan.source_steps[1]
     samples, channels, height, width = layout.sizes
     vectors = -(-width // (plan.store.nbytes // plan.target.element.itemsize))
     items = samples * height * vectors

@@ -1,0 +1,176 @@
+"""Gathers and scatters planned once, to be read, explained and run many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stridedgpu.backends.selection import device_name
+from stridedgpu.creation import asarray
+from stridedgpu.desc import BufferTensorDesc
+from stridedgpu.operations.index_plans import PlannedGather, PlannedScatter, planned_gather, planned_scatter
+from stridedgpu.operations.indices import checked_mode
+from stridedgpu.operations.picking import elements_picking, slices_picking, tuples_picking
+from stridedgpu.planning.problem import Side
+from stridedgpu.tensor import StridedTensor
+from stridedgpu.typing import TensorLike
+
+from .arguments import index_tensor, side_of
+
+__all__ = ["plan_gather", "plan_gather_elements", "plan_gather_nd", "plan_scatter_elements", "plan_scatter_nd"]
+
+
+def plan_gather(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    axis: int = 0,
+    *,
+    mode: str = "raise",
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedGather:
+    """Plan `gather(data, indices, axis, out=out)` once, to run it many times and to explain it.
+
+    Each operand is a tensor or array, or a descriptor of one that will be bound later, of which no more is trusted than
+    what it guarantees; without `out`, the plan is for a packed result. Nothing is read but sizes, strides, types and
+    alignments: the plan runs on every tensor with these, as `plan(data, indices, out)`, and looks at the indices then.
+    `kernel`, `load_bytes`, `store_bytes`, `vector_bytes`, `index_bits`, `bytes_moved` and `explain()` tell what it
+    does. `device` is None for where the tensors are (descriptors: the CPU), or "cuda" or "cuda:N" to plan for a GPU,
+    even where there is none: then for a reference GPU, and the plan can only be read.
+
+    Raises what `gather` raises for operands that do not fit each other.
+
+    >>> table, ids = BufferTensorDesc("float32", (1000, 64)), BufferTensorDesc("int32", (256,))
+    >>> plan = plan_gather(table, ids, device="cuda")
+    >>> plan.kernel, plan.vector_bytes, plan.bytes_moved
+    ('gather_rows_float32x16B_int32', 16, 132096)
+    """
+    wanted = checked_mode(mode)
+    held = _Operands.of(device, data, indices, out)
+    return planned_gather(slices_picking(held.data, held.indices, axis), wanted, held.data, held.out, held.device)
+
+
+def plan_gather_elements(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    axis: int = 0,
+    *,
+    mode: str = "raise",
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedGather:
+    """Plan `gather_elements(data, indices, axis, out=out)` once; everything else is as in `plan_gather`.
+
+    >>> scores, order = BufferTensorDesc("float16", (32, 128)), BufferTensorDesc("int64", (32, 128))
+    >>> plan = plan_gather_elements(scores, order, axis=1, device="cuda")
+    >>> plan.kernel, plan.load_bytes, plan.store_bytes
+    ('gather_elements_float16x8B_int64', 2, 8)
+    """
+    wanted = checked_mode(mode)
+    held = _Operands.of(device, data, indices, out)
+    return planned_gather(elements_picking(held.data, held.indices, axis), wanted, held.data, held.out, held.device)
+
+
+def plan_gather_nd(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    *,
+    batch_dims: int = 0,
+    mode: str = "raise",
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedGather:
+    """Plan `gather_nd(data, indices, batch_dims=batch_dims, out=out)` once; everything else is as in `plan_gather`.
+
+    >>> plan = plan_gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]])
+    >>> found = asarray([0, 0])
+    >>> plan(asarray([[1, 2], [3, 4]]), asarray([[1, 0], [0, 1]]), found)
+    >>> found.numpy().tolist()
+    [3, 2]
+    """
+    wanted = checked_mode(mode)
+    held = _Operands.of(device, data, indices, out)
+    picking = tuples_picking(held.data, held.indices, batch_dims)
+    return planned_gather(picking, wanted, held.data, held.out, held.device)
+
+
+def plan_scatter_elements(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    updates: TensorLike | BufferTensorDesc,
+    axis: int = 0,
+    *,
+    unique: bool = False,
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedScatter:
+    """Plan `scatter_elements(data, indices, updates, axis, out=out)` once, the copy of the data included.
+
+    It runs as `plan(data, indices, updates, out)`; everything else is as in `plan_gather`. `bytes_moved` are those of
+    the copy and of the updates, and `explain()` tells both; `kernel` and widths are those of the updates.
+
+    Raises what `scatter_elements` raises for operands that do not fit each other.
+
+    >>> table, ids = BufferTensorDesc("float32", (64, 128)), BufferTensorDesc("int32", (8, 128))
+    >>> plan = plan_scatter_elements(table, ids, BufferTensorDesc("float32", (8, 128)), device="cuda")
+    >>> plan.kernel, plan.load_bytes, plan.store_bytes, plan.bytes_moved
+    ('scatter_elements_float32x16B_int32', 16, 4, 77824)
+    """
+    held = _Operands.of(device, data, indices, out, updates)
+    picking = elements_picking(held.data, held.indices, axis, unique=unique)
+    return planned_scatter(picking, held.data, held.updates, held.out, held.device)
+
+
+def plan_scatter_nd(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    updates: TensorLike | BufferTensorDesc,
+    *,
+    unique: bool = False,
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedScatter:
+    """Plan `scatter_nd(data, indices, updates, out=out)` once; everything else is as in `plan_scatter_elements`.
+
+    >>> rows = BufferTensorDesc("uint8", (16, 256))
+    >>> plan = plan_scatter_nd(BufferTensorDesc("uint8", (64, 256)), BufferTensorDesc("int64", (16, 1)), rows)
+    >>> plan.kernel, plan.vector_bytes, plan.device
+    ('scatter_rows_uint8x16B_int64', 16, 'cpu')
+    """
+    held = _Operands.of(device, data, indices, out, updates)
+    picking = tuples_picking(held.data, held.indices, 0, unique=unique)
+    return planned_scatter(picking, held.data, held.updates, held.out, held.device)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """What is known of the operands, and the device to plan for; without updates, the data stands in for them."""
+
+    data: Side
+    indices: Side
+    updates: Side
+    out: Side | None
+    device: str
+
+    @classmethod
+    def of(
+        cls,
+        device: str | None,
+        data: TensorLike | BufferTensorDesc,
+        indices: TensorLike | BufferTensorDesc,
+        out: StridedTensor | BufferTensorDesc | None,
+        updates: TensorLike | BufferTensorDesc | None = None,
+    ) -> _Operands:
+        """Tensors, arrays and descriptors as sides."""
+        held = data if isinstance(data, BufferTensorDesc) else asarray(data)
+        index = indices if isinstance(indices, BufferTensorDesc) else index_tensor(indices)
+        given = updates if updates is None or isinstance(updates, BufferTensorDesc) else asarray(updates)
+        source = side_of("data", held)
+        tensors = (tensor for tensor in (out, held, given, index) if isinstance(tensor, StridedTensor))
+        where = next((tensor.device for tensor in tensors), "cpu")
+        return cls(
+            source,
+            side_of("indices", index),
+            source if given is None else side_of("updates", given),
+            None if out is None else side_of("out", out, is_written=True),
+            where if device is None else device_name(device),
+        )

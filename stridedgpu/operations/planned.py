@@ -1,0 +1,110 @@
+"""`Planned`: what every plan that people are given tells, whatever it plans, and where it can be run."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from stridedgpu.errors import DeviceError
+from stridedgpu.operand import Operand
+from stridedgpu.planning.gpu import REFERENCE_GPU
+from stridedgpu.planning.widths import Width
+
+__all__ = ["AnyPlan", "HasOperand", "Planned"]
+
+
+class HasOperand(Protocol):
+    """Anything that holds an operand: a tensor."""
+
+    @property
+    def operand(self) -> Operand:
+        """The buffer, layout and element type."""
+
+
+class AnyPlan(Protocol):
+    """What planners make: values, for a device by name."""
+
+    @property
+    def device(self) -> str:
+        """The device's name."""
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def load(self) -> Width:
+        """The width of one load."""
+
+    @property
+    def store(self) -> Width:
+        """The width of one store."""
+
+    @property
+    def index_bits(self) -> int:
+        """32 or 64."""
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written."""
+
+    def explain(self) -> str:
+        """The plan in plain words."""
+
+
+class Planned:
+    """A plan as people see it. Where its device cannot be had, which `missing` tells, it can only be read."""
+
+    __slots__ = ()
+
+    plan: AnyPlan
+    missing: str | None
+
+    @property
+    def device(self) -> str:
+        """The device that this is planned for: "cpu", "cuda:0"."""
+        return self.plan.device
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: family and variant."""
+        return self.plan.kernel
+
+    @property
+    def load_bytes(self) -> int:
+        """Bytes of one load."""
+        return self.plan.load.nbytes
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return self.plan.store.nbytes
+
+    @property
+    def vector_bytes(self) -> int:
+        """The smaller of the two."""
+        return min(self.load_bytes, self.store_bytes)
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of the arithmetic that offsets are worked out in: 32 or 64."""
+        return self.plan.index_bits
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        return self.plan.bytes_moved
+
+    def explain(self) -> str:
+        """The plan in plain words."""
+        if self.missing is None:
+            return self.plan.explain()
+        gpu = REFERENCE_GPU
+        return (
+            f"{self.plan.explain()}\n  planned for a reference GPU, {gpu.name} (compute capability "
+            f"{gpu.compute_capability / 10}): {self.missing}"
+        )
+
+    def check_runnable(self) -> None:
+        """Raise `DeviceError` where the plan's device cannot be had."""
+        if self.missing is not None:
+            raise DeviceError(f"This plan can be read and not run. {self.missing}")
