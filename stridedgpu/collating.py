@@ -28,7 +28,11 @@ def collated(step: Preprocess, worker: Worker, samples: Sequence[Any]) -> Any:
     place = 0 if step.column is None else step.column
     if not bare and place not in names:
         raise LayoutError(f"column={step.column!r} is not in the samples, which have {', '.join(map(repr, names))}.")
-    keys = None if step.key is None or bare else [sample[step.key] for sample in samples]
+    if step.key is not None and step.key not in names:
+        raise LayoutError(
+            f"key={step.key!r} is not in the samples, which have {', '.join(map(repr, names)) or 'no parts'}."
+        )
+    keys = None if step.key is None else [sample[step.key] for sample in samples]
     made = worker.images(list(samples) if bare else [sample[place] for sample in samples], keys, stacked=True)
     assert isinstance(made.pictures, StridedTensor)
     pictures = torch.utils.dlpack.from_dlpack(made.pictures)

@@ -36,7 +36,7 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="of a Ray cluster, or auto for the one that this machine is part of (default: one is started here)",
+        help="of a Ray cluster (default: RAY_ADDRESS, or the one that this machine is part of; else one is started)",
     )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from numbers import Real
-from operator import index
-from typing import TYPE_CHECKING, Any, Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,16 +14,13 @@ from .buffer import checked_alignment
 from .dtypes import element_type
 from .errors import LayoutError
 from .interop import numpy_dtype
-from .strides import canonical_axes
+from .preprocess_checks import check_axes, check_chance, check_choices, check_numbers, plain_integer, plain_numbers
 from .tensor import StridedTensor
 
 if TYPE_CHECKING:
     from .preprocess_worker import Made, Worker
 
-__all__ = ["SEEDS", "Preprocess"]
-
-SEEDS: Final = range(-(2**63), 2**63)
-"""The seeds there are."""
+__all__ = ["Preprocess"]
 
 Numbers = float | Sequence[float] | None
 
@@ -92,19 +88,17 @@ class Preprocess:
     def __post_init__(self) -> None:
         """Refuse what no picture could fit, and keep plain values: tuples, and the type's name."""
         for name in ("mean", "std", "scale", "bias", "channels", "crop"):
-            object.__setattr__(self, name, _plain(name, getattr(self, name)))
+            object.__setattr__(self, name, plain_numbers(name, getattr(self, name)))
         for name in ("seed", "row_pitch_bytes"):
-            object.__setattr__(self, name, _integer(name, getattr(self, name)))
+            object.__setattr__(self, name, plain_integer(name, getattr(self, name)))
         object.__setattr__(self, "dtype", element_type(self.dtype).name)
         checked_alignment(self.alignment)
-        _check_axes(self)
-        _check_arithmetic(self)
-        _check_chance(self)
+        check_choices(self)
+        check_axes(self)
+        check_numbers(self)
+        check_chance(self)
         if self.device != "auto":
             device_name(self.device)
-        for name, known in (("errors", ("raise", "skip")), ("output", ("numpy", "tensor"))):
-            if getattr(self, name) not in known:
-                raise LayoutError(f"{name}={getattr(self, name)!r} is unknown; it is {known[0]!r} or {known[1]!r}.")
 
     def __repr__(self) -> str:
         """What was declared, as it would be written."""
@@ -154,6 +148,8 @@ class Preprocess:
             return self._columns(batch, keys)
         if keys is None and block_info and 0 in block_info:
             keys = range(*block_info[0]["array-location"][self.dims.index("N")])
+        if keys is None and self.key is not None:
+            raise LayoutError(f"key={self.key!r} is a column, and the batch has none: give keys= with the call.")
         made = self._made(batch, keys)
         pictures = self._exported(made.pictures)
         return list(pictures) if isinstance(batch, (list, tuple)) else pictures
@@ -180,6 +176,8 @@ class Preprocess:
         """
         if self.errors == "skip" or self.output != "numpy":
             raise LayoutError(f"{self} has no chunks known ahead: with Dask, errors='raise' and output='numpy'.")
+        if not hasattr(array, "chunks"):
+            raise LayoutError(f"dask_kwargs takes a Dask array, not a {type(array).__name__}.")
         if len(array.shape) != len(self.dims) or self.dims.index("N") != self.layout.index("N"):
             raise LayoutError(
                 f"An array of shape {array.shape} has not the axes {self.dims}, or {self.layout} moves its rows."
@@ -202,10 +200,14 @@ class Preprocess:
 
     def _columns(self, batch: Mapping[Any, Any], keys: Any) -> dict[Any, Any]:
         """The batch's columns with one of them changed, and without the rows that were dropped."""
+        names = f"whose columns are {', '.join(map(repr, batch))}" if batch else "which is empty"
         for name, column in (("column", self.column), ("key", self.key)):
-            if column not in batch and (name == "column" or column is not None):
-                names = ", ".join(map(repr, batch))
-                raise LayoutError(f"{name}={column!r} is not in the batch, whose columns are {names}.")
+            if column is not None and column not in batch:
+                raise LayoutError(f"{name}={column!r} is not in the batch, {names}.")
+        if self.column is None:
+            raise LayoutError(
+                f"column= has to say where the pictures are in a batch {names}: Preprocess('image', ...)."
+            )
         given = batch[self.column]
         made = self._made(given, batch[self.key] if self.key is not None else keys)
         pictures = self._exported(made.pictures)
@@ -217,13 +219,21 @@ class Preprocess:
             pictures = held
         others = dict(batch)
         if len(made.rows) < len(given):
-            others = {name: _rows_of(values, made.rows) for name, values in batch.items() if name != self.column}
+            others = {
+                name: _rows_of(name, values, made.rows, len(given))
+                for name, values in batch.items()
+                if name != self.column
+            }
         return {name: pictures if name == self.column else others[name] for name in batch}
 
     def _made(self, given: Any, keys: Any) -> Made:
         """Preprocess an array, or pictures that lie apart."""
         if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.dtype == object):
             return self._worker.images(list(given), keys)
+        if given is None or isinstance(given, (str, bytes, Path)):
+            raise LayoutError(
+                f"The batch is a {type(given).__name__}; it is a dict of columns, or pictures in an array or a list."
+            )
         return self._worker.batch(given, keys)
 
     def _exported(self, pictures: StridedTensor | list[StridedTensor]) -> Any:
@@ -236,72 +246,9 @@ class Preprocess:
         return self._worker.array(pictures, order)
 
 
-def _plain(name: str, value: Any) -> Any:
-    """A sequence as a tuple of Python numbers, and one number as a tuple; None stays."""
-    if value is None:
-        return None
-    given = value.tolist() if hasattr(value, "tolist") else value
-    try:
-        entries = tuple(given) if isinstance(given, (Sequence, tuple)) and not isinstance(given, str) else (given,)
-        whole = name in ("channels", "crop")
-        numbers = tuple(int(entry) if whole else float(entry) for entry in entries)
-        exact = all(number == entry or not whole for number, entry in zip(numbers, entries, strict=True))
-    except (TypeError, ValueError):
-        exact, numbers = False, ()
-    if not exact or not numbers:
-        raise LayoutError(f"{name}={value!r} must be {'integers' if name in ('channels', 'crop') else 'numbers'}.")
-    return numbers * 2 if name == "crop" and len(numbers) == 1 else numbers
-
-
-def _integer(name: str, value: Any) -> int | None:
-    """An integer of any library as Python's; None stays."""
-    if value is None:
-        return None
-    try:
-        whole = index(value) if not isinstance(value, bool) else None
-    except TypeError:
-        whole = None
-    if whole is None:
-        raise LayoutError(f"{name}={value!r} must be an integer.")
-    return whole
-
-
-def _check_axes(step: Preprocess) -> None:
-    """Raise unless `dims` and `layout` order the same axes, rows among them, that the rest of the step needs."""
-    axes = canonical_axes(step.dims)
-    if "N" not in axes or canonical_axes(step.layout) != axes:
-        raise LayoutError(
-            f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
-        )
-    if step.moves_windows and axes != "NCHW":
-        raise LayoutError(f"crop and flip are for the axes N, C, H and W, not dims={step.dims!r}.")
-    if step.crop is not None and (len(step.crop) != 2 or min(step.crop) < 1):
-        raise LayoutError(f"crop={step.crop} must be height and width, in pixels.")
-
-
-def _check_arithmetic(step: Preprocess) -> None:
-    """Raise where mean and std stand beside scale and bias, or for numbers that no channels could have."""
-    normal, direct = (step.mean, step.std), (step.scale, step.bias)
-    if any(values is not None for values in normal) and any(values is not None for values in direct):
-        raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
-    if step.std is not None and 0.0 in step.std:
-        raise LayoutError(f"std={step.std} must not hold 0.")
-    counts = {len(values) for values in (*normal, *direct) if values is not None} - {1}
-    counts |= {len(step.channels)} if step.channels is not None and counts else set()
-    if len(counts) > 1:
-        raise LayoutError(f"{step} has values for {' and for '.join(map(str, sorted(counts)))} channels.")
-
-
-def _check_chance(step: Preprocess) -> None:
-    """Raise unless a seed is one of those there are, and a probability between 0 and 1 stands beside one."""
-    if step.seed is not None and step.seed not in SEEDS:
-        raise LayoutError(f"seed={step.seed} must be from {SEEDS.start} to {SEEDS.stop - 1}.")
-    if step.flip is not None and not (isinstance(step.flip, Real) and 0 <= step.flip <= 1):
-        raise LayoutError(f"flip={step.flip!r} must be True, False, or a probability between 0 and 1.")
-    if step.seed is None and step.flip not in (None, 0, 1):
-        raise LayoutError(f"flip={step.flip!r} is a probability, which needs seed= to be decided by.")
-
-
-def _rows_of(values: Any, rows: list[int]) -> Any:
+def _rows_of(name: object, values: Any, rows: list[int], count: int) -> Any:
     """Some rows of a column, of the same kind where that can be told."""
+    if not hasattr(values, "__len__") or len(values) != count:
+        held = f"{len(values)} rows" if hasattr(values, "__len__") else f"a {type(values).__name__}"
+        raise LayoutError(f"column {name!r} holds {held} beside {count} pictures: a row cannot be dropped from it.")
     return values[rows] if hasattr(values, "shape") else [values[row] for row in rows]

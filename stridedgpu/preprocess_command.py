@@ -13,7 +13,7 @@ from .console import print_table, progress
 from .folder_command import add_folder_options, check_folder_options, run_folder_job
 from .images import PictureFile, find_pictures, sample_pictures
 from .npy import check_writable, replacement, write_array, write_elements
-from .preprocess import SEEDS
+from .preprocess_checks import SEEDS
 from .strides import AXIS_LETTERS
 from .tensor import StridedTensor
 

@@ -241,6 +241,9 @@ class Worker:
         scale, bias = step.scale, step.bias
         if step.mean is not None or step.std is not None:
             scale, bias = normalisation(element, step.mean, step.std)
+            outputs = source_channels if step.channels is None else len(step.channels)
+            if outputs is not None and len(scale) not in (1, outputs):
+                raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
         target = element_type(step.dtype)
         conversion(element, target, scale=scale, bias=bias, channels=step.channels, source_channels=source_channels)
         return scale, bias
@@ -248,6 +251,8 @@ class Worker:
 
 def _check_keys(keys: Keys, count: int) -> None:
     """Raise `LayoutError` unless there is a key for each row, or none at all."""
+    if keys is not None and not (hasattr(keys, "__len__") and hasattr(keys, "__getitem__")):
+        raise LayoutError(f"keys={keys!r} must be a sequence with a key for each row, such as list(keys).")
     if keys is not None and len(keys) != count:
         raise LayoutError(f"There are {len(keys)} keys for {count} rows; give one for each.")
 

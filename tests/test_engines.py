@@ -80,6 +80,8 @@ def test_dask_blocks_must_hold_whole_pictures():
         sg.Preprocess().dask_kwargs(cut)
     with pytest.raises(sg.LayoutError, match="errors='raise'"):
         sg.Preprocess(errors="skip").dask_kwargs(cut)
+    with pytest.raises(sg.LayoutError, match="takes a Dask array, not a ndarray"):
+        sg.Preprocess().dask_kwargs(np.zeros((8, 16, 16, 3), np.uint8))
     with pytest.raises(sg.LayoutError, match="moves its rows"):
         sg.Preprocess(layout="CHWN").dask_kwargs(cut)
 

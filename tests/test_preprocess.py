@@ -252,7 +252,13 @@ def bad_batch():
 
 
 @pytest.mark.parametrize(
-    "row, said", [(2, "NoneType"), (4, "smaller than crop"), (5, "2 output channels"), (7, "no element type")]
+    "row, said",
+    [
+        (2, "NoneType"),
+        (4, "smaller than crop"),
+        (5, "for 3 channels, and a picture here gives 2"),
+        (7, "no element type"),
+    ],
 )
 def test_a_bad_row_is_named(row, said):
     batch = {name: [values[0], values[row]] for name, values in bad_batch().items()}
@@ -313,10 +319,17 @@ def test_a_batch_in_which_every_row_is_bad():
         ({"crop": 0}, "height and width"),
         ({"crop": 2.5}, "integers"),
         ({"mean": 0.5, "scale": 2}, "one pair"),
-        ({"std": 0}, "must not hold 0"),
+        ({"std": 0}, "must be above 0"),
+        ({"std": (1, -1, 1)}, "must be above 0"),
+        ({"mean": float("nan")}, "must be finite"),
+        ({"bias": (0, float("inf"), 0)}, "must be finite"),
+        ({"channels": (0, -1)}, "counted from 0"),
+        ({"channels": "rgb"}, "must be integers, such as"),
+        ({"dims": 4}, "dims=4"),
+        ({"key": ["a"]}, "must be one column's name"),
         ({"mean": (1, 2), "std": (1, 2, 3)}, "2 and for 3 channels"),
         ({"mean": (1, 2), "channels": (0, 1, 2)}, "2 and for 3 channels"),
-        ({"mean": "half"}, "numbers"),
+        ({"mean": "half"}, "must be a number, or one for each channel"),
         ({"seed": 1.5}, "seed=1.5"),
         ({"flip": 0.5}, "needs seed="),
         ({"flip": "left"}, "flip='left' must be True, False, or a probability"),
@@ -339,14 +352,35 @@ def test_what_no_picture_could_fit_is_refused_when_declared(declared, said):
     [
         ({"picture": frames()}, None, "columns are 'picture'"),
         ({"image": frames()}, [1, 2], "2 keys for 6 rows"),
+        ({"image": frames()}, iter(range(6)), "must be a sequence with a key for each row"),
+        ({}, None, "the batch, which is empty"),
+        (None, None, "The batch is a NoneType; it is a dict of columns"),
+        ("photo.jpg", None, "The batch is a str"),
         ({"image": frames()[0]}, None, "means 4 axes"),
         ({"image": frames()}, [1.5] * 6, "no integer, string or bytes"),
-        ({"image": frames(channels=2)}, None, "2 channels|3 values"),
+        ({"image": frames(channels=2)}, None, "for 3 channels, and a picture here gives 2"),
     ],
 )
 def test_what_a_batch_lacks_is_said(given, keys, said):
     with pytest.raises(sg.LayoutError, match=said):
         random_step(key=None)(given, keys)
+
+
+def test_a_column_that_is_not_named_is_asked_for():
+    with pytest.raises(
+        sg.LayoutError, match=r"column= has to say where .* whose columns are 'image': Preprocess\('image'"
+    ):
+        sg.Preprocess()({"image": frames()})
+    with pytest.raises(sg.LayoutError, match="key='name' is a column, and the batch has none: give keys="):
+        random_step()(frames())
+    with pytest.raises(sg.LayoutError, match=r"column=.* must be one column's name"):
+        sg.Preprocess(["image"])
+
+
+@pytest.mark.parametrize("label, said", [(np.arange(3), "3 rows"), (7, "a int")])
+def test_rows_are_not_dropped_from_what_has_others(label, said):
+    with pytest.raises(sg.LayoutError, match=f"column 'label' holds {said} beside 4 pictures"):
+        sg.Preprocess("image", crop=30, errors="skip")({"image": frames(4), "label": label})
 
 
 def test_unknown_devices_and_types_are_refused():

@@ -92,6 +92,13 @@ def test_samples_may_be_tuples_or_bare_pictures():
     assert torch.equal(images, bare)
 
 
+def test_a_key_that_samples_lack_is_refused():
+    with pytest.raises(sg.LayoutError, match="key='name' is not in the samples, which have 'image', 'label'"):
+        STEP.collate([{"image": np.zeros((16, 16, 3), np.uint8), "label": 1}])
+    with pytest.raises(sg.LayoutError, match="key='name' is not in the samples, which have no parts"):
+        STEP.collate([np.zeros((16, 16, 3), np.uint8)])
+
+
 def test_bad_samples_are_named_or_dropped():
     samples = [sample(number) for number in range(4)]
     samples[2]["image"] = samples[2]["image"][:5]
