@@ -28,9 +28,6 @@ enum class Run { forward, reversed, repeated, picked };
 // Where the axis is along which elements are treated differently: nowhere, among the axes over rows, or along the row.
 enum class ChannelAxis { none, outer, inner };
 
-// Whether each access looks whether it lies inside its row.
-template <bool Value> struct Checks { static constexpr bool value = Value; };
-
 // How many elements of a row are loaded by whole vectors and stored by whole vectors, which may be more than it has;
 // from `stored` to the row's end, elements move one by one.
 template <typename Index> struct WholeVectors { Index loaded, stored; };

@@ -14,6 +14,14 @@
 
 namespace sg {
 
+// Whether each access looks whether it lies inside its row.
+template <bool Value> struct Checks { static constexpr bool value = Value; };
+
+// What a load has become once it is there: itself.
+template <typename T, int N> __device__ __forceinline__ const Vector<T, N>& arrived(const Vector<T, N>& loaded) {
+    return loaded;
+}
+
 template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
@@ -29,15 +37,15 @@ template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
     // Bytes of one lane and step: the long source vector, or the long target vector.
     static constexpr int exchange_bytes = loads == 1 ? LoadBytes : StoreBytes;
 
-    // Moves Steps steps. `load_piece(step, piece)` gives one of the lane's `loads` vectors of a step, of which vector
-    // `piece` starts (piece * lanes + lane) * load_length elements into the step; `store_piece(step, piece, vector)` is
-    // the same for the target; `convert(step, element, vector)` converts a vector that starts `element` elements into
-    // the step. All 32 lanes of a warp have to call this. `exchange` is the group's shared memory, lanes *
-    // exchange_bytes of it, and for each further step the same again `exchange_stride` bytes on.
+    // Moves Steps steps. `load_piece(step, piece)` gives one of the lane's `loads` vectors of a step, or what `arrived`
+    // makes one of; vector `piece` starts (piece * lanes + lane) * load_length elements into the step.
+    // `store_piece(step, piece, vector)` is the same for the target; `convert(step, element, vector)` converts a vector
+    // that starts `element` elements into the step. All 32 lanes of a warp have to call this. `exchange` is the group's
+    // shared memory, lanes * exchange_bytes of it, and for each further step the same again `exchange_stride` bytes on.
     template <int Steps, typename Load, typename Convert, typename Store>
     static __device__ __forceinline__ void move(uint32 lane, uint32 lanes, uint8* exchange, uint32 exchange_stride,
                                                 Load load_piece, Convert convert, Store store_piece) {
-        Loaded loaded[Steps][loads];
+        decltype(load_piece(0, 0)) loaded[Steps][loads];
 #pragma unroll
         for (int step = 0; step < Steps; ++step) {
 #pragma unroll
@@ -48,13 +56,13 @@ template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
             for (int step = 0; step < Steps; ++step) {
                 uint8* shared = exchange + step * exchange_stride;
                 if constexpr (loads == 1) {
-                    store(shared + lane * uint32(sizeof(Loaded)), loaded[step][0]);
+                    store(shared + lane * uint32(sizeof(Loaded)), arrived(loaded[step][0]));
                 } else {
                     using Piece = Vector<Target, load_length>;
 #pragma unroll
                     for (int piece = 0; piece < loads; ++piece) {
                         const uint32 place = piece * lanes + lane;
-                        const Piece converted = convert(step, place * load_length, loaded[step][piece]);
+                        const Piece converted = convert(step, place * load_length, arrived(loaded[step][piece]));
                         store(shared + place * uint32(sizeof(Piece)), converted);
                     }
                 }
@@ -65,7 +73,7 @@ template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
         for (int step = 0; step < Steps; ++step) {
             const uint8* shared = exchange + step * exchange_stride;
             if constexpr (!exchanges) {
-                store_piece(step, 0, convert(step, lane * length, loaded[step][0]));
+                store_piece(step, 0, convert(step, lane * length, arrived(loaded[step][0])));
             } else if constexpr (loads == 1) {
                 using Piece = Vector<Source, store_length>;
 #pragma unroll

@@ -336,7 +336,7 @@ CASES |= {
     "guarantee 32 where 16 can be used": Case(nchw(*BATCH), nchw(*BATCH), "flat", 16, 16, base=32, widest=16),
     "guarantee 4096": Case(nchw(*BATCH), nchw(*BATCH), "flat", 32, 32, base=4096, widest=32),
     "guarantee 4": Case(nchw(*BATCH), nchw(*BATCH), "flat", 4, 4, base=4),
-    "guarantee 1": Case(nchw(*BATCH), nchw(*BATCH), "flat", 1, 1, base=1),
+    "guarantee 1": Case(nchw(*BATCH), nchw(*BATCH), "flat", 4, 16, base=1),
     "guarantee 32, RGBA": Case(nhwc(2, 4, 24, 32), nchw(2, 4, 24, 32), "channels", 32, 32, base=32, widest=32),
     "guarantee 32, transpose": Case(
         nhwc(2, 64, 24, 32), nchw(2, 64, 24, 32), "transpose", 32, 32, base=32, widest=32, source_type="float16"
@@ -360,7 +360,7 @@ CASES |= {
     "rows of 100, pitch 112 to packed": Case(rows(100, 112), rows(100, 100), "rows", 16, 4),
     "rows of 100, pitch 128 to 112": Case(rows(100, 128), rows(100, 112), "rows", 16, 16),
     "a pitched frame to packed": Case(frame(1920, 5888), nhwc(1, 3, 20, 1920), "rows", 16, 16),
-    "a frame with an odd pitch to packed": Case(frame(1920, 5761), nhwc(1, 3, 20, 1920), "rows", 1, 16),
+    "a frame with an odd pitch to packed": Case(frame(1920, 5761), nhwc(1, 3, 20, 1920), "rows", 4, 16),
     # Gaps that belong to somebody else: a run is written whole, or, from 128 bytes on, up to its peeled end
     "rows of 100 into a window": Case(rows(100, 128), rows(100, 112), "rows", 16, 4, owned=False),
     "rows of 96 into a window": Case(rows(96, 128), rows(96, 112), "rows", 16, 16, owned=False),
@@ -397,7 +397,7 @@ CASES |= {
     "RGBA to RGB planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(0, 1, 2)),
     "RGBA to BGR planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(2, 1, 0)),
     "RGBA to GBA planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 1, 16, channels=(1, 2, 3)),
-    "the later planes of 6": Case(nchw(1, 6, 9, 10), nchw(1, 3, 9, 10), "flat", 2, 16, channels=(3, 4, 5), owned=False),
+    "the later planes of 6": Case(nchw(1, 6, 9, 10), nchw(1, 3, 9, 10), "flat", 4, 16, channels=(3, 4, 5), owned=False),
     "RGBA to RBG planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(0, 2, 1)),
     "RGBA to A": Case(nhwc(2, 4, 24, 32), nchw(2, 1, 24, 32), "generic", 1, 4, channels=(3,)),
     "one scale a channel, planes": Case(

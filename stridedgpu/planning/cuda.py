@@ -8,7 +8,15 @@ from typing import Final
 
 from stridedgpu.errors import LayoutError
 
-from . import cuda_channels, cuda_flat, cuda_generic, cuda_packed_tile, cuda_rows, cuda_transpose
+from . import (
+    cuda_channels,
+    cuda_flat,
+    cuda_generic,
+    cuda_packed_tile,
+    cuda_rows,
+    cuda_shifted_rows,
+    cuda_transpose,
+)
 from .families import Family
 from .gpu import GpuProperties, KernelLaunch
 from .kernel_families import kernel_family
@@ -46,4 +54,6 @@ def cuda_launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
                 f"The {name}'s {element} elements lie at multiples of {alignment} bytes only; a GPU addresses them at "
                 f"multiples of {element.itemsize}. See the bytes as uint8 and relayout them into an aligned tensor."
             )
+    if plan.shifts:
+        return cuda_shifted_rows.launch(plan, gpu)
     return _LAUNCHES[kernel_family(plan.problem, plan.family)](plan, gpu)

@@ -12,7 +12,7 @@ from .plan import Plan
 from .problem import Problem
 from .run_steps import THREADS, WARP, RunSteps
 
-__all__ = ["launch"]
+__all__ = ["RowAxis", "chunk_shape", "launch", "row_axes"]
 
 _FEWEST_AXES: Final = 2
 """Axes that kernels are made for at least: rows and chunks."""
@@ -28,7 +28,7 @@ _FAR_APART_BYTES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class RowAxis:
     """One axis over rows or chunks; strides in elements."""
 
     size: int
@@ -50,7 +50,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         source.element.itemsize,
         target.element.itemsize,
     )
-    steps, items, lanes, whole_warps = _shape(vectors, filled, prod(problem.sizes[:inner]), gpu)
+    steps, items, lanes, whole_warps = chunk_shape(vectors, filled, prod(problem.sizes[:inner]), gpu)
     loaded_past, stored_past = vectors.bytes_past_end(count, filled)
     may_write_on = target.owns_padding and stored_past <= target.slack_bytes
     within = vectors.whole_counts(count, filled, may_read_on=False, may_write_on=may_write_on)
@@ -59,7 +59,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     readable = problem.source.layout.span + source.slack_bytes // source.element.itemsize
     last_reading_on = readable - count - loaded_past // source.element.itemsize
 
-    axes = _axes(problem, steps * vectors.length * lanes, run)
+    axes = row_axes(problem, filled, steps * vectors.length * lanes, forwards_or_back=run in ("forward", "reversed"))
     roles = [axis.role for axis in axes]
     channel_source_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
     block = ParameterBlock()
@@ -118,7 +118,7 @@ def _run(problem: Problem) -> str:
     return {1: "forward", -1: "reversed", 0: "repeated"}[problem.source_strides[inner]]
 
 
-def _shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int, bool]:
+def chunk_shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int, bool]:
     """Steps of a chunk, chunks of a thread, lanes of a group, and whether groups are whole warps throughout.
 
     Long rows are cut into chunks of several steps of a whole warp, unless much of the last chunk would be empty or too
@@ -140,10 +140,11 @@ def _shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tupl
     return 1, items if pieces * lanes >= gpu.multiprocessors * THREADS * items else 1, lanes, False
 
 
-def _axes(problem: Problem, chunk: int, run: str) -> list[_Axis]:
+def row_axes(problem: Problem, length: int, chunk: int, *, forwards_or_back: bool) -> list[RowAxis]:
     """The axes over rows and chunks, outermost first, filled up to a rank that kernels are made for.
 
-    Target order, but rows that are read from the same place come one after another, so that they find it in the cache.
+    Rows have `length` elements. Target order, but rows that are read from the same place come one after another, so
+    that they find it in the cache.
     """
     *outer, inner = range(len(problem.sizes))
     axes = []
@@ -152,10 +153,10 @@ def _axes(problem: Problem, chunk: int, run: str) -> list[_Axis]:
         is_channels = axis == problem.channel_axis
         # A table of channels has the offsets themselves.
         through_table = is_channels and problem.conversion.channels is not None
-        axes.append(_Axis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
-    step = chunk * problem.source_strides[inner] if run in ("forward", "reversed") else 0
-    axes.append(_Axis(-(-problem.written_sizes[inner] // chunk), step, chunk, "chunks"))
-    if problem.sizes[inner] * problem.target.element.itemsize >= _FAR_APART_BYTES and run in ("forward", "reversed"):
+        axes.append(RowAxis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
+    step = chunk * problem.source_strides[inner] if forwards_or_back else 0
+    axes.append(RowAxis(-(-length // chunk), step, chunk, "chunks"))
+    if problem.sizes[inner] * problem.target.element.itemsize >= _FAR_APART_BYTES and forwards_or_back:
         axes.sort(key=lambda axis: axis.source_stride == 0 and not axis.role)
     rank = rank_of(max(len(axes), _FEWEST_AXES))
-    return [_Axis(1, 0, 0)] * (rank - len(axes)) + axes
+    return [RowAxis(1, 0, 0)] * (rank - len(axes)) + axes

@@ -10,6 +10,7 @@ from stridedgpu.convert import Conversion
 
 from .families import Family, choose_family
 from .problem import Problem, Side, relayout_problem
+from .shifted_rows import shifted_widths
 from .widths import Width, width_of
 
 __all__ = ["Plan", "plan_problem", "plan_relayout"]
@@ -22,7 +23,7 @@ class Plan:
     """A relayout, planned: the loops, the family of kernels that walks them, and how wide.
 
     `load` and `store` are the widths of one access on each side, in bytes, with what limits them; `index_bits` is
-    32 or 64.
+    32 or 64. `shifts` says that rows begin anywhere in their words, and words are shifted into place.
     """
 
     problem: Problem
@@ -31,6 +32,7 @@ class Plan:
     load: Width
     store: Width
     index_bits: int
+    shifts: bool = False
 
     def __hash__(self) -> int:
         """Equal for equal plans, from what tells them apart most often: every call looks its launch up by one."""
@@ -106,13 +108,15 @@ def plan_problem(problem: Problem, device: str, widest: int = 16) -> Plan:
         _reach(problem.written_sizes, problem.target_strides),
         _reach(problem.source_extents, problem.source_strides),
     )
+    load, store = width_of(problem, family, "source", widest), width_of(problem, family, "target", widest)
+    shifted = shifted_widths(problem, family, load, store, widest)
     return Plan(
         problem,
         device,
         family,
-        width_of(problem, family, "source", widest),
-        width_of(problem, family, "target", widest),
+        *(shifted or (load, store)),
         32 if reach <= _LARGEST_32_BIT_OFFSET else 64,
+        shifted is not None,
     )
 
 

@@ -1,0 +1,176 @@
+// Family B again, rows of 1- and 2-byte elements that begin anywhere: the innermost run is contiguous on both sides,
+// but source and target lie at different places of their words.
+//
+// Every row is counted in places from the whole target vector on that its first element lies in. The target is stored
+// in whole vectors, and each word of a vector is put together from the two aligned words of the source that it lies in:
+//
+//     source   | . a b c | d e f g | h i j k |        words as they are loaded, each lane two neighbours
+//     word       a b c d   e f g h                    shifted
+//     target   | . . . a | b c d e | f g h i | j k    the row's ends move element by element
+//
+// Words are loaded lane beside lane and change lanes in shared memory, as in rows.cu. A word of which the buffer has
+// only a part is not loaded: what lies in it moves element by element too, in the first and in the last row only.
+//
+// Bytes moved: each element once in and once out; the second of two words is its neighbour's first, and in the cache.
+#include "channel_constants.cuh"
+#include "indexing.cuh"
+#include "run_steps.cuh"
+
+namespace sg {
+
+template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
+struct ShiftedRowsParameters {
+    const uint8* source;
+    uint8* target;
+    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+    ChannelOrder<Index, OrderKind> order;
+    Axes<Index, Rank> axes;  // over rows and chunks; strides in elements
+    Index source_offset;     // elements
+    Index items;             // chunks in all
+    Index count;             // elements of a row
+    uint64 source_bytes;     // that may be read, from the lowest element on
+    int channel_axis;        // in axes, or -1
+    int chunk_axis;          // in axes
+    int lanes_log2;          // lanes of a group
+};
+
+// The aligned words that a word at any address lies in.
+struct SplitWord {
+    const uint8* word;
+    uint32 shift;  // bits
+
+    explicit __device__ __forceinline__ SplitWord(const uint8* address)
+        : word(address - uint64(address) % 4), shift(uint32(uint64(address) % 4) * 8) {}
+
+    __device__ __forceinline__ bool lies_in(const uint8* first, const uint8* end) const {
+        return uint64(word) >= uint64(first) && uint64(word + (shift ? 8 : 4)) <= uint64(end);
+    }
+};
+
+// Two neighbouring words on their way, and the vector that they become.
+template <typename V, bool Backwards> struct SplitVector { uint32 low, high, shift; };
+
+template <typename V, bool Backwards> __device__ __forceinline__ V arrived(const SplitVector<V, Backwards>& loaded) {
+    V vector{};
+    vector.word[0] = __funnelshift_r(loaded.low, loaded.high, loaded.shift);
+    if constexpr (Backwards) return reversed(vector);
+    else return vector;
+}
+
+template <typename Conversion, typename Index, int StoreBytes, int Steps, int Items, bool WholeWarps, bool Backwards,
+          int Rank, Channels AffineKind, Channels OrderKind>
+__global__ void __launch_bounds__(256, 2) copy_shifted_rows(
+    __grid_constant__ const ShiftedRowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
+    using Step = RunStep<Conversion, 4, StoreBytes>;
+    using Source = typename Step::Source;
+    using Target = typename Step::Target;
+    using Loaded = typename Step::Loaded;
+    using Stored = typename Step::Stored;
+    static_assert(sizeof(Source) <= 2, "larger elements are whole words");
+    static_assert(WholeWarps ? Items == 1 : Steps == 1, "one chunk of several steps, or several chunks of one");
+    constexpr int direction = Backwards ? -1 : 1;
+
+    const uint32 lanes_log2 = WholeWarps ? 5 : p.lanes_log2;
+    const uint32 lanes = 1u << lanes_log2;
+    const uint32 lane = threadIdx.x & (lanes - 1);
+    const uint32 group = threadIdx.x >> lanes_log2, groups = 256u >> lanes_log2;
+    const uint32 chunk = uint32(Steps * Step::length) << lanes_log2;  // places
+    const Index first_item = linear_block<Index>() * Items * groups + group;
+
+    // One chunk: where its first place lies on either side, and which of its places are elements of the row, and which
+    // of these move as whole vectors.
+    const Source* from[Items];
+    Target* to[Items];
+    int first[Items], last[Items], whole_first[Items], whole_last[Items];
+    Affine<typename Conversion::Compute> constants[Items];
+    // The word that the element at a place of a chunk, and those that come after it in the target, lie in.
+    const auto word_of = [](const Source* element) {
+        return SplitWord(reinterpret_cast<const uint8*>(element - (Backwards ? Step::load_length - 1 : 0)));
+    };
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        const Index number = first_item + item * groups;
+        const bool there = number < p.items;
+        Index coordinates[2] = {0, 0};
+        const Offsets<Index> offsets =
+            p.axes.template unravel<2>(there ? number : 0, {p.chunk_axis, p.channel_axis}, coordinates);
+        const Index start = coordinates[0] * chunk, channel = coordinates[1];
+        constants[item] = p.affines.of(channel);
+        Index source = p.source_offset + Index(offsets.source);
+        if constexpr (OrderKind != Channels::alike) source += p.order.source_offset(channel);
+        Target* element = reinterpret_cast<Target*>(p.target) + offsets.target;
+        const uint32 before = uint32(uint64(element) / sizeof(Target)) % Step::store_length;
+        to[item] = element - before;
+        from[item] = reinterpret_cast<const Source*>(p.source) + Signed<Index>(source) - direction * int(before);
+
+        // Places of the row: those of its elements, and of whole vectors whose words lie in the buffer.
+        const Index end = before + p.count;
+        Index vectors = before ? Step::length : 0, vectors_end = end / Step::length * Step::length;
+        const auto is_readable = [&](Index place) {
+            const Signed<Index> distance = direction * (Signed<Index>(place) - Signed<Index>(start));
+            return word_of(from[item] + distance).lies_in(p.source, p.source + p.source_bytes);
+        };
+        if (!is_readable(vectors)) vectors += Step::length;
+        if (vectors < vectors_end && !is_readable(vectors_end - Step::load_length)) vectors_end -= Step::length;
+        if (vectors_end < vectors) vectors_end = vectors;
+        const auto in_chunk = [&](Index place) {
+            return !there || place <= start ? 0 : int(place - start < Index(chunk) ? place - start : Index(chunk));
+        };
+        first[item] = in_chunk(before);
+        last[item] = in_chunk(end);
+        whole_first[item] = in_chunk(vectors);
+        whole_last[item] = in_chunk(vectors_end);
+    }
+
+    // A step is one of the only chunk's, or the only one of a chunk.
+    const auto item_of = [](int step) { return WholeWarps ? 0 : step; };
+    const auto step_start = [&](int step) { return WholeWarps ? step * lanes * Step::length : 0; };
+    constexpr int steps = Steps * Items;
+    alignas(32) __shared__ uint8 exchange[Step::exchanges ? steps * 256 * Step::exchange_bytes : 1];
+    uint8* group_exchange = Step::exchanges ? exchange + (threadIdx.x - lane) * Step::exchange_bytes : exchange;
+
+    const auto move_chunks = [&](auto checks) {
+        const auto is_whole = [&](int item, uint32 place) {
+            const uint32 there = uint32(whole_last[item] - whole_first[item]);
+            return !checks.value || place - uint32(whole_first[item]) < there;
+        };
+        Step::template move<steps>(
+            lane, lanes, group_exchange, 256 * Step::exchange_bytes,
+            [&](int step, int piece) {
+                const int item = item_of(step);
+                const uint32 place = step_start(step) + (piece * lanes + lane) * Step::load_length;
+                const SplitWord split = word_of(from[item]);
+                const uint8* word = split.word + direction * int(place * sizeof(Source));
+                const bool whole = is_whole(item, place);
+                return SplitVector<Loaded, Backwards>{whole ? load<uint32>(word) : 0u,
+                                                      whole && split.shift ? load<uint32>(word + 4) : 0u, split.shift};
+            },
+            [&](int step, uint32, const auto& vector) {
+                return Conversion::apply(vector, constants[item_of(step)]);
+            },
+            [&](int step, int piece, const Stored& vector) {
+                const int item = item_of(step);
+                const uint32 place = step_start(step) + (piece * lanes + lane) * Step::store_length;
+                if (is_whole(item, place)) store_global(to[item] + place, vector);
+            });
+    };
+    if (WholeWarps && whole_last[0] - whole_first[0] == int(chunk)) {
+        move_chunks(Checks<false>{});
+        return;
+    }
+    move_chunks(Checks<true>{});
+
+    // The row's ends.
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        const int head = whole_first[item] - first[item];  // places before the whole vectors
+#pragma unroll 1
+        for (int i = int(lane); i < head + last[item] - whole_last[item]; i += int(lanes)) {
+            const int place = i < head ? first[item] + i : whole_last[item] + i - head;
+            if (place >= last[item]) continue;
+            store(to[item] + place, Conversion::apply(load<Source>(from[item] + direction * place), constants[item]));
+        }
+    }
+}
+
+}  // namespace sg

@@ -1,0 +1,199 @@
+"""Rows that begin anywhere in their words (shifted_rows.cu): run in the emulator, compiled and inspected."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from cuda_emulation import machine_code, runner
+from cuda_emulation.planned import Case, check_cases
+from cuda_emulation.runner import EmulationError
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+
+from stridedgpu.convert import conversion
+from stridedgpu.dtypes import ELEMENT_TYPES
+from stridedgpu.kernel_sources import joined_source
+from stridedgpu.layout import Layout
+from stridedgpu.planning.families import Family
+from stridedgpu.planning.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.planning.problem import Side
+
+emulated = [
+    pytest.mark.emulation,
+    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
+]
+inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
+
+SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)
+GPUS = (SMALL, dataclasses.replace(SMALL, compute_capability=100), REFERENCE_GPU)
+TYPES = ("uint8", "uint16", "uint8>float16", "uint8>float32", "float16>uint8", "uint8>float64", "int16>uint8")
+
+
+def rows_case(source, target, types="uint8", aligned=(1, 1), slack=(0, 0), gpu=SMALL, bits=None, **options):
+    """A case between two layouts; `options` are those of a conversion, and its channel axis."""
+    axis = options.pop("axis", None)
+    names = types.split(">")
+    elements = [ELEMENT_TYPES[name] for name in (names[0], names[-1])]
+    made = conversion(*elements, source_channels=None if axis is None else source.sizes[axis], **options)
+    sides = [
+        Side(layout.shifted(-layout.first_offset), element, max(alignment, element.itemsize), free)
+        for layout, element, alignment, free in zip((source, target), elements, aligned, slack, strict=True)
+    ]
+    return Case(*sides, made, axis, gpu, index_bits=bits)
+
+
+@st.composite
+def odd_rows(draw: st.DrawFn) -> Case:
+    """Images of rows of any width and pitch, at any address on either side."""
+    types = draw(st.sampled_from(TYPES))
+    width = draw(st.integers(128, 300) | st.integers(300, 2100) | st.integers(5000, 5100))
+    images, height = draw(st.sampled_from((1, 3))), draw(st.sampled_from((1, 2, 7)))
+    layouts = []
+    for _ in range(2):
+        pitch = width + draw(st.integers(0, 33))
+        layouts.append(Layout((images, height, width), (height * pitch + draw(st.integers(0, 9)), pitch, 1)))
+    source, target = layouts
+    source = source.sliced((slice(None), slice(None, None, draw(st.sampled_from((1, 1, -1))))))
+    source = source.sliced((..., slice(None, None, draw(st.sampled_from((1, 1, -1))))))
+    options = {}
+    if images > 1 and draw(st.booleans()):
+        options["axis"] = 0
+        options["channels"] = draw(st.sampled_from((None, (2, 0, 0), (2, 1, 0))))
+    if ">" in types and draw(st.booleans()):
+        options |= {"scale": [1.0, 2.5, 0.75] if "axis" in options else 2.5, "bias": -1.0}
+    return rows_case(
+        source,
+        target,
+        types,
+        draw(st.tuples(*[st.sampled_from((1, 2, 4, 16))] * 2)),
+        draw(st.tuples(st.sampled_from((0, 1, 3, 32)), st.sampled_from((0, 5)))),
+        draw(st.sampled_from(GPUS)),
+        draw(st.sampled_from((None, None, 64))),
+        **options,
+    )
+
+
+def drawn(count: int, number: int) -> list[Case]:
+    """Cases whose words are shifted. All are drawn before the first is run: they share programs."""
+    found: list[Case] = []
+
+    @seed(number)
+    @settings(
+        max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=HealthCheck
+    )
+    @given(odd_rows())
+    def collect(one: Case) -> None:
+        found.append(one)
+
+    collect()
+    assert {one.plan.family for one in found} <= {Family.FLAT, Family.ROWS}
+    return [one for one in found if one.plan.shifts]
+
+
+@pytest.mark.parametrize("number", [pytest.param(1, marks=emulated)])
+def test_rows_at_any_address(number):
+    cases = drawn(45, number)
+    assert {one.plan.family for one in cases} == {Family.FLAT, Family.ROWS}
+    check_cases(cases, orders=("forward", "random"))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 8)])
+def test_many_rows_at_any_address(number):
+    check_cases(drawn(300, number))
+
+
+def packed(width: int, height: int = 3) -> Layout:
+    return Layout((height, width))
+
+
+def pitched(width: int, pitch: int, height: int = 3) -> Layout:
+    return Layout((height, width), (pitch, 1))
+
+
+FAULTS = {
+    # Up to 7 bytes before a buffer cannot be watched for reads, so this is what its first word comes to.
+    "a word of the row before is read": ("if (!is_readable(vectors)) vectors += Step::length;", "vectors = 0;"),
+    "a word behind the buffer is read": (" && uint64(word + (shift ? 8 : 4)) <= uint64(end)", ""),
+    "words are not shifted": ("__funnelshift_r(loaded.low, loaded.high, loaded.shift)", "loaded.low"),
+    "the second word is not read": ("whole && split.shift ? load<uint32>(word + 4)", "false ? load<uint32>(word + 4)"),
+    "a row's end is left out": ("if (place >= last[item]) continue;", "if (place + 1 >= last[item]) continue;"),
+    "a row's beginning is left out": ("const int head = whole_first[item] - first[item];", "const int head = 0;"),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in FAULTS])
+def test_a_broken_kernel_is_caught(name):
+    right, wrong = FAULTS[name]
+
+    def broken(*names: str) -> str:
+        text = joined_source(*names)
+        assert text.count(right) == 1
+        return text.replace(right, wrong)
+
+    # Sources that begin and end inside a word; targets whose rows are whole vectors, and such as have ends.
+    cases = [
+        rows_case(pitched(336, 337), pitched(336, 352), aligned=(1, 16)),
+        rows_case(pitched(333, 335), pitched(333, 337)),
+    ]
+    with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer|before a buffer"):
+        check_cases(cases, source_of=broken)
+
+
+# What plans say
+
+
+def test_the_plan_says_that_words_are_shifted():
+    plan = rows_case(pitched(1500, 1501), pitched(1500, 1504), aligned=(16, 16)).plan
+    assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (Family.ROWS, 4, 16)
+    assert (
+        "loads 4 B (the source's runs start 1501 B apart, a multiple of 1 only; pad that to 1504 for 16: words are "
+        "loaded, and shifted into place); stores 16 B\n" in plan.explain()
+    )
+
+
+@pytest.mark.parametrize(
+    "source, target, types, shifts",
+    [
+        (pitched(1500, 1501), pitched(1500, 1504), "uint8", True),
+        (pitched(1500, 1504), pitched(1500, 1501), "uint8", True),
+        (pitched(1500, 1502), pitched(1500, 1504), "uint8", True),
+        (pitched(1500, 1504), pitched(1500, 1504), "uint8", False),
+        (pitched(1500, 1504), pitched(1500, 1508), "uint8", False),
+        (pitched(1500, 1501), pitched(1500, 1501), "uint16", True),
+        (pitched(1500, 1501), pitched(1500, 1501), "float32", False),
+        (pitched(127, 301), pitched(127, 301), "uint8", False),
+        (pitched(128, 301), pitched(128, 301), "uint8", True),
+        (pitched(32, 301), pitched(32, 301), "uint8>float32", True),
+    ],
+)
+def test_words_are_shifted_where_vectors_are_not_to_be_had(source, target, types, shifts):
+    assert rows_case(source, target, types, aligned=(16, 16)).plan.shifts is shifts
+
+
+# Machine code
+
+
+@inspected
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_machine_code_loads_words_and_stores_vectors(architecture):
+    gpu = dataclasses.replace(REFERENCE_GPU, compute_capability=int(architecture[3:]))
+    for types in ("uint8", "uint8>float16"):
+        one = rows_case(pitched(1501, 1507, 4096), packed(1501, 4096), types, gpu=gpu)
+        (code,) = machine_code.compile_kernels(
+            joined_source(*one.launch.sources), [one.launch.name], architecture
+        ).values()
+        assert (code.local_accesses, code.stack_bytes, code.flushing) == (0, 0, [])
+        # Both paths, with and without a row's end, load two words for each of theirs; one loop moves the ends.
+        assert set(code.loads) == {32, 8}
+        assert set(code.stores) == {128, 8 * one.target.element.itemsize}
+        assert code.loads[8] == code.stores[8 * one.target.element.itemsize] == 1
+
+
+@inspected
+def test_few_instructions_for_each_byte():
+    """Of all rows' ends too: fewer than the 7 a byte that an H200 can start while it moves one."""
+    one = rows_case(pitched(1501, 1507, 4096), packed(1501, 4096), gpu=REFERENCE_GPU)
+    code = machine_code.compile_kernels(joined_source(*one.launch.sources), [one.launch.name], "sm_90")
+    moved = one.plan.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
+    assert code[one.launch.name].instructions / moved < 4.5
