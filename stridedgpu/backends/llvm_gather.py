@@ -39,6 +39,9 @@ _COMPONENT_FIELDS: Final = 3
 CHUNK: Final = 256
 """Indices resolved at a time: their offsets take 2 KB of the stack, which needs no probing anywhere."""
 
+_CHUNKS_AHEAD: Final = 3
+"""How many chunks before their turn indices are asked for."""
+
 _UNROLLED: Final = 4
 """Runs of one turn of the loop over a chunk."""
 
@@ -207,6 +210,10 @@ class _Walk:
             at = code.smaller(step, latest)
             total = code.binary("add", along, code.splat(code.multiply(at, self.b.picked), kernel.lanes))
             first = code.at(index, code.multiply(at, self.b.index))
+            # They are read in bursts, a chunk at a time, which no processor foresees.
+            soon = code.at(first, code.multiply(self.b.index, _CHUNKS_AHEAD * CHUNK))
+            for line in range(kernel.components):
+                code.prefetch(code.at(soon, line * LINE_BYTES))
             for size, stride, component in self._components:
                 found = load_indices(code, kernel.index, code.at(first, component), self.b.index, kernel.lanes)
                 place = resolved(code, kernel.index, found, code.splat(size, kernel.lanes))
