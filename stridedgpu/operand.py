@@ -86,7 +86,7 @@ class Operand:
         if self._fitted is planned:
             return
         layout = self.layout
-        if layout.sizes != planned.layout.sizes or layout.strides != planned.layout.strides:
+        if layout.sizes != planned.layout.sizes or not _steps_alike(layout, planned.layout):
             raise BindingError(
                 f"{name} has sizes {layout.sizes} and strides {layout.strides}; "
                 f"the plan is for {planned.layout.sizes} and {planned.layout.strides}."
@@ -103,6 +103,14 @@ class Operand:
         if left < planned.slack_bytes:
             raise BindingError(f"{name}'s buffer ends {left} bytes after it; the plan may touch {planned.slack_bytes}.")
         object.__setattr__(self, "_fitted", planned)
+
+
+def _steps_alike(layout: Layout, planned: Layout) -> bool:
+    """Whether two layouts of equal sizes have the same strides; along an axis of size 1 any stride will do."""
+    return layout.strides == planned.strides or all(
+        size == 1 or own == wanted
+        for size, own, wanted in zip(layout.sizes, layout.strides, planned.strides, strict=True)
+    )
 
 
 def share_memory(first: Operand, second: Operand) -> bool:

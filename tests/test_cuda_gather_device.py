@@ -195,6 +195,24 @@ def test_crops_are_one_launch_and_those_of_the_cpu(device):
     assert batch.numpy().tobytes() == expected.numpy().tobytes()
 
 
+def test_plans_run_on_their_device(device):
+    data, indices, out = on_device(DATA), on_device(np.array([2, 0])), on_device(np.zeros((2, 6), np.int32))
+    plan = sg.plan_gather(data, indices, out=out)
+    assert plan.device == "cuda:1"
+    assert "reference GPU" not in plan.explain()
+    plan(data, indices, out)
+    assert out.numpy().tolist() == DATA[[2, 0]].tolist()
+    with pytest.raises(IndexError, match=r"indices\[0\] = 4 is out of range"):
+        plan(data, on_device(np.array([4, 0])), out)
+    photos = [sg.asarray(np.full((6, 8, 3), n, np.uint8), dims="HWC", device="cuda:1") for n in range(2)]
+    crops = sg.plan_gather_crops(photos, (4, 8), dtype="float32", scale=0.5)
+    batch = sg.empty((2, 3, 4, 8), "float32", device="cuda:1")
+    crops(photos, [[0, 0], [1, 0]], batch)
+    assert batch.numpy()[:, 2, 3, 7].tolist() == [0.0, 0.5]
+    with pytest.raises(sg.BindingError, match="out is on cpu; the plan is for cuda:1"):
+        plan(data, indices, sg.asarray(np.zeros((2, 6), np.int32)))
+
+
 def test_operands_on_different_devices_are_refused(device):
     with pytest.raises(sg.BindingError, match="indices are on cpu and the data on cuda:1"):
         sg.gather(on_device(DATA), sg.asarray(np.array([0])))

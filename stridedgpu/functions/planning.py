@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from stridedgpu.backends.selection import device_name
 from stridedgpu.creation import asarray
 from stridedgpu.desc import BufferTensorDesc
-from stridedgpu.operations.index_plans import PlannedGather, PlannedScatter, planned_gather, planned_scatter
+from stridedgpu.operations.index_plans import (
+    PlannedGather,
+    PlannedScatter,
+    needed_side,
+    planned_gather,
+    planned_scatter,
+)
 from stridedgpu.operations.indices import checked_mode
 from stridedgpu.operations.picking import elements_picking, slices_picking, tuples_picking
+from stridedgpu.planning.gather import WIDEST_INDICES
 from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import TensorLike
@@ -169,7 +176,7 @@ class _Operands:
         where = next((tensor.device for tensor in tensors), "cpu")
         return cls(
             source,
-            side_of("indices", index),
+            needed_side(side_of("indices", index), WIDEST_INDICES),
             source if given is None else side_of("updates", given),
             None if out is None else side_of("out", out, is_written=True),
             where if device is None else device_name(device),

@@ -13,7 +13,7 @@ from stridedgpu.planning.crops import Crop, CropPlan, plan_crops, source_steps
 from stridedgpu.planning.problem import Side
 
 from .crops import CropRequest, check_samples, flips_of, origins_of, samples_of_batch
-from .index_plans import reach_of
+from .index_plans import needed_side, reach_of
 from .planned import HasOperand, Planned
 
 __all__ = ["PlannedCrops", "planned_crops"]
@@ -86,7 +86,8 @@ def planned_crops(request: CropRequest, sources: Sequence[Side], out: Side, devi
         raise LayoutError(f"out repeats or overlaps its own elements: {out.layout}; write into a packed tensor.")
     widest, missing = reach_of(device)
     steps = source_steps([side.layout for side in sources])
-    return PlannedCrops(plan_crops(out, steps, request.conversion, request.fill, device, widest), missing)
+    target = needed_side(out, widest)
+    return PlannedCrops(plan_crops(target, steps, request.conversion, request.fill, device, widest), missing)
 
 
 def _images(sources: HasOperand | Sequence[HasOperand]) -> list[Operand]:

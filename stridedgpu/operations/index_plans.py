@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stridedgpu.backends.gather_selection import gather_backend_named
 from stridedgpu.convert import conversion
@@ -23,7 +23,7 @@ from .planned import HasOperand, Planned
 from .relayout import assign_operand
 from .scatter import check_updates
 
-__all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter", "reach_of"]
+__all__ = ["PlannedGather", "PlannedScatter", "needed_side", "planned_gather", "planned_scatter", "reach_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ def planned_gather(picking: Picking, mode: Mode, data: Side, out: Side | None, d
     """
     target = _output(out, picking.sizes, data)
     widest, missing = reach_of(device)
-    plan = plan_gather(picking.problem(data, target), mode, device, widest)
-    return PlannedGather(plan, picking.rule, missing)
+    problem = picking.problem(needed_side(data, widest), needed_side(target, widest))
+    return PlannedGather(plan_gather(problem, mode, device, widest), picking.rule, missing)
 
 
 def planned_scatter(picking: Picking, data: Side, updates: Side, out: Side | None, device: str) -> PlannedScatter:
@@ -113,11 +113,17 @@ def planned_scatter(picking: Picking, data: Side, updates: Side, out: Side | Non
     Raises `LayoutError` and `ElementTypeError` for sides that do not fit.
     """
     check_updates(updates, data.element, picking.sizes)
-    target = _output(out, data.layout.sizes, data)
     widest, missing = reach_of(device)
-    plan = plan_gather(picking.problem(target, updates, scatters=True), "raise", device, widest)
-    copy = plan_relayout(data, target, conversion(data.element, data.element), None, device, widest)
+    source, target = (needed_side(side, widest) for side in (data, _output(out, data.layout.sizes, data)))
+    problem = picking.problem(target, needed_side(updates, widest), scatters=True)
+    plan = plan_gather(problem, "raise", device, widest)
+    copy = plan_relayout(source, target, conversion(data.element, data.element), None, device, widest)
     return PlannedScatter(plan, picking.rule, copy, missing)
+
+
+def needed_side(side: Side, widest: int) -> Side:
+    """A side of which no more alignment is asked than the widest access can make use of."""
+    return replace(side, alignment=min(side.alignment, widest))
 
 
 def _output(out: Side | None, sizes: tuple[int, ...], data: Side) -> Side:

@@ -11,7 +11,7 @@ from typing import Final, Literal
 from .gather_problem import GatherProblem
 from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
 
-__all__ = ["GatherFamily", "GatherPlan", "Mode", "plan_gather"]
+__all__ = ["WIDEST_INDICES", "GatherFamily", "GatherPlan", "Mode", "plan_gather"]
 
 Mode = Literal["raise", "clip", "wrap", "deferred"]
 """What happens to an index out of range."""
@@ -21,7 +21,7 @@ _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 _MOST_INDICES: Final = 4
 """Numbers that a thread holds for one vector, unless one place has more: 4 elements, or 2 with a pair of indices."""
 
-_WIDEST_INDICES: Final = 16
+WIDEST_INDICES: Final = 16
 """Bytes of the widest load of indices."""
 
 
@@ -226,9 +226,9 @@ def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> W
     bounds = [
         alignment_bound("indices", gcd(problem.index.alignment, problem.index_offset * itemsize)),
         Bound(numbers, f"a vector has {numbers} B of indices"),
-        *(stride_bound("indices", abs(stride) * itemsize, _WIDEST_INDICES) for stride in outer if stride),
+        *(stride_bound("indices", abs(stride) * itemsize, WIDEST_INDICES) for stride in outer if stride),
     ]
-    return bounded_width(bounds, itemsize, _WIDEST_INDICES)
+    return bounded_width(bounds, itemsize, WIDEST_INDICES)
 
 
 def _power_of_two(count: int) -> int:
