@@ -7,18 +7,22 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from .backends.threads import set_num_threads
 from .console import progress
 from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_shards, read_record, start, write_shard
 from .preprocess import Preprocess
 
-__all__ = ["add_folder_options", "on_ray", "run_folder_job"]
+__all__ = ["add_folder_options", "check_folder_options", "on_ray", "run_folder_job"]
 
 _RETRIES: Final = 3
 """How often Ray begins a shard anew whose worker was lost."""
+
+_MOST_SHARDS: Final = 99_999
+"""Their names have five digits."""
 
 _SHOWN_FAILURES: Final = 5
 """Reasons that are printed; the records have all."""
@@ -47,12 +51,16 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
             if getattr(chosen, name) is not None:
                 chosen.refuse(f"--{name} is for a folder in parts: give --shards too")
         return
-    if chosen.shards < 1:
-        chosen.refuse(f"argument --shards: {chosen.shards} is not a positive integer")
+    if not 1 <= chosen.shards <= _MOST_SHARDS:
+        chosen.refuse(f"argument --shards: {chosen.shards} is not an integer from 1 to {_MOST_SHARDS}")
     if chosen.address is not None and chosen.engine is None:
         chosen.refuse("--address is of a Ray cluster: give --engine ray too")
-    if len(chosen.images) != 1 or not chosen.images[0].is_dir() or chosen.samples:
-        chosen.refuse("--shards is for one folder of pictures")
+    if len(chosen.images) != 1 or chosen.samples:
+        chosen.refuse("--shards is for one folder of pictures: give one")
+    if not chosen.images[0].is_dir():
+        chosen.refuse(f"--shards is for a folder of pictures, which {str(chosen.images[0])!r} is not")
+    if chosen.out.exists() and not chosen.out.is_dir():
+        chosen.refuse(f"argument --out: {str(chosen.out)!r} is a file, and shards are written into a folder")
     for name in ("raw", "row_pitch", "alignment"):
         if getattr(chosen, name) is not None:
             chosen.refuse(f"--{name.replace('_', '-')} is for one batch, not for --shards")
@@ -78,38 +86,36 @@ def run_folder_job(
     )
     folder, out = chosen.images[0].resolve(), chosen.out.resolve()
     job = FolderJob(folder, out, chosen.shards, step, chosen.resize, chosen.random_crop)
-    shards = start(job)
-    missing = missing_shards(job, shards)
-    began = time.perf_counter()
-    engine = on_ray if chosen.engine == "ray" else _here
-    made = _Tally()
-    with progress(sum(shard.count for shard in missing), "pictures") as done:
-        for record in engine(job, missing, done, chosen.address):
-            made.add(record)
+    with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():
+        shards = start(job)
+        missing = missing_shards(job, shards)
+        began = time.perf_counter()
+        engine = on_ray if chosen.engine == "ray" else _here
+        made = _Tally()
+        with progress(sum(shard.count for shard in missing), "pictures") as done:
+            for record in engine(job, missing, done):
+                made.add(record)
     return _summary(job, made, time.perf_counter() - began)
 
 
-def _here(
-    job: FolderJob, missing: Sequence[Shard], done: Callable[[], None], _address: str | None
-) -> Iterator[ShardRecord]:
+def _here(job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -> Iterator[ShardRecord]:
     """Shard by shard, on all cores of this machine."""
     for shard in missing:
         yield write_shard(job, shard, done=done)
 
 
-def on_ray(
-    job: FolderJob, missing: Sequence[Shard], done: Callable[[], None], address: str | None
-) -> Iterator[ShardRecord]:
-    """Each shard a task of a Ray cluster; one whose worker is lost is begun anew, and leaves nothing behind.
+@contextmanager
+def _cluster(address: str | None) -> Iterator[None]:
+    """A Ray cluster to send tasks to: that which this process uses already, or one that it leaves afterwards.
 
-    Raises `FolderJobError` where Ray is not installed, cannot be reached, or has given a shard up.
+    Raises `FolderJobError` where Ray is not installed or cannot be reached.
     """
     try:
         import ray
     except ImportError:
         raise FolderJobError("--engine ray needs Ray, which is not installed: pip install ray.") from None
     if ray.is_initialized():
-        yield from _ray_tasks(ray, job, missing, done)
+        yield
         return
     _check_address(address)
     try:
@@ -121,7 +127,7 @@ def on_ray(
             "here too)."
         ) from None
     try:
-        yield from _ray_tasks(ray, job, missing, done)
+        yield
     finally:
         ray.shutdown()
 
@@ -139,8 +145,13 @@ def _check_address(address: str | None) -> None:
         ) from None
 
 
-def _ray_tasks(ray: Any, job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -> Iterator[ShardRecord]:
-    """Records as the tasks end."""
+def on_ray(job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -> Iterator[ShardRecord]:
+    """Each shard a task of the Ray cluster; one whose worker is lost is begun anew, and leaves nothing behind.
+
+    Raises `FolderJobError` where Ray has given a shard up.
+    """
+    import ray
+
     task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_shard_on_ray)
     waiting = {task.remote(job, shard): shard for shard in missing}
     while waiting:

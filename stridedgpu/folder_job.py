@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -99,12 +99,14 @@ class ShardRecord:
 
 
 def start(job: FolderJob) -> list[Shard]:
-    """The job's shards; listing and manifest are written, or compared where they are there.
+    """The job's shards; listing and manifest are written, or compared where there are shards already.
 
-    Raises `FolderJobError` where the shards that are there were made of other pictures or in another way.
+    The device makes no difference to the bits, and may be another. Raises `FolderJobError` where the shards that are
+    there were made of other pictures or in another way.
     """
-    wanted = {"step": repr(job.step), "resize": job.resize, "random_crop": job.random_crop, "shards": job.shards}
-    if job.manifest.exists():
+    step = repr(replace(job.step, device="auto"))
+    wanted = {"step": step, "resize": job.resize, "random_crop": job.random_crop, "shards": job.shards}
+    if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
         return _parts(job, _check_listing(job))
     names = picture_names(job.folder)

@@ -199,19 +199,15 @@ def test_ray_data_names_a_bad_row(ray, rows):
     assert sorted(row["label"] for row in mapped.take_all()) == [0, 1, 2, 3, 4]
 
 
-@dataclass(frozen=True)
-class DyingStep:
+@dataclass(frozen=True, repr=False)
+class DyingStep(sg.Preprocess):
     """A folder job's step whose worker is lost once."""
 
-    step: sg.Preprocess
-    marker: str
-
-    def __getattr__(self, name):
-        return getattr(object.__getattribute__(self, "step"), name)
+    marker: str = ""
 
     def __call__(self, batch, keys):
         killed_once(self.marker)
-        return self.step(batch, keys)
+        return super().__call__(batch, keys)
 
 
 @pytest.fixture
@@ -248,10 +244,10 @@ def test_a_folder_on_ray_with_a_worker_killed(ray, photographs):
     single = folder_job.FolderJob(photographs / "photos", photographs / "one", 6, step)
     for shard in folder_job.start(single):
         folder_job.write_shard(single, shard)
-    dying = DyingStep(step, str(photographs / "killed"))
+    dying = DyingStep("image", crop=(24, 20), device="cpu", marker=str(photographs / "killed"))
     job = folder_job.FolderJob(photographs / "photos", photographs / "ray", 6, dying)
     parts = folder_job.start(job)
-    records = list(folder_command.on_ray(job, parts, lambda: None, None))
+    records = list(folder_command.on_ray(job, parts, lambda: None))
     assert (photographs / "killed").exists()
     assert sorted(record.shard for record in records) == list(range(6))
     assert folder_job.missing_shards(job, parts) == []

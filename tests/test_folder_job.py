@@ -160,8 +160,40 @@ def test_other_shards_are_not_mixed_in(folder, change, capsys):
     assert {path: path.stat().st_mtime_ns for path in (folder / "out").iterdir()} == before
 
 
-def test_a_manifest_that_is_none_is_refused(folder, capsys):
+def test_where_no_shard_is_yet_a_job_may_change(folder):
     (folder / "out").mkdir()
+    (folder / "out/manifest.json").write_text("{}")
+    assert main(arguments(folder, 2)) == 0
+    assert len(contents(folder / "out")[1]) == COUNT
+
+
+def test_another_device_goes_on_with_the_shards(folder, capsys):
+    assert main(arguments(folder, 2)) == 0
+    given = arguments(folder, 2)
+    capsys.readouterr()
+    assert main([argument for argument in given if argument not in ("--device", "cpu")]) == 0
+    assert "nothing was left to do" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["images", "out"])
+def test_a_file_is_no_folder(folder, capsys, place):
+    given = arguments(folder, 2)
+    given[1 if place == "images" else 5] = str(folder / "photos/part0/000.png")
+    with pytest.raises(SystemExit, match="2"):
+        main(given)
+    said = {"images": "is for a folder of pictures, which", "out": "000.png' is a file, and shards are written into a"}
+    assert said[place] in capsys.readouterr().err
+
+
+def test_ray_that_is_not_there_is_refused_before_anything_is_written(folder, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert main(arguments(folder, 2, "out", "--engine", "ray")) == 2
+    assert "--engine ray needs Ray, which is not installed: pip install ray" in capsys.readouterr().err
+    assert not (folder / "out").exists()
+
+
+def test_a_manifest_that_is_none_is_refused(folder, capsys):
+    assert main(arguments(folder, 2)) == 0
     for text in ("{", "[]", "{}"):
         (folder / "out/manifest.json").write_text(text)
         assert main(arguments(folder, 2)) == 2
@@ -207,7 +239,8 @@ def test_names_may_be_any(folder):
 @pytest.mark.parametrize(
     "given, said",
     [
-        (("--shards", "0"), "not a positive integer"),
+        (("--shards", "0"), "0 is not an integer from 1 to 99999"),
+        (("--shards", "1000000000"), "is not an integer from 1 to 99999"),
         (("--shards", "2", "--layout", "CHWN"), "picture by picture"),
         (("--shards", "2", "--row-pitch", "512"), "--row-pitch"),
         (("--shards", "2", "--samples"), "one folder"),
