@@ -14,8 +14,9 @@ from .errors import BindingError, LayoutError
 from .foreign import foreign_operand
 from .layout import Layout
 from .operand import Operand
-from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
+from .operations.allocation import DEFAULT_ALIGNMENT, Room
 from .operations.channel_blocks import ordered_layouts, parse_order
+from .remembered import remembered
 from .strides import canonical_axes, integers
 from .tensor import StridedTensor
 from .typing import DTypeLike, LayoutLike, SupportsDLPack, TensorLike
@@ -51,14 +52,9 @@ def empty(
     ((64, 1, 16, 3), 'NCHW', 128)
     """
     sizes = integers("sizes", sizes, least=0)
-    element = element_type(dtype)
-    wanted, stored, dims = _layouts(sizes, element, layout, dims, row_pitch_bytes)
-    if wanted.has_overlap:
-        raise LayoutError(f"layout={layout} repeats or overlaps elements; make it packed, then broadcast_to.")
-    if wanted is stored:
-        wanted = stored = wanted.shifted(-wanted.first_offset)
+    room, dims = _room(sizes, element_type(dtype), layout, dims, row_pitch_bytes, alignment)
     where = default_device() if device is None else device_name(device)
-    return StridedTensor.over(allocate_operand(wanted, element, alignment, where, stored), dims)
+    return StridedTensor.over(room.allocate(backend_named(where)), dims)
 
 
 def zeros(
@@ -229,11 +225,36 @@ def from_pointer(
 
 def _relabelled(tensor: StridedTensor, dims: str) -> StridedTensor:
     """The tensor with its axes, which come in the order of `dims`, in canonical order and labelled so."""
-    labels = labels_of(checked_dims(dims, tensor.ndim), tensor.ndim)
-    plain = tensor.ndim - len(dims)
+    operand = tensor.operand
+    layout, canonical = _canonical(operand.layout, dims)
+    return StridedTensor.over(Operand(operand.buffer, layout, operand.element, operand.owns_padding), canonical)
+
+
+@remembered
+def _canonical(layout: Layout, dims: str) -> tuple[Layout, str]:
+    """A layout whose axes come in the order of `dims`, and the labels, in canonical order."""
+    labels = labels_of(checked_dims(dims, layout.ndim), layout.ndim)
     canonical = canonical_axes(dims)
-    axes = (*range(plain), *(labels.index(letter) for letter in canonical))
-    return StridedTensor.over(tensor.permute(axes).operand, canonical)
+    axes = (*range(layout.ndim - len(dims)), *(labels.index(letter) for letter in canonical))
+    return layout.permuted(axes), canonical
+
+
+@remembered
+def _room(
+    sizes: tuple[int, ...],
+    element: ElementType,
+    layout: LayoutLike | None,
+    dims: str | None,
+    row_pitch_bytes: int | None,
+    alignment: int,
+) -> tuple[Room, str | None]:
+    """The memory of a new tensor of canonical sizes, and its labels."""
+    wanted, stored, dims = _layouts(sizes, element, layout, dims, row_pitch_bytes)
+    if wanted.has_overlap:
+        raise LayoutError(f"layout={layout} repeats or overlaps elements; make it packed, then broadcast_to.")
+    if wanted is stored:
+        wanted = stored = wanted.shifted(-wanted.first_offset)
+    return Room.of(wanted, element, alignment, stored), dims
 
 
 def _layouts(
@@ -249,6 +270,8 @@ def _layouts(
         if layout.sizes != sizes or row_pitch_bytes is not None:
             raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
         return layout, layout, dims
+    if layout is not None and not isinstance(layout, str):
+        raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
     letters = None if layout is None else parse_order(layout).letters
     if letters is not None and dims is None and len(canonical_axes(letters)) == len(sizes):
         dims = canonical_axes(letters)

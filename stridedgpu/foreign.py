@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .backends.selection import backend_named
+from .buffer import address_of
 from .dlpack import dlpack_operand
 from .dtypes import ELEMENT_TYPES
 from .errors import ElementTypeError
@@ -68,11 +69,17 @@ def _held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
 
 def _operand_of_array(array: NDArray[Any], copy: bool | None) -> tuple[Operand, bool]:
     """An array's memory, or a copy of what a tensor should not, or cannot, look at as it lies."""
-    itemsize = array.dtype.itemsize
-    whole = array.size == 0 or all(step % itemsize == 0 for step in array.strides)
-    if copy is False or (whole and array.dtype.isnative and array.ctypes.data % itemsize == 0):
+    if copy is False or _lies_well(array):
         return operand_of_array(array), True
     return operand_of_array(array.astype(array.dtype.newbyteorder("="), order="C", copy=True)), False
+
+
+def _lies_well(array: NDArray[Any]) -> bool:
+    """Whether an array's elements are the machine's own, lie on their alignment and are whole strides apart."""
+    dtype = array.dtype
+    if not dtype.isnative or address_of(array) % dtype.itemsize:
+        return False
+    return array.flags.c_contiguous or array.size == 0 or not any(step % dtype.itemsize for step in array.strides)
 
 
 def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:

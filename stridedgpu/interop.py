@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .buffer import Buffer
+from .buffer import Buffer, address_of
 from .dlpack import CPU, CUDA, retyped
 from .dtypes import ELEMENT_TYPES, ElementType, element_type
 from .errors import ElementTypeError, LayoutError
@@ -65,18 +66,22 @@ def operand_of_array(array: NDArray[Any]) -> Operand:
 
     Raises `LayoutError` where the array's steps are not whole elements, and `ElementTypeError` for its dtype.
     """
-    element = element_type(array.dtype)
-    if any(step % element.itemsize for step in array.strides) and array.size:
-        raise LayoutError(
-            f"The array's strides of {array.strides} bytes are not whole elements of {element.itemsize} bytes; copy it."
-        )
-    strides = tuple(step // element.itemsize for step in array.strides)
-    layout = Layout(array.shape, strides)
-    lowest = layout.first_offset
-    address = array.ctypes.data + lowest * element.itemsize
+    element, layout, before = _described(array.dtype, array.shape, array.strides)
     readonly = not array.flags.writeable
-    buffer = Buffer(address, layout.span * element.itemsize, owner=array, readonly=readonly)
-    return Operand(buffer, layout.shifted(-lowest), element)
+    buffer = Buffer(address_of(array) - before, layout.span * element.itemsize, owner=array, readonly=readonly)
+    return Operand(buffer, layout, element)
+
+
+@lru_cache(maxsize=1024)
+def _described(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[ElementType, Layout, int]:
+    """An array's element type and layout from its lowest element on, and the bytes from there to coordinates 0."""
+    element = element_type(dtype)
+    itemsize = element.itemsize
+    if any(step % itemsize for step in steps) and 0 not in sizes:
+        raise LayoutError(f"The array's strides of {steps} bytes are not whole elements of {itemsize} bytes; copy it.")
+    layout = Layout(sizes, tuple(step // itemsize for step in steps))
+    lowest = layout.first_offset
+    return element, layout.shifted(-lowest), -lowest * itemsize
 
 
 def dlpack_device(operand: Operand) -> tuple[int, int]:

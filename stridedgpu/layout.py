@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import prod
 from operator import index as as_index
 from types import EllipsisType
+from typing import Final
 
 from .errors import LayoutError
 from .overlap import self_overlaps
@@ -19,6 +20,8 @@ __all__ = ["Index", "Layout"]
 
 Index = int | slice | EllipsisType | None
 """One entry of a basic index, as in NumPy."""
+
+_WHOLE: Final = slice(None)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -208,6 +211,10 @@ class Layout:
                 continue
             size, stride = self.sizes[axis], self.strides[axis]
             axis += 1
+            if entry == _WHOLE:
+                sizes.append(size)
+                strides.append(stride)
+                continue
             if isinstance(entry, slice):
                 try:
                     start, stop, step = entry.indices(size)
@@ -403,7 +410,7 @@ def expanded_index(index: Index | tuple[Index, ...], ndim: int) -> list[int | sl
     expanded: list[int | slice | None] = []
     for entry in entries:
         if entry is Ellipsis:
-            expanded.extend([slice(None)] * (ndim - named))
+            expanded.extend([_WHOLE] * (ndim - named))
         elif entry is None or isinstance(entry, slice):
             expanded.append(entry)
         elif isinstance(entry, bool) or not hasattr(entry, "__index__"):

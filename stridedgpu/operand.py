@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import gcd
+from typing import Final
 
 from .buffer import Buffer
 from .dtypes import ElementType
@@ -14,14 +15,17 @@ from .planning.problem import Side
 
 __all__ = ["Operand", "share_memory"]
 
+_set: Final = object.__setattr__
+"""How a frozen value is made; looked up once, for the many that are."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, init=False)
 class Operand:
     """Elements in a buffer.
 
     `owns_padding` says that no element outside this layout lives in the buffer, so that kernels may write the gaps.
-    `start_bytes` is where the lowest element lies in the buffer, `span_bytes` how far the highest reaches from there,
-    both as addresses in `reach`.
+    `start_bytes` is where the lowest element lies in the buffer, and `reach` the addresses of its first byte and of the
+    byte behind the highest element.
 
     Raises `BindingError` when the layout leaves the buffer.
     """
@@ -31,25 +35,35 @@ class Operand:
     element: ElementType
     owns_padding: bool = False
     start_bytes: int = field(init=False, compare=False)
-    span_bytes: int = field(init=False, compare=False)
     reach: tuple[int, int] = field(init=False, compare=False, repr=False)
-    _side: Side | None = field(init=False, compare=False, repr=False, default=None)
-    _fitted: Side | None = field(init=False, compare=False, repr=False, default=None)
+    _side: Side | None = field(init=False, compare=False, repr=False)
+    _fitted: Side | None = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
+    def __init__(self, buffer: Buffer, layout: Layout, element: ElementType, owns_padding: bool = False) -> None:
         """Refuse a layout that reaches outside the buffer."""
-        layout, itemsize = self.layout, self.element.itemsize
-        span = layout.span
-        start = layout.first_offset * itemsize
-        object.__setattr__(self, "start_bytes", start)
-        object.__setattr__(self, "span_bytes", span * itemsize)
-        lowest = self.buffer.address + start
-        object.__setattr__(self, "reach", (lowest, lowest + span * itemsize))
-        if span and (start < 0 or start + span * itemsize > self.buffer.nbytes):
+        below, span = layout.extent
+        itemsize = element.itemsize
+        start = (layout.offset + below) * itemsize
+        end = start + span * itemsize
+        if span and (start < 0 or end > buffer.nbytes):
             raise BindingError(
-                f"{layout} of {self.element} reaches from byte {start} to {start + span * itemsize}, "
-                f"outside its buffer of {self.buffer.nbytes} bytes."
+                f"{layout} of {element} reaches from byte {start} to {end}, "
+                f"outside its buffer of {buffer.nbytes} bytes."
             )
+        address = buffer.address
+        _set(self, "buffer", buffer)
+        _set(self, "layout", layout)
+        _set(self, "element", element)
+        _set(self, "owns_padding", owns_padding)
+        _set(self, "start_bytes", start)
+        _set(self, "reach", (address + start, address + end))
+        _set(self, "_side", None)
+        _set(self, "_fitted", None)
+
+    @property
+    def span_bytes(self) -> int:
+        """How far the highest element reaches from the start of the lowest."""
+        return self.reach[1] - self.reach[0]
 
     @property
     def address(self) -> int:
@@ -72,9 +86,14 @@ class Operand:
                 buffer_bytes=self.buffer.nbytes,
                 owns_padding=self.owns_padding,
             )
-            object.__setattr__(self, "_side", side)
+            _set(self, "_side", side)
             return side
         return self._side
+
+    def known_as(self, side: Side) -> Operand:
+        """This operand, new, with the side that was worked out for its like."""
+        _set(self, "_side", side)
+        return self
 
     def check_fits(self, name: str, planned: Side, device: str) -> None:
         """Raise `BindingError` unless this is what a plan for `device` was made for: layout, type, alignment, slack.
@@ -102,7 +121,7 @@ class Operand:
         left = self.buffer.nbytes - self.start_bytes - self.span_bytes
         if left < planned.slack_bytes:
             raise BindingError(f"{name}'s buffer ends {left} bytes after it; the plan may touch {planned.slack_bytes}.")
-        object.__setattr__(self, "_fitted", planned)
+        _set(self, "_fitted", planned)
 
 
 def _steps_alike(layout: Layout, planned: Layout) -> bool:

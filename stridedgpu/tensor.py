@@ -19,6 +19,7 @@ from .operations.pickling import State, copied_operand, restored_operand, state_
 from .operations.relayout import assign_operand, relayout_operand
 from .operations.values import value_operand
 from .recount import recounted
+from .remembered import remembered
 from .typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 
 __all__ = ["StridedTensor"]
@@ -47,10 +48,10 @@ class StridedTensor(Exported):
 
     @classmethod
     def over(cls, operand: Operand, dims: str | None = None) -> StridedTensor:
-        """A tensor of an operand that exists already."""
+        """A tensor of an operand that exists already, and of labels that are known to fit it."""
         tensor = cls.__new__(cls)
         tensor._operand = operand
-        tensor._dims = checked_dims(dims, operand.layout.ndim)
+        tensor._dims = dims
         return tensor
 
     # Views
@@ -65,23 +66,23 @@ class StridedTensor(Exported):
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> StridedTensor:
         """A window: integers, slices with any step, `...` and None, as in NumPy; never a copy."""
-        labels = iter(labels_of(self._dims, self.ndim))
+        layout = self.layout.sliced(index)
+        if self._dims is None:
+            return self._view(layout, None, whole=False)
+        labels = iter(self._labels)
         kept: list[str | None] = []
         for entry in expanded_index(index, self.ndim):
             label = None if entry is None else next(labels)
             if entry is None or isinstance(entry, slice):
                 kept.append(label)
-        return self._view(self.layout.sliced(index), dims_of(tuple(kept)), whole=False)
+        return self._view(layout, dims_of(tuple(kept)), whole=False)
 
     def permute(self, order: str | Sequence[int]) -> StridedTensor:
         """The axes in another order: axis numbers, or letters such as "NHWC" for an image library.
 
         Without labels, axes of rank 4 and 5 are taken to be NCHW and NCDHW. Plain axes stay in front.
         """
-        labels = inferred_labels(self._dims, self.ndim, order) if isinstance(order, str) else self._labels
-        axes = permutation(order, labels)
-        layout = self.layout.permuted(axes)
-        return self._view(layout, dims_of(tuple(labels[axis] for axis in axes)), whole=True)
+        return self._view(*_permuted(self.layout, self._dims, order), whole=True)
 
     def broadcast_to(self, sizes: Sequence[int]) -> StridedTensor:
         """Repeated to `sizes` with strides of 0; leading axes are added as NumPy does."""
@@ -245,6 +246,14 @@ class StridedTensor(Exported):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
         return _unpickled, (state_of_operand(self._operand), self._dims)
+
+
+@remembered
+def _permuted(layout: Layout, dims: str | None, order: str | Sequence[int]) -> tuple[Layout, str | None]:
+    """A layout with its axes in another order, and the labels in that order."""
+    labels = inferred_labels(dims, layout.ndim, order) if isinstance(order, str) else labels_of(dims, layout.ndim)
+    axes = permutation(order, labels)
+    return layout.permuted(axes), dims_of(tuple(labels[axis] for axis in axes))
 
 
 def _unpickled(state: State, dims: str | None) -> StridedTensor:

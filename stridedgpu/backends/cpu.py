@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from stridedgpu.buffer import Buffer
+from stridedgpu.buffer import Buffer, address_of
 from stridedgpu.errors import DeviceError
 from stridedgpu.planning.plan import Plan
 
@@ -36,7 +36,7 @@ class CpuBackend:
             memory = np.empty(nbytes + step, np.uint8)
         except (MemoryError, ValueError) as error:
             raise DeviceError(f"The CPU has no {nbytes} bytes of memory left to allocate.") from error
-        base = memory.ctypes.data
+        base = address_of(memory)
         return Buffer(base + -base % step, nbytes, owner=memory, alignment=alignment, owned=True)
 
     def prepare(self, plan: Plan) -> Launch:

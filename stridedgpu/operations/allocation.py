@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
-from stridedgpu.backends.recycled_memory import RecycledMemory
+from dataclasses import dataclass
+from typing import Protocol
+
 from stridedgpu.backends.selection import backend_named
-from stridedgpu.buffer import checked_alignment
+from stridedgpu.buffer import Buffer, checked_alignment
 from stridedgpu.dtypes import ElementType
 from stridedgpu.errors import LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand
+from stridedgpu.planning.problem import Side
 from stridedgpu.strides import round_up
 
-__all__ = ["DEFAULT_ALIGNMENT", "allocate_operand", "check_fits"]
+__all__ = ["DEFAULT_ALIGNMENT", "Room", "allocate_operand", "check_fits"]
 
 DEFAULT_ALIGNMENT = 32
 """Bytes: what DirectML advises, and a whole access on GPUs with 256-bit loads."""
+
+
+class Memory(Protocol):
+    """Where bytes come from: a device, or blocks that are used again."""
+
+    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
+        """Bytes, not initialised, at a multiple of `alignment`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Memory for a layout, not allocated yet: what all allocations of it have in common.
+
+    The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4. `side` is what planners
+    know of every tensor that is allocated so.
+    """
+
+    layout: Layout
+    nbytes: int
+    alignment: int
+    owns_padding: bool
+    side: Side
+
+    @classmethod
+    def of(cls, layout: Layout, element: ElementType, alignment: int, stored: Layout | None = None) -> Room:
+        """Room that owns its padding.
+
+        `stored` is the layout of the memory where that is more: channels filled up with zeros, which then are no
+        padding to overwrite. Raises `LayoutError` for an alignment that is no power of two or below an element.
+        """
+        if checked_alignment(alignment) < element.itemsize:
+            raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
+        held = layout if stored is None else stored
+        nbytes, owns = round_up((held.first_offset + held.span) * element.itemsize, 4), held == layout
+        side = Side.of(layout, element, base_alignment=alignment, buffer_bytes=nbytes, owns_padding=owns)
+        return cls(layout, nbytes, alignment, owns, side)
+
+    def allocate(self, memory: Memory, stream: object = None) -> Operand:
+        """The memory, not initialised, for first use on `stream`. Raises `DeviceError` when there is not so much."""
+        buffer = memory.allocate(self.nbytes, self.alignment, stream)
+        operand = Operand(buffer, self.layout, self.side.element, self.owns_padding)
+        return operand.known_as(self.side) if buffer.alignment == self.alignment else operand
 
 
 def allocate_operand(
@@ -23,24 +68,14 @@ def allocate_operand(
     alignment: int,
     device: str,
     stored: Layout | None = None,
-    stream: object = None,
-    memory: RecycledMemory | None = None,
+    memory: Memory | None = None,
 ) -> Operand:
-    """Memory for `layout`, not initialised, that owns its padding.
-
-    `stored` is the layout of the memory where that is more: channels filled up with zeros, which then are no padding
-    to overwrite. The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4.
-    `stream` is where a CUDA device will use them first. `memory` is taken in place of the device's.
+    """Room for `layout`, allocated on a device, or in `memory`.
 
     Raises `LayoutError` for an alignment that is no power of two or below an element, `DeviceError` when there is no
     such device or not enough memory.
     """
-    if checked_alignment(alignment) < element.itemsize:
-        raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
-    held = layout if stored is None else stored
-    nbytes = round_up((held.first_offset + held.span) * element.itemsize, 4)
-    buffer = (memory or backend_named(device)).allocate(nbytes, alignment, stream)
-    return Operand(buffer, layout, element, owns_padding=held == layout)
+    return Room.of(layout, element, alignment, stored).allocate(memory or backend_named(device))
 
 
 def check_fits(name: str, value: int, element: ElementType) -> None:

@@ -17,6 +17,7 @@ from stridedgpu.convert import Conversion
 from stridedgpu.dims import Labels, memory_axes
 from stridedgpu.errors import LayoutError
 from stridedgpu.layout import Layout
+from stridedgpu.remembered import remembered
 from stridedgpu.strides import packed_strides, padded_strides, round_up
 
 __all__ = ["ChannelOrder", "Part", "of_channels", "ordered_layouts", "parse_order", "parts"]
@@ -77,7 +78,7 @@ def parse_order(order: str) -> ChannelOrder:
     return ChannelOrder(letters, multiple)
 
 
-@lru_cache(maxsize=4096, typed=True)
+@remembered
 def ordered_layouts(
     sizes: tuple[int, ...], order: str | None, labels: Labels, itemsize: int, row_pitch_bytes: int | None
 ) -> tuple[Layout, Layout]:

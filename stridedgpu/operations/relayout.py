@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stridedgpu.backends.selection import device_name
+from stridedgpu.backends.selection import backend_named, device_name
 from stridedgpu.convert import Conversion, conversion
-from stridedgpu.dims import dims_of, inferred_labels
-from stridedgpu.dtypes import element_type
+from stridedgpu.dims import Labels, dims_of, inferred_labels
+from stridedgpu.dtypes import ElementType, element_type
 from stridedgpu.errors import BindingError, LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand, share_memory
+from stridedgpu.remembered import remembered
 
-from .allocation import DEFAULT_ALIGNMENT, allocate_operand
+from .allocation import DEFAULT_ALIGNMENT, Room
 from .channel_blocks import ChannelOrder, ordered_layouts, parse_order, parts
 from .transfer import move_elements, zero_bytes
 
@@ -37,13 +38,12 @@ def relayout_operand(
     stream: object,
 ) -> tuple[Operand, str | None]:
     """What `stridedgpu.relayout` does, on operands; the labels of the result stand beside it."""
-    order = layout if isinstance(layout, str) else None
-    letters = None if order is None else parse_order(order).letters
-    labels = inferred_labels(dims, source.layout.ndim, letters)
-    channel_axis = labels.index("C") if "C" in labels else None
     placed = layout is not None or row_pitch_bytes is not None or alignment is not None or device is not None
     if out is not None and placed:
         raise LayoutError("out= says where and how to write: leave out layout, row_pitch_bytes, alignment and device.")
+    order = parse_order(layout) if isinstance(layout, str) else None
+    labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
+    channel_axis = labels.index("C") if "C" in labels else None
     target_type = element_type(dtype) if dtype is not None else out.element if out is not None else source.element
     made = conversion(
         source.element,
@@ -65,23 +65,42 @@ def relayout_operand(
         _move(source, out, made, channel_axis, stream)
         return out, dims
     sizes = _result_sizes(source.layout.sizes, made, channel_axis)
+    room, result_dims = _result(sizes, target_type, labels, dims, layout, row_pitch_bytes, alignment)
+    where = source.buffer.device if device is None else device_name(device)
+    target = room.allocate(backend_named(where), stream)
+    if order is not None and order.multiple > 1 and channel_axis is not None:
+        _move_blocks(source, target, made, channel_axis, order, stream)
+    else:
+        move_elements(source, target, made, channel_axis, stream)
+    return target, result_dims
+
+
+@remembered
+def _result(
+    sizes: tuple[int, ...],
+    element: ElementType,
+    labels: Labels,
+    dims: str | None,
+    layout: str | Layout | None,
+    row_pitch_bytes: int | None,
+    alignment: int | None,
+) -> tuple[Room, str | None]:
+    """The memory that a result needs, and its labels."""
+    bytes_apart = DEFAULT_ALIGNMENT if alignment is None else alignment
     if isinstance(layout, Layout):
         if layout.sizes != sizes or row_pitch_bytes is not None:
             raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
-        wanted = stored = layout
-    else:
-        wanted, stored = ordered_layouts(sizes, order, labels, target_type.itemsize, row_pitch_bytes)
-    where = source.buffer.device if device is None else device_name(device)
-    bytes_apart = DEFAULT_ALIGNMENT if alignment is None else alignment
-    target = allocate_operand(wanted, target_type, bytes_apart, where, stored, stream)
-    channel_order = None if order is None else parse_order(order)
-    if channel_order is None or channel_order.multiple == 1 or channel_axis is None:
-        _move(source, target, made, channel_axis, stream)
-    else:
-        _move_blocks(source, target, made, channel_axis, channel_order, stream)
+        if layout.has_overlap:
+            raise LayoutError(f"layout={layout} repeats or overlaps its own elements; relayout into a packed one.")
+        return Room.of(layout, element, bytes_apart), dims
+    if layout is not None and not isinstance(layout, str):
+        raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
+    wanted, stored = ordered_layouts(sizes, layout, labels, element.itemsize, row_pitch_bytes)
     if wanted.ndim != len(labels):
-        return target, None
-    return target, dims_of(labels) if order is not None else dims
+        dims = None
+    elif layout is not None:
+        dims = dims_of(labels)
+    return Room.of(wanted, element, bytes_apart, stored), dims
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None) -> None:
