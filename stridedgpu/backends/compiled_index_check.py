@@ -38,14 +38,10 @@ def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
         ]
     else:
         parts = [(rule.index, rule.axes[0][1])]
-    checks = [_of_axis(side, size) for side, size in parts]
-    if any(check is None for check in checks):
+    checks = [check for part in parts if (check := _of_axis(*part)) is not None]
+    if len(checks) < len(parts):
         return None
-
-    def within(index: Buffer, start: int) -> bool:
-        return all(check(index, start) for check in checks if check is not None)
-
-    return within
+    return checks[0] if len(checks) == 1 else lambda index, start: all(check(index, start) for check in checks)
 
 
 def _of_axis(side: Side, size: int) -> IndicesWithin | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from stridedgpu.backends.gather_selection import gather_backend_named
 from stridedgpu.dims import Labels, dims_of, labels_of
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand
 from stridedgpu.planning.gather import GatherPlan, Mode, plan_gather
-from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.problem import Side
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .indices import check_index_operand, checked_mode
@@ -54,12 +56,28 @@ def gather_nd_operand(
     return target, dims_of((*labels[: axes.start], *(None,) * between, *labels[axes.stop :]))
 
 
-def pick(problem: GatherProblem, mode: Mode, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
+def pick(
+    picking: Picking,
+    mode: Mode,
+    plain: Operand,
+    picked: Operand,
+    indices: Operand,
+    stream: object,
+    *,
+    scatters: bool = False,
+) -> None:
     """Plan, and run."""
     device = picked.buffer.device
-    run_plan(
-        plan_gather(problem, mode, device, gather_backend_named(device).widest_access), plain, picked, indices, stream
-    )
+    widest = gather_backend_named(device).widest_access
+    run_plan(_planned(picking, picked.side, plain.side, mode, device, widest, scatters), plain, picked, indices, stream)
+
+
+@lru_cache(maxsize=1024)
+def _planned(
+    picking: Picking, picked: Side, plain: Side, mode: Mode, device: str, widest: int, scatters: bool
+) -> GatherPlan:
+    """The plan for operands like these: those of an earlier call, and nothing is worked out again."""
+    return plan_gather(picking.problem(picked, plain, scatters=scatters), mode, device, widest)
 
 
 def run_plan(plan: GatherPlan, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
@@ -87,5 +105,5 @@ def _gathered(
         target = out
     backend = gather_backend_named(device)
     backend.check_indices(picking.rule, indices.buffer, indices.start_bytes, mode, stream)
-    pick(picking.problem(data.side, target.side), mode, target, data, indices, stream)
+    pick(picking, mode, target, data, indices, stream)
     return target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import index as as_index
 
 from stridedgpu.errors import LayoutError
@@ -46,8 +47,13 @@ def slices_picking(data: Side, index: Side, axis: int) -> Picking:
 
     Raises `ElementTypeError`, `LayoutError` or `IndexError` for indices that no data like this has.
     """
+    return _slices(data, index, _checked_axis(data.layout, axis))
+
+
+@lru_cache(maxsize=1024)
+def _slices(data: Side, index: Side, place: int) -> Picking:
+    """The same for an axis counted from 0: operands like those of an earlier call are not looked at again."""
     check_index_type(index.element)
-    place = _checked_axis(data.layout, axis)
     axes, sizes = range(place, place + 1), data.layout.sizes
     rule = index_rule(index, sizes, axes)
     made = (*sizes[:place], *index.layout.sizes, *sizes[place + 1 :])
@@ -56,8 +62,13 @@ def slices_picking(data: Side, index: Side, axis: int) -> Picking:
 
 def elements_picking(data: Side, index: Side, axis: int, *, unique: bool = False) -> Picking:
     """One element for each index, which is its coordinate along `axis`; errors as of `slices_picking`."""
+    return _elements(data, index, _checked_axis(data.layout, axis), unique=bool(unique))
+
+
+@lru_cache(maxsize=1024)
+def _elements(data: Side, index: Side, place: int, *, unique: bool) -> Picking:
+    """The same for an axis counted from 0."""
     check_index_type(index.element)
-    place = _checked_axis(data.layout, axis)
     _check_sizes(data.layout, index.layout, place)
     axes = range(place, place + 1)
     return Picking(index, axes, index.layout.sizes, index_rule(index, data.layout.sizes, axes, unique=unique))
@@ -65,8 +76,13 @@ def elements_picking(data: Side, index: Side, axis: int, *, unique: bool = False
 
 def tuples_picking(data: Side, index: Side, batch_dims: int, *, unique: bool = False) -> Picking:
     """Elements or slices for tuples of coordinates behind `batch_dims` common axes; errors as of `slices_picking`."""
+    return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=bool(unique))
+
+
+@lru_cache(maxsize=1024)
+def _tuples(data: Side, index: Side, axes: range, *, unique: bool) -> Picking:
+    """The same for axes that were found to fit."""
     check_index_type(index.element)
-    axes = _tuple_axes(data.layout, index.layout, batch_dims)
     rule = index_rule(index, data.layout.sizes, axes, has_tuples=True, unique=unique)
     return Picking(index, axes, (*index.layout.sizes[:-1], *data.layout.sizes[axes.stop :]), rule)
 

@@ -60,7 +60,7 @@ def _scattered(
         target = out
     gather_backend_named(device).check_indices(picking.rule, indices.buffer, indices.start_bytes, "raise", stream)
     assign_operand(data, target, stream)
-    pick(picking.problem(target.side, updates.side, scatters=True), "raise", updates, target, indices, stream)
+    pick(picking, "raise", updates, target, indices, stream, scatters=True)
     return target
 
 

@@ -67,6 +67,11 @@ class GatherPlan:
     index: Width
     index_bits: int
 
+    def __hash__(self) -> int:
+        """Equal for equal plans, from what tells them apart most often: every call looks its launch up by one."""
+        problem = self.problem
+        return hash((self.mode, problem.sizes, problem.plain_strides, problem.picked_strides, problem.index_strides))
+
     @property
     def kernel(self) -> str:
         """The kernel's name: what it does, the element and the bytes of a vector, and the indices' type."""
