@@ -6,6 +6,7 @@ The structures are those of dlpack.h 1.1, https://github.com/dmlc/dlpack/blob/ma
 from __future__ import annotations
 
 import ctypes
+from functools import lru_cache
 from typing import Any, Final
 
 from .backends.selection import backend_named
@@ -97,9 +98,9 @@ def dlpack_operand(obj: Any) -> Operand:
     capsule = _requested(obj) if device == "cpu" else _requested(obj, stream=_current_stream(device))
     tensor, flags = _contents(capsule)
     element = _element_of(obj, tensor)
-    sizes = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
-    layout = Layout(sizes, tuple(tensor.strides[: tensor.ndim]) if tensor.ndim and tensor.strides else None)
-    lowest = layout.first_offset
+    rank = tensor.ndim
+    sizes = tuple(tensor.shape[:rank]) if rank else ()
+    layout, lowest = _from_lowest(sizes, tuple(tensor.strides[:rank]) if rank and tensor.strides else None)
     # Never taken, the capsule gives the memory back when the last view lets it go.
     buffer = Buffer(
         (tensor.data or 0) + tensor.byte_offset + lowest * element.itemsize,
@@ -108,7 +109,14 @@ def dlpack_operand(obj: Any) -> Operand:
         device=device,
         readonly=flags is None or bool(flags & _READ_ONLY),
     )
-    return Operand(buffer, layout.shifted(-lowest), element)
+    return Operand(buffer, layout, element)
+
+
+@lru_cache(maxsize=1024)
+def _from_lowest(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[Layout, int]:
+    """A layout that begins with its lowest element, and how far that is from coordinates 0."""
+    layout = Layout(sizes, strides)
+    return layout.shifted(-layout.first_offset), layout.first_offset
 
 
 def _requested(obj: Any, **request: object) -> Any:

@@ -97,7 +97,8 @@ def dlpack_capsule(operand: Operand, **request: Any) -> Any:
     """
     layout, bits = _exportable(operand), _BITS.get(operand.element.name, operand.element)
     if operand.buffer.device == "cpu":
-        array = array_of_operand(Operand(operand.buffer, layout, bits))
+        seen = operand if bits is operand.element and layout is operand.layout else None
+        array = array_of_operand(seen or Operand(operand.buffer, layout, bits))
         _check_request(array, **request)
         capsule = array.__dlpack__(**request)
     elif operand.buffer.readonly:
@@ -147,6 +148,8 @@ def cuda_array_interface(operand: Operand) -> dict[str, Any]:
 def _exportable(operand: Operand) -> Layout:
     """The layout that other libraries get to see, of which older ones abort on a negative stride."""
     layout = operand.layout
+    if min(layout.strides, default=0) >= 0:
+        return layout
     if any(step < 0 and size > 1 for size, step in zip(layout.sizes, layout.strides, strict=True)):
         raise BufferError(
             f"An axis of this tensor runs backwards (strides {layout.strides}), which consumers refuse or crash on; "
