@@ -43,7 +43,6 @@ class _Recipe:
     `pitch` is in bytes from row to row. `band` is the address of a `Band`.
     """
 
-    loop: Loop
     height: int
     pitch: int
     source_offset: int
@@ -56,38 +55,35 @@ def compiled_crops(plan: CropPlan) -> CropsMove | None:
     """A plan's windows by compiled loops; None where its conversion or this processor is left to NumPy."""
     if not can_compile(plan.conversion) or 0 in plan.target.layout.sizes:
         return None
-    crops = _Crops(plan)
-    return crops if crops.works else None
+    loop = compiled(batch_text)
+    return None if loop is None else _Crops(plan, loop)
 
 
 class _Crops:
     """A plan with the recipes that its rectangles needed so far."""
 
-    def __init__(self, plan: CropPlan) -> None:
-        """Load the kernel of the fill value: where there is none, there are no others."""
+    def __init__(self, plan: CropPlan, loop: Loop) -> None:
+        """Nothing is planned before it is asked for."""
         self._plan = plan
+        self._loop = loop
         self._fill = Buffer.of(plan.fill)
-        self._recipes: dict[tuple[object, ...], _Recipe | None] = {}
+        self._recipes: dict[tuple[object, ...], _Recipe] = {}
         _, _, height, width = plan.target.layout.sizes
         self._whole = slice(0, height), slice(0, width)
         self._band_rows = max(1, _BAND_BYTES // (len(plan.fill) * width))
-        nowhere = Crop(Layout((len(plan.fill) // plan.conversion.source.itemsize, 0, 0)), (0, 0))
-        self.works = self._recipe(nowhere, Rectangle(*self._whole, None)) is not None
 
     def __call__(
         self, crops: Sequence[Crop], sources: Sequence[tuple[Buffer, int]], target: Buffer, target_start: int
     ) -> None:
         """Write every window."""
         plan = self._plan
-        lists: dict[int, tuple[Loop, list[_Entry]]] = {}
+        entries: list[_Entry] = []
         itemsize = plan.conversion.source.itemsize
         pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
         place = target.address + target_start
         for crop, (buffer, start) in zip(crops, sources, strict=True):
             for part in self._parts(crop):
                 recipe = self._recipe(crop, part)
-                if recipe is None:
-                    continue
                 if part.source is None:
                     reads = self._fill.address
                 else:
@@ -96,11 +92,10 @@ class _Crops:
                     reads = buffer.address + start + (crop.layout.offset + y * down + x * right) * itemsize
                 rows = part.rows.stop - part.rows.start
                 writes = place + recipe.target_offset + part.rows.start * recipe.pitch
-                entry = (reads + recipe.source_offset, writes, rows, recipe)
-                lists.setdefault(id(recipe.loop), (recipe.loop, []))[1].append(entry)
+                entries.append((reads + recipe.source_offset, writes, rows, recipe))
             place += pitch
-        for loop, entries in lists.values():
-            _run(loop, entries, (self, sources, target), alone=plan.bytes_moved < _SHARED_BYTES)
+        if entries:
+            _run(self._loop, entries, (self, sources, target), alone=plan.bytes_moved < _SHARED_BYTES)
 
     def _parts(self, crop: Crop) -> Iterator[Rectangle] | tuple[Rectangle]:
         """The rectangles of a window; most lie within their source."""
@@ -110,8 +105,8 @@ class _Crops:
             return (Rectangle(rows, columns, (y, x)),)
         return rectangles(crop, (rows.stop, columns.stop))
 
-    def _recipe(self, crop: Crop, part: Rectangle) -> _Recipe | None:
-        """How a rectangle is moved, worked out once for its kind; None where it is empty."""
+    def _recipe(self, crop: Crop, part: Rectangle) -> _Recipe:
+        """How a rectangle is moved, worked out once for its kind."""
         height = min(part.rows.stop - part.rows.start, self._band_rows)
         strides = None if part.source is None else crop.layout.strides
         key = (strides, crop.flip, height, part.columns.start, part.columns.stop)
@@ -121,7 +116,7 @@ class _Crops:
             self._recipes[key] = self._made(crop, part, height)
         return self._recipes[key]
 
-    def _made(self, crop: Crop, part: Rectangle, height: int) -> _Recipe | None:
+    def _made(self, crop: Crop, part: Rectangle, height: int) -> _Recipe:
         """The recipe of a rectangle that is moved in bands of `height` rows."""
         conversion = self._plan.conversion
         whole = slice(None)
@@ -134,12 +129,13 @@ class _Crops:
         source = Side(theirs.shifted(-theirs.first_offset), conversion.source, 1)
         target = Side(ours.shifted(-ours.first_offset), conversion.target, 1)
         walk = walk_of(relayout_problem(source, target, conversion, 0))
-        loop = None if walk is None else compiled(batch_text(walk.kernel.text))
-        if walk is None or loop is None:
-            return None
+        loop = None if walk is None else compiled(walk.kernel.text)
+        assert walk is not None, "the conversion can be compiled, and no rectangle is empty"
+        assert loop is not None, "the loop over entries was compiled here"
         itemsize = conversion.source.itemsize
         lowest = theirs.first_offset * itemsize
         band = Band(
+            loop.address,
             walk.parameters.ctypes.data,
             walk.items,
             height,
@@ -150,13 +146,12 @@ class _Crops:
         )
         fields = (ctypes.c_int64 * len(astuple(band)))(*astuple(band))
         return _Recipe(
-            loop,
             height,
             band.target_stride,
             lowest + walk.source_offset,
             ours.first_offset * conversion.target.itemsize + walk.target_offset,
             ctypes.addressof(fields),
-            (walk, fields),
+            (walk, loop, fields),
         )
 
 

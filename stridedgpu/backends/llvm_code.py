@@ -160,6 +160,11 @@ class Code:
         passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
         return self.value(type_, f"call {type_} @{intrinsic}({passed})")
 
+    def run(self, function: Value, *arguments: Value) -> None:
+        """Call the function at an address, which returns nothing."""
+        passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
+        self._lines.append(f"  call void {function.name}({passed})")
+
     def shuffle(self, left: Value, right: Value | None, places: Sequence[int]) -> Value:
         """Lanes of `left`, then of `right`, by number; -1 is a lane of which nothing is asked."""
         mask = ", ".join("i32 poison" if place < 0 else f"i32 {place}" for place in places)

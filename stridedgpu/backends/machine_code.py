@@ -26,8 +26,8 @@ DISABLING: Final = "STRIDEDGPU_COMPILED"
 CACHE: Final = "STRIDEDGPU_CACHE_DIR"
 """The environment variable that names the directory of compiled kernels; else the user's cache directory."""
 
-_ALONE: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)
-_SHARED: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4, ctypes.c_int64)
+_FUNCTION: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
+"""Three or four addresses and item numbers: ctypes hands over an integer as an address in half of c_int64's time."""
 
 
 class Loop(NamedTuple):
@@ -35,11 +35,13 @@ class Loop(NamedTuple):
 
     `alone(source, target, parameters, first, last)` does the items of work from `first` to `last`;
     `shared(source, target, parameters, counters, items)` takes items that no other thread has begun, until all are.
-    The first three are addresses, and so is `counters`, of `threads.Counters`.
+    The first three are addresses, and so is `counters`, of `threads.Counters`. At `address` is `alone`, for loops that
+    call others.
     """
 
     alone: Callable[[int, int, int, int, int], None]
     shared: Callable[[int, int, int, int, int], None]
+    address: int
 
 
 def why_unavailable() -> str | None:
@@ -52,8 +54,8 @@ def why_unavailable() -> str | None:
 @lru_cache(maxsize=1)
 def _why_not_here() -> str | None:
     """What this machine lacks, found without loading the compiler."""
-    if sys.byteorder != "little":
-        return "kernels are compiled for little-endian processors only"
+    if sys.byteorder != "little" or sys.maxsize < 2**32:
+        return "kernels are compiled for little-endian processors of 64 bits only"
     if importlib.util.find_spec("llvmlite") is None:
         return 'compiled loops would be faster than NumPy; pip install "stridedgpu[cpu]"'
     return None
@@ -145,7 +147,7 @@ def _loaded(text: str) -> Loop:
         machine_code = compiler.machine_code(text.replace("@kernel", f"@{name}"))
         _write(path, machine_code)
     alone, shared = compiler.load(machine_code, name, f"{name}_shared")
-    return Loop(_ALONE(alone), _SHARED(shared))
+    return Loop(_FUNCTION(alone), _FUNCTION(shared), alone)
 
 
 def cache_directory() -> Path:
