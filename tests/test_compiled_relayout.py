@@ -261,8 +261,14 @@ def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
 
 @pytest.mark.parametrize(
     "sizes, pitch, streams",
-    [((4, 64), 64, True), ((4, 8192), 8193, True), ((4, 640), 641, False), ((4, 640), 704, True)],
-    ids=["lines", "long rows", "short rows that begin anywhere", "short rows that begin with lines"],
+    [
+        ((4, 64), 64, True),
+        ((4, 8200), 8201, True),
+        ((4, 640), 641, False),
+        ((4, 640), 704, True),
+        ((4, 650), 704, False),
+    ],
+    ids=["lines", "long rows", "short rows that begin anywhere", "short rows of lines", "short rows that end anywhere"],
 )
 def test_what_is_written_past_the_caches(sizes, pitch, streams):
     with pytest.MonkeyPatch.context() as patch:

@@ -27,7 +27,10 @@ _TILE_BYTES: Final = 1024
 _STREAMED_TILES_BYTES: Final = 8 * 1024 * 1024
 """Transposes gain sooner from writing past the caches: they replace lines in an order that no prefetcher foresees."""
 
-_UNALIGNED_LINE_BYTES: Final = {1: 128, 2: 256, 4: 256, 8: 256, 16: 64}
+_UNALIGNED_TILE_BYTES: Final = 4096
+"""The same where the target's lines are not aligned: ends that two tiles share are then sooner written together."""
+
+_UNALIGNED_LINE_BYTES: Final = {1: 128, 2: 512, 4: 1024, 8: 1024, 16: 256}
 """Bytes that a tile writes in one piece where pieces are not aligned, by the bytes of an element."""
 
 _ODD_TILE: Final = 64
@@ -95,7 +98,9 @@ def _channels(problem: Problem, draft: Draft) -> Walk | None:
 def _subsampled(problem: Problem, draft: Draft) -> Walk | None:
     """The small-channel kernel for every other element, or every third: the first channel of pixels of as many."""
     pixels = draft.ours or draft.theirs
-    return pixels and _interleave(problem, draft, Loop(1, draft.source_bytes, draft.target_bytes), pixels)
+    if pixels is None:
+        return None
+    return _interleave(problem, draft, Loop(1, draft.source_bytes, draft.target_bytes), pixels)
 
 
 def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Walk | None:
@@ -137,7 +142,7 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         problem.filler > 0,
         target_pixel in (0, count + problem.filler)
         and lanes * draft.target_bytes >= LINE_BYTES
-        and writes_past_caches(problem, rows, pixels.size * abs(pixels.target)),
+        and writes_past_caches(problem, rows, pixels, lanes),
     )
     moved = replace(draft, source_offset=draft.source_offset + offset)
     return make_walk(problem, kernel, moved, outer, (a, 1), (pixels, lanes), small)
@@ -164,7 +169,8 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     rows = _power_of_two(min(ours.size, line // draft.target_bytes))
     columns = _power_of_two(min(theirs.size, max(lane, LINE_BYTES // draft.source_bytes)))
     streaming = aligned and problem.bytes_moved >= _STREAMED_TILES_BYTES and rows * draft.target_bytes == LINE_BYTES
-    return _tiles(problem, draft, ours, theirs, (rows, columns), streaming=streaming)
+    extent = _TILE_BYTES if aligned else _UNALIGNED_TILE_BYTES
+    return _tiles(problem, draft, (ours, theirs), (rows, columns), extent, streaming=streaming)
 
 
 def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
@@ -180,15 +186,18 @@ def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
     unit = odd_unit(nbytes)
     rows = _power_of_two(min(ours.size, _ODD_TILE))
     columns = _power_of_two(min(theirs.size, max(lane, _shuffled_bytes(unit) // unit)))
-    return _tiles(problem, draft, ours, theirs, (rows, columns), streaming=False)
+    return _tiles(problem, draft, (ours, theirs), (rows, columns), _UNALIGNED_TILE_BYTES, streaming=False)
 
 
-def _tiles(problem: Problem, draft: Draft, ours: Loop, theirs: Loop, tile: tuple[int, int], *, streaming: bool) -> Walk:
-    """The tiled transpose in tiles of so many rows and columns."""
+def _tiles(
+    problem: Problem, draft: Draft, loops: tuple[Loop, Loop], tile: tuple[int, int], extent: int, *, streaming: bool
+) -> Walk:
+    """The tiled transpose of our loop and theirs, in tiles of so many rows and columns, so many bytes in a row."""
+    (ours, theirs), (rows, columns) = loops, tile
     outer = draft.besides(ours, theirs)
-    kernel = Transpose(elements_of(problem, draft, theirs, ours), len(outer), *tile, streaming)
-    extents = _TILE_BYTES // draft.source_bytes, _TILE_BYTES // 2 // draft.target_bytes
-    return make_walk(problem, kernel, draft, outer, (theirs, tile[1]), (ours, tile[0]), extents=extents)
+    kernel = Transpose(elements_of(problem, draft, theirs, ours), len(outer), rows, columns, streaming)
+    extents = extent // draft.source_bytes, extent // 2 // draft.target_bytes
+    return make_walk(problem, kernel, draft, outer, (theirs, columns), (ours, rows), extents=extents)
 
 
 def _rows(problem: Problem, draft: Draft) -> Walk:
@@ -210,7 +219,7 @@ def _rows(problem: Problem, draft: Draft) -> Walk:
         # Where a few elements are all that is read, the caches write as fast as memory does.
         and source_step in (Step.FORWARD, Step.BACKWARD)
         and b.size >= whole
-        and writes_past_caches(problem, (a, *outer), b.size * b.target)
+        and writes_past_caches(problem, (a, *outer), b, whole)
     )
     if streaming:
         lanes = whole

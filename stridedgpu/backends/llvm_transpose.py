@@ -7,7 +7,7 @@
 
 A tile is a cache line wide on both sides, or more, wherever the tensor is: whole lines are read and written, so that
 it does not matter when rows that lie a power of two apart drive each other out of the cache. Each element is read once,
-stored once into scratch memory of at most 8 KB, and written once.
+stored once into scratch memory of at most 16 KB, and written once.
 """
 
 from __future__ import annotations

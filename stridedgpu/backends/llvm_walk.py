@@ -28,11 +28,11 @@ _ITEMS: Final = 256
 _ITEM_BYTES: Final = range(128 * 1024, 1024 * 1024)
 """Bytes that one item moves, about: fewer are not worth starting, and more are no faster."""
 
-_STREAMED_BYTES: Final = 32 * 1024 * 1024
+_STREAMED_BYTES: Final = 24 * 1024 * 1024
 """Moves of so many bytes fill a last-level cache: writing past it spares reading the lines that are replaced."""
 
 _LONG_ROW_BYTES: Final = 8 * 1024
-"""Rows of fewer bytes go past the caches only if they begin with lines: others spend more at their ends than is won."""
+"""Rows of fewer bytes go past the caches only as whole lines: others spend more at their ends than is won."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +140,10 @@ def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | 
     )
 
 
-def writes_past_caches(problem: Problem, outer: Sequence[Loop], row_bytes: int) -> bool:
-    """Whether rows of the target, in loops around them, are worth writing past the caches."""
-    aligned = all(loop.target % LINE_BYTES == 0 for loop in outer)
-    return problem.bytes_moved >= _STREAMED_BYTES and (aligned or row_bytes >= _LONG_ROW_BYTES)
+def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step: int) -> bool:
+    """Whether rows of the target, in loops around them and in so many elements a step, are worth it."""
+    in_lines = row.size % step == 0 and all(loop.target % LINE_BYTES == 0 for loop in outer)
+    return problem.bytes_moved >= _STREAMED_BYTES and (in_lines or row.size * row.target >= _LONG_ROW_BYTES)
 
 
 def make_walk(
