@@ -28,18 +28,18 @@ __global__ void __launch_bounds__(256)
     const Element* source = reinterpret_cast<const Element*>(p.common.source);
     Element* target = reinterpret_cast<Element*>(p.common.target);
 
+    // All indices are on their way before the first is looked at; a thread past the last vector reads that one's again.
     Numbers<Number, Length, Components, IndexBytes> numbers[Items];
     Places<Index> places[Items];
-    int left[Items];  // elements from the vector's first to the row's end, up to Length; none past the last vector
+    int left[Items];  // elements from the vector's first to the row's end, up to Length
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
         const Index number = first + Index(item) * 256;
-        left[item] = 0;
-        if (number >= p.common.items) continue;
-        places[item] = p.common.axes.unravel(number);
+        const Index known = number < p.common.items ? number : p.common.items - 1;
+        places[item] = p.common.axes.unravel(known);
         left[item] = Length;
         if constexpr (Length > 1) {
-            const Index begin = divide(number, p.common.axes.sizes[Rank - 1]).remainder * Length;
+            const Index begin = divide(known, p.common.axes.sizes[Rank - 1]).remainder * Length;
             if (p.count - begin < Length) left[item] = int(p.count - begin);
         }
         numbers[item].read(reinterpret_cast<const Number*>(p.common.indices) +
@@ -51,7 +51,6 @@ __global__ void __launch_bounds__(256)
     Signed<Index> picked[Items][Length], plain[Items];
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
-        if (left[item] == 0) continue;
         plain[item] = Signed<Index>(p.common.plain_offset + Index(places[item].plain));
 #pragma unroll
         for (int i = 0; i < Length; ++i) {
@@ -66,14 +65,11 @@ __global__ void __launch_bounds__(256)
     Element elements[Items][Length];
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
-        if (left[item] == 0) continue;
-        if constexpr (Scatters) {
-            if (left[item] == Length) {
-                const Piece piece = load_global<Piece>(source + plain[item]);
+        if (Scatters && left[item] == Length) {
+            const Piece piece = load_global<Piece>(source + plain[item]);
 #pragma unroll
-                for (int i = 0; i < Length; ++i) elements[item][i] = piece.get(i);
-                continue;
-            }
+            for (int i = 0; i < Length; ++i) elements[item][i] = piece.get(i);
+            continue;
         }
 #pragma unroll
         for (int i = 0; i < Length; ++i) {
@@ -83,6 +79,7 @@ __global__ void __launch_bounds__(256)
     }
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
+        if (first + Index(item) * 256 >= p.common.items) continue;
         if (!Scatters && left[item] == Length) {
             Piece piece{};
 #pragma unroll

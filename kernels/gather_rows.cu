@@ -34,35 +34,37 @@ __global__ void __launch_bounds__(256)
     const Index chunk_elements = Index(Steps * length) << p.lanes_log2;
     const Index first_item = linear_block<Index>() * Items * groups + group;
 
+    // All indices are on their way before the first is looked at; a thread past the last run reads that one's again.
+    Places<Index> places[Items];
+    Index chunk[Items];
+    Numbers<Number, 1, Components, int(sizeof(Number))> numbers[Items];
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        const Index number = first_item + Index(item) * groups;
+        const Index known = number < p.common.items ? number : p.common.items - 1;
+        places[item] = p.common.axes.unravel(known);
+        chunk[item] = divide(known, p.common.axes.sizes[Rank - 1]).remainder;
+        numbers[item].read(reinterpret_cast<const Number*>(p.common.indices) +
+                               Signed<Index>(p.common.index_offset + Index(places[item].index)),
+                           Index(0), p.common.indexed, 1);
+    }
+
     WrongIndex wrong;
     const Element* from[Items];
     Element* to[Items];
     Index start[Items], whole[Items], count[Items];
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
-        const Index number = first_item + Index(item) * groups;
-        start[item] = whole[item] = count[item] = 0;
-        from[item] = nullptr;
-        to[item] = nullptr;
-        if (number < p.common.items) {
-            const Places<Index> places = p.common.axes.unravel(number);
-            const Signed<Index> plain = Signed<Index>(p.common.plain_offset + Index(places.plain));
-            Numbers<Number, 1, Components, int(sizeof(Number))> numbers;
-            numbers.read(reinterpret_cast<const Number*>(p.common.indices) +
-                             Signed<Index>(p.common.index_offset + Index(places.index)),
-                         Index(0), p.common.indexed, 1);
-            const Signed<Index> picked = picked_offset<Mode>(p.common.indexed, numbers.values[0],
-                                                             p.common.picked_offset + Index(places.picked),
-                                                             p.common.position_offset + places.position, wrong);
-            const Index chunk = p.common.axes.sizes[Rank - 1].divisor == 1
-                                    ? 0
-                                    : divide(number, p.common.axes.sizes[Rank - 1]).remainder;
-            start[item] = chunk * chunk_elements;
-            whole[item] = p.whole;
-            count[item] = p.count;
-            from[item] = reinterpret_cast<const Element*>(p.common.source) + (Scatters ? plain : picked);
-            to[item] = reinterpret_cast<Element*>(p.common.target) + (Scatters ? picked : plain);
-        }
+        const bool is_there = first_item + Index(item) * groups < p.common.items;
+        const Signed<Index> plain = Signed<Index>(p.common.plain_offset + Index(places[item].plain));
+        const Signed<Index> picked = picked_offset<Mode>(
+            p.common.indexed, numbers[item].values[0], p.common.picked_offset + Index(places[item].picked),
+            p.common.position_offset + places[item].position, wrong);
+        start[item] = chunk[item] * chunk_elements;
+        whole[item] = is_there ? p.whole : 0;
+        count[item] = is_there ? p.count : 0;
+        from[item] = reinterpret_cast<const Element*>(p.common.source) + (Scatters ? plain : picked);
+        to[item] = reinterpret_cast<Element*>(p.common.target) + (Scatters ? picked : plain);
     }
 
     Piece pieces[Items][Steps];
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int step = 0; step < Steps; ++step) {
             const Index element = Index(step * lanes + lane) * length;
-            if (start[item] + element < whole[item]) pieces[item][step] = load<Piece>(from[item] + element);
+            if (start[item] + element < whole[item]) pieces[item][step] = load_global<Piece>(from[item] + element);
         }
     }
 #pragma unroll
@@ -79,14 +81,14 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int step = 0; step < Steps; ++step) {
             const Index element = Index(step * lanes + lane) * length;
-            if (start[item] + element < whole[item]) store(to[item] + element, pieces[item][step]);
+            if (start[item] + element < whole[item]) store_global(to[item] + element, pieces[item][step]);
         }
     }
 
     if constexpr (Mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);
 
     // The end of a run belongs to its last chunk.
-    if constexpr (length > 1) {
+    if (length > 1 && p.whole < p.count) {
 #pragma unroll
         for (int item = 0; item < Items; ++item) {
             if (start[item] + chunk_elements < count[item]) continue;

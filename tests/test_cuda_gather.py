@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -535,7 +536,9 @@ def test_a_slice_named_whole_has_one_mark():
 # Plans
 
 
-def row_plan(sizes, strides=None, out_strides=None, dtype="float32", alignment=32, count=100, number="int32"):
+def row_plan(
+    sizes, strides=None, out_strides=None, dtype="float32", alignment=32, count=100, number="int32", widest=16
+):
     element = element_type(dtype)
     out_sizes = (count, *sizes[1:])
     problem = gather_problem(
@@ -544,7 +547,7 @@ def row_plan(sizes, strides=None, out_strides=None, dtype="float32", alignment=3
         Side(Layout(out_sizes, out_strides), element, 32),
         0,
     )
-    return plan_gather(problem, "raise", "cuda:0", 16)
+    return plan_gather(problem, "raise", "cuda:0", widest)
 
 
 def element_plan(data, indices, axis=0, dtype="float32", number="int64", strides=None, index_strides=None):
@@ -685,3 +688,29 @@ def test_kernels_compile_without_spills_and_with_the_planned_widths(architecture
     for launch in (check_launch(rule), distinct_launch(rule)):
         made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], architecture)[launch.name]
         assert (made.local_accesses, made.stack_bytes) == (0, 0)
+
+
+@inspected
+@pytest.mark.parametrize("number", ["int32", "int64"])
+def test_a_thread_has_several_rows_under_way_and_waits_twice(number):
+    """Indices are all asked for before one is looked at, then all rows: no row waits for the one before."""
+    plan = row_plan((5000, 64), count=100_000, number=number)
+    launch = gather_launch(plan, REFERENCE_GPU)
+    made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], "sm_90")[launch.name]
+    loads = re.findall(r"LDG\.E(?:\.(\d+))?", made.assembly)
+    index, row = ("64" if number == "int64" else ""), "128"
+    assert [width for width in loads if width in (index, row)][:8] == [index] * 4 + [row] * 4
+
+
+@inspected
+@pytest.mark.parametrize("architecture", ["sm_100", "sm_120"])
+@pytest.mark.parametrize("row", [8, 64, 1024])
+def test_wide_accesses_where_the_gpu_has_them(architecture, row):
+    gpu = GpuProperties("a newer GPU", 100, 148, 227 * 1024, 48 * 1024)
+    plan = row_plan((5000, row), count=100_000, number="int64", widest=gpu.widest_access)
+    assert (plan.load_bytes, plan.store_bytes) == (32, 32)
+    launch = gather_launch(plan, gpu)
+    made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], architecture)[launch.name]
+    assert made.local_accesses == 0
+    assert made.loads[256]
+    assert made.stores[256]
