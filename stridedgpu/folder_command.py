@@ -6,7 +6,7 @@ import argparse
 import logging
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,6 +23,9 @@ _RETRIES: Final = 3
 
 _MOST_SHARDS: Final = 99_999
 """Their names have five digits."""
+
+_GPU_SHARE: Final = 1 / 16
+"""Of a GPU for each task: a core decodes for much longer than a GPU would work on what comes out."""
 
 _SHOWN_FAILURES: Final = 5
 """Reasons that are printed; the records have all."""
@@ -152,7 +155,8 @@ def on_ray(job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -
     """
     import ray
 
-    task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_shard_on_ray)
+    needs = _task_needs(job.step.device, ray.cluster_resources())
+    task = ray.remote(max_retries=_RETRIES, **needs)(_shard_on_ray)
     waiting = {task.remote(job, shard): shard for shard in missing}
     while waiting:
         [ready], _ = ray.wait(list(waiting), num_returns=1)
@@ -167,6 +171,20 @@ def on_ray(job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -
         for _ in range(shard.count):
             done()
         yield record
+
+
+def _task_needs(device: str, has: Mapping[str, float]) -> dict[str, float]:
+    """What a task asks Ray for: a core, which decodes, and a part of a GPU where one was asked for.
+
+    Raises `FolderJobError` where there is no GPU in the cluster: Ray would wait for one for ever.
+    """
+    if not device.startswith("cuda"):
+        return {"num_cpus": 1}
+    if device != "cuda":
+        raise FolderJobError(f"--device {device}: with --engine ray, Ray chooses among GPUs; give --device cuda.")
+    if not has.get("GPU"):
+        raise FolderJobError("--device cuda: the Ray cluster has no GPU; give --device cpu, or leave it out.")
+    return {"num_cpus": 1, "num_gpus": _GPU_SHARE}
 
 
 def _shard_on_ray(job: FolderJob, shard: Shard) -> ShardRecord:

@@ -152,7 +152,9 @@ class Preprocess:
             raise LayoutError(f"key={self.key!r} is a column, and the batch has none: give keys= with the call.")
         made = self._made(batch, keys)
         pictures = self._exported(made.pictures)
-        return list(pictures) if isinstance(batch, (list, tuple)) else pictures
+        if isinstance(batch, (list, tuple)):
+            return tuple(pictures) if isinstance(batch, tuple) else list(pictures)
+        return pictures
 
     def collate(self, samples: Sequence[Any]) -> Any:
         """A list of samples as a batch of PyTorch tensors: what `DataLoader` takes as `collate_fn`.

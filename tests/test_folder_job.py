@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu.__main__ import main
+from stridedgpu.folder_command import _task_needs
+from stridedgpu.folder_job import FolderJob, start
 from stridedgpu.images import load_frame
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
@@ -190,6 +193,32 @@ def test_ray_that_is_not_there_is_refused_before_anything_is_written(folder, mon
     assert main(arguments(folder, 2, "out", "--engine", "ray")) == 2
     assert "--engine ray needs Ray, which is not installed: pip install ray" in capsys.readouterr().err
     assert not (folder / "out").exists()
+
+
+def test_a_task_asks_for_a_part_of_a_gpu_where_one_is_asked_for():
+    assert _task_needs("auto", {"CPU": 8, "GPU": 2}) == {"num_cpus": 1}
+    assert _task_needs("cuda", {"CPU": 8, "GPU": 2}) == {"num_cpus": 1, "num_gpus": 1 / 16}
+    with pytest.raises(sg.StridedGpuError, match="the Ray cluster has no GPU; give --device cpu"):
+        _task_needs("cuda", {"CPU": 8})
+    with pytest.raises(sg.StridedGpuError, match="Ray chooses among GPUs; give --device cuda"):
+        _task_needs("cuda:1", {"CPU": 8, "GPU": 2})
+
+
+def test_what_listing_holds_does_not_grow_with_the_names(tmp_path):
+    for place in range(50):
+        (tmp_path / f"photos/{place}").mkdir(parents=True)
+        for number in range(100):
+            (tmp_path / f"photos/{place}/photograph-{place}-{number}.jpg").touch()
+    job = FolderJob(tmp_path / "photos", tmp_path / "out", 7, sg.Preprocess("image", crop=8))
+    for compares in (False, True):
+        if compares:
+            (job.out / "shard-00000-of-00007.npy").touch()
+        tracemalloc.start()
+        shards = start(job)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert sum(shard.count for shard in shards) == 5000
+        assert peak < 5000 * 16, "a list of the names alone takes five times as much"
 
 
 def test_a_manifest_that_is_none_is_refused(folder, capsys):

@@ -93,6 +93,14 @@ def test_pictures_of_different_sizes_stay_a_list():
         assert same_bits(array, normalised(photograph).transpose(2, 0, 1))
 
 
+@pytest.mark.parametrize("crop", [None, 16])
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_comes_back_as_a_list_and_a_tuple_as_a_tuple(kind, crop):
+    made = sg.Preprocess(crop=crop)(kind(photographs(3)))
+    assert type(made) is kind
+    assert len(made) == 3
+
+
 @pytest.mark.parametrize("flip", [None, True])
 def test_pictures_of_different_sizes_become_one_column_with_a_crop(flip):
     given = photographs()
