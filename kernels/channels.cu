@@ -289,8 +289,12 @@ struct ChannelTile {
                                                 int left) const {
         const auto affine = parameters.affines.of(channel);
         PlanarVector vector{};
+        if constexpr (Group::part_length == length) {
+            vector = Conversion::apply(plane.parts[0], affine);
+        } else {
 #pragma unroll
-        for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(plane.get(i), affine));
+            for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(plane.get(i), affine));
+        }
         if constexpr (Backwards) vector = reversed(vector);
         store_first(address, vector, left);
     }
@@ -318,8 +322,14 @@ struct ChannelTile {
             for (int c = 0; c < Channels_; ++c) {
                 if constexpr (Backwards) planes[c] = reversed(planes[c]);
                 const auto affine = parameters.affines.of(Axis == ChannelAxis::target ? Index(c) : channel);
+                if constexpr (Group::part_length == length) {
+                    group.planes[c].parts[0] = Conversion::apply(planes[c], affine);
+                } else {
 #pragma unroll
-                for (int i = 0; i < length; ++i) group.planes[c].set(i, Conversion::apply(planes[c].get(i), affine));
+                    for (int i = 0; i < length; ++i) {
+                        group.planes[c].set(i, Conversion::apply(planes[c].get(i), affine));
+                    }
+                }
             }
             group.write(memory + int(at.quotient) * row_bytes + int(at.remainder) * Group::shared_bytes);
         }

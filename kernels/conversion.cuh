@@ -14,6 +14,7 @@
 #pragma once
 #include "element_types.cuh"
 #include "primitives.cuh"
+#include "small_elements.cuh"
 #include "vectors.cuh"
 
 namespace sg {
@@ -177,7 +178,9 @@ template <typename To, Rounding R = Rounding::nearest, typename From> __device__
         using Component = select<is_same<To, complex64>, float32, float64>;
         return {cast<Component, R>(x.real), cast<Component, R>(x.imag)};
     } else {
-        return encode<To, R, Nan::keep>(decode<Nan::keep>(x));
+        // To an integer or a boolean, one NaN is like another.
+        constexpr Nan payload = is_integer<To> || is_same<To, boolean> ? Nan::ignore : Nan::keep;
+        return encode<To, R, payload>(decode<payload>(x));
     }
 }
 
@@ -191,13 +194,14 @@ template <typename To> __device__ __forceinline__ To canonical_nan() {
     else return bit_cast<float64>(0x7ff8000000000000ull);
 }
 
-// The whole conversion of one element, as kernels take it: a type, with everything decided at compile time.
+// The whole conversion of one element, as kernels take it: a type, with everything decided at compile time. Nans says
+// whether scale and bias may make a NaN: of integers, and with finite constants, they do not.
 template <typename Source_, typename Target_, bool HasScale = false, bool HasBias = false,
-          Rounding R = Rounding::nearest, typename Compute_ = compute_type<Source_, Target_>>
+          Rounding R = Rounding::nearest, Nan Nans = Nan::keep>
 struct Conversion {
     using Source = Source_;
     using Target = Target_;
-    using Compute = Compute_;
+    using Compute = compute_type<Source, Target>;
     static constexpr bool has_scale = HasScale;
     static constexpr bool has_bias = HasBias;
     static constexpr bool is_affine = HasScale || HasBias;
@@ -209,23 +213,94 @@ struct Conversion {
         if constexpr (!is_affine) {
             return cast<Target, R>(x);
         } else {
-            Compute y = encode<Compute, R, Nan::ignore>(decode<Nan::ignore>(x));
-            if constexpr (HasScale) y = multiply_rn(y, affine.scale);
-            if constexpr (HasBias) y = add_rn(y, affine.bias);
-            if constexpr (is_floating<Target>) {
+            const Compute y = scaled(decode<Nan::ignore>(x), affine);
+            if constexpr (is_floating<Target> && Nans == Nan::keep) {
                 if (is_nan(y)) return canonical_nan<Target>();
             }
             return encode<Target, R, Nan::ignore>(y);
         }
     }
 
-    // Every element of a vector, all of the same channel.
+    // Every element of a vector, all of the same channel: where elements are small, a word at a time.
     template <int N> static __device__ __forceinline__ Vector<Target, N> apply(
         const Vector<Source, N>& source, Affine<Compute> affine = {}) {
-        Vector<Target, N> target{};
+        using From = Vector<Source, N>;
+        using To = Vector<Target, N>;
+        using Number = decltype(number(source, 0, affine));
+        constexpr bool has_words = To::bytes >= 4;
+        To target{};
+        if constexpr (is_move) {
+            target = source;
+        } else if constexpr (has_words && is_integer<Target> && sizeof(Target) <= 2 && fits_int32<Number>) {
+            constexpr int per_word = 4 / int(sizeof(Target));
 #pragma unroll
-        for (int i = 0; i < N; ++i) target.set(i, apply(source.get(i), affine));
+            for (int w = 0; w < To::words; ++w) {
+                int32 whole[per_word];
+#pragma unroll
+                for (int i = 0; i < per_word; ++i) {
+                    const Number x = number(source, w * per_word + i, affine);
+                    if constexpr (is_integer<Number>) whole[i] = int32(x);
+                    else whole[i] = round_to_integer<int32, R>(x);
+                }
+                target.word[w] = saturated_word<Target>(whole);
+            }
+        } else if constexpr (has_words && is_floating<Target> && sizeof(Target) <= 4 && is_same<Number, float32>) {
+            float32 numbers[N];
+            bool some_nan = false;
+#pragma unroll
+            for (int i = 0; i < N; ++i) numbers[i] = number(source, i, affine);
+            if constexpr (may_be_nan) {
+#pragma unroll
+                for (int i = 0; i < N; i += 2) {
+                    some_nan |= either_is_nan(numbers[i], numbers[N == 1 ? 0 : i + 1]);
+                }
+            }
+            if (some_nan) {
+#pragma unroll
+                for (int i = 0; i < N; ++i) target.set(i, apply(source.get(i), affine));
+            } else if constexpr (sizeof(Target) == 2) {
+#pragma unroll
+                for (int w = 0; w < To::words; ++w) {
+                    target.word[w] = rounded_word<Target>(numbers[2 * w], numbers[2 * w + 1]);
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < N; ++i) target.set(i, numbers[i]);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; ++i) target.set(i, apply(source.get(i), affine));
+        }
+        static_assert(From::length == To::length, "as many elements");
         return target;
+    }
+
+  private:
+    static constexpr bool is_float_source = is_floating<Source>;
+    static constexpr bool may_be_nan = is_affine ? Nans == Nan::keep : is_float_source;
+    template <typename Number> static constexpr bool fits_int32 =
+        !is_unsigned_integer<Number> && !is_same<Number, int64> || sizeof(Number) < 4;
+
+    // With scale and bias, each rounded.
+    template <typename Value> static __device__ __forceinline__ Compute scaled(Value x, Affine<Compute> affine) {
+        Compute y = encode<Compute, R, Nan::ignore>(x);
+        if constexpr (HasScale) y = multiply_rn(y, affine.scale);
+        if constexpr (HasBias) y = add_rn(y, affine.bias);
+        return y;
+    }
+
+    // What there is to round of an element of a vector.
+    template <int N> static __device__ __forceinline__ auto number(const Vector<Source, N>& source, int i,
+                                                                   Affine<Compute> affine) {
+        constexpr bool to_float32 = is_affine ? is_same<Compute, float32> : is_floating<Target> && sizeof(Target) <= 4;
+        constexpr bool is_small = is_integer<Source> && sizeof(Source) <= 2 && Vector<Source, N>::bytes >= 4;
+        if constexpr (is_affine) {
+            if constexpr (is_small && to_float32) return scaled(float32_of(source, i), affine);
+            else return scaled(decode<Nan::ignore>(source.get(i)), affine);
+        } else {
+            if constexpr (is_small && to_float32) return float32_of(source, i);
+            else return decode<Nan::ignore>(source.get(i));
+        }
     }
 };
 

@@ -59,6 +59,30 @@ __device__ __forceinline__ uint16 bfloat16_bits_rn(float32 x) {
     return bfloat16_bits_by_integers(x);
 #endif
 }
+// Two of either in a word, the first one low.
+__device__ __forceinline__ uint32 float16_pair_rn(float32 low, float32 high) {
+#if __CUDA_ARCH__ >= 800
+    uint32 bits;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+#else
+    return float16_bits_rn(low) | uint32(float16_bits_rn(high)) << 16;
+#endif
+}
+__device__ __forceinline__ uint32 bfloat16_pair_rn(float32 low, float32 high) {
+#if __CUDA_ARCH__ >= 800
+    uint32 bits;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+#else
+    return bfloat16_bits_by_integers(low) | uint32(bfloat16_bits_by_integers(high)) << 16;
+#endif
+}
+__device__ __forceinline__ bool either_is_nan(float32 a, float32 b) {
+    uint32 either;
+    asm("{ .reg .pred p; setp.nan.f32 p, %1, %2; selp.u32 %0, 1, 0, p; }" : "=r"(either) : "f"(a), "f"(b));
+    return either;
+}
 __device__ __forceinline__ float64 widen(float32 x) {
     float64 wide;
     asm("cvt.f64.f32 %0, %1;" : "=d"(wide) : "f"(x));
@@ -92,6 +116,22 @@ SG_TO_INTEGER(uint32, "u32", "=r");
 SG_TO_INTEGER(int64, "s64", "=l");
 SG_TO_INTEGER(uint64, "u64", "=l");
 #undef SG_TO_INTEGER
+
+// Two int32 saturated to 8 or 16 bits and packed, `low` lowest; 8-bit ones push `above`'s low half to the upper half.
+template <typename Integer> __device__ __forceinline__ uint32 pack_saturated(int32 high, int32 low, uint32 above) {
+    uint32 packed;
+    if constexpr (is_same<Integer, uint8>) {
+        asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(packed) : "r"(high), "r"(low), "r"(above));
+    } else if constexpr (is_same<Integer, int8>) {
+        asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(packed) : "r"(high), "r"(low), "r"(above));
+    } else if constexpr (is_same<Integer, uint16>) {
+        asm("cvt.pack.sat.u16.s32 %0, %1, %2;" : "=r"(packed) : "r"(high), "r"(low));
+    } else {
+        static_assert(is_same<Integer, int16>, "8- and 16-bit integers");
+        asm("cvt.pack.sat.s16.s32 %0, %1, %2;" : "=r"(packed) : "r"(high), "r"(low));
+    }
+    return packed;
+}
 
 // Words of global memory in one instruction, aligned to all of them. The compiler takes plain accesses of a struct
 // apart and does not always find the pieces again, most of all where two branches store to equal addresses.
@@ -175,6 +215,13 @@ inline float32 float32_from_float16_bits(uint16 bits) {
     return bit_cast<float32>(sign | rebiased << 23 | fraction << 13);
 }
 inline uint16 bfloat16_bits_rn(float32 x) { return bfloat16_bits_by_integers(x); }
+inline uint32 float16_pair_rn(float32 low, float32 high) {
+    return float16_bits_rn(low) | uint32(float16_bits_rn(high)) << 16;
+}
+inline uint32 bfloat16_pair_rn(float32 low, float32 high) {
+    return bfloat16_bits_rn(low) | uint32(bfloat16_bits_rn(high)) << 16;
+}
+inline bool either_is_nan(float32 a, float32 b) { return a != a || b != b; }
 inline float64 widen(float32 x) { return x; }
 inline float32 narrow_rn(float64 x) { return float32(x); }
 
@@ -188,6 +235,17 @@ template <typename Integer, Rounding R> struct ToInteger {
         return whole == whole ? Integer(whole) : Integer(0);
     }
 };
+
+template <typename Integer> uint32 pack_saturated(int32 high, int32 low, uint32 above) {
+    using Limits = integer_limits<Integer>;
+    using Bits = select<sizeof(Integer) == 1, uint8, uint16>;
+    const auto saturated = [](int32 x) {
+        return uint32(Bits(x < int32(Limits::lowest) ? Limits::lowest
+                           : x > int32(Limits::highest) ? Limits::highest : Integer(x)));
+    };
+    constexpr int bits = 8 * int(sizeof(Integer));
+    return saturated(low) | saturated(high) << bits | (bits == 8 ? above << 16 : 0u);
+}
 
 // One access of all the words, so that the sanitizers see its alignment.
 template <int N> struct alignas(4 * N) Words { uint32 word[N]; };

@@ -119,7 +119,7 @@ __device__ __forceinline__ void transpose_rows(const Vector<T, Length> (&rows)[H
 }
 
 template <typename Conversion, typename Index, int Rank, int SourceExtent, int TargetExtent, int LoadBytes,
-          int StoreBytes, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
+          int StoreBytes, bool Fills, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
 struct Transpose {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
@@ -229,7 +229,7 @@ struct Transpose {
             const int s = int(threadIdx.x) / row_vectors + round * rows;
             if (s >= (Whole ? SourceExtent : source_left) || t >= (Whole ? TargetExtent : filled_left)) continue;
             Vector<Target, store_length> elements{};
-            if (Whole || t < target_left) {
+            if (Whole || !Fills || t < target_left) {
                 elements = converted<!converts_first, store_length, ChannelAxis::target>(
                     tile.template get<store_length>(s, t), s, t);
             }
@@ -238,7 +238,7 @@ struct Transpose {
                 store_global(address, elements);
             } else {
 #pragma unroll
-                for (int i = 0; i < store_length; ++i) {
+                for (int i = 0; Fills && i < store_length; ++i) {
                     if (t + i >= target_left) elements.set(i, Target{});
                 }
                 store_first(address, elements, filled_left - t);
@@ -252,11 +252,11 @@ struct Transpose {
 };
 
 template <typename Conversion, typename Index, int Rank, int SourceExtent, int TargetExtent, int LoadBytes,
-          int StoreBytes, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
+          int StoreBytes, bool Fills, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
 __global__ void __launch_bounds__(Threads)
     transpose(__grid_constant__ const TransposeParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
-    using Job = Transpose<Conversion, Index, Rank, SourceExtent, TargetExtent, LoadBytes, StoreBytes, Threads, Axis,
-                          AffineKind, OrderKind>;
+    using Job = Transpose<Conversion, Index, Rank, SourceExtent, TargetExtent, LoadBytes, StoreBytes, Fills, Threads,
+                          Axis, AffineKind, OrderKind>;
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
     // Blocks beside each other write beside each other.
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(Threads)
     const Job job{parameters, {dynamic_shared_memory()}, source_first, target_first, channel,
                   positions_left(parameters.source_size, source_first, SourceExtent),
                   positions_left(parameters.target_size, target_first, TargetExtent),
-                  positions_left(parameters.filled_size, target_first, TargetExtent)};
+                  positions_left(Fills ? parameters.filled_size : parameters.target_size, target_first, TargetExtent)};
     const bool whole = job.is_whole();
     if (whole) job.template read<true>(source);
     else job.template read<false>(source);

@@ -439,9 +439,10 @@ def test_machine_code_of_every_conversion(source, architecture):
     "types, options, most",
     [
         ("uint8", {}, 0.4),
-        ("float32>float16", {}, 2.4),
-        ("uint8>float16", {"scale": 2.0, "bias": 1.0}, 3.7),
-        ("uint8>float32", {"scale": 2.0, "bias": 1.0}, 2.1),
+        ("float32>uint8", {}, 0.9),
+        ("float32>float16", {}, 2.7),  # half of it for vectors that hold a NaN, which others jump over
+        ("uint8>float16", {"scale": 2.0, "bias": 1.0}, 2.1),
+        ("uint8>float32", {"scale": 2.0, "bias": 1.0}, 1.3),
     ],
 )
 def test_few_instructions_for_each_byte(types, options, most):

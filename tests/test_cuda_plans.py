@@ -207,6 +207,24 @@ def made(types: str, source_channels: int | None = None, **options) -> Conversio
             made("int32>uint8", rounding="truncate"),
             "sg::Conversion<sg::int32, sg::uint8, false, false, sg::Rounding::nearest>",
         ),
+        # Nothing is looked for where no NaN can come of it.
+        (
+            made("uint8>float16", scale=1e38, bias=-1e38),
+            "sg::Conversion<sg::uint8, sg::float16, true, true, sg::Rounding::nearest, sg::Nan::ignore>",
+        ),
+        (
+            made("uint8>float16", scale=1e39),
+            "sg::Conversion<sg::uint8, sg::float16, true, false, sg::Rounding::nearest>",
+        ),
+        (
+            made("uint8>float64", scale=1e39),
+            "sg::Conversion<sg::uint8, sg::float64, true, false, sg::Rounding::nearest, sg::Nan::ignore>",
+        ),
+        (
+            made("float16>float32", scale=2.0),
+            "sg::Conversion<sg::float16, sg::float32, true, false, sg::Rounding::nearest>",
+        ),
+        (made("uint8", scale=2.0), "sg::Conversion<sg::uint8, sg::uint8, true, false, sg::Rounding::nearest>"),
     ],
 )
 def test_conversions_as_template_arguments(made, expected):

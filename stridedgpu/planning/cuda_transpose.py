@@ -76,6 +76,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         *extents,
         plan.load.nbytes,
         plan.store.nbytes,
+        str(problem.filler > 0).lower(),
         _THREADS,
         f"sg::ChannelAxis::{channel_axis if problem.channel_axis is not None else 'none'}",
         affines,

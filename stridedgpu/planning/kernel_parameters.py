@@ -107,7 +107,8 @@ def conversion_argument(conversion: Conversion) -> str:
     flags = ", ".join(str(value is not None).lower() for value in (conversion.scale, conversion.bias))
     rounds = target.is_integer and (conversion.has_arithmetic or source.kind == "f")
     rounding = conversion.rounding if rounds else "nearest"
-    return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}>"
+    nans = ", sg::Nan::ignore" if target.kind == "f" and _never_nan(conversion) else ""
+    return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}{nans}>"
 
 
 def index_argument(index_bits: int) -> str:
@@ -123,6 +124,14 @@ def word_argument(element: ElementType) -> str:
 def _element(element: ElementType) -> str:
     """The C++ name of an element type."""
     return "sg::boolean" if element.kind == "b" else f"sg::{element.name}"
+
+
+def _never_nan(conversion: Conversion) -> bool:
+    """Whether there is a scale or a bias that no NaN can come of: of an integer, with finite constants."""
+    code = "d" if conversion.compute.itemsize == 8 else "f"
+    constants = (*(conversion.scale or ()), *(conversion.bias or ()))
+    finite = all(math.isfinite(struct.unpack(f"<{code}", _packed_float(value, code))[0]) for value in constants)
+    return conversion.has_arithmetic and conversion.source.kind != "f" and finite
 
 
 def _packed_float(value: float, code: str) -> bytes:

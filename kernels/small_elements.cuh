@@ -1,0 +1,38 @@
+// Small elements of a vector, several to a word, to numbers and back: a whole vector is converted in fewer instructions
+// than its elements one by one, to the same bits.
+#pragma once
+#include "vectors.cuh"
+
+namespace sg {
+
+// A float32 whose bits are 0x4b000000 | n is 2^23 + n, exactly, for n below 2^16: one byte permute puts it together and
+// one subtraction makes it n. A sign is a number that counts from the lowest, so that it is subtracted too.
+template <typename T, int N> __device__ __forceinline__ float32 float32_of(const Vector<T, N>& vector, int i) {
+    static_assert(is_integer<T> && sizeof(T) <= 2 && Vector<T, N>::bytes >= 4, "words of 8- and 16-bit integers");
+    constexpr int per_word = 4 / int(sizeof(T));
+    constexpr uint32 signs = !is_signed_integer<T> ? 0u : sizeof(T) == 1 ? 0x80808080u : 0x80008000u;
+    const uint32 word = vector.word[i / per_word] ^ signs;
+    const uint32 place = uint32(i % per_word);
+    const uint32 bits = __byte_perm(word, 0x4b000000u, sizeof(T) == 1 ? 0x7440u | place : 0x7410u | place * 0x22u);
+    constexpr float32 zero = 8388608.0f - float32(integer_limits<T>::lowest);
+    return add_rn(bit_cast<float32>(bits), -zero);
+}
+
+// As many numbers as a word holds, saturated.
+template <typename T> __device__ __forceinline__ uint32 saturated_word(const int32 (&x)[4 / sizeof(T)]) {
+    static_assert(is_integer<T> && sizeof(T) <= 2, "words of 8- and 16-bit integers");
+    if constexpr (sizeof(T) == 1) return pack_saturated<T>(x[1], x[0], pack_saturated<T>(x[3], x[2], 0u));
+    else return pack_saturated<T>(x[1], x[0], 0u);
+}
+
+// Two numbers, rounded to nearest even; not for NaN.
+template <typename T> __device__ __forceinline__ uint32 rounded_word(float32 low, float32 high) {
+    if constexpr (is_same<T, float16>) {
+        return float16_pair_rn(low, high);
+    } else {
+        static_assert(is_same<T, bfloat16>, "words of 16-bit floats");
+        return bfloat16_pair_rn(low, high);
+    }
+}
+
+}  // namespace sg
