@@ -32,12 +32,39 @@ def collated(step: Preprocess, worker: Worker, samples: Sequence[Any]) -> Any:
         raise LayoutError(
             f"key={step.key!r} is not in the samples, which have {', '.join(map(repr, names)) or 'no parts'}."
         )
-    keys = None if step.key is None else [sample[step.key] for sample in samples]
-    made = worker.images(list(samples) if bare else [sample[place] for sample in samples], keys, stacked=True)
+    columns = {name: _column(samples, name) for name in names}
+    keys = None if step.key is None else columns[step.key]
+    made = worker.images(list(samples) if bare else columns[place], keys, stacked=True)
     assert isinstance(made.pictures, StridedTensor)
     pictures = torch.utils.dlpack.from_dlpack(made.pictures)
     if bare:
         return pictures
-    kept = [samples[row] for row in made.rows]
-    parts = [pictures if name == place else default_collate([sample[name] for sample in kept]) for name in names]
-    return dict(zip(names, parts, strict=True)) if isinstance(first, Mapping) else tuple(parts)
+    parts = {}
+    for name, values in columns.items():
+        if name == place:
+            parts[name] = pictures
+        elif made.rows:
+            parts[name] = default_collate([values[row] for row in made.rows])
+        else:
+            parts[name] = _without_rows(values[0], default_collate(values))
+    return parts if isinstance(first, Mapping) else tuple(parts.values())
+
+
+def _column(samples: Sequence[Any], name: Any) -> list[Any]:
+    """One part of every sample. Raises `LayoutError` for a sample that lacks it."""
+    values = []
+    for row, sample in enumerate(samples):
+        try:
+            values.append(sample[name])
+        except (LookupError, TypeError):
+            raise LayoutError(f"sample {row} of the batch has no {name!r}, which the first has.") from None
+    return values
+
+
+def _without_rows(value: Any, collated: Any) -> Any:
+    """What samples such as `value` were collated to, with none of them left: PyTorch does not collate none."""
+    if isinstance(value, Mapping):
+        return {name: _without_rows(part, collated[name]) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_without_rows(part, made) for part, made in zip(value, collated, strict=True)]
+    return collated[:0]

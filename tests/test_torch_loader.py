@@ -108,12 +108,27 @@ def test_bad_samples_are_named_or_dropped():
     assert skipping.collate(samples)["label"].tolist() == [0, 1, 3]
 
 
+def test_a_batch_in_which_every_sample_is_bad_is_empty():
+    step = sg.Preprocess("image", crop=30, errors="skip", device="cpu")
+    small = np.zeros((9, 9, 3), np.uint8)
+    row = {"image": small, "label": 3, "name": "a", "box": (1.0, 2.0), "more": {"weight": np.float32(1), "tag": "x"}}
+    made = step.collate([row, row])
+    assert made["image"].shape == (0, 3, 30, 30)
+    assert (made["label"].shape, made["label"].dtype) == ((0,), torch.int64)
+    assert made["name"] == made["more"]["tag"] == []
+    assert [part.shape for part in made["box"]] == [(0,), (0,)]
+    assert made["more"]["weight"].shape == (0,)
+    assert step.skipped == 2
+
+
 @pytest.mark.parametrize(
     "samples, said",
     [
         ([], "no samples"),
         ([{"picture": 1}], "'picture'"),
         ([(1,)], "are 0|have 0"),
+        ([{"image": np.zeros((4, 4, 3), np.uint8)}, {"label": 1}], "sample 1 of the batch has no 'image'"),
+        ([{"image": np.zeros((4, 4, 3), np.uint8)}, 7], "sample 1 of the batch has no 'image'"),
         (
             [{"image": np.zeros((4, 4, 3), np.uint8)}, {"image": np.zeros((4, 5, 3), np.uint8)}],
             "crop= makes them alike",
