@@ -8,6 +8,7 @@ from fake_gpus import gpus  # noqa: F401 - a fixture that `device` wants
 from test_cuda_gather_device import device  # noqa: F401 - a fixture
 
 import stridedgpu as sg
+from stridedgpu.__main__ import main
 
 UPLOAD = 1
 
@@ -66,6 +67,23 @@ def test_pictures_of_several_types_go_by_themselves(device):  # noqa: F811
     declared = {"scale": None, "mean": 0.5, "std": 0.5}
     made = step(**declared)(batch(pictures), range(3))["image"]
     assert made.tobytes() == step(**declared, device="cpu")(batch(pictures), range(3))["image"].tobytes()
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_the_command_line_makes_the_same_bits_there(device, tmp_path, monkeypatch, layout):  # noqa: F811
+    monkeypatch.chdir(tmp_path)
+    for number, frame in enumerate(photographs(18)):
+        np.save(f"{number:02}.npy", frame)
+    names = [f"{number:02}.npy" for number in range(18)]
+    options = ["--size", "16", "--random-crop", "--flip", "--normalize", "imagenet", "--layout", layout]
+    for where in ("cuda:1", "cpu"):
+        out = f"{where[:3]}.npy"
+        assert main(["preprocess", *names, *options, "--device", where, "--out", out]) == 0
+    assert np.load("cud.npy").tobytes() == np.load("cpu.npy").tobytes()
+    window = 16 * 16 * 3
+    sent = [call[1] for call in device.named("alloc_pinned_memory")]
+    assert sent[:2] == [16 * window, 2 * window]  # some at a time, each time at once
+    assert set(sent[2:]) == {18 * window}  # for comparison
 
 
 def test_downloads_are_given_memory_again(device):  # noqa: F811
