@@ -118,7 +118,8 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
             return None
     if pixels.target != draft.target_bytes or problem.filler:
         target_pixel, gap = divmod(pixels.target, draft.target_bytes)
-        most = _LONGEST_PIXEL if problem.filler else 2 * max(count, 4)
+        # Behind the filler lie other pixels, or gaps that are somebody else's.
+        most = min(count + problem.filler, _LONGEST_PIXEL) if problem.filler else 2 * max(count, 4)
         if gap or small.target != draft.target_bytes or not count + problem.filler <= target_pixel <= most:
             return None
     if not (source_pixel or target_pixel) or pixels.size < _LEAST_PIXELS or pixels.channels is not None:
