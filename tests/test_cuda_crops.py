@@ -166,10 +166,17 @@ KINDS = {
     "planes normalised to half": ("uint8", "float16", "NCHW", "CHW", NORMALISED, None),
     "colours swapped": ("uint8", "uint8", "NHWC", "HWC", {}, (2, 1, 0)),
     "pixels copied": ("uint8", "uint8", "NHWC", "HWC", {}, None),
+    "pixels normalised to half": ("uint8", "float16", "NHWC", "HWC", NORMALISED, None),
+    "pixels without their fourth byte": ("uint8", "float32", "NHWC", "HWX", NORMALISED, (2, 1, 0)),
+    "colours in disorder": ("uint8", "uint8", "NHWC", "HWC", {}, (1, 2, 0)),
+    "two channels": ("uint16", "float32", "NHWC", "HWC", {}, (1, 0)),
     "planes copied": ("float32", "float32", "NCHW", "CHW", {}, None),
     "from any layout to any": ("uint8", "float32", None, None, NORMALISED, None),
     "any bits": ("complex128", "complex128", None, None, {}, (1, 1, 2, 0)),
 }
+
+
+WITH_WIDE_OFFSETS = ("photographs to half", "pixels normalised to half", "planes normalised to half", "any bits")
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=emulated) for kind in KINDS])
@@ -205,8 +212,7 @@ def test_windows_without_elements_are_not_launched():
 def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
     cases = [
         dataclasses.replace(Case(*KINDS[kind][:4], 1, KINDS[kind][4], KINDS[kind][5], size=(224, 224)), index_bits=bits)
-        for kind in KINDS
-        for bits in (32, 64)
+        for kind, bits in [*((kind, 32) for kind in KINDS), *((kind, 64) for kind in WITH_WIDE_OFFSETS)]
     ]
     code = {}
     for sources in {case.launch.sources for case in cases}:

@@ -35,8 +35,9 @@ class CropFamily(StrEnum):
     """Kinds of crops, after what lies side by side on both sides."""
 
     PLANES = "planes"
-    PIXELS = "pixels"
+    RUNS = "runs"
     SPLIT = "split"
+    PIXELS = "pixels"
 
     @property
     def description(self) -> str:
@@ -46,9 +47,14 @@ class CropFamily(StrEnum):
 
 _DESCRIPTIONS: Final = {
     CropFamily.PLANES: "planes: a store takes neighbouring columns of one channel",
-    CropFamily.PIXELS: "pixels: a store takes neighbouring pixels with all their channels",
+    CropFamily.RUNS: "runs: a store takes neighbouring elements of pixels with all their channels",
     CropFamily.SPLIT: "split: pixels are read whole, once, and stored as neighbouring columns of each channel",
+    CropFamily.PIXELS: "pixels: pixels are read whole, once, and stored whole",
 }
+
+
+_ELEMENT_BY_ELEMENT: Final = {CropFamily.SPLIT: CropFamily.PLANES, CropFamily.PIXELS: CropFamily.RUNS}
+"""What takes the place of families where a vector's pixels are no whole words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +196,8 @@ def plan_crops(
     """
     layout, itemsize = target.layout, conversion.source.itemsize
     family = _family(layout, source_steps, conversion, len(fill) // itemsize)
-    pixel_bytes = itemsize * source_steps[1] if family is CropFamily.SPLIT else itemsize
+    whole = family in (CropFamily.SPLIT, CropFamily.PIXELS)
+    pixel_bytes = itemsize * source_steps[1] if whole else itemsize
     store = _store_width(target, family, pixel_bytes, widest)
     length = store.nbytes // conversion.target.itemsize
     run = length * pixel_bytes
@@ -203,7 +210,7 @@ def plan_crops(
         short = f"what one store takes are {run} B of a source, less than a word"
         reason = short if follows else "the sources' elements do not lie in the target's order"
         load = Width(min(itemsize, widest), reason)
-        family = CropFamily.PLANES if family is CropFamily.SPLIT else family
+        family = _ELEMENT_BY_ELEMENT.get(family, family)
     bits = 32 if layout.span <= _LARGEST_32_BIT_OFFSET else 64
     return CropPlan(target, conversion, fill, device, load, store, family, reads_runs, source_steps, bits)
 
@@ -211,24 +218,23 @@ def plan_crops(
 def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversion, source_channels: int) -> CropFamily:
     """The family of crops, from what lies side by side."""
     _, count, _, width = target.sizes
-    if target.strides[3] == count > 1 and target.strides[1] == 1:
-        return CropFamily.PIXELS
     channel, pitch = source_steps
-    chosen = conversion.channels or range(source_channels)
-    splits = (
-        channel == 1
-        and max(source_channels, 2) <= pitch <= _WIDEST_PIXEL
-        and len(set(chosen)) == len(chosen)
-        and (target.strides[3] == 1 or width == 1)
-    )
+    chosen = tuple(conversion.channels or range(source_channels))
+    whole = channel == 1 and max(source_channels, 2) <= pitch <= _WIDEST_PIXEL
+    if target.strides[3] == count > 1 and target.strides[1] == 1:
+        in_order = tuple(range(count))
+        return CropFamily.PIXELS if whole and chosen in (in_order, in_order[::-1]) else CropFamily.RUNS
+    splits = whole and len(set(chosen)) == len(chosen) and (target.strides[3] == 1 or width == 1)
     return CropFamily.SPLIT if splits else CropFamily.PLANES
 
 
 def _follows(family: CropFamily, target: Layout, source_steps: tuple[int, int], conversion: Conversion) -> bool:
     """Whether the elements of a vector of the target follow each other in the sources."""
-    if family is CropFamily.PIXELS:
+    if family is CropFamily.RUNS:
         return source_steps == (1, target.sizes[1]) and conversion.channels is None
-    return family is CropFamily.SPLIT or (source_steps[1] == 1 and (target.strides[3] == 1 or target.sizes[3] == 1))
+    if family is CropFamily.PLANES:
+        return source_steps[1] == 1 and (target.strides[3] == 1 or target.sizes[3] == 1)
+    return True
 
 
 def _store_width(target: Side, family: CropFamily, pixel_bytes: int, widest: int) -> Width:
@@ -238,7 +244,7 @@ def _store_width(target: Side, family: CropFamily, pixel_bytes: int, widest: int
     """
     layout, itemsize = target.layout, target.element.itemsize
     channels, _, width = layout.sizes[1:]
-    pixels_run = family is CropFamily.PIXELS
+    pixels_run = family in (CropFamily.RUNS, CropFamily.PIXELS)
     if not pixels_run and layout.strides[3] != 1 and width != 1:
         return Width(min(itemsize, widest), "the target's columns do not lie side by side")
     outer = (0, 2) if pixels_run else (0, 1, 2)

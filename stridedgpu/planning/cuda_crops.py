@@ -1,4 +1,4 @@
-"""Launches of batched crops (`kernels/crops.cu`, `kernels/crops_split.cu`).
+"""Launches of batched crops (`kernels/crops.cu`, `kernels/crops_split.cu`, `kernels/crops_pixels.cu`).
 
 A kernel's parameters begin with two addresses: that of the samples' records, packed by `sample_record`, and that of
 the batch's lowest element. The device writes both; here they are 0.
@@ -41,14 +41,16 @@ def crops_launch(plan: CropPlan) -> KernelLaunch:
     _, channels, height, width = layout.sizes
     if max(width * channels, height) > _LONGEST_ROW:
         raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {_LONGEST_ROW} elements.")
-    return _split(plan) if plan.family is CropFamily.SPLIT else _runs(plan)
+    if plan.family is CropFamily.SPLIT:
+        return _split(plan)
+    return _pixels(plan) if plan.family is CropFamily.PIXELS else _runs(plan)
 
 
 def _runs(plan: CropPlan) -> KernelLaunch:
     """A thread for every vector of the target."""
     layout, bits = plan.target.layout, plan.index_bits
     samples, channels, height, width = layout.sizes
-    pixels_run = plan.family is CropFamily.PIXELS
+    pixels_run = plan.family is CropFamily.RUNS
     length = plan.store.nbytes // plan.target.element.itemsize
     vectors = -(-(width * channels if pixels_run else width) // length)
     items = samples * height * vectors * (1 if pixels_run else channels)
@@ -109,6 +111,35 @@ def _split(plan: CropPlan) -> KernelLaunch:
         order,
     )
     return _launch("crops_split.cu", arguments, items, block, plan.fill)
+
+
+def _pixels(plan: CropPlan) -> KernelLaunch:
+    """A thread for as many pixels as a vector has elements."""
+    layout, bits = plan.target.layout, plan.index_bits
+    samples, channels, height, width = layout.sizes
+    vectors = -(-width // (plan.store.nbytes // plan.target.element.itemsize))
+    items = samples * height * vectors
+    block = ParameterBlock()
+    block.add(bytes(8), 8)
+    affines = block.add_affines(plan.conversion)
+    for divisor in (vectors, height):
+        for word in divisor_words(divisor, bits):
+            block.add_index(word, bits)
+    for value in (layout.strides[0], layout.strides[2], layout.offset, items):
+        block.add_index(value, bits)
+    block.add_index(width, 32)
+    is_reversed = plan.conversion.channels is not None and plan.conversion.channels[0] != 0
+    arguments = (
+        conversion_argument(plan.conversion),
+        index_argument(bits),
+        plan.source_steps[1],
+        channels,
+        str(is_reversed).lower(),
+        plan.load.nbytes,
+        plan.store.nbytes,
+        affines,
+    )
+    return _launch("crops_pixels.cu", arguments, items, block, plan.fill)
 
 
 def _launch(source: str, arguments: Sequence[object], items: int, block: ParameterBlock, fill: bytes) -> KernelLaunch:
