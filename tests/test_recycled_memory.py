@@ -76,7 +76,7 @@ VIEWS = {
     "memoryview": memoryview,
     "dlpack": np.from_dlpack,
     "tensor": lambda made: sg.asarray(made, dims="NHWC")[2],
-    "torch": seen_by_torch,
+    "torch": pytest.param(seen_by_torch, marks=pytest.mark.interop),
 }
 
 
