@@ -247,6 +247,10 @@ def test_every_other_element_is_shuffled_out_of_whole_vectors(step):
     kernel = kernel_of((5, 100), (100, 1), (1000, abs(step)))
     assert (type(kernel), kernel.order, kernel.target_pixel) == (Channels, (0,), abs(step))
     assert type(kernel_of((5, 100), (2000, 9), (100, 1))) is Rows
+    # The same from planes into pixels.
+    kernel = kernel_of((5, 100, 3), (1000, step, 6000), (300, 3, 1))
+    assert type(kernel) is (Channels if abs(step) <= 4 else Rows)
+    assert abs(step) > 4 or (kernel.planar and kernel.source_pixel == abs(step))
 
 
 def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():

@@ -24,16 +24,17 @@ __all__ = ["Channels"]
 class Channels:
     """A kernel over rows of at least `pixels` pixels.
 
-    `order` is the place in a source pixel of each output channel. `source_pixel` and `target_pixel` are the elements
-    from one pixel to the next, 0 on a planar side; a target pixel of more elements than channels ends in zeros where
-    `fills` says so, else in what is not ours. `backwards` says that the source's pixels run the other way;
-    `streaming` writes past the caches.
+    `order` is the place of each output channel: in a source pixel, or among the source's planes where `planar`.
+    `source_pixel` is the elements from one pixel to the next there, `target_pixel` in an interleaved target, 0 in a
+    planar one; a target pixel of more elements than channels ends in zeros where `fills` says so, else in what is not
+    ours. `backwards` says that the source's pixels run the other way; `streaming` writes past the caches.
     """
 
     elements: Elements
     rank: int
     pixels: int
     order: tuple[int, ...]
+    planar: bool
     source_pixel: int
     target_pixel: int
     backwards: bool
@@ -65,7 +66,7 @@ class Channels:
     @property
     def _source_step(self) -> int:
         """Bytes from one source pixel to the next."""
-        step = self.elements.source_bytes * (self.source_pixel or 1)
+        step = self.elements.source_bytes * self.source_pixel
         return -step if self.backwards else step
 
     @property
@@ -85,35 +86,30 @@ class Channels:
 
     def _load(self, code: Code, grid: Grid, address: Value) -> list[Value]:
         """One vector of source elements for each output channel."""
-        type_, nbytes = self.elements.source_type, self.elements.source_bytes
-        lanes = range(self.pixels)[::-1] if self.backwards else range(self.pixels)
-        if not self.source_pixel:
-            if self.backwards:
-                address = code.at(address, -nbytes * (self.pixels - 1))
-            planes = [
-                code.load(
-                    vector_type(self.pixels, type_), code.at(address, code.multiply(grid.small_source, channel)), 1
-                )
-                for channel in self.order
-            ]
-            return [code.shuffle(plane, None, lanes) for plane in planes] if self.backwards else planes
         if self.backwards:
-            address = code.at(address, -nbytes * self.source_pixel * (self.pixels - 1))
+            address = code.at(address, self._source_step * (self.pixels - 1))
+        if not self.planar:
+            return self._taken_apart(code, address, self.order)
+        planes = [code.at(address, code.multiply(grid.small_source, channel)) for channel in self.order]
+        return [vector for plane in planes for vector in self._taken_apart(code, plane, (0,))]
+
+    def _taken_apart(self, code: Code, address: Value, order: tuple[int, ...]) -> list[Value]:
+        """The elements at some places of the source pixels from an address on, a vector for each place."""
+        type_, nbytes = vector_type(self.pixels, self.elements.source_type), self.elements.source_bytes
         # Up to the last channel that is asked for, and no further: the memory may end there.
-        used = self.source_pixel * (self.pixels - 1) + max(self.order) + 1
+        used = self.source_pixel * (self.pixels - 1) + max(order) + 1
         pieces = [
-            code.load(vector_type(self.pixels, type_), code.at(address, nbytes * start), 1)
+            code.load(type_, code.at(address, nbytes * start), 1)
             for start in range(0, used - self.pixels + 1, self.pixels)
         ]
         rest = used - len(pieces) * self.pixels
         if rest:
             # What is left is the end of a vector that begins earlier.
-            last = code.load(vector_type(self.pixels, type_), code.at(address, nbytes * (used - self.pixels)), 1)
+            last = code.load(type_, code.at(address, nbytes * (used - self.pixels)), 1)
             shifted = [lane + self.pixels - rest if lane < rest else -1 for lane in range(self.pixels)]
             pieces.append(code.shuffle(last, None, shifted))
-        return [
-            gathered(code, pieces, [self.source_pixel * lane + channel for lane in lanes]) for channel in self.order
-        ]
+        lanes = range(self.pixels)[::-1] if self.backwards else range(self.pixels)
+        return [gathered(code, pieces, [self.source_pixel * lane + channel for lane in lanes]) for channel in order]
 
     def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value, apart: Value | None) -> None:
         """Write one vector of target elements for each output channel, or for each place in a pixel."""

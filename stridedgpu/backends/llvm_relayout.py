@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from stridedgpu.planning.problem import Problem
 
@@ -41,6 +41,9 @@ _LONGEST_PIXEL: Final = 16
 
 _LEAST_PIXELS: Final = 4
 """Rows of fewer pixels are not worth a vector."""
+
+_LARGEST_STEP: Final = 4
+"""Elements from one to the next that a plane's may be apart: all between them are read as well."""
 
 _LONG_CHANNELS: Final = 8
 """From here on a transpose of tiles takes fewer shuffles than putting pixels together one channel after another."""
@@ -84,15 +87,19 @@ def _widened(problem: Problem, draft: Draft) -> Draft:
 
 
 def _channels(problem: Problem, draft: Draft) -> Walk | None:
-    """The small-channel kernel, if some pair of loops runs over pixels and their channels."""
+    """The small-channel kernel, if some pair of loops runs over pixels and their channels: that which reads least."""
     # The channels that are filled up are the innermost loop.
-    for small in draft.loops[-1:] if problem.filler else draft.loops:
-        if small.size <= _LONGEST_PIXEL and (small.size >= 2 or problem.filler):
-            for pixels in draft.besides(small):
-                made = _interleave(problem, draft, small, pixels)
-                if made is not None:
-                    return made
-    return None
+    loops = draft.loops[-1:] if problem.filler else draft.loops
+    smalls = [loop for loop in loops if loop.size <= _LONGEST_PIXEL and (loop.size >= 2 or problem.filler)]
+    made = [_interleave(problem, draft, small, pixels) for small in smalls for pixels in draft.besides(small)]
+    return min((walk for walk in made if walk is not None), key=_elements_read, default=None)
+
+
+def _elements_read(walk: Walk) -> float:
+    """Elements that a small-channel kernel reads for each that it writes."""
+    kernel = walk.kernel
+    assert isinstance(kernel, Channels), "made by _interleave"
+    return float(kernel.source_pixel) if kernel.planar else kernel.source_pixel / len(kernel.order)
 
 
 def _subsampled(problem: Problem, draft: Draft) -> Walk | None:
@@ -105,30 +112,17 @@ def _subsampled(problem: Problem, draft: Draft) -> Walk | None:
 
 def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Walk | None:
     """The small-channel kernel for two loops, if they fit it."""
-    nbytes, count = draft.source_bytes, small.size
-    order = small.channels or tuple(range(count))
-    source_pixel = target_pixel = offset = 0
-    if abs(pixels.source) != nbytes:
-        step, uneven = divmod(small.source, nbytes)
-        source_pixel, gap = divmod(abs(pixels.source), nbytes)
-        lowest = min(0, step * max(order))
-        order = tuple(step * channel - lowest for channel in order)
-        offset = lowest * nbytes
-        if uneven or gap or not max(order) < source_pixel <= 2 * max(count, 4):
-            return None
-    if pixels.target != draft.target_bytes or problem.filler:
-        target_pixel, gap = divmod(pixels.target, draft.target_bytes)
-        # Behind the filler lie other pixels, or gaps that are somebody else's.
-        most = min(count + problem.filler, _LONGEST_PIXEL) if problem.filler else 2 * max(count, 4)
-        if gap or small.target != draft.target_bytes or not count + problem.filler <= target_pixel <= most:
-            return None
-    if not (source_pixel or target_pixel) or pixels.size < _LEAST_PIXELS or pixels.channels is not None:
+    count, read = small.size, _source_pixels(draft, small, pixels)
+    target_pixel = _target_pixel(draft, small, pixels, problem.filler)
+    if read is None or target_pixel is None or pixels.size < _LEAST_PIXELS or pixels.channels is not None:
         return None
-    if count >= _LONG_CHANNELS and not (source_pixel and target_pixel) and small.channels is None:
+    if read.planar and not target_pixel:
+        return None
+    if count >= _LONG_CHANNELS and read.planar != (target_pixel == 0) and not (small.channels or problem.filler):
         lane = LANE_BYTES // draft.target_bytes
-        if count >= lane and pixels.size >= lane and not problem.filler:
+        if count >= lane and pixels.size >= lane:
             return None
-    widest = max(nbytes if source_pixel else 1, draft.target_bytes if target_pixel else 1)
+    widest = max(draft.source_bytes * (read.pixel > 1), draft.target_bytes * (target_pixel > 0))
     lanes = _power_of_two(min(pixels.size, _shuffled_bytes(widest) // widest))
     a, outer = next_inner(draft, small, pixels)
     rows = (a, *outer) if target_pixel else (a, *outer, small)
@@ -136,8 +130,9 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         elements_of(problem, draft, a, pixels, small),
         len(outer),
         lanes,
-        order,
-        source_pixel,
+        read.order,
+        read.planar,
+        read.pixel,
         target_pixel,
         pixels.source < 0,
         problem.filler > 0,
@@ -145,8 +140,45 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         and lanes * draft.target_bytes >= LINE_BYTES
         and writes_past_caches(problem, rows, pixels, lanes),
     )
-    moved = replace(draft, source_offset=draft.source_offset + offset)
+    moved = replace(draft, source_offset=draft.source_offset + read.offset)
     return make_walk(problem, kernel, moved, outer, (a, 1), (pixels, lanes), small)
+
+
+class _SourcePixels(NamedTuple):
+    """How the small-channel kernel reads: its order, and in bytes how far before the first channel it begins."""
+
+    order: tuple[int, ...]
+    planar: bool
+    pixel: int
+    offset: int = 0
+
+
+def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | None:
+    """The source's pixels, with the channels in them or in planes; None where they lie too far apart."""
+    nbytes = draft.source_bytes
+    numbers = small.channels or tuple(range(small.size))
+    step, uneven = divmod(small.source, nbytes)
+    pixel, gap = divmod(abs(pixels.source), nbytes)
+    if gap or not 1 <= pixel <= 2 * max(small.size, 4):
+        return None
+    lowest = min(0, step * max(numbers))
+    order = tuple(step * number - lowest for number in numbers)
+    if not uneven and pixel > 1 and max(order) < pixel:
+        return _SourcePixels(order, planar=False, pixel=pixel, offset=lowest * nbytes)
+    return _SourcePixels(numbers, planar=True, pixel=pixel) if pixel <= _LARGEST_STEP else None
+
+
+def _target_pixel(draft: Draft, small: Loop, pixels: Loop, filler: int) -> int | None:
+    """The elements of a target's pixel, 0 where its channels lie in planes; None where they lie too far apart."""
+    if pixels.target == draft.target_bytes and not filler:
+        return 0
+    pixel, gap = divmod(pixels.target, draft.target_bytes)
+    if gap or small.target != draft.target_bytes:
+        return None
+    if filler:
+        # Behind the filler lie other pixels, or gaps that are somebody else's.
+        return pixel if pixel == small.size + filler <= _LONGEST_PIXEL else None
+    return pixel if small.size <= pixel <= 2 * max(small.size, 4) else None
 
 
 def _shuffled_bytes(itemsize: int) -> int:
