@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cuda_emulation import machine_code, runner
 from cuda_emulation.runner import ORDERS, Buffer, Job, Pointer, Program, Record
-from test_cuda_gather import random_layout
+from gather_cases import random_layout
 
 from stridedgpu import Layout, LayoutError, packed_strides
 from stridedgpu.backends.cpu_crops import run_crops
