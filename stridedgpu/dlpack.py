@@ -56,6 +56,11 @@ class _Versioned(ctypes.Structure):
     )
 
 
+_BELOW_A_BYTE: Final = frozenset({"int2", "int4", "uint1", "uint2", "uint4", "float4_e2m1fn", "float4_e2m1fn_x2"})
+_SHARE_BYTES: Final = (
+    "elements of less than a byte: share its bytes as uint8, or describe them with a BufferTensorDesc."
+)
+
 _READ_ONLY: Final = 1
 _VERSION: Final = (1, 0)
 
@@ -122,9 +127,15 @@ def _from_lowest(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> tup
 def _requested(obj: Any, **request: object) -> Any:
     """A capsule with a version, from producers that know such."""
     try:
-        return obj.__dlpack__(max_version=_VERSION, **request)
-    except TypeError:
-        return obj.__dlpack__(**request)
+        try:
+            return obj.__dlpack__(max_version=_VERSION, **request)
+        except TypeError:
+            return obj.__dlpack__(**request)
+    except Exception as error:
+        name = str(getattr(obj, "dtype", "")).removeprefix("torch.")
+        if name in _BELOW_A_BYTE:
+            raise ElementTypeError(f"{type(obj).__name__} holds {name}, {_SHARE_BYTES}") from error
+        raise
 
 
 def _current_stream(device: str) -> int:
@@ -153,11 +164,9 @@ def _element_of(obj: object, tensor: _Tensor) -> ElementType:
     """The element type of a tensor. Raises `ElementTypeError` for one that there is none for."""
     found = _ELEMENTS.get((tensor.code, tensor.bits, tensor.lanes))
     if found is None:
-        size = "elements of less than a byte" if tensor.bits < 8 else "which a tensor cannot hold"
-        raise ElementTypeError(
-            f"{type(obj).__name__} holds DLPack's type code {tensor.code} of {tensor.bits} bits and {tensor.lanes} "
-            f"lanes, {size}: share its bytes as uint8, or describe them with a BufferTensorDesc."
-        )
+        told = f"type code {tensor.code} of {tensor.bits} bits and {tensor.lanes} lanes"
+        why = _SHARE_BYTES if tensor.bits < 8 else "which no tensor holds: share its bytes as uint8."
+        raise ElementTypeError(f"{type(obj).__name__} holds DLPack's {told}, {why}")
     return found
 
 

@@ -124,6 +124,23 @@ def test_refusals(make, error, fragment):
         sg.asarray(make())
 
 
+@pytest.mark.interop
+@pytest.mark.filterwarnings("ignore")
+def test_jax_has_no_capsule_of_4_bits_and_the_refusal_says_what_to_do():
+    jnp = pytest.importorskip("jax.numpy", exc_type=ImportError)
+    with pytest.raises(sg.StridedGpuError, match="int4, elements of less than a byte: share its bytes as uint8"):
+        sg.asarray(jnp.ones(4, "int4"))
+
+
+def test_what_a_producer_refuses_is_passed_on():
+    class Refuses(Exporter):
+        def __dlpack__(self, **_):
+            raise BufferError("use detach()")
+
+    with pytest.raises(BufferError, match=r"use detach\(\)"):
+        sg.asarray(Refuses(np.zeros(3)))
+
+
 def test_pinned_memory_is_the_processors():
     assert sg.asarray(Exporter(np.arange(3), device=(3, 0))).device == "cpu"
 
