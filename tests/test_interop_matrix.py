@@ -7,6 +7,7 @@ docs/interop.md are these outcomes, word for word; `python tests/test_interop_ma
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import types
 import warnings
@@ -19,10 +20,12 @@ import pytest
 from fake_gpus import two_gpus
 
 import stridedgpu as sg
+from stridedgpu.backends.cuda_status import cuda_status
 from stridedgpu.iobinding import bind_input
 
 pytestmark = pytest.mark.interop
 
+STATUS = cuda_status()
 PAGE = Path(__file__).parents[1] / "docs" / "interop.md"
 MARKS = ("<!-- tried: begin -->", "<!-- tried: end -->")
 LIBRARIES = ("torch", "jax", "onnx", "onnxruntime")
@@ -235,11 +238,11 @@ def values_there(found, tensor):
 # On a device: an object with one protocol alone, over the stand-in's memory, which is this process's
 
 
-def on_a_device(layout, dtype):
-    """A tensor of the stand-in's second device."""
-    held = sg.empty(SIZES, dtype, row_pitch_bytes=128 if layout == "padded" else None, device="cuda:1")
+def on_a_device(layout, dtype, device="cuda:1"):
+    """A tensor of a device, the stand-in's second one."""
+    held = sg.empty(SIZES, dtype, row_pitch_bytes=128 if layout == "padded" else None, device=device)
     if layout == "read-only":
-        return sg.from_pointer(held.operand.address, SIZES, dtype, device="cuda:1", owner=held, readonly=True)
+        return sg.from_pointer(held.operand.address, SIZES, dtype, device=device, owner=held, readonly=True)
     if layout == "broadcast":
         return held[:1].broadcast_to((4, 3, 8))
     if layout == "permuted":
@@ -422,6 +425,34 @@ def test_the_page_says_what_is_found():
     found = everything()
     print(f"\n{found}")
     assert found in PAGE.read_text(), "python tests/test_interop_matrix.py writes what is found into the page"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(STATUS.device_count == 0, reason=str(STATUS.reason))
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_cupy_and_torch_share_the_memory_of_a_gpu(layout, dtype):
+    import cupy
+
+    takes = {"CUDA Array Interface": [cupy.asarray], "DLPack": [cupy.from_dlpack]}
+    torch = library("torch") if importlib.util.find_spec("torch") else None
+    if torch is not None and torch.cuda.is_available():
+        takes["DLPack"].append(torch.from_dlpack)
+    tensor = on_a_device(layout, dtype, "cuda:0")
+    cannot = {
+        "CUDA Array Interface": layout == "flipped" or dtype in ("bfloat16", "float8_e4m3fn"),
+        "DLPack": layout in ("flipped", "read-only"),
+    }
+    for protocol, consumers in takes.items():
+        for take in consumers:
+            if cannot[protocol]:
+                with pytest.raises((BufferError, TypeError)):
+                    take(tensor)
+            elif not (take is cupy.from_dlpack and dtype == "float8_e4m3fn"):  # which CuPy's DLPack may not have yet
+                there = take(tensor)
+                back = sg.asarray(there)
+                assert (back.sizes, back.element) == (tensor.sizes, tensor.element)
+                assert 0 in tensor.sizes or back.operand.address == tensor.operand.address
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from sample_tensors import SOURCES, padded, same_bits
 import stridedgpu as sg
 from stridedgpu.backends import selection
 from stridedgpu.backends.cuda_status import CudaStatus
+from stridedgpu.dtypes import ELEMENT_TYPES
 
 DEVICES = ("cpu", "cuda:0", "cuda:1")
 WAYS = {"copy": copy.copy, "deepcopy": copy.deepcopy, "pickle": lambda tensor: pickle.loads(pickle.dumps(tensor))}
@@ -60,6 +61,25 @@ def test_every_layout_survives(make, way):
     again = way(tensor)
     assert (again.strides, again.dims, again.element) == (tensor.strides, tensor.dims, tensor.element)
     assert same_bits(again.numpy(), tensor.numpy())
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("dtype", ELEMENT_TYPES)
+def test_every_type_survives_with_its_padding(dtype, way):
+    tensor = sg.empty((2, 3, 5), dtype, dims="CHW", row_pitch_bytes=128, alignment=256, device="cpu")
+    tensor.buffer.bytes[:] = np.arange(tensor.buffer.nbytes, dtype=np.uint8) % 2
+    again = way(tensor)
+    assert (again.strides, again.dims, again.element) == (tensor.strides, "CHW", tensor.element)
+    assert (again.alignment, again.buffer.nbytes) == (256, tensor.buffer.nbytes)
+    held = tensor.layout.span * tensor.itemsize
+    assert again.buffer.bytes[:held].tobytes() == tensor.buffer.bytes[:held].tobytes()
+
+
+def test_one_tensor_named_twice_stays_one():
+    tensor = pitched("cpu")
+    for first, second in (copy.deepcopy([tensor, tensor]), pickle.loads(pickle.dumps([tensor, tensor]))):
+        assert first is second
+        assert first is not tensor
 
 
 def test_a_device_tensor_is_copied_without_the_host(gpus):
