@@ -125,10 +125,9 @@ def _cluster(address: str | None) -> Iterator[None]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         where = "on this machine" if address is None else f"at --address {address}"
-        raise FolderJobError(
-            f"no Ray cluster could be had {where}: {problem} (a cluster that wants a token needs RAY_AUTH_MODE=token "
-            "here too)."
-        ) from None
+        # Something answers there, so Ray may have been refused: by itself it does not say so.
+        token = " Where the cluster wants a token, set RAY_AUTH_MODE=token here too." if ":" in (address or "") else ""
+        raise FolderJobError(f"no Ray cluster could be had {where}: {problem}.{token}") from None
     try:
         yield
     finally:

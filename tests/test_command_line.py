@@ -274,6 +274,22 @@ def test_many_pictures_are_decoded_and_written_some_at_a_time(folder, count, cap
     assert f"for {count} picture" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("job", ["batch", "shards"])
+def test_decoders_warn_nobody_however_many_threads_they_are(folder, job, capsys):
+    # Pillow warns of transparency that is more than one entry of a palette; here a warning would be an error.
+    palette = Image.open("a.png").quantize(16)
+    Path("warning").mkdir()
+    for number in range(40):
+        palette.save(f"warning/{number}.png", transparency=bytes(range(16)))
+    with pytest.warns(UserWarning, match="Transparency"):
+        Image.open("warning/0.png").convert("RGB")
+    more = ("--out", "o.npy") if job == "batch" else ("--out", "shards", "--shards", "3")
+    assert run("preprocess", "warning", "--size", "32", *more) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert job == "batch" or "failures  0" in said.out
+
+
 def test_the_summary_says_what_was_done(folder, capsys):
     assert run("preprocess", "a.png", "--size", "32x40", "--device", "cpu", "--out", "o.npy") == 0
     said = capsys.readouterr()
