@@ -38,6 +38,15 @@ _LARGE_SPAN_BYTES: Final = 16 * 1024 * 1024
 _GROUPED: Final = (1, 2, 4, 8)
 """Bytes of the runs that are put together to vectors."""
 
+_MOST_LINES_OF_ROW: Final = 512
+"""Lines of a row of which each element has an index: with those of the next row, the first caches hold them."""
+
+_USES_OF_LINE: Final = 4
+"""Indices to a line that make it worth being asked for."""
+
+_SHORT: Final = 8
+"""Loops of fewer steps are walked around a longer one: within, they would leave vectors empty."""
+
 _LONGEST_STEP: Final = 4 * LINE_BYTES
 """Bytes of one step along a long run."""
 
@@ -136,6 +145,7 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     ):
         fields += [size, *strides, block, -(-size // block)]
         items *= fields[-1]
+    fields.append(_lines_of_next(problem, nest))
     for loop in reversed(nest.outer):
         fields += [loop.size, *loop.strides]
     for entry in problem.indexed:
@@ -164,6 +174,8 @@ def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
     if rows and rows[-1].strides[:2] == (itemsize, itemsize):
         run *= rows.pop().size
     m, b, a = (part.pop() if part else _ONCE for part in (rows, followed, followed))
+    if b.size < _SHORT <= a.size and not problem.scatters:
+        a, b = b, a
     # What is left within an index is walked outside of all: its elements differ, so no order is lost.
     return _Nest(run, m, b, a, (*rows, *followed))
 
@@ -174,11 +186,12 @@ def _blocks(nest: _Nest, *, in_order: bool) -> tuple[int, int, int, int]:
         return nest.run, nest.m.size, nest.b.size, nest.a.size
     run = min(nest.run, max(_ITEM_BYTES, _LONGEST_STEP))
     m = max(1, min(nest.m.size, _ITEM_BYTES // run))
-    b = max(1, min(nest.b.size, _ITEM_BYTES // (run * m)))
+    whole = nest.a.size if nest.a.size < _SHORT else 1
+    b = max(1, min(nest.b.size, _ITEM_BYTES // (run * m * whole)))
     if nest.group > 1 and b < nest.b.size:
         # Whole chunks, so that none is shorter than a group.
         b = min(-(-b // CHUNK) * CHUNK, nest.b.size)
-    return run, m, b, max(1, min(nest.a.size, _ITEM_BYTES // (run * m * b)))
+    return run, m, b, max(whole, min(nest.a.size, _ITEM_BYTES // (run * m * b)))
 
 
 def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
@@ -213,6 +226,14 @@ def _lines_ahead(run: int, span: int) -> int:
     if run < LINE_BYTES:
         return int(span >= _LARGE_SPAN_BYTES)
     return min(_MOST_LINES_AHEAD, run // LINE_BYTES)
+
+
+def _lines_of_next(problem: GatherProblem, nest: _Nest) -> int:
+    """How many lines the indices of one step of `a` choose from, if so few that all are soon used."""
+    entry, itemsize = problem.indexed[0], problem.picked.element.itemsize
+    lines = entry.size * entry.stride * itemsize // LINE_BYTES
+    is_row = len(problem.indexed) == 1 and entry.stride > 0 and not nest.b.strides[1] and nest.run < LINE_BYTES
+    return lines if is_row and lines <= min(_MOST_LINES_OF_ROW, nest.b.size // _USES_OF_LINE) else 0
 
 
 def _power_of_two(most: int) -> int:

@@ -24,11 +24,12 @@ from .llvm_index import IndexKind, load_indices, resolved
 
 __all__ = ["CHUNK", "Gather"]
 
-_INDEX, _RUN, _M, _B, _A = 0, 1, 4, 10, 16
-_OUTER_PLACE: Final = 22
+_INDEX, _RUN, _M, _B, _A, _LINES = 0, 1, 4, 10, 16, 22
+_OUTER_PLACE: Final = 23
 """The parameters: the address of the indices; of the run its bytes, bytes of a block and number of blocks; of `m`, `b`
-and `a` size, plain, picked and index stride, block and number of blocks; then four for each outer loop, innermost
-first; then three for each number of a tuple of indices. Strides are in bytes."""
+and `a` size, plain, picked and index stride, block and number of blocks; how many lines of the picked side are asked
+for a step of `a` ahead; then four for each outer loop, innermost first; then three for each number of a tuple of
+indices. Strides are in bytes."""
 
 _OUTER_FIELDS: Final = 4
 """Of an outer loop: size, plain, picked and index stride."""
@@ -131,6 +132,7 @@ class Gather:
             if self.follows:
                 with code.loop(*item.a) as row:
                     start = item.place.along(code, walk.a, row)
+                    walk.prefetch_next(start)
                     with walk.chunks(item.b) as chunk:
                         walk.resolve(start.index, chunk, offsets)
                         walk.move(start, chunk, item.m, offsets)
@@ -151,6 +153,10 @@ class _Walk:
         self._index = code.pointer(code.parameter(_INDEX))
         self._run, self._run_block, self._run_blocks = (code.parameter(_RUN + n) for n in range(3))
         self.m, self.b, self.a = (_Loop(*(code.parameter(first + n) for n in range(6))) for first in (_M, _B, _A))
+        self._lines = code.parameter(_LINES)
+        self._along = code.full(vector_type(kernel.lanes, "i64"), 0)
+        for lane in range(kernel.lanes):
+            self._along = code.insert(self._along, code.multiply(self.b.picked, lane), lane)
         self._outer = [
             tuple(code.parameter(_OUTER_PLACE + _OUTER_FIELDS * axis + field) for field in range(_OUTER_FIELDS))
             for axis in range(kernel.rank)
@@ -187,6 +193,12 @@ class _Walk:
         start = code.multiply(code.binary("urem", item, loop.blocks), loop.block)
         return code.binary("udiv", item, loop.blocks), (start, code.smaller(code.add(start, loop.block), loop.size))
 
+    def prefetch_next(self, place: _Place) -> None:
+        """Ask for what the indices of the next step of `a` lead to, where that is little."""
+        code = self._code
+        with code.loop(0, self._lines) as line:
+            code.prefetch(code.at(code.at(place.picked, self.a.picked), code.multiply(line, LINE_BYTES)))
+
     @contextmanager
     def chunks(self, block: _Block) -> Iterator[_Block]:
         """The parts of a block of `b` whose indices are resolved together; none is shorter than a group."""
@@ -202,13 +214,9 @@ class _Walk:
         code, kernel = self._code, self._kernel
         start, end = chunk
         latest = code.add(end, -kernel.lanes)
-        type_ = vector_type(kernel.lanes, "i64")
-        along = code.full(type_, 0)
-        for lane in range(kernel.lanes):
-            along = code.insert(along, code.multiply(self.b.picked, lane), lane)
         with code.loop(start, end, kernel.lanes) as step:
             at = code.smaller(step, latest)
-            total = code.binary("add", along, code.splat(code.multiply(at, self.b.picked), kernel.lanes))
+            total = code.binary("add", self._along, code.splat(code.multiply(at, self.b.picked), kernel.lanes))
             first = code.at(index, code.multiply(at, self.b.index))
             # They are read in bursts, a chunk at a time, which no processor foresees.
             soon = code.at(first, code.multiply(self.b.index, _CHUNKS_AHEAD * CHUNK))
