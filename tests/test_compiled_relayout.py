@@ -83,6 +83,8 @@ def planned_as(variant):
         if variant == "streaming":
             patch.setattr(llvm_walk, "_STREAMED_BYTES", 0)
             patch.setattr(llvm_walk, "_LONG_ROW_BYTES", 0)
+            patch.setattr(llvm_walk, "_PREFETCHED_BYTES", 0)
+            patch.setattr(llvm_walk, "_ROW_GAP_BYTES", 1)
             patch.setattr(llvm_relayout, "_STREAMED_TILES_BYTES", 0)
         if variant == "16-byte shuffles":
             patch.setattr(llvm_relayout, "processor_features", frozenset)
@@ -279,6 +281,16 @@ def test_what_is_written_past_the_caches(sizes, pitch, streams):
         patch.setattr(llvm_walk, "_STREAMED_BYTES", 0)
         assert kernel_of(sizes, (sizes[1] + 3, 1), (pitch, 1)).streaming == streams
         assert not kernel_of(sizes, (1, 0), (pitch, 1)).streaming, "one element a row: nothing is read"
+
+
+def test_rows_that_lie_far_apart_are_asked_for_early():
+    window, packed = (4000, 1), (640, 1)
+    assert not kernel_of((4, 640), window, packed).prefetches, "so few bytes are in a cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llvm_walk, "_PREFETCHED_BYTES", 0)
+        assert kernel_of((4, 640), window, packed).prefetches
+        assert kernel_of((4, 640), (4000, 2), packed).prefetches, "every other element"
+        assert not kernel_of((4, 640), (700, 1), packed).prefetches, "the gap is short"
 
 
 @variants

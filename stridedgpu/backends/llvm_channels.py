@@ -27,7 +27,8 @@ class Channels:
     `order` is the place of each output channel: in a source pixel, or among the source's planes where `planar`.
     `source_pixel` is the elements from one pixel to the next there, `target_pixel` in an interleaved target, 0 in a
     planar one; a target pixel of more elements than channels ends in zeros where `fills` says so, else in what is not
-    ours. `backwards` says that the source's pixels run the other way; `streaming` writes past the caches.
+    ours. `backwards` says that the source's pixels run the other way; `prefetches` asks early for source rows, which
+    lie far apart; `streaming` writes past the caches.
     """
 
     elements: Elements
@@ -39,6 +40,7 @@ class Channels:
     target_pixel: int
     backwards: bool
     fills: bool = False
+    prefetches: bool = False
     streaming: bool = False
 
     def text(self, name: str) -> str:
@@ -89,15 +91,17 @@ class Channels:
         if self.backwards:
             address = code.at(address, self._source_step * (self.pixels - 1))
         if not self.planar:
-            return self._taken_apart(code, address, self.order)
+            return self._taken_apart(code, grid, address, self.order)
         planes = [code.at(address, code.multiply(grid.small_source, channel)) for channel in self.order]
-        return [vector for plane in planes for vector in self._taken_apart(code, plane, (0,))]
+        return [vector for plane in planes for vector in self._taken_apart(code, grid, plane, (0,))]
 
-    def _taken_apart(self, code: Code, address: Value, order: tuple[int, ...]) -> list[Value]:
+    def _taken_apart(self, code: Code, grid: Grid, address: Value, order: tuple[int, ...]) -> list[Value]:
         """The elements at some places of the source pixels from an address on, a vector for each place."""
         type_, nbytes = vector_type(self.pixels, self.elements.source_type), self.elements.source_bytes
         # Up to the last channel that is asked for, and no further: the memory may end there.
         used = self.source_pixel * (self.pixels - 1) + max(order) + 1
+        if self.prefetches:
+            grid.prefetch(address, nbytes * used)
         pieces = [
             code.load(type_, code.at(address, nbytes * start), 1)
             for start in range(0, used - self.pixels + 1, self.pixels)

@@ -31,6 +31,10 @@ OUTER_FIELDS: Final = 5
 """Of an outer loop: size, source stride, target stride, constants' stride, and a table of source offsets or 0."""
 
 
+_ROWS_AHEAD: Final = 2
+"""Rows from the one that is read to the one that is asked for."""
+
+
 class Constants(StrEnum):
     """Which loop chooses an element's scale and bias."""
 
@@ -161,6 +165,13 @@ class Grid:
             else:
                 made.append(code.splat(code.load(type_, at, compute.itemsize), lanes))
         return Affine(*made)
+
+    def prefetch(self, address: Value, nbytes: int) -> None:
+        """Ask for the bytes at the same place of a source row soon to come: none before it leads there."""
+        code = self._code
+        ahead = code.at(address, code.multiply(self.a.source, _ROWS_AHEAD))
+        for line in range(0, nbytes, LINE_BYTES):
+            code.prefetch(code.at(ahead, line))
 
     def _block(self, item: Value, axis: Axis, step: int) -> tuple[Value, tuple[Value, Value]]:
         """What is left of an item's number, and the block of one axis."""

@@ -13,7 +13,7 @@ from .llvm_conversion import can_compile
 from .llvm_rows import Rows, Step
 from .llvm_shuffles import odd_unit, word_bytes
 from .llvm_transpose import LANE_BYTES, Transpose
-from .llvm_walk import ONCE, Draft, Loop, Walk, elements_of, make_walk, next_inner, writes_past_caches
+from .llvm_walk import ONCE, Draft, Loop, Walk, elements_of, make_walk, next_inner, reads_rows_apart, writes_past_caches
 from .machine_code import processor_features
 
 __all__ = ["walk_of"]
@@ -136,6 +136,7 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         target_pixel,
         pixels.source < 0,
         problem.filler > 0,
+        reads_rows_apart(problem, pixels, a),
         target_pixel in (0, count + problem.filler)
         and lanes * draft.target_bytes >= LINE_BYTES
         and writes_past_caches(problem, rows, pixels, lanes),
@@ -259,7 +260,9 @@ def _rows(problem: Problem, draft: Draft) -> Walk:
     else:
         step_bytes = LANE_BYTES if strided else _STEP_BYTES if problem.conversion.moves_bits else LINE_BYTES
         lanes = _power_of_two(min(b.size, step_bytes // max(draft.source_bytes, draft.target_bytes)))
-    kernel = Rows(elements_of(problem, draft, a, b), len(outer), lanes, source_step, target_step, streaming)
+    prefetches = source_step in (Step.FORWARD, Step.BACKWARD) and reads_rows_apart(problem, b, a)
+    elements = elements_of(problem, draft, a, b)
+    kernel = Rows(elements, len(outer), lanes, source_step, target_step, prefetches, streaming)
     # Where a row's elements lie apart, the lines around them are used again by the next rows, while they are near.
     extents = (LINE_BYTES, 8 * LINE_BYTES) if strided else None
     return make_walk(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)

@@ -29,13 +29,17 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A kernel over rows of at least `lanes` elements; `streaming` writes them past the caches."""
+    """A kernel over rows of at least `lanes` elements.
+
+    `prefetches` asks early for source rows, which lie far apart; `streaming` writes past the caches.
+    """
 
     elements: Elements
     rank: int
     lanes: int
     source_step: Step
     target_step: Step
+    prefetches: bool = False
     streaming: bool = False
 
     def text(self, name: str) -> str:
@@ -53,7 +57,10 @@ class Rows:
                 start = target if self.streaming else None
                 with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, apart):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
-                    vector = self._load(code, code.at(source, code.multiply(b, source_step)), source_step)
+                    here = code.at(source, code.multiply(b, source_step))
+                    if self.prefetches:
+                        grid.prefetch(here, self.lanes * elements.source_bytes)
+                    vector = self._load(code, here, source_step)
                     made = elements.convert(code, vector, affine)
                     self._store(code, made, code.at(target, code.multiply(b, target_step)), target_step, apart)
         return code.text(name)

@@ -18,7 +18,18 @@ from .llvm_rows import Rows
 from .llvm_transpose import Transpose
 from .numpy_conversion import Array
 
-__all__ = ["ONCE", "Draft", "Kernel", "Loop", "Walk", "elements_of", "make_walk", "next_inner", "writes_past_caches"]
+__all__ = [
+    "ONCE",
+    "Draft",
+    "Kernel",
+    "Loop",
+    "Walk",
+    "elements_of",
+    "make_walk",
+    "next_inner",
+    "reads_rows_apart",
+    "writes_past_caches",
+]
 
 Kernel = Rows | Channels | Transpose
 
@@ -33,6 +44,13 @@ _STREAMED_BYTES: Final = 24 * 1024 * 1024
 
 _LONG_ROW_BYTES: Final = 8 * 1024
 """Rows of fewer bytes go past the caches only as whole lines: others spend more at their ends than is won."""
+
+
+_ROW_GAP_BYTES: Final = 1024
+"""Bytes from a row's end to the next row's start that processors do not read across on their own."""
+
+_PREFETCHED_BYTES: Final = 1024 * 1024
+"""Moves of fewer bytes are mostly of what is in a cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +162,12 @@ def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step:
     """Whether rows of the target, in loops around them and in so many elements a step, are worth it."""
     in_lines = row.size % step == 0 and all(loop.target % LINE_BYTES == 0 for loop in outer)
     return problem.bytes_moved >= _STREAMED_BYTES and (in_lines or row.size * row.target >= _LONG_ROW_BYTES)
+
+
+def reads_rows_apart(problem: Problem, row: Loop, rows: Loop) -> bool:
+    """Whether the source's rows lie so far apart that no processor sees the next one coming."""
+    gap = abs(rows.source) - row.size * abs(row.source)
+    return problem.bytes_moved >= _PREFETCHED_BYTES and gap >= _ROW_GAP_BYTES
 
 
 def make_walk(
