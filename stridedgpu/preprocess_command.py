@@ -87,8 +87,8 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
 def _add_windows(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "windows",
-        "Chance depends on --seed and a picture's name alone (in the folder that was given, or the file's own): the "
-        "same in any batch and any shard.",
+        "Chance depends on --seed and a picture's name alone (in the folder that was given, or the file's own; of one "
+        "name, the second counts as another): the same in any batch and any shard.",
     )
     add = group.add_argument
     add("--size", metavar="N|HxW", type=_size, default=(224, 224), help="of the window, in pixels (default: 224)")

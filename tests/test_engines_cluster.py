@@ -26,7 +26,11 @@ pytestmark = [
 
 COUNT, SHARDS = 150, 50
 RAY = Path(sys.executable).with_name("ray")
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(sg.__file__).parents[1]), "RAY_AUTH_MODE": "disabled"}
+ENVIRONMENT = os.environ | {
+    "PYTHONPATH": str(Path(sg.__file__).parents[1]),
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 
 
 def free_port():
