@@ -37,9 +37,11 @@ class Promotion(Generic[Work]):
 
     def chosen(self) -> Work:
         """The way to do it this time."""
-        if self._compiled is not None:
+        make = self._compiled
+        if make is not None:
             self._calls += 1
             if self._calls >= _REPEATED:
-                make, self._compiled = self._compiled, None
+                # Threads that come here together make it twice, and lose nothing.
+                self._compiled = None
                 self._work = make() or self._work
         return self._work
