@@ -130,7 +130,7 @@ def test_vectors_of_indexed_elements_under_sanitizers(operation):
     ],
 )
 def test_generated_layouts_and_bad_indices_under_sanitizers(operation):
-    check_cases(generated(operation, 12, 6))
+    check_cases(generated(operation, 8, 6))
 
 
 @pytest.mark.parametrize("mode", [pytest.param(mode, marks=emulated) for mode in MODES])
