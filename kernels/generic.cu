@@ -1,13 +1,13 @@
 // Family F, generic: whatever the strides are, in the target's order.
 //
-// A thread moves 4 elements, or 2 where they make a whole store: with vector stores they follow each other along the
-// target's innermost axis, which is then cut into vectors; without, they are 256 elements apart, so that a warp's
-// stores lie side by side all the same. All loads come before the first store.
+// The target's innermost axis is cut into vectors of up to 4 elements, or into elements, and a thread moves Items of
+// these from one run of the axis, as far apart as there are threads at the run: a warp's stores lie side by side, and
+// where an element lies is worked out once for all of a thread.
 //
-//     Length 4    | thread 0: 0 1 2 3 | thread 1: 4 5 6 7 | …
-//     Length 1    | thread 0: 0, 256, 512, 768 | thread 1: 1, 257, 513, 769 | …
+//     Length 4, Items 2, 60 threads a run    | thread 0: 0-3, 240-243 | thread 1: 4-7, 244-247 | …
+//     Length 1, Items 4, 30 threads a run    | thread 0: 0, 30, 60, 90 | thread 1: 1, 31, 61, 91 | …
 //
-// Zeros that fill up the innermost axis are part of its vectors.
+// All loads come before the first store. Zeros that fill up the innermost axis are part of its vectors.
 //
 // Bytes moved: each element once in and once out, but a load takes a whole 32-byte sector wherever its neighbours in
 // memory are read much later.
@@ -22,64 +22,79 @@ struct GenericParameters {
     uint8* target;
     ChannelAffines<typename Conversion::Compute, AffineKind> affines;
     ChannelOrder<Index, OrderKind> order;
-    Axes<Index, Rank> axes;  // the last one over vectors of the innermost axis; strides in elements
-    Index source_offset;     // elements
-    Index source_step;       // from one element of a vector to the next, in elements
-    Index vectors;           // in all
-    Index count;             // elements along the innermost axis
-    Index filled;            // with the zeros that fill them up, if any
-    int channel_axis;        // in axes, or -1; not the last where vectors are longer than one element
+    Axes<Index, Rank> axes;          // the last one over the threads of a run; strides in elements
+    Index source_offset;             // elements
+    Index source_step, target_step;  // along the innermost axis; the target's is 1 where vectors are longer
+    Index threads;                   // in all
+    Index apart;                     // elements from one vector of a thread to its next
+    Index count;                     // elements along the innermost axis
+    Index filled;                    // with the zeros that fill them up, if any
+    int channel_axis;                // in axes, or -1; the last one only where vectors have one element
 };
 
-template <typename Conversion, typename Index, int StoreBytes, bool Fills, int Rank, Channels AffineKind,
+template <typename Conversion, typename Index, int StoreBytes, int Items, bool Fills, int Rank, Channels AffineKind,
           Channels OrderKind>
 __global__ void __launch_bounds__(256)
     copy_generic(__grid_constant__ const GenericParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
     constexpr int length = StoreBytes / int(sizeof(Target));
-    constexpr int items = length < 4 ? 4 / length : 1;
     using Stored = Vector<Target, length>;
 
-    Target* to[items];
-    Index left[items];    // elements from here to the end of the innermost axis; 0 past the last vector
-    Index filled[items];  // the same with the zeros that fill them up
-    Affine<typename Conversion::Compute> constants[items];
-    Source loaded[items][length];
+    const Index number = linear_block<Index>() * 256 + threadIdx.x;
+    if (number >= p.threads) return;
+    Index coordinates[2] = {0, 0};
+    const Offsets<Index> offsets = p.axes.template unravel<2>(number, {Rank - 1, p.channel_axis}, coordinates);
+    const Index first = coordinates[0] * length;  // along the innermost axis
+    const Index source = p.source_offset + Index(offsets.source);
+    Target* to = reinterpret_cast<Target*>(p.target) + offsets.target;
+
+    Index left[Items];  // elements from an item's first one to the end of the innermost axis
+    Affine<typename Conversion::Compute> constants[Items];
+    Source loaded[Items][length];
 #pragma unroll
-    for (int item = 0; item < items; ++item) {
-        const Index number = (linear_block<Index>() * items + item) * 256 + threadIdx.x;
-        Index coordinates[2] = {0, 0};
-        const Offsets<Index> offsets = p.axes.template unravel<2>(number, {Rank - 1, p.channel_axis}, coordinates);
-        const bool there = number < p.vectors;
-        const Index start = coordinates[0] * length;
-        left[item] = there && (!Fills || start < p.count) ? p.count - start : 0;
-        filled[item] = !Fills ? left[item] : there ? p.filled - start : 0;
-        Index source = p.source_offset + Index(offsets.source);
-        // Threads without elements take the constants of channel 0, and leave them unused.
-        const Index channel = left[item] ? coordinates[1] : 0;
+    for (int item = 0; item < Items; ++item) {
+        const Index after = item * p.apart;
+        left[item] = first + after < p.count ? p.count - first - after : 0;
+        // Items without elements take the constants of channel 0, and leave them unused.
+        const Index channel = !left[item] ? 0 : p.channel_axis == Rank - 1 ? first + after : coordinates[1];
         constants[item] = p.affines.of(channel);
-        if constexpr (OrderKind != Channels::alike) source += p.order.source_offset(channel);
-        to[item] = reinterpret_cast<Target*>(p.target) + offsets.target;
+        Index item_source = source;
+        if constexpr (OrderKind != Channels::alike) item_source += p.order.source_offset(channel);
 #pragma unroll
         for (int i = 0; i < length; ++i) {
-            const Source* from = reinterpret_cast<const Source*>(p.source) + Signed<Index>(source + i * p.source_step);
+            const Index offset = item_source + (after + i) * p.source_step;
+            const Source* from = reinterpret_cast<const Source*>(p.source) + Signed<Index>(offset);
             loaded[item][i] = Index(i) < left[item] ? load<Source>(from) : Source{};
         }
     }
 #pragma unroll
-    for (int item = 0; item < items; ++item) {
+    for (int item = 0; item < Items; ++item) {
+        const Index after = item * p.apart;
+        const Index filled = !Fills ? left[item] : first + after < p.filled ? p.filled - first - after : 0;
         Stored vector{};
+        if constexpr (length * sizeof(Source) <= 32) {
+            Vector<Source, length> gathered{};
 #pragma unroll
-        for (int i = 0; i < length; ++i) {
-            if (!Fills || Index(i) < left[item]) vector.set(i, Conversion::apply(loaded[item][i], constants[item]));
+            for (int i = 0; i < length; ++i) gathered.set(i, loaded[item][i]);
+            vector = Conversion::apply(gathered, constants[item]);
+        } else {
+#pragma unroll
+            for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(loaded[item][i], constants[item]));
         }
-        if (filled[item] >= length) {
-            store_global(to[item], vector);
+        if constexpr (Fills) {
+#pragma unroll
+            for (int i = 0; i < length; ++i) {
+                if (Index(i) >= left[item]) vector.set(i, Target{});
+            }
+        }
+        Target* item_to = to + Signed<Index>(after * p.target_step);
+        if (filled >= length) {
+            store_global(item_to, vector);
         } else {
 #pragma unroll
             for (int i = 0; i < length - 1; ++i) {
-                if (Index(i) < filled[item]) store(to[item] + i, vector.get(i));
+                if (Index(i) < filled) store(item_to + i, vector.get(i));
             }
         }
     }
