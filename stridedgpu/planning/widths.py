@@ -23,7 +23,7 @@ PEELED_RUN_BYTES: Final = 128
 
 
 GENERIC_ELEMENTS: Final = 4
-"""Elements that a thread of the generic kernel moves: its widest store."""
+"""Elements of the generic kernel's widest store: it gathers them one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
         bounds.append(_whole_run(run_bytes))
     if family is Family.GENERIC:
         most = GENERIC_ELEMENTS * itemsize
-        bounds.append(Bound(most, f"a thread moves {GENERIC_ELEMENTS} elements of {itemsize} B"))
+        bounds.append(Bound(most, f"{GENERIC_ELEMENTS} elements of {itemsize} B are gathered for a store"))
     if family is Family.ROWS and side == "source" and strides[unit] < 0:
         # Whole vectors, the first of which ends where the run ends in memory.
         bounds.append(Bound(run_bytes, f"a run of the source is {run_bytes} B long and is read backwards"))
