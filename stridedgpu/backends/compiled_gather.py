@@ -44,6 +44,9 @@ _MOST_LINES_OF_ROW: Final = 512
 _USES_OF_LINE: Final = 4
 """Indices to a line that make it worth being asked for."""
 
+_PARTS_OF_RUN: Final = 4
+"""Parts of a long run that is scattered: they are written independently of each other."""
+
 _SHORT: Final = 8
 """Loops of fewer steps are walked around a longer one: within, they would leave vectors empty."""
 
@@ -73,6 +76,11 @@ class _Nest:
     outer: tuple[_Loop, ...]
 
     @property
+    def items_differ(self) -> bool:
+        """Whether every step of the loops around `b` leads to other elements of the picked side."""
+        return all(loop.strides[1] for loop in (*self.outer, self.a) if loop.size > 1)
+
+    @property
     def group(self) -> int:
         """How many short runs side by side fill a vector."""
         if self.run not in _GROUPED or self.m is not _ONCE or self.b.strides[0] != self.run:
@@ -82,10 +90,14 @@ class _Nest:
 
 @dataclass(frozen=True, slots=True)
 class GatherWalk:
-    """A kernel with its parameters, all but the address of the indices, which comes first; offsets are in bytes."""
+    """A kernel with its parameters, all but the address of the indices, which comes first; offsets are in bytes.
+
+    `in_order` says that items write the same elements, the last one for good: they are done one after another.
+    """
 
     kernel: Gather
     items: int
+    in_order: bool
     plain_offset: int
     picked_offset: int
     index_offset: int
@@ -102,8 +114,7 @@ def compiled_gather(plan: GatherPlan) -> GatherMove | None:
     template = bytes(form(0, *walk.parameters))
     scatters, items = plan.problem.scatters, walk.items
     plain_offset, picked_offset, index_offset = walk.plain_offset, walk.picked_offset, walk.index_offset
-    # A scatter's updates are written in their order: the last of those for one element stays.
-    alone = scatters or plan.bytes_moved < _SHARED_BYTES
+    alone = walk.in_order or plan.bytes_moved < _SHARED_BYTES
 
     def move(
         plain: Buffer, plain_start: int, picked: Buffer, picked_start: int, index: Buffer, index_start: int
@@ -133,7 +144,7 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
         return None
     itemsize, index_bytes = problem.plain.element.itemsize, problem.index.element.itemsize
     nest = _nest(problem, itemsize, index_bytes)
-    blocks = _blocks(nest, in_order=problem.scatters)
+    blocks = _scatter_blocks(nest) if problem.scatters else _blocks(nest)
     kernel = _kernel(problem, mode, nest, blocks[2])
     fields: list[int] = []
     items = prod(loop.size for loop in nest.outer)
@@ -153,6 +164,7 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     return GatherWalk(
         kernel,
         items,
+        problem.scatters and not nest.items_differ,
         problem.plain_offset * itemsize,
         problem.picked_offset * itemsize,
         problem.index_offset * index_bytes,
@@ -180,10 +192,8 @@ def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
     return _Nest(run, m, b, a, (*rows, *followed))
 
 
-def _blocks(nest: _Nest, *, in_order: bool) -> tuple[int, int, int, int]:
+def _blocks(nest: _Nest) -> tuple[int, int, int, int]:
     """Of the run in bytes, of `m`, `b` and `a`: what one item of the work takes, about `_ITEM_BYTES`."""
-    if in_order:
-        return nest.run, nest.m.size, nest.b.size, nest.a.size
     run = min(nest.run, max(_ITEM_BYTES, _LONGEST_STEP))
     m = max(1, min(nest.m.size, _ITEM_BYTES // run))
     whole = nest.a.size if nest.a.size < _SHORT else 1
@@ -192,6 +202,14 @@ def _blocks(nest: _Nest, *, in_order: bool) -> tuple[int, int, int, int]:
         # Whole chunks, so that none is shorter than a group.
         b = min(-(-b // CHUNK) * CHUNK, nest.b.size)
     return run, m, b, max(whole, min(nest.a.size, _ITEM_BYTES // (run * m * b)))
+
+
+def _scatter_blocks(nest: _Nest) -> tuple[int, int, int, int]:
+    """The same where of several updates of one element the last one stays: all of `b` in one item."""
+    run = nest.run if nest.run <= _LONGEST_STEP else max(_LONGEST_STEP, -(-nest.run // _PARTS_OF_RUN))
+    if not nest.items_differ:
+        return run, nest.m.size, nest.b.size, nest.a.size
+    return run, nest.m.size, nest.b.size, max(1, min(nest.a.size, _ITEM_BYTES // (run * nest.m.size * nest.b.size)))
 
 
 def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
