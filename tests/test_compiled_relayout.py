@@ -255,6 +255,15 @@ def test_every_other_element_is_shuffled_out_of_whole_vectors(step):
     assert abs(step) > 4 or (kernel.planar and kernel.source_pixel == abs(step))
 
 
+def test_one_pixel_repeated_and_long_pixels_of_planes_with_steps():
+    repeated = kernel_of((5, 100, 3), (3, 0, 1), (300, 3, 1))
+    assert (type(repeated), repeated.source_pixel, repeated.target_pixel) == (Channels, 0, 3)
+    # Sixteen planes are transposed, unless their elements lie apart.
+    assert type(kernel_of((5, 100, 16), (100, 1, 500), (1600, 16, 1))) is Transpose
+    stepped = kernel_of((5, 100, 16), (300, 3, 1500), (1600, 16, 1))
+    assert (type(stepped), stepped.planar, stepped.source_pixel) == (Channels, True, 3)
+
+
 def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
     sizes, packed, wider = (2, 40, 3), (120, 3, 1), (160, 4, 1)
     filled = kernel_of(sizes, packed, wider, channel_axis=2, filler=1)

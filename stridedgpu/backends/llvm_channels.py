@@ -25,10 +25,10 @@ class Channels:
     """A kernel over rows of at least `pixels` pixels.
 
     `order` is the place of each output channel: in a source pixel, or among the source's planes where `planar`.
-    `source_pixel` is the elements from one pixel to the next there, `target_pixel` in an interleaved target, 0 in a
-    planar one; a target pixel of more elements than channels ends in zeros where `fills` says so, else in what is not
-    ours. `backwards` says that the source's pixels run the other way; `prefetches` asks early for source rows, which
-    lie far apart; `streaming` writes past the caches.
+    `source_pixel` is the elements from one pixel to the next there, 0 where one is repeated; `target_pixel` those of an
+    interleaved target, 0 of a planar one. A target pixel of more elements than channels ends in zeros where `fills`
+    says so, else in what is not ours. `backwards` says that the source's pixels run the other way; `prefetches` asks
+    early for source rows, which lie far apart; `streaming` writes past the caches.
     """
 
     elements: Elements
@@ -97,7 +97,10 @@ class Channels:
 
     def _taken_apart(self, code: Code, grid: Grid, address: Value, order: tuple[int, ...]) -> list[Value]:
         """The elements at some places of the source pixels from an address on, a vector for each place."""
-        type_, nbytes = vector_type(self.pixels, self.elements.source_type), self.elements.source_bytes
+        element, nbytes = self.elements.source_type, self.elements.source_bytes
+        if not self.source_pixel:
+            return [code.splat(code.load(element, address, 1), self.pixels)]
+        type_ = vector_type(self.pixels, element)
         # Up to the last channel that is asked for, and no further: the memory may end there.
         used = self.source_pixel * (self.pixels - 1) + max(order) + 1
         if self.prefetches:

@@ -118,10 +118,9 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         return None
     if read.planar and not target_pixel:
         return None
-    if count >= _LONG_CHANNELS and read.planar != (target_pixel == 0) and not (small.channels or problem.filler):
-        lane = LANE_BYTES // draft.target_bytes
-        if count >= lane and pixels.size >= lane:
-            return None
+    one_side = read.planar != (target_pixel == 0)
+    if count >= _LONG_CHANNELS and one_side and not problem.filler and _transposes(draft, draft.target_bytes):
+        return None
     widest = max(draft.source_bytes * (read.pixel > 1), draft.target_bytes * (target_pixel > 0))
     lanes = _power_of_two(min(pixels.size, _shuffled_bytes(widest) // widest))
     a, outer = next_inner(draft, small, pixels)
@@ -160,7 +159,7 @@ def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | N
     numbers = small.channels or tuple(range(small.size))
     step, uneven = divmod(small.source, nbytes)
     pixel, gap = divmod(abs(pixels.source), nbytes)
-    if gap or not 1 <= pixel <= 2 * max(small.size, 4):
+    if gap or pixel > 2 * max(small.size, 4):
         return None
     lowest = min(0, step * max(numbers))
     order = tuple(step * number - lowest for number in numbers)
@@ -188,12 +187,20 @@ def _shuffled_bytes(itemsize: int) -> int:
     return LINE_BYTES if needed in processor_features() else LANE_BYTES
 
 
-def _transpose(problem: Problem, draft: Draft) -> Walk | None:
-    """The tiled transpose, if each side is contiguous along another loop and both are as long as a lane."""
+def _transposes(draft: Draft, word: int) -> bool:
+    """Whether each side is contiguous along another loop, and both are as long as a lane of words."""
     ours, theirs = draft.ours, draft.theirs
-    lane = LANE_BYTES // draft.target_bytes
-    if ours is None or theirs is None or ours is theirs or min(ours.size, theirs.size) < lane:
+    if ours is None or theirs is None or ours is theirs:
+        return False
+    return min(ours.size, theirs.size) >= LANE_BYTES // word
+
+
+def _transpose(problem: Problem, draft: Draft) -> Walk | None:
+    """The tiled transpose, if the loops allow it."""
+    ours, theirs = draft.ours, draft.theirs
+    if ours is None or theirs is None or not _transposes(draft, draft.target_bytes):
         return None
+    lane = LANE_BYTES // draft.target_bytes
     if theirs.source < 0:
         draft, theirs = draft.flipped(theirs)
     outer = draft.besides(ours, theirs)
@@ -210,11 +217,12 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
 def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
     """The tiled transpose of pixels of 3, 5, 6 or another odd number of bytes, which stay together."""
     ours, theirs, nbytes = draft.ours, draft.theirs, draft.source_bytes
-    lane = LANE_BYTES // word_bytes(nbytes)
-    if word_bytes(nbytes) == nbytes or ours is None or theirs is None or ours is theirs:
+    word = word_bytes(nbytes)
+    if word == nbytes or ours is None or theirs is None or not _transposes(draft, word):
         return None
-    if min(ours.size, theirs.size) < max(lane, _LEAST_PIXELS):
+    if min(ours.size, theirs.size) < _LEAST_PIXELS:
         return None
+    lane = LANE_BYTES // word
     if theirs.source < 0:
         draft, theirs = draft.flipped(theirs)
     unit = odd_unit(nbytes)
