@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stridedgpu.backends.selection import backend_named, device_name
 from stridedgpu.convert import Conversion, conversion
@@ -12,6 +12,8 @@ from stridedgpu.dtypes import ElementType, element_type
 from stridedgpu.errors import BindingError, LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand, share_memory
+from stridedgpu.planning.plan import Plan, plan_relayout
+from stridedgpu.planning.problem import Side
 from stridedgpu.remembered import remembered
 
 from .allocation import DEFAULT_ALIGNMENT, Room
@@ -64,35 +66,73 @@ def relayout_operand(
             )
         _move(source, out, made, channel_axis, stream)
         return out, dims
-    sizes = _result_sizes(source.layout.sizes, made, channel_axis)
-    room, result_dims = _result(sizes, target_type, labels, dims, layout, row_pitch_bytes, alignment)
-    where = source.buffer.device if device is None else device_name(device)
-    target = room.allocate(backend_named(where), stream)
-    if order is not None and order.multiple > 1 and channel_axis is not None:
+    here = source.buffer.device
+    backend = backend_named(here if device is None else device_name(device))
+    at_once = backend.widest_access if backend.name == here and (order is None or order.multiple == 1) else None
+    result = _result(source.side, made, channel_axis, labels, dims, layout, row_pitch_bytes, alignment, here, at_once)
+    target = result.room.allocate(backend, stream)
+    if result.plan is not None:
+        launch = backend.prepare(result.plan)
+        launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+    elif order is not None and order.multiple > 1 and channel_axis is not None:
         _move_blocks(source, target, made, channel_axis, order, stream)
     else:
         move_elements(source, target, made, channel_axis, stream)
-    return target, result_dims
+    return target, result.dims
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What a relayout makes: its memory, its labels and, where one launch does it all, the plan of that."""
+
+    room: Room
+    dims: str | None
+    plan: Plan | None
 
 
 @remembered
 def _result(
+    source: Side,
+    made: Conversion,
+    channel_axis: int | None,
+    labels: Labels,
+    dims: str | None,
+    layout: str | Layout | None,
+    row_pitch_bytes: int | None,
+    alignment: int | None,
+    device: str,
+    widest: int | None,
+) -> _Result:
+    """The result for a source and arguments; `widest` is the device's widest access where one launch does it."""
+    room, dims = _room(
+        _result_sizes(source.layout.sizes, made, channel_axis),
+        made.target,
+        labels,
+        dims,
+        layout,
+        row_pitch_bytes,
+        DEFAULT_ALIGNMENT if alignment is None else alignment,
+    )
+    plan = None if widest is None else plan_relayout(source, room.side, made, channel_axis, device, widest)
+    return _Result(room, dims, plan)
+
+
+def _room(
     sizes: tuple[int, ...],
     element: ElementType,
     labels: Labels,
     dims: str | None,
     layout: str | Layout | None,
     row_pitch_bytes: int | None,
-    alignment: int | None,
+    alignment: int,
 ) -> tuple[Room, str | None]:
-    """The memory that a result needs, and its labels."""
-    bytes_apart = DEFAULT_ALIGNMENT if alignment is None else alignment
+    """The memory for a result of these sizes, and its labels."""
     if isinstance(layout, Layout):
         if layout.sizes != sizes or row_pitch_bytes is not None:
             raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
         if layout.has_overlap:
             raise LayoutError(f"layout={layout} repeats or overlaps its own elements; relayout into a packed one.")
-        return Room.of(layout, element, bytes_apart), dims
+        return Room.of(layout, element, alignment), dims
     if layout is not None and not isinstance(layout, str):
         raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
     wanted, stored = ordered_layouts(sizes, layout, labels, element.itemsize, row_pitch_bytes)
@@ -100,7 +140,7 @@ def _result(
         dims = None
     elif layout is not None:
         dims = dims_of(labels)
-    return Room.of(wanted, element, bytes_apart, stored), dims
+    return Room.of(wanted, element, alignment, stored), dims
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None) -> None:
