@@ -134,6 +134,26 @@ def test_generated_layouts_and_bad_indices_under_sanitizers(operation):
 
 
 @pytest.mark.parametrize("mode", [pytest.param(mode, marks=emulated) for mode in MODES])
+def test_short_rows_under_sanitizers(mode):
+    """Colours of a palette, and other rows of a few bytes; some rows are left over at the end."""
+    cases = [
+        Case("gather", (9, row), shape, 0, itemsize, number, mode, seed, plain=True, alignment=alignment)
+        for seed, (row, itemsize, shape, number, alignment) in enumerate(
+            [
+                (3, 1, (40, 25), "int64", 16),
+                (3, 1, (23,), "int32", 1),
+                (3, 4, (31,), "uint32", 16),
+                (6, 2, (5, 7), "uint64", 4),
+                (10, 1, (12,), "int32", 8),
+                (5, 1, (301,), "int64", 16),
+            ]
+        )
+    ]
+    assert {case.plan.family for case in cases} == {GatherFamily.SHORT_ROWS}
+    check_cases(cases)
+
+
+@pytest.mark.parametrize("mode", [pytest.param(mode, marks=emulated) for mode in MODES])
 def test_the_inner_axis_under_sanitizers(mode):
     cases = [inner_case(rows, number, mode, 4, rows) for rows in (2, 8, 21) for number in ("int32", "uint64")]
     assert {case.plan.family for case in cases} == {GatherFamily.INNER}

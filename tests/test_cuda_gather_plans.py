@@ -58,7 +58,12 @@ def tuple_plan(data, indices, dtype="float32", number="int64"):
     [
         (row_plan((50, 128)), "rows", 16, 16, 4, ""),
         (row_plan((50, 8), dtype="uint8"), "rows", 8, 8, 4, "a multiple of 8 only"),
-        (row_plan((50, 6), dtype="uint8"), "rows", 2, 2, 4, "apart, a multiple of 2 only; pad that to 16 for 16"),
+        (row_plan((50, 22), dtype="uint8"), "rows", 2, 2, 4, "apart, a multiple of 2 only; pad that to 32 for 16"),
+        (row_plan((50, 6), dtype="uint8"), "short_rows", 2, 8, 16, "4 rows are 24 B"),
+        (row_plan((50, 3), dtype="uint8", number="int64"), "short_rows", 1, 4, 16, "4 rows are 12 B"),
+        (row_plan((50, 3)), "short_rows", 4, 16, 16, ""),
+        (row_plan((50, 3), dtype="uint8", count=3), "rows", 1, 1, 4, "start 3 B apart"),
+        (row_plan((50, 3), None, (4, 1), dtype="uint8"), "rows", 1, 1, 4, "start 3 B apart"),
         (row_plan((50, 100), (101, 1)), "rows", 4, 4, 4, "the source's runs start 404 B apart"),
         (row_plan((50, 99), (100, 1), (104, 1)), "rows", 16, 16, 4, ""),
         (row_plan((50, 128), alignment=8), "rows", 8, 8, 4, "known to lie at a multiple of 8 B"),
@@ -120,7 +125,7 @@ def inspected_launches() -> list[tuple[Any, Any]]:
             (32, "float32", "uint64"),
         )
     ]
-    plans += [row_plan((50, run), dtype="uint8") for run in (1000, 20, 6, 7)]
+    plans += [row_plan((50, run), dtype="uint8") for run in (1000, 20, 6, 7, 3, 18)] + [row_plan((50, 3))]
     cases = [
         Case(operation, (60, 50, 40), sizes, 0, itemsize, number, mode, 1, plain=True)
         for (operation, sizes), itemsize, (number, mode) in zip(

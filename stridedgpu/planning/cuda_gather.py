@@ -15,7 +15,7 @@ from typing import Final
 
 from stridedgpu.errors import LayoutError
 
-from .gather import GatherFamily, GatherPlan
+from .gather import SHORT_ROWS_TOGETHER, GatherFamily, GatherPlan
 from .gather_problem import GatherProblem
 from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of, rank_of
 from .kernel_parameters import ParameterBlock, index_argument, word_argument
@@ -61,6 +61,8 @@ def gather_launch(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
         raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
     if plan.family is GatherFamily.ROWS:
         return _rows(plan, gpu)
+    if plan.family is GatherFamily.SHORT_ROWS:
+        return _short_rows(plan)
     if plan.family is GatherFamily.INNER:
         return _inner(plan)
     return _elements(plan, gpu)
@@ -198,6 +200,31 @@ def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
         len(problem.indexed),
     )
     return _launch("gather_elements.cu", arguments, -(-count // (_THREADS * items)), block)
+
+
+def _short_rows(plan: GatherPlan) -> KernelLaunch:
+    """A thread for every few rows that follow each other on the target."""
+    problem, bits, together = plan.problem, plan.index_bits, SHORT_ROWS_TOGETHER
+    *outer, rows, run = _loops(problem)
+    steps = (rows.plain, rows.picked, rows.index, rows.position)
+    loops = _filled([*outer, _Loop(-(-rows.size // together), *(together * step for step in steps))])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    for value in (rows.size, rows.picked, rows.index, rows.position):
+        block.add_index(value, bits)
+    index_type, offset_type, mode = _types(plan)
+    arguments = (
+        word_argument(problem.plain.element),
+        plan.picked.nbytes,
+        run.size * problem.plain.element.itemsize // plan.picked.nbytes,
+        plan.plain.nbytes,
+        index_type,
+        plan.index.nbytes,
+        offset_type,
+        mode,
+        len(loops),
+    )
+    return _launch("gather_short_rows.cu", arguments, -(-count // _THREADS), block)
 
 
 def _inner(plan: GatherPlan) -> KernelLaunch:

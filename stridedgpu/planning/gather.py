@@ -11,7 +11,7 @@ from typing import Final, Literal
 from .gather_problem import GatherProblem
 from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
 
-__all__ = ["WIDEST_INDICES", "GatherFamily", "GatherPlan", "Mode", "plan_gather"]
+__all__ = ["SHORT_ROWS_TOGETHER", "WIDEST_INDICES", "GatherFamily", "GatherPlan", "Mode", "plan_gather"]
 
 Mode = Literal["raise", "clip", "wrap", "deferred"]
 """What happens to an index out of range."""
@@ -20,6 +20,12 @@ _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
 _MOST_INDICES: Final = 4
 """Numbers that a thread holds for one vector, unless one place has more: 4 elements, or 2 with a pair of indices."""
+
+SHORT_ROWS_TOGETHER: Final = 4
+"""Short rows that a thread makes one after another on the target."""
+
+_SHORT_ROW_BYTES: Final = 16
+"""Bytes up to which a row that is no vector is short."""
 
 WIDEST_INDICES: Final = 16
 """Bytes of the widest load of indices."""
@@ -30,6 +36,7 @@ class GatherFamily(StrEnum):
 
     EMPTY = "empty"
     ROWS = "rows"
+    SHORT_ROWS = "short_rows"
     INNER = "inner"
     ELEMENTS = "elements"
     ND = "nd"
@@ -43,6 +50,7 @@ class GatherFamily(StrEnum):
 _DESCRIPTIONS: Final = {
     GatherFamily.EMPTY: "nothing to move: there are no elements",
     GatherFamily.ROWS: "rows: each index stands for a run that is contiguous on both sides",
+    GatherFamily.SHORT_ROWS: "short rows: each index stands for a few bytes, and those of four make whole words",
     GatherFamily.INNER: "inner axis: one index serves the same place of every outer row",
     GatherFamily.ELEMENTS: "elements: each has an index of its own",
     GatherFamily.ND: "elements: each has a tuple of indices of its own",
@@ -150,8 +158,11 @@ def plan_gather(problem: GatherProblem, mode: Mode, device: str, widest: int = 1
     )
     bits = 32 if reach <= _LARGEST_32_BIT_OFFSET else 64
     plain, picked = _widths(problem, family, widest)
-    length = plain.nbytes // problem.plain.element.itemsize
-    index = _index_width(problem, family, length)
+    index = _index_width(problem, family, plain.nbytes // problem.plain.element.itemsize)
+    if family is GatherFamily.ROWS and _are_short(problem, picked):
+        family = GatherFamily.SHORT_ROWS
+        plain = _four_rows_width(problem, widest)
+        index = _index_width(problem, family, SHORT_ROWS_TOGETHER)
     return GatherPlan(problem, device, mode, family, plain, picked, index, bits)
 
 
@@ -199,6 +210,33 @@ def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
     return bounded_width(bounds, itemsize, widest)
 
 
+def _are_short(problem: GatherProblem, access: Width) -> bool:
+    """Whether rows are shorter than a vector, and none, and follow each other on the side that is written."""
+    run = problem.sizes[-1] * problem.plain.element.itemsize
+    return (
+        not problem.scatters
+        and len(problem.indexed) == 1
+        and access.nbytes < run <= _SHORT_ROW_BYTES
+        and run % access.nbytes == 0
+        and len(problem.sizes) > 1
+        and problem.sizes[-2] >= SHORT_ROWS_TOGETHER
+        and problem.index_strides[-2] != 0
+        and problem.plain_strides[-2] == problem.sizes[-1]
+    )
+
+
+def _four_rows_width(problem: GatherProblem, widest: int) -> Width:
+    """How wide several short rows may be stored."""
+    itemsize = problem.plain.element.itemsize
+    together = SHORT_ROWS_TOGETHER * problem.sizes[-1] * itemsize
+    bounds = [
+        alignment_bound("target", gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
+        *(stride_bound("target", abs(stride) * itemsize, widest) for stride in problem.plain_strides[:-2] if stride),
+        Bound(together, f"{SHORT_ROWS_TOGETHER} rows are {together} B"),
+    ]
+    return bounded_width(bounds, itemsize, widest)
+
+
 def _plain_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
     """What any address of a row divides: its side's lowest, the offset that loops start at, and whole steps."""
     itemsize, side = problem.plain.element.itemsize, "source" if problem.scatters else "target"
@@ -224,10 +262,11 @@ def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> W
     if family is GatherFamily.ROWS:
         return Width(itemsize, "an index stands for a row")
     in_a_row = all(entry.component == place for place, entry in enumerate(problem.indexed))
-    if count * length == 1 or not in_a_row or (length > 1 and problem.index_strides[-1] != count):
+    along = len(problem.sizes) - (2 if family is GatherFamily.SHORT_ROWS else 1)
+    if count * length == 1 or not in_a_row or (length > 1 and problem.index_strides[along] != count):
         return Width(itemsize)
     numbers = count * length * itemsize
-    outer = problem.index_strides[:-1] if length > 1 else problem.index_strides
+    outer = problem.index_strides[:along] if length > 1 else problem.index_strides
     bounds = [
         alignment_bound("indices", gcd(problem.index.alignment, problem.index_offset * itemsize)),
         Bound(numbers, f"a vector has {numbers} B of indices"),

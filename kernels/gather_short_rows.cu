@@ -1,0 +1,76 @@
+// Short rows by index: runs of a few bytes that are no vector, such as the colours of a palette, packed on the target.
+//
+// A thread makes four neighbouring rows of the target. Each is read in Count pieces, where its index leads; together
+// they are whole words, which are stored as such:
+//
+//     pictures of 3-byte colours    | r g b r | g b r g | b r g b |      four indices in one or two loads
+//
+// Bytes moved: each row once in and once out, and its index once.
+#include "gather_indices.cuh"
+#include "vectors.cuh"
+
+namespace sg {
+
+template <typename Index, int Rank> struct GatherShortRowsParameters {
+    GatherParameters<Index, Rank, 1> common;       // the last axis runs over fours of rows
+    Index count;                                   // rows that follow each other on the target
+    Index picked_step, index_step, position_step;  // from one of them to the next
+};
+
+template <typename Element, int PieceBytes, int Count, int StoreBytes, typename Number, int IndexBytes, typename Index,
+          OutOfRange Mode, int Rank>
+__global__ void __launch_bounds__(256)
+    gather_short_rows(__grid_constant__ const GatherShortRowsParameters<Index, Rank> p) {
+    constexpr int rows = 4, length = PieceBytes / int(sizeof(Element)), row = Count * length;
+    constexpr int stored = StoreBytes / int(sizeof(Element));
+    static_assert(rows * row % stored == 0, "whole stores");
+    const Index number = linear_block<Index>() * 256 + threadIdx.x;
+    if (number >= p.common.items) return;
+    const Places<Index> places = p.common.axes.unravel(number);
+    const Index begin = divide(number, p.common.axes.sizes[Rank - 1]).remainder * rows;
+    const int left = p.count - begin < rows ? int(p.count - begin) : rows;
+    Numbers<Number, rows, 1, IndexBytes> numbers;
+    numbers.read(reinterpret_cast<const Number*>(p.common.indices) +
+                     Signed<Index>(p.common.index_offset + Index(places.index)),
+                 p.index_step, p.common.indexed, left);
+
+    WrongIndex wrong;
+    const Element* source = reinterpret_cast<const Element*>(p.common.source);
+    Vector<Element, length> pieces[rows][Count];
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+        const Index place = Index(r < left ? r : left - 1);
+        const Signed<Index> picked = picked_offset<Mode>(
+            p.common.indexed, numbers.values[r],
+            p.common.picked_offset + Index(places.picked) + place * p.picked_step,
+            p.common.position_offset + places.position + place * p.position_step, wrong);
+#pragma unroll
+        for (int i = 0; i < Count; ++i) {
+            pieces[r][i] = load_global<Vector<Element, length>>(source + picked + i * length);
+        }
+    }
+    Element* target = reinterpret_cast<Element*>(p.common.target) +
+                      Signed<Index>(p.common.plain_offset + Index(places.plain));
+    if (left == rows) {
+#pragma unroll
+        for (int vector = 0; vector < rows * row / stored; ++vector) {
+            Vector<Element, stored> together{};
+#pragma unroll
+            for (int i = 0; i < stored; ++i) {
+                const int element = vector * stored + i;
+                together.set(i, pieces[element / row][element % row / length].get(element % length));
+            }
+            store_global(target + vector * stored, together);
+        }
+    } else {
+#pragma unroll
+        for (int element = 0; element < rows * row; ++element) {
+            if (element / row < left) {
+                store(target + element, pieces[element / row][element % row / length].get(element % length));
+            }
+        }
+    }
+    if constexpr (Mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);
+}
+
+}  // namespace sg
