@@ -96,8 +96,8 @@ def _device_of(obj: Any) -> str:
 def dlpack_operand(obj: Any) -> Operand:
     """The memory of an object with DLPack as an operand, borrowed; on a CUDA device the current stream waits for it.
 
-    It is read-only where the object says so, or cannot say because it knows only capsules without a version. Raises
-    `ElementTypeError` for elements that a tensor cannot hold, `DeviceError` for devices that cannot be had.
+    It is read-only where the object says so, or has no way to say. Raises `ElementTypeError` for elements that a tensor
+    cannot hold, `DeviceError` for devices that cannot be had.
     """
     device = _device_of(obj)
     capsule = _requested(obj) if device == "cpu" else _requested(obj, stream=_current_stream(device))
@@ -112,7 +112,7 @@ def dlpack_operand(obj: Any) -> Operand:
         layout.span * element.itemsize,
         owner=capsule,
         device=device,
-        readonly=flags is None or bool(flags & _READ_ONLY),
+        readonly=_says_read_only(obj) if flags is None else bool(flags & _READ_ONLY),
     )
     return Operand(buffer, layout, element)
 
@@ -122,6 +122,15 @@ def _from_lowest(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> tup
     """A layout that begins with its lowest element, and how far that is from coordinates 0."""
     layout = Layout(sizes, strides)
     return layout.shifted(-layout.first_offset), layout.first_offset
+
+
+def _says_read_only(obj: Any) -> bool:
+    """What an object whose capsules have no version says elsewhere: older PyTorch's on a GPU can be written, say."""
+    try:
+        _, readonly = obj.__cuda_array_interface__["data"]
+    except (AttributeError, KeyError, RuntimeError):
+        return True
+    return bool(readonly)
 
 
 def _requested(obj: Any, **request: object) -> Any:

@@ -173,6 +173,15 @@ def test_dlpack_comes_before_the_array_interface_which_may_name_no_stream(gpus):
     assert sg.asarray(exporter).element.name == "float8_e5m2"
 
 
+@pytest.mark.parametrize("readonly", [False, True])
+def test_an_old_producer_on_a_device_says_by_the_array_interface_whether_it_may_be_written(gpus, readonly):
+    class Old(Exporter):
+        __cuda_array_interface__ = {"data": (0, readonly)}  # noqa: RUF012 - a stand-in
+
+    tensor = sg.asarray(Old(np.arange(4, dtype=np.uint8), device=(2, 0), versioned=False))
+    assert tensor.buffer.readonly == readonly
+
+
 def test_without_a_device_the_reason_is_given():
     with pytest.raises(sg.DeviceError, match="cuda:0"):
         sg.asarray(Exporter(np.arange(3), device=(2, 0)))
