@@ -42,7 +42,7 @@ def picking_by(path: str) -> Iterator[None]:
             for module in (compiled_crops, compiled_gather, compiled_index_check):
                 patch.setattr(module, "_SHARED_BYTES", 0)
             patch.setattr(compiled_crops, "_BAND_BYTES", 16)
-            patch.setattr(compiled_gather, "_ITEM_BYTES", 1024)
+            patch.setattr(compiled_gather, "_ITEM_BYTES", range(1024, 1025))
             patch.setattr(compiled_gather, "_STREAMED_BYTES", 0 if path.endswith("s") else 1 << 40)
             patch.setattr(compiled_index_check, "_ITEM_INDICES", 64)
         _forget()

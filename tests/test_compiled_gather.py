@@ -40,7 +40,7 @@ def planned_as(variant):
         if variant == "streaming":
             patch.setattr(compiled_gather, "_STREAMED_BYTES", 0)
         if variant == "small items":
-            patch.setattr(compiled_gather, "_ITEM_BYTES", 64)
+            patch.setattr(compiled_gather, "_ITEM_BYTES", range(64, 65))
             patch.setattr(compiled_gather, "_LARGE_SPAN_BYTES", 0)
         yield
 

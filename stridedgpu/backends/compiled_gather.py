@@ -20,8 +20,11 @@ from .threads import run_shared
 
 __all__ = ["GatherWalk", "compiled_gather", "gather_walk"]
 
-_ITEM_BYTES: Final = 64 * 1024
-"""Bytes that one item of the work writes, about."""
+_ITEMS: Final = 64
+"""Items of the work, about, of results that are large enough: so many are shared out evenly."""
+
+_ITEM_BYTES: Final = range(64 * 1024, 1024 * 1024)
+"""Bytes that one item writes, about: fewer are not worth starting, nor waiting for what was streamed to arrive."""
 
 _SHARED_BYTES: Final = 256 * 1024
 """Work on fewer bytes is done before another thread has woken up."""
@@ -29,7 +32,7 @@ _SHARED_BYTES: Final = 256 * 1024
 _STREAMED_BYTES: Final = 4 * 1024 * 1024
 """Results of so many bytes are written past the caches, and leave them to what is read at random."""
 
-_MOST_LINES_AHEAD: Final = 8
+_MOST_LINES_AHEAD: Final = 16
 """Lines of a run that are asked for ahead; what follows them the processor foresees."""
 
 _LARGE_SPAN_BYTES: Final = 16 * 1024 * 1024
@@ -144,7 +147,8 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
         return None
     itemsize, index_bytes = problem.plain.element.itemsize, problem.index.element.itemsize
     nest = _nest(problem, itemsize, index_bytes)
-    blocks = _scatter_blocks(nest) if problem.scatters else _blocks(nest)
+    wanted = max(_ITEM_BYTES.start, min(problem.element_count * itemsize // _ITEMS, _ITEM_BYTES.stop))
+    blocks = _scatter_blocks(nest, wanted) if problem.scatters else _blocks(nest, wanted)
     kernel = _kernel(problem, mode, nest, blocks[2])
     fields: list[int] = []
     items = prod(loop.size for loop in nest.outer)
@@ -192,24 +196,24 @@ def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
     return _Nest(run, m, b, a, (*rows, *followed))
 
 
-def _blocks(nest: _Nest) -> tuple[int, int, int, int]:
-    """Of the run in bytes, of `m`, `b` and `a`: what one item of the work takes, about `_ITEM_BYTES`."""
-    run = min(nest.run, max(_ITEM_BYTES, _LONGEST_STEP))
-    m = max(1, min(nest.m.size, _ITEM_BYTES // run))
+def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
+    """Of the run in bytes, of `m`, `b` and `a`: what one item of the work takes, about `wanted` bytes."""
+    run = min(nest.run, max(wanted, _LONGEST_STEP))
+    m = max(1, min(nest.m.size, wanted // run))
     whole = nest.a.size if nest.a.size < _SHORT else 1
-    b = max(1, min(nest.b.size, _ITEM_BYTES // (run * m * whole)))
+    b = max(1, min(nest.b.size, wanted // (run * m * whole)))
     if nest.group > 1 and b < nest.b.size:
         # Whole chunks, so that none is shorter than a group.
         b = min(-(-b // CHUNK) * CHUNK, nest.b.size)
-    return run, m, b, max(whole, min(nest.a.size, _ITEM_BYTES // (run * m * b)))
+    return run, m, b, max(whole, min(nest.a.size, wanted // (run * m * b)))
 
 
-def _scatter_blocks(nest: _Nest) -> tuple[int, int, int, int]:
+def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
     """The same where of several updates of one element the last one stays: all of `b` in one item."""
     run = nest.run if nest.run <= _LONGEST_STEP else max(_LONGEST_STEP, -(-nest.run // _PARTS_OF_RUN))
     if not nest.items_differ:
         return run, nest.m.size, nest.b.size, nest.a.size
-    return run, nest.m.size, nest.b.size, max(1, min(nest.a.size, _ITEM_BYTES // (run * nest.m.size * nest.b.size)))
+    return run, nest.m.size, nest.b.size, max(1, min(nest.a.size, wanted // (run * nest.m.size * nest.b.size)))
 
 
 def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
