@@ -175,7 +175,7 @@ def test_a_kernel_serves_all_sizes():
             ),
             "raise",
         ).kernel
-        for rows, width, count in ((10, 33, 9), (999, 37, 2000), (5, 47, 13))
+        for rows, width, count in ((10, 65, 9), (999, 77, 2000), (5, 97, 13))
     }
     assert len(kernels) == 1
 

@@ -247,7 +247,7 @@ def _lines_ahead(run: int, span: int) -> int:
     """How many lines of a run of so many bytes are asked for ahead, in a tensor that spans so many."""
     if run < LINE_BYTES:
         return int(span >= _LARGE_SPAN_BYTES)
-    return min(_MOST_LINES_AHEAD, run // LINE_BYTES)
+    return _power_of_two(min(_MOST_LINES_AHEAD, run // LINE_BYTES))
 
 
 def _lines_of_next(problem: GatherProblem, nest: _Nest) -> int:
