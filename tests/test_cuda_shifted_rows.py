@@ -178,11 +178,14 @@ def test_words_are_shifted_where_vectors_are_not_to_be_had(source, target, types
 @pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
 def test_machine_code_loads_words_and_stores_vectors(architecture):
     gpu = dataclasses.replace(REFERENCE_GPU, compute_capability=int(architecture[3:]))
-    for types in ("uint8", "uint8>float16"):
-        one = rows_case(pitched(1501, 1507, 4096), packed(1501, 4096), types, gpu=gpu)
-        (code,) = machine_code.compile_kernels(
-            joined_source(*one.launch.sources), [one.launch.name], architecture
-        ).values()
+    cases = [
+        rows_case(pitched(1501, 1507, 4096), packed(1501, 4096), types, gpu=gpu) for types in ("uint8", "uint8>float16")
+    ]
+    every = machine_code.compile_kernels(
+        joined_source("shifted_rows.cu"), [one.launch.name for one in cases], architecture
+    )
+    for one in cases:
+        code = every[one.launch.name]
         assert (code.local_accesses, code.stack_bytes, code.flushing) == (0, 0, [])
         # Both paths, with and without a row's end, load two words for each of theirs; one loop moves the ends.
         assert set(code.loads) == {32, 8}
