@@ -32,9 +32,10 @@ struct GenericParameters {
     int channel_axis;                // in axes, or -1; the last one only where vectors have one element
 };
 
+// Four blocks are enough to keep memory busy. Left alone, compilers aim at more, and spill.
 template <typename Conversion, typename Index, int StoreBytes, int Items, bool Fills, int Rank, Channels AffineKind,
           Channels OrderKind>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(256, 4)
     copy_generic(__grid_constant__ const GenericParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;

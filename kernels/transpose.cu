@@ -251,9 +251,10 @@ struct Transpose {
     }
 };
 
+// Where single elements are loaded, a thread's fill 128 registers. Left alone, compilers aim at fewer, and spill.
 template <typename Conversion, typename Index, int Rank, int SourceExtent, int TargetExtent, int LoadBytes,
           int StoreBytes, bool Fills, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(Threads)
+__global__ void __launch_bounds__(Threads, 2)
     transpose(__grid_constant__ const TransposeParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
     using Job = Transpose<Conversion, Index, Rank, SourceExtent, TargetExtent, LoadBytes, StoreBytes, Fills, Threads,
                           Axis, AffineKind, OrderKind>;

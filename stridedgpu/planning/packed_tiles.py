@@ -147,8 +147,14 @@ class PackedTile:
 
 def packed_tiles(problem: Problem) -> Iterator[PackedTile]:
     """The tiles that fit into shared memory, the best first; none where each would have a part of the channels."""
-    found = list(_fitting(problem, _ATTEMPTS)) or list(_fitting(problem, _LAST_ATTEMPTS))
-    return (tile for tile in found if tile.holds_channels)
+    fitting = False
+    for attempts in (_ATTEMPTS, _LAST_ATTEMPTS):
+        for tile in _fitting(problem, attempts):
+            fitting = True
+            if tile.holds_channels:
+                yield tile
+        if fitting:
+            return
 
 
 def chunk_pitch(length: int, load_length: int, itemsize: int) -> int:

@@ -67,6 +67,8 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
         run, more = _channels_run(problem, side)
         bounds += more
     run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
+    if family in (Family.CHANNELS, Family.TRANSPOSE):
+        bounds.append(_length_bound(side, run_bytes))
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
             bounds.append(stride_bound(side, abs(stride) * itemsize, widest))
@@ -103,16 +105,23 @@ def _packed_bounds(problem: Problem, side: str, widest: int) -> Iterator[Bound]:
     tile = next(packed_tiles(problem))
     if side == "source":
         steps, itemsize = tile.source_steps(), problem.source.element.itemsize
+        run_bytes = tile.chunk_length * itemsize
     else:
         fills_gaps = not problem.filler and gaps_are_ours(problem, 1)
         steps, itemsize = tile.target_steps(fills_gaps=fills_gaps), problem.target.element.itemsize
         run_bytes = tile.row_length * itemsize
         if not fills_gaps and run_bytes < PEELED_RUN_BYTES:
             yield _whole_run(run_bytes)
+    yield _length_bound(side, run_bytes)
     for step in steps:
         nbytes = abs(step.elements) * itemsize
         if nbytes:
             yield Bound(nbytes, step.text.format(nbytes)) if step.text else stride_bound(side, nbytes, widest)
+
+
+def _length_bound(side: str, run_bytes: int) -> Bound:
+    """A run that is shorter than a vector: nothing behind its end is read or written."""
+    return Bound(1 << (run_bytes.bit_length() - 1), f"a run of the {side} is {run_bytes} B long")
 
 
 def _whole_run(nbytes: int) -> Bound:
