@@ -3,39 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from typing import ClassVar
 
 import pytest
-from cuda_emulation import machine_code, runner
-from cuda_emulation.exact_conversion import REALS
-from cuda_emulation.planned import Case, check_cases
-from cuda_emulation.runner import EmulationError
-from cuda_emulation.tiled_cases import (
-    LARGE,
-    WIDE,
-    WORDS,
-    case,
-    check_machine_code,
-    drawn,
-    flipped,
-    in_order,
-    ramp,
-    replaced,
-    wavefronts,
-)
+from cuda_emulation.planned import Case
+from cuda_emulation.tiled_cases import LARGE, WIDE, WORDS, case, flipped, in_order, ramp, wavefronts
+from cuda_emulation.tiled_tests import Fault, TiledTests
 
 from stridedgpu.kernel_sources import joined_source
 from stridedgpu.layout import Layout
-from stridedgpu.planning.cuda_channels import PixelGroup
 from stridedgpu.planning.families import Family
-
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
-
-SOURCES = ("channels.cu",)
+from stridedgpu.planning.pixels import PixelGroup
 
 
 def nhwc(channels: int, width: int, pixel: int = 0, row: int = 0, sizes: tuple[int, int] = (2, 5)) -> Layout:
@@ -106,68 +84,27 @@ def conversion_cases() -> list[Case]:
     return found
 
 
-TABLES = {"sizes": size_cases, "conversions": conversion_cases}
-
-
-@pytest.mark.parametrize("table", [pytest.param(name, marks=emulated) for name in TABLES])
-def test_every_byte_is_right(table):
-    cases = TABLES[table]()
-    sources = Counter(one.launch.sources for one in cases)
-    assert sources[SOURCES] > 0.9 * len(cases), sources
-    check_cases(cases)
-
-
-@pytest.mark.parametrize("number", [pytest.param(1, marks=emulated)])
-def test_layouts_at_random(number):
-    check_cases(drawn(Family.CHANNELS, 250, number))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 8)])
-def test_many_layouts_at_random(number):
-    check_cases(drawn(Family.CHANNELS, 1500, number))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in REALS])
-def test_every_conversion(name):
-    check_cases(
-        case(*sides, f"{name}>{other}", **options)
-        for other in REALS
-        for sides in ((nhwc(3, 40), nchw(3, 40)), (nchw(3, 40), nhwc(3, 40)))
-        for options in ({}, {"scale": 1.5, "bias": -0.25}, {"scale": 1.5, "rounding": "truncate"})
-    )
-
-
 FAULTS = {
-    "split: no barrier": (
+    "split: no barrier": Fault(
         "        tile.read_pixels(parameters, source);\n        __syncthreads();",
         "        tile.read_pixels(parameters, source);",
     ),
-    "join: no barrier": (
+    "join: no barrier": Fault(
         "        tile.read_planes(parameters, source, channel);\n        __syncthreads();",
         "        tile.read_planes(parameters, source, channel);",
     ),
-    "one element too many is read": (
+    "one element too many is read": Fault(
         "number < vectors ? elements_left - element : 0",
         "number < vectors ? elements_left - element + 1 : 0",
     ),
-    "one element too many is written": ("left = elements_left - element;", "left = elements_left - element + 1;"),
-    "gaps are overwritten": ("element % Pitch >= RowPitch", "element % Pitch >= Pitch"),
-    "green is blue": (
+    "one element too many is written": Fault("left = elements_left - element;", "left = elements_left - element + 1;"),
+    "gaps are overwritten": Fault("element % Pitch >= RowPitch", "element % Pitch >= Pitch"),
+    "green is blue": Fault(
         "__byte_perm(__byte_perm(a, b, 0x0741), c, 0x6210)",
         "__byte_perm(__byte_perm(a, b, 0x0741), c, 0x7210)",
     ),
-    "the filling is left out on one side": ("return b + b / bytes * (shared_bytes - bytes);", "return b;"),
+    "the filling is left out on one side": Fault("return b + b / bytes * (shared_bytes - bytes);", "return b;"),
 }
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in FAULTS])
-def test_a_broken_kernel_is_caught(name):
-    cases = [one for pixel in (3, 4) for one in both_ways(nhwc(3, 45, pixel), nchw(3, 45))]
-    cases += [one for pixel in (3, 4) for one in both_ways(nhwc(3, 64, pixel), nchw(3, 64))]
-    with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer"):
-        check_cases(cases, source_of=replaced(*FAULTS[name]))
 
 
 @pytest.mark.parametrize("itemsize", WORDS)
@@ -184,33 +121,24 @@ def test_no_bank_conflicts_between_groups(itemsize, pitch):
             assert wavefronts([lane * group.shared_bytes + place for lane in range(32)], unit) == 1, length
 
 
-def representative() -> list[Case]:
-    sizes = {"sizes": (8, 64)}
-    found = []
-    for types in (*WORDS.values(), "uint8>float16", "uint8>float32"):
-        for channels, pixel in ((3, 3), (3, 4), (4, 4)):
-            found += both_ways(
-                nhwc(channels, 256, pixel, **sizes), nchw(channels, 256, **sizes), types, aligned=(32, 32)
-            )
-    normalised = {"axis": 1, "scale": ramp(3), "bias": ramp(3), "aligned": (32, 32)}
-    found.append(case(nhwc(3, 224, **sizes), nchw(3, 224, **sizes), "uint8>float16", **normalised))
-    return found
+class TestChannels(TiledTests):
+    source = "channels.cu"
+    family = Family.CHANNELS
+    tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
+    at_home = 0.9
+    random_layouts = 250
+    faults = FAULTS
 
+    def broken_cases(self) -> list[Case]:
+        widths_and_pixels = itertools.product((45, 64), (3, 4))
+        return [one for width, pixel in widths_and_pixels for one in both_ways(nhwc(3, width, pixel), nchw(3, width))]
 
-@inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
-def test_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
-    cases = representative()
-    check_machine_code(cases if architecture == "sm_90" else cases[::4] + cases[-1:], architecture)
-
-
-@inspected
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
-def test_all_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
-    cases = [*representative(), *size_cases(), *conversion_cases()]
-    for pitch, name, gpu in itertools.product(range(2, 9), WORDS.values(), (LARGE, WIDE)):
-        cases += both_ways(nhwc(pitch, 256), nchw(pitch, 256), name, aligned=(32, 32), gpu=gpu)
-    for one, other in itertools.product(REALS, repeat=2):
-        cases += both_ways(nhwc(3, 256), nchw(3, 256), f"{one}>{other}", aligned=(32, 32), scale=2.0, bias=1.0)
-    check_machine_code([one for one in cases if one.launch.sources == SOURCES], architecture)
+    def compiled_cases(self) -> list[Case]:
+        sizes, wide = {"sizes": (8, 64)}, {"aligned": (32, 32)}
+        found = []
+        for types in (*WORDS.values(), "uint8>float16", "uint8>float32"):
+            for channels, pixel in ((3, 3), (3, 4), (4, 4)):
+                found += both_ways(nhwc(channels, 256, pixel, **sizes), nchw(channels, 256, **sizes), types, **wide)
+        normalised = {"axis": 1, "scale": ramp(3), "bias": ramp(3), **wide}
+        found.append(case(nhwc(3, 224, **sizes), nchw(3, 224, **sizes), "uint8>float16", **normalised))
+        return found

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
+from typing import ClassVar
 
 import pytest
-from cuda_emulation import machine_code, runner
-from cuda_emulation.exact_conversion import REALS
-from cuda_emulation.planned import Case, check_cases
-from cuda_emulation.runner import EmulationError
-from cuda_emulation.tiled_cases import (
-    LARGE,
-    WIDE,
-    WORDS,
-    case,
-    check_machine_code,
-    drawn,
-    flipped,
-    in_order,
-    ramp,
-    replaced,
-    wavefronts,
-)
+from cuda_emulation.planned import Case
+from cuda_emulation.tiled_cases import LARGE, WIDE, WORDS, case, flipped, in_order, ramp, wavefronts
+from cuda_emulation.tiled_tests import Fault, TiledTests
 
 from stridedgpu.kernel_sources import joined_source
 from stridedgpu.layout import Layout
 from stridedgpu.planning.families import Family
 
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
-
-SOURCES = ("packed_tile.cu",)
 SIZES = (2, 19, 33, 3)
 
 
@@ -102,101 +80,35 @@ def conversion_cases() -> list[Case]:
     return found
 
 
-TABLES = {"sizes": size_cases, "conversions": conversion_cases}
-
-
-@pytest.mark.parametrize("table", [pytest.param(name, marks=emulated) for name in TABLES])
-def test_every_byte_is_right(table):
-    cases = TABLES[table]()
-    sources = Counter(one.launch.sources for one in cases)
-    assert sources[SOURCES] > 0.75 * len(cases), sources
-    check_cases(cases)
-
-
-@pytest.mark.parametrize("number", [pytest.param(1, marks=emulated)])
-def test_layouts_at_random(number):
-    check_cases(drawn(Family.PACKED_TILE, 200, number))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 8)])
-def test_many_layouts_at_random(number):
-    check_cases(drawn(Family.PACKED_TILE, 1500, number))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in REALS])
-def test_every_conversion(name):
-    check_cases(
-        case(packed(*SIZES, order="0123"), packed(*SIZES, order="0213"), f"{name}>{other}", **options)
-        for other in REALS
-        for options in ({}, {"scale": 1.5, "bias": -0.25}, {"scale": 1.5, "rounding": "truncate"})
-    )
-
-
 FAULTS = {
-    "no barrier": ("    __syncthreads();\n", ""),
-    "a short tile runs backwards from the wrong end": ("Index(outer.source) + Index(shift)", "Index(outer.source)"),
-    "chunks that are not there": ("if (!reach.has(chunk) || element", "if (element"),
-    "rows that are not there": ("if (!reach.has(row) || element", "if (element"),
-    "gaps are overwritten": ("GapKind == Gaps::ours ? element + store_length <= row_length : there == all", "true"),
-    "a chunk's end is read past": (
+    "no barrier": Fault("    __syncthreads();\n", ""),
+    "a short tile runs backwards from the wrong end": Fault(
+        "Index(outer.source) + Index(shift)", "Index(outer.source)"
+    ),
+    "chunks that are not there": Fault("if (!reach.has(chunk) || element", "if (element"),
+    "rows that are not there": Fault("if (!reach.has(row) || element", "if (element"),
+    "gaps are overwritten": Fault(
+        "GapKind == Gaps::ours ? element + store_length <= row_length : there == all", "true"
+    ),
+    "a chunk's end is read past": Fault(
         "load_first<LoadVector>(address, chunk_length - element)",
         "load<LoadVector>(address)",
     ),
-    "the filling is left out on one side": (
+    "the filling is left out on one side": Fault(
         "memory + place(position * int(sizeof(T)))).get(0)",
         "memory + position * int(sizeof(T))).get(0)",
     ),
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in FAULTS])
-def test_a_broken_kernel_is_caught(name):
-    with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer"):
-        check_cases([*pixel_cases("uint8"), *edge_cases("uint8")], source_of=replaced(*FAULTS[name]))
-
-
 @pytest.mark.parametrize("itemsize", WORDS)
 def test_elements_a_power_of_two_apart_lie_in_different_banks(itemsize):
     """For strides of up to 128 bytes; of 256 bytes, two lanes share a bank."""
-    assert "return byte + byte / 128 * filling;" in joined_source(*SOURCES)
+    assert "return byte + byte / 128 * filling;" in joined_source("packed_tile.cu")
     for stride in (8, 16, 32, 64, 128, 256):
         places = [lane * stride + lane * stride // 128 * max(itemsize, 4) for lane in range(32)]
         if stride >= itemsize:
             assert wavefronts(places, itemsize) <= (2 if stride == 256 else 1), stride
-
-
-def representative() -> list[Case]:
-    sizes = (4, 64, 64, 3)
-    plain, wide = packed(*sizes, order="0123"), {"aligned": (32, 32), "slack": (0, 32), "owned": True}
-    found = [case(plain, packed(*sizes, order="0213"), name, **wide) for name in ("uint8", "int16", "float32")]
-    found.append(case(plain, packed(*sizes, order="0123", pitches={2: 4}), "uint8", **wide))
-    pixels, planes = packed(4, 64, 64, 16, order="0123"), packed(4, 64, 64, 16, order="0312")
-    for types in (*WORDS.values(), "uint8>float16", "float16>uint8"):
-        found += [case(pixels, planes, types, **wide), case(planes, pixels, types, **wide)]
-    return found
-
-
-@inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
-def test_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
-    cases = representative()
-    assert {one.launch.sources for one in cases} == {SOURCES}
-    check_machine_code(cases, architecture)
-
-
-@inspected
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
-def test_all_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
-    cases = [*representative(), *size_cases(), *conversion_cases()]
-    sizes = (4, 64, 64, 16)
-    pixels, planes = packed(*sizes, order="0123"), packed(*sizes, order="0312")
-    for one, other in itertools.product(REALS, repeat=2):
-        for source, target in ((pixels, planes), (planes, pixels)):
-            cases.append(case(source, target, f"{one}>{other}", aligned=(32, 32), scale=2.0, bias=1.0))
-    check_machine_code([one for one in cases if one.launch.sources == SOURCES], architecture)
 
 
 def test_tiles_fit_shared_memory_and_every_size_is_planned():
@@ -205,3 +117,25 @@ def test_tiles_fit_shared_memory_and_every_size_is_planned():
         assert one.launch.shared_bytes <= 48 * 1024
         assert one.plan.index_bits == (64 if size * 600 >= 2**31 else 32)
         assert "packed_tile" in joined_source(*one.launch.sources)
+
+
+class TestPackedTile(TiledTests):
+    source = "packed_tile.cu"
+    family = Family.PACKED_TILE
+    tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
+    at_home = 0.75
+    random_layouts = 200
+    faults = FAULTS
+
+    def broken_cases(self) -> list[Case]:
+        return [*pixel_cases("uint8"), *edge_cases("uint8")]
+
+    def compiled_cases(self) -> list[Case]:
+        sizes = (4, 64, 64, 3)
+        plain, wide = packed(*sizes, order="0123"), {"aligned": (32, 32), "slack": (0, 32), "owned": True}
+        found = [case(plain, packed(*sizes, order="0213"), name, **wide) for name in ("uint8", "int16", "float32")]
+        found.append(case(plain, packed(*sizes, order="0123", pitches={2: 4}), "uint8", **wide))
+        pixels, planes = packed(4, 64, 64, 16, order="0123"), packed(4, 64, 64, 16, order="0312")
+        for types in (*WORDS.values(), "uint8>float16", "float16>uint8"):
+            found += [case(pixels, planes, types, **wide), case(planes, pixels, types, **wide)]
+        return found

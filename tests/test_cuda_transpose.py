@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from typing import ClassVar
 
 import pytest
-from cuda_emulation import machine_code, runner
-from cuda_emulation.exact_conversion import REALS
-from cuda_emulation.planned import Case, check_cases
-from cuda_emulation.runner import EmulationError
-from cuda_emulation.tiled_cases import (
-    LARGE,
-    WIDE,
-    WORDS,
-    case,
-    check_machine_code,
-    drawn,
-    flipped,
-    in_order,
-    ramp,
-    replaced,
-    wavefronts,
-)
+from cuda_emulation.planned import Case
+from cuda_emulation.tiled_cases import LARGE, WIDE, WORDS, case, flipped, in_order, ramp, wavefronts
+from cuda_emulation.tiled_tests import Fault, TiledTests
 
 from stridedgpu.kernel_sources import joined_source
 from stridedgpu.layout import Layout
 from stridedgpu.planning.cuda_transpose import tile_extents
 from stridedgpu.planning.families import Family
-
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
 
 
 def matrices(height: int, width: int, batch: int = 1, pitches: tuple[int, int] = (0, 0)) -> tuple[Layout, Layout]:
@@ -99,40 +79,6 @@ def conversion_cases() -> list[Case]:
     return found
 
 
-TABLES = {"sizes": size_cases, "conversions": conversion_cases}
-
-
-@pytest.mark.parametrize("table", [pytest.param(name, marks=emulated) for name in TABLES])
-def test_every_byte_is_right(table):
-    cases = TABLES[table]()
-    assert {one.plan.family for one in cases} == {Family.TRANSPOSE}
-    sources = Counter(one.launch.sources for one in cases)
-    assert sources["transpose.cu",] >= len(cases) - 2  # a table of channels along the source's run goes elsewhere
-    check_cases(cases)
-
-
-@pytest.mark.parametrize("number", [pytest.param(1, marks=emulated)])
-def test_layouts_at_random(number):
-    check_cases(drawn(Family.TRANSPOSE, 250, number))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 8)])
-def test_many_layouts_at_random(number):
-    check_cases(drawn(Family.TRANSPOSE, 1500, number))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in REALS])
-def test_every_conversion(name):
-    source, target = matrices(45, 70, 2, (80, 48))
-    check_cases(
-        case(source, target, f"{name}>{other}", **options)
-        for other in REALS
-        for options in ({}, {"scale": 1.5, "bias": -0.25}, {"scale": 1.5, "rounding": "truncate"})
-    )
-
-
 @pytest.mark.parametrize("bits", [32, 64])
 def test_sizes_beyond_32_bits_and_large_grids_are_planned(bits):
     rows = 2**21 if bits == 64 else 2**14
@@ -144,21 +90,13 @@ def test_sizes_beyond_32_bits_and_large_grids_are_planned(bits):
 
 
 FAULTS = {
-    "unswizzled on one side": ("(unit ^ swizzle(s))", "unit"),
-    "units in the swizzle's order": ("const bool turned = swizzle(s) & bit;", "const bool turned = false;"),
-    "no barrier": ("    __syncthreads();\n", ""),
-    "one row too many": ("const int left = t < target_left &&", "const int left = t <= target_left &&"),
-    "one element too many": ("store_first(address, elements, filled_left - t)", "store(address, elements)"),
-    "reads behind the edge": ("if (i < count) vector.set(i, address[i]);", "vector.set(i, address[i]);"),
+    "unswizzled on one side": Fault("(unit ^ swizzle(s))", "unit"),
+    "units in the swizzle's order": Fault("const bool turned = swizzle(s) & bit;", "const bool turned = false;"),
+    "no barrier": Fault("    __syncthreads();\n", ""),
+    "one row too many": Fault("const int left = t < target_left &&", "const int left = t <= target_left &&"),
+    "one element too many": Fault("store_first(address, elements, filled_left - t)", "store(address, elements)"),
+    "reads behind the edge": Fault("if (i < count) vector.set(i, address[i]);", "vector.set(i, address[i]);"),
 }
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in FAULTS])
-def test_a_broken_kernel_is_caught(name):
-    source, target = matrices(45, 70, 1, (80, 48))
-    cases = [case(source, target, types) for types in ("uint8", "float32")]
-    with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer"):
-        check_cases(cases, source_of=replaced(*FAULTS[name]))
 
 
 def swizzled(source_itemsize: int, target_itemsize: int, load_bytes: int, small: bool):
@@ -218,36 +156,23 @@ def test_no_bank_conflicts(itemsizes, small):
                 assert wavefronts(read, piece_bytes) <= read_bytes // piece_bytes, (store_bytes, warp)
 
 
-def representative() -> list[Case]:
-    whole = (256, 256)
-    found = [case(*matrices(*whole), name, (32, 32)) for name in WORDS.values()]
-    constants = {"axis": 2, "scale": ramp(256), "bias": ramp(256)}
-    found += [case(*matrices(*whole), types, (32, 32)) for types in ("uint8>float32", "float32>uint8")]
-    found.append(case(*matrices(*whole), "uint8>float16", (32, 32), **constants))
-    found.append(case(*matrices(*whole), "uint8", (1, 1)))
-    return found
+class TestTranspose(TiledTests):
+    source = "transpose.cu"
+    family = Family.TRANSPOSE
+    tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
+    at_home = 0.95  # a table of channels along the source's run goes elsewhere
+    random_layouts = 250
+    faults = FAULTS
 
+    def broken_cases(self) -> list[Case]:
+        source, target = matrices(45, 70, 1, (80, 48))
+        return [case(source, target, types) for types in ("uint8", "float32")]
 
-@inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
-def test_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
-    check_machine_code(representative(), architecture)
-
-
-@inspected
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
-def test_all_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
-    widths = [(load, store) for load in (1, 2, 4, 8, 16, 32) for store in (1, 2, 4, 8, 16, 32)]
-    cases = [
-        case(*matrices(256, 256), name, aligned, gpu=gpu, bits=bits)
-        for itemsize, name in WORDS.items()
-        for aligned in widths
-        for gpu in (LARGE, WIDE)
-        for bits in (None, 64)
-        if min(aligned) >= itemsize
-    ]
-    pairs = itertools.product(REALS, repeat=2)
-    cases += [case(*matrices(256, 256), f"{one}>{other}", (32, 32), scale=2.0, bias=1.0) for one, other in pairs]
-    mine = [one for one in (*cases, *size_cases(), *conversion_cases()) if one.launch.sources == ("transpose.cu",)]
-    check_machine_code(mine, architecture)
+    def compiled_cases(self) -> list[Case]:
+        whole = matrices(256, 256)
+        found = [case(*whole, name, (32, 32)) for name in WORDS.values()]
+        found += [case(*whole, types, (32, 32)) for types in ("uint8>float32", "float32>uint8")]
+        constants = {"axis": 2, "scale": ramp(256), "bias": ramp(256)}
+        found.append(case(*whole, "uint8>float16", (32, 32), **constants))
+        found.append(case(*whole, "uint8", (1, 1)))
+        return found

@@ -1,7 +1,9 @@
 """Compiles CUDA sources with NVRTC, without a GPU, and reads what came out: registers, spills, load and store widths.
 
     code = compile_kernels(joined_source("indexing.cuh") + KERNEL, ["copy<sg::uint32>"], "sm_90")
-    code["copy<sg::uint32>"].loads        # Counter({128: 4}): four loads of 128 bits from global memory
+    code["copy<sg::uint32>"].loads        # {128: 4}: four loads of 128 bits from global memory
+
+What was read is kept in a cache by the hash of all that went into it.
 
 CuPy adds `-ftz=true`, so it is given here too: `.ftz` on an instruction in the PTX is then a place where subnormals are
 lost.
@@ -9,20 +11,27 @@ lost.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
+import hashlib
 import importlib.util
+import json
 import pathlib
 import re
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from .cache import cache_directory
+
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
 OPTIONS = ("-std=c++17", "-ftz=true")
+
+_KERNELS_PER_PROGRAM = 64
+"""A program has a tenth of a second of its own, and text of which each kernel has 100 kB."""
 
 _ACCESS = re.compile(r"\b(LDG|STG|LD|ST)\.([A-Z0-9_.]+)")
 _RESOURCES = re.compile(r"Function (\S+):\s*\n\s*(.*)")
@@ -36,46 +45,48 @@ class CompileError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class KernelCode:
-    """One kernel's machine code and what can be read from it."""
+    """What can be read from one kernel's machine code.
 
-    architecture: str
+    `instructions` counts them, addresses and all, up to the last EXIT; what follows is filling. `local_accesses` are
+    loads and stores of local memory: spilled registers, or arrays that are not in registers. `flushing` are the PTX
+    instructions that take subnormals for zero. `loads` and `stores` say how many instructions of each width, in bits,
+    go to global memory.
+    """
+
     registers: int
     stack_bytes: int
     shared_bytes: int
-    ptx: str
-    assembly: str
+    instructions: int
+    local_accesses: int
+    flushing: list[str]
+    loads: Counter[int]
+    stores: Counter[int]
 
-    @property
-    def flushing(self) -> list[str]:
-        """The PTX instructions that take subnormals for zero."""
-        return [line.strip() for line in self.ptx.splitlines() if ".ftz" in line]
+    @classmethod
+    def read(cls, usage: dict[str, str], ptx: str, assembly: str) -> KernelCode:
+        """From cuobjdump's resource usage and the kernel's own part of PTX and assembly."""
+        return cls(
+            registers=int(usage["REG"]),
+            stack_bytes=int(usage["STACK"]),
+            shared_bytes=int(usage["SHARED"]),
+            instructions=assembly[: assembly.rfind("EXIT")].count(" ;"),
+            local_accesses=len(re.findall(r"\b(?:LDL|STL)\b", assembly)),
+            flushing=[line.strip() for line in ptx.splitlines() if ".ftz" in line],
+            loads=_widths(assembly, "LDG", "LD"),
+            stores=_widths(assembly, "STG", "ST"),
+        )
 
-    @property
-    def instructions(self) -> int:
-        """How many instructions, addresses and all, up to the last EXIT; what follows is filling."""
-        return self.assembly[: self.assembly.rfind("EXIT")].count(" ;")
+    @classmethod
+    def from_json(cls, text: str) -> KernelCode:
+        """What `to_json` wrote."""
+        fields = json.loads(text)
+        for name in ("loads", "stores"):
+            fields[name] = Counter({int(width): count for width, count in fields[name].items()})
+        return cls(**fields)
 
-    @property
-    def local_accesses(self) -> int:
-        """Loads and stores of local memory: spilled registers, or arrays that are not in registers."""
-        return len(re.findall(r"\b(?:LDL|STL)\b", self.assembly))
-
-    @property
-    def loads(self) -> collections.Counter[int]:
-        """How many load instructions of each width, in bits, from global memory."""
-        return self._widths("LDG", "LD")
-
-    @property
-    def stores(self) -> collections.Counter[int]:
-        """How many store instructions of each width, in bits, to global memory."""
-        return self._widths("STG", "ST")
-
-    def _widths(self, *instructions: str) -> collections.Counter[int]:
-        widths: collections.Counter[int] = collections.Counter()
-        for instruction, modifiers in _ACCESS.findall(self.assembly):
-            if instruction in instructions:
-                widths[_width(modifiers.split("."))] += 1
-        return widths
+    def to_json(self) -> str:
+        """All fields as text."""
+        return json.dumps(vars(self))
 
 
 def why_unavailable() -> str | None:
@@ -100,6 +111,27 @@ def compile_kernels(
     Raises:
         CompileError: NVRTC refused the source.
     """
+    places = {name: _place(source, name, architecture, options) for name in kernels}
+    missing = [name for name in places if not places[name].exists()]
+    for first in range(0, len(missing), _KERNELS_PER_PROGRAM):
+        some = missing[first : first + _KERNELS_PER_PROGRAM]
+        for name, code in _compiled(source, some, architecture, options).items():
+            # Written aside and moved, so that another process never reads half of it.
+            with tempfile.NamedTemporaryFile("w", dir=places[name].parent, delete=False) as file:
+                file.write(code.to_json())
+            pathlib.Path(file.name).replace(places[name])
+    return {name: KernelCode.from_json(place.read_text()) for name, place in places.items()}
+
+
+def _place(source: str, kernel: str, architecture: str, options: Sequence[str]) -> pathlib.Path:
+    """Where a kernel's code is kept: by all that it comes from and by how it is read."""
+    read_by = pathlib.Path(__file__).read_text(encoding="utf-8")
+    key = "\0".join([source, kernel, architecture, *options, repr(_nvrtc_version()), read_by])
+    return cache_directory() / hashlib.sha256(key.encode()).hexdigest()[:32]
+
+
+def _compiled(source: str, kernels: Sequence[str], architecture: str, options: Sequence[str]) -> dict[str, KernelCode]:
+    """The machine code of kernels that are not in the cache."""
     ptx, cubin, lowered = _compile(source, kernels, architecture, options)
     with tempfile.TemporaryDirectory(prefix="stridedgpu-") as directory:
         file = pathlib.Path(directory, "kernels.cubin")
@@ -110,14 +142,7 @@ def compile_kernels(
     found = {}
     for name, symbol in zip(kernels, lowered, strict=True):
         usage = dict(field.split(":", 1) for field in resources[symbol].split() if ":" in field)
-        found[name] = KernelCode(
-            architecture=architecture,
-            registers=int(usage["REG"]),
-            stack_bytes=int(usage["STACK"]),
-            shared_bytes=int(usage["SHARED"]),
-            ptx=entries[symbol],
-            assembly=assembly[symbol],
-        )
+        found[name] = KernelCode.read(usage, entries[symbol], assembly[symbol])
     return found
 
 
@@ -162,6 +187,12 @@ def _nvrtc_version() -> tuple[int, int]:
     status, major, minor = nvrtc.nvrtcVersion()
     _checked((status,))
     return int(major), int(minor)
+
+
+def _widths(assembly: str, *instructions: str) -> Counter[int]:
+    """How many of the named instructions there are of each width, in bits."""
+    accesses = _ACCESS.findall(assembly)
+    return Counter(_width(modifiers.split(".")) for name, modifiers in accesses if name in instructions)
 
 
 def _width(modifiers: Sequence[str]) -> int:

@@ -27,6 +27,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from .cache import cache_directory
+
 ORDERS: tuple[Literal["forward", "reversed", "random"], ...] = ("forward", "reversed", "random")
 
 _HERE = pathlib.Path(__file__).parent
@@ -152,7 +154,7 @@ class Program:
         text = f'#include "cuda_host.h"\n{source}\n#include "job_runner.h"\nRUN_KERNELS(\n    {entries})\n'
         headers = [(_HERE / header).read_text(encoding="utf-8") for header in ("cuda_host.h", "job_runner.h")]
         key = hashlib.sha256("\0".join([_compiler_version(), *_FLAGS, *headers, text]).encode()).hexdigest()[:32]
-        executable = _cache_directory() / key
+        executable = cache_directory() / key
         if not executable.exists():
             _build(text, executable)
         return cls(executable, names)
@@ -217,14 +219,6 @@ def _compiler_version() -> str:
     compiler = _compiler()
     assert compiler is not None, why_unavailable()
     return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
-
-
-def _cache_directory() -> pathlib.Path:
-    """Where programs are kept between runs; `STRIDEDGPU_EMULATION_CACHE` names another place."""
-    named = os.environ.get("STRIDEDGPU_EMULATION_CACHE")
-    directory = pathlib.Path(named or f"{tempfile.gettempdir()}/stridedgpu-emulation-{os.getuid()}")
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return directory
 
 
 def _build(text: str, executable: pathlib.Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
@@ -136,17 +136,6 @@ def drawn(family: Family, count: int, number: int) -> list[Case]:
     collect()
     print("families drawn:", dict(Counter(str(one.plan.family) for one in found).most_common()))
     return [one for one in found if one.plan.family is family]
-
-
-def replaced(right: str, wrong: str) -> Callable[..., str]:
-    """`joined_source` with one line changed for the worse."""
-
-    def broken(*names: str) -> str:
-        text = joined_source(*names)
-        assert text.count(right) == 1, f"{right!r} is there {text.count(right)} times"
-        return text.replace(right, wrong)
-
-    return broken
 
 
 def check_machine_code(cases: Iterable[Case], architecture: str) -> None:
