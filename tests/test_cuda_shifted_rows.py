@@ -97,8 +97,8 @@ def test_rows_at_any_address(number):
     check_cases(cases, orders=("forward", "random"))
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 8)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 4)])
 def test_many_rows_at_any_address(number):
     check_cases(drawn(300, number))
 

@@ -99,6 +99,8 @@ def check(one: Case) -> None:
         ("target", plan.store.nbytes, target, plan.problem.target.alignment),
     ):
         assert width <= max(itemsize, one.gpu.widest_access)
+        if plan.shifts:
+            continue  # the kernel finds aligned words itself, wherever rows begin
         assert gcd(width, alignment) == width
         if width > itemsize and plan.index_bits == 32:
             assert [step for step in steps(one, kernel, side) if step * itemsize % width] == [], (side, plan.explain())
