@@ -19,10 +19,10 @@ from typing import NoReturn
 from . import __version__
 from .backends.selection import devices
 from .bench.command import add_bench
-from .console import one_line, print_table
+from .commands.console import one_line, print_table
+from .commands.preprocess import add_preprocess
+from .commands.show import add_explain, add_show
 from .errors import StridedGpuError
-from .preprocess_command import add_preprocess
-from .show import add_explain, add_show
 
 LIBRARIES = {
     "numpy": "numpy",

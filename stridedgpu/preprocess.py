@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .backends.selection import device_name
-from .buffer import checked_alignment
 from .dtypes import element_type
 from .errors import LayoutError
 from .interop import numpy_dtype
-from .preprocess_checks import check_axes, check_chance, check_choices, check_numbers, plain_integer, plain_numbers
+from .preprocessing.declaration import Declaration
 from .tensor import StridedTensor
 
 if TYPE_CHECKING:
-    from .preprocess_worker import Made, Worker
+    from .preprocessing.worker import Made, Worker
 
 __all__ = ["Preprocess"]
 
-Numbers = float | Sequence[float] | None
 
-
-@dataclass(frozen=True, repr=False)
-class Preprocess:
+class Preprocess(Declaration):
     """Pictures to a network's input as a value: declared once, pickled to any worker, called with batches.
 
     A call takes a dict of columns, a bare array, or a list of pictures of different sizes, and returns the same kind
@@ -66,41 +61,6 @@ class Preprocess:
     ((8, 3, 2, 2), dtype('float16'), 1.0, True)
     """
 
-    column: str | int | None = None
-    _: KW_ONLY
-    dims: str = "NHWC"
-    layout: str = "NCHW"
-    dtype: Any = "float32"
-    mean: Any = None
-    std: Any = None
-    scale: Any = None
-    bias: Any = None
-    channels: Any = None
-    crop: Any = None
-    flip: bool | float | None = None
-    seed: int | None = None
-    key: str | int | None = None
-    row_pitch_bytes: int | None = None
-    alignment: int = 32
-    device: str = "auto"
-    errors: Literal["raise", "skip"] = "raise"
-    output: Literal["numpy", "tensor"] = "numpy"
-
-    def __post_init__(self) -> None:
-        """Refuse what no picture could fit, and keep plain values: tuples, and the type's name."""
-        for name in ("mean", "std", "scale", "bias", "channels", "crop"):
-            object.__setattr__(self, name, plain_numbers(name, getattr(self, name)))
-        for name in ("seed", "row_pitch_bytes"):
-            object.__setattr__(self, name, plain_integer(name, getattr(self, name)))
-        object.__setattr__(self, "dtype", element_type(self.dtype).name)
-        checked_alignment(self.alignment)
-        check_choices(self)
-        check_axes(self)
-        check_numbers(self)
-        check_chance(self)
-        if self.device != "auto":
-            device_name(self.device)
-
     def __repr__(self) -> str:
         """What was declared, as it would be written."""
         given = [] if self.column is None else [repr(self.column)]
@@ -116,7 +76,7 @@ class Preprocess:
     def _worker(self) -> Worker:
         held: Worker | None = self.__dict__.get("_held")
         if held is None:
-            from .preprocess_worker import Worker  # what only workers need is loaded there
+            from .preprocessing.worker import Worker  # what only workers need is loaded there
 
             held = self.__dict__.setdefault("_held", Worker(self))  # of several threads, one's
         return held
@@ -125,19 +85,6 @@ class Preprocess:
     def skipped(self) -> int:
         """How many rows this process has dropped so far, with errors="skip"."""
         return self._worker.skipped
-
-    @property
-    def moves_windows(self) -> bool:
-        """Whether pictures are cropped or mirrored."""
-        return self.crop is not None or bool(self.flip)
-
-    @property
-    def channel_count(self) -> int | None:
-        """The channels of the result as far as the declaration says."""
-        if self.channels is not None:
-            return len(self.channels)
-        declared = (len(values) for values in (self.mean, self.std, self.scale, self.bias) if values is not None)
-        return next((count for count in declared if count > 1), None)
 
     def __call__(self, batch: Any, keys: Any = None, *, block_info: Any = None) -> Any:
         """The batch with its pictures preprocessed.
@@ -167,7 +114,7 @@ class Preprocess:
 
         Raises as a call does; pictures of different sizes need `crop`.
         """
-        from .collating import collated
+        from .preprocessing.collating import collated
 
         return collated(self, self._worker, samples)
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import stridedgpu
-from stridedgpu import images
 from stridedgpu.__main__ import main
-from stridedgpu.console import progress
-from stridedgpu.sample_keys import draw
+from stridedgpu.commands import images
+from stridedgpu.commands.console import progress
+from stridedgpu.preprocessing.sample_keys import draw
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 
@@ -310,7 +310,7 @@ def test_samples(folder):
 
 
 def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
-    monkeypatch.setattr("stridedgpu.batching.write_with_numpy", lambda crop, slot, recipe: slot.fill(1))
+    monkeypatch.setattr("stridedgpu.commands.batching.write_with_numpy", lambda crop, slot, recipe: slot.fill(1))
     assert run("preprocess", "a.png", "--size", "8", "--out", "o.npy") == 2
     assert "differs from NumPy's" in capsys.readouterr().err
     assert not Path("o.npy").exists()
@@ -428,7 +428,7 @@ def test_missing_pillow_says_what_to_install(folder, monkeypatch, capsys):
 
 
 def test_missing_scikit_image_says_what_to_install(folder, monkeypatch, capsys):
-    monkeypatch.setattr("stridedgpu.images.find_spec", lambda name: None)
+    monkeypatch.setattr("stridedgpu.commands.images.find_spec", lambda name: None)
     assert run("preprocess", "--samples", "--out", "o.npy") == 2
     assert 'pip install "stridedgpu[demo]"' in capsys.readouterr().err
 
@@ -437,7 +437,7 @@ def test_out_of_memory_while_decoding(folder, monkeypatch, capsys):
     def exhausted(*_arguments: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("stridedgpu.images._pixels", exhausted)
+    monkeypatch.setattr("stridedgpu.commands.images._pixels", exhausted)
     assert run(*PICTURE, *TO) == 2
     assert "out of memory" in capsys.readouterr().err
 

@@ -36,7 +36,7 @@ def picture(number):
 def real_photographs():
     if not hasattr(real_photographs, "found"):
         try:
-            from stridedgpu.images import load_frame, sample_pictures
+            from stridedgpu.commands.images import load_frame, sample_pictures
 
             real_photographs.found = [load_frame(picture.path) for picture in sample_pictures()]
         except sg.StridedGpuError:
@@ -238,7 +238,7 @@ def test_a_folder_on_ray_is_the_folder_in_one_process(ray, photographs, capsys):
 
 @quiet
 def test_a_folder_on_ray_with_a_worker_killed(ray, photographs):
-    from stridedgpu import folder_command, folder_job
+    from stridedgpu.commands import folder, folder_job
 
     step = sg.Preprocess("image", crop=(24, 20), device="cpu")
     single = folder_job.FolderJob(photographs / "photos", photographs / "one", 6, step)
@@ -247,7 +247,7 @@ def test_a_folder_on_ray_with_a_worker_killed(ray, photographs):
     dying = DyingStep("image", crop=(24, 20), device="cpu", marker=str(photographs / "killed"))
     job = folder_job.FolderJob(photographs / "photos", photographs / "ray", 6, dying)
     parts = folder_job.start(job)
-    records = list(folder_command.on_ray(job, parts, lambda: None))
+    records = list(folder.on_ray(job, parts, lambda: None))
     assert (photographs / "killed").exists()
     assert sorted(record.shard for record in records) == list(range(6))
     assert folder_job.missing_shards(job, parts) == []

@@ -16,9 +16,9 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu.__main__ import main
-from stridedgpu.folder_command import _task_needs
-from stridedgpu.folder_job import FolderJob, start
-from stridedgpu.images import load_frame
+from stridedgpu.commands.folder import _task_needs
+from stridedgpu.commands.folder_job import FolderJob, start
+from stridedgpu.commands.images import load_frame
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 
@@ -245,7 +245,7 @@ def test_a_picture_that_goes_away_meanwhile_is_a_failure(folder, monkeypatch):
         missing.unlink(missing_ok=True)
         return load_frame(path, resize)
 
-    monkeypatch.setattr("stridedgpu.folder_job.load_frame", gone_by_then)
+    monkeypatch.setattr("stridedgpu.commands.folder_job.load_frame", gone_by_then)
     assert main(arguments(folder, 2)) == 0
     _, names, failures = contents(folder / "out")
     assert len(names) == COUNT - 1

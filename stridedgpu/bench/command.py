@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import stridedgpu as sg
-from stridedgpu.console import progress
+from stridedgpu.commands.console import progress
 from stridedgpu.errors import StridedGpuError
-from stridedgpu.npy import check_writable, replacement
+from stridedgpu.commands.npy import check_writable, replacement
 
 from .chart import check_plotting, draw_chart
 from .measure import Bench

@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import picture
-from .convert import conversion
-from .creation import asarray
-from .dims import Labels, inferred_labels
-from .dtypes import ElementType, element_type
-from .errors import ElementTypeError, LayoutError
-from .layout import Layout
+from stridedgpu import picture
+from stridedgpu.convert import conversion
+from stridedgpu.creation import asarray
+from stridedgpu.dims import Labels, inferred_labels
+from stridedgpu.dtypes import ElementType, element_type
+from stridedgpu.errors import ElementTypeError, LayoutError
+from stridedgpu.layout import Layout
+from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order
+from stridedgpu.planning.gpu import REFERENCE_GPU
+from stridedgpu.planning.plan import Plan, plan_relayout
+from stridedgpu.planning.problem import Side
+
 from .npy import check_writable, read_array, replacement
-from .operations.channel_blocks import ordered_layouts, parse_order
-from .planning.gpu import REFERENCE_GPU
-from .planning.plan import Plan, plan_relayout
-from .planning.problem import Side
 
 __all__ = ["add_explain", "add_show"]
 

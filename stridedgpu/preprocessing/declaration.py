@@ -1,20 +1,21 @@
-"""What a declaration of `Preprocess` must keep, whatever pictures come; and its values as plain Python's."""
+"""What `Preprocess` declares: plain values, checked as far as they can be before any picture comes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from math import isfinite
 from numbers import Real
 from operator import index
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Literal
 
-from .errors import LayoutError
-from .strides import canonical_axes
+from stridedgpu.backends.selection import device_name
+from stridedgpu.buffer import checked_alignment
+from stridedgpu.dtypes import element_type
+from stridedgpu.errors import LayoutError
+from stridedgpu.strides import canonical_axes
 
-if TYPE_CHECKING:
-    from .preprocess import Preprocess
-
-__all__ = ["SEEDS", "check_axes", "check_chance", "check_choices", "check_numbers", "plain_integer", "plain_numbers"]
+__all__ = ["SEEDS", "Declaration"]
 
 SEEDS: Final = range(-(2**63), 2**63)
 """The seeds there are."""
@@ -24,7 +25,60 @@ _WHOLE: Final = {"channels": "such as (2, 1, 0)", "crop": "a height and a width 
 _CHOICES: Final = {"errors": ("raise", "skip"), "output": ("numpy", "tensor")}
 
 
-def plain_numbers(name: str, value: Any) -> Any:
+@dataclass(frozen=True, repr=False)
+class Declaration:
+    """The fields of `Preprocess`, which says what they mean."""
+
+    column: str | int | None = None
+    _: KW_ONLY
+    dims: str = "NHWC"
+    layout: str = "NCHW"
+    dtype: Any = "float32"
+    mean: Any = None
+    std: Any = None
+    scale: Any = None
+    bias: Any = None
+    channels: Any = None
+    crop: Any = None
+    flip: bool | float | None = None
+    seed: int | None = None
+    key: str | int | None = None
+    row_pitch_bytes: int | None = None
+    alignment: int = 32
+    device: str = "auto"
+    errors: Literal["raise", "skip"] = "raise"
+    output: Literal["numpy", "tensor"] = "numpy"
+
+    def __post_init__(self) -> None:
+        """Refuse what no picture could fit, and keep plain values: tuples, and the type's name."""
+        for name in ("mean", "std", "scale", "bias", "channels", "crop"):
+            object.__setattr__(self, name, _plain_numbers(name, getattr(self, name)))
+        for name in ("seed", "row_pitch_bytes"):
+            object.__setattr__(self, name, _plain_integer(name, getattr(self, name)))
+        object.__setattr__(self, "dtype", element_type(self.dtype).name)
+        checked_alignment(self.alignment)
+        _check_choices(self)
+        _check_axes(self)
+        _check_numbers(self)
+        _check_chance(self)
+        if self.device != "auto":
+            device_name(self.device)
+
+    @property
+    def moves_windows(self) -> bool:
+        """Whether pictures are cropped or mirrored."""
+        return self.crop is not None or bool(self.flip)
+
+    @property
+    def channel_count(self) -> int | None:
+        """The channels of the result as far as the declaration says."""
+        if self.channels is not None:
+            return len(self.channels)
+        declared = (len(values) for values in (self.mean, self.std, self.scale, self.bias) if values is not None)
+        return next((count for count in declared if count > 1), None)
+
+
+def _plain_numbers(name: str, value: Any) -> Any:
     """A sequence as a tuple of Python numbers, and one number as a tuple; None stays."""
     if value is None:
         return None
@@ -41,7 +95,7 @@ def plain_numbers(name: str, value: Any) -> Any:
     return numbers * 2 if name == "crop" and len(numbers) == 1 else numbers
 
 
-def plain_integer(name: str, value: Any) -> int | None:
+def _plain_integer(name: str, value: Any) -> int | None:
     """An integer of any library as Python's; None stays."""
     if value is None:
         return None
@@ -54,7 +108,7 @@ def plain_integer(name: str, value: Any) -> int | None:
     return whole
 
 
-def check_choices(step: Preprocess) -> None:
+def _check_choices(step: Declaration) -> None:
     """Raise unless columns have names or places, and each choice is one that there is."""
     for name in ("column", "key"):
         value = getattr(step, name)
@@ -65,7 +119,7 @@ def check_choices(step: Preprocess) -> None:
             raise LayoutError(f"{name}={getattr(step, name)!r} is unknown; it is {known[0]!r} or {known[1]!r}.")
 
 
-def check_axes(step: Preprocess) -> None:
+def _check_axes(step: Declaration) -> None:
     """Raise unless `dims` and `layout` order the same axes, rows among them, that the rest of the step needs."""
     wanted = canonical_axes(step.layout)
     if sorted(str(step.dims)) != sorted(wanted) or "N" not in wanted:
@@ -78,7 +132,7 @@ def check_axes(step: Preprocess) -> None:
         raise LayoutError(f"crop={step.crop} must be height and width, in pixels.")
 
 
-def check_numbers(step: Preprocess) -> None:
+def _check_numbers(step: Declaration) -> None:
     """Raise where mean and std stand beside scale and bias, or for numbers that no channels could have."""
     normal, direct = {"mean": step.mean, "std": step.std}, {"scale": step.scale, "bias": step.bias}
     if any(values is not None for values in normal.values()) and any(values is not None for values in direct.values()):
@@ -97,7 +151,7 @@ def check_numbers(step: Preprocess) -> None:
         raise LayoutError(f"{step} has values for {' and for '.join(map(str, sorted(counts)))} channels.")
 
 
-def check_chance(step: Preprocess) -> None:
+def _check_chance(step: Declaration) -> None:
     """Raise unless a seed is one of those there are, and a probability between 0 and 1 stands beside one."""
     if step.seed is not None and step.seed not in SEEDS:
         raise LayoutError(f"seed={step.seed} must be from {SEEDS.start} to {SEEDS.stop - 1}.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .backends.selection import remote_backend_named
-from .functions import gather_crops
-from .layout import Layout
-from .strides import packed_strides
-from .tensor import StridedTensor
+from stridedgpu.backends.selection import remote_backend_named
+from stridedgpu.functions import gather_crops
+from stridedgpu.layout import Layout
+from stridedgpu.strides import packed_strides
+from stridedgpu.tensor import StridedTensor
 
 __all__ = ["write_windows"]
 

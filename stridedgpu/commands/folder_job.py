@@ -19,14 +19,15 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from .backends.threads import usable_cores
-from .dtypes import element_type
-from .errors import StridedGpuError
+from stridedgpu.backends.threads import usable_cores
+from stridedgpu.dtypes import element_type
+from stridedgpu.errors import StridedGpuError
+from stridedgpu.interop import numpy_dtype
+from stridedgpu.preprocess import Preprocess
+from stridedgpu.preprocessing.sample_keys import draw
+
 from .images import Frame, PictureError, load_frame, picture_names, quiet_decoders, window_origin
-from .interop import numpy_dtype
 from .npy import replacement, write_elements
-from .preprocess import Preprocess
-from .sample_keys import draw
 
 __all__ = [
     "FolderJob",

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from .errors import LayoutError
-from .tensor import StridedTensor
+from stridedgpu.errors import LayoutError
+from stridedgpu.tensor import StridedTensor
 
 __all__ = ["Draw", "draw", "pixel_key"]
 

@@ -8,14 +8,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from stridedgpu.preprocessing.declaration import SEEDS
+from stridedgpu.strides import AXIS_LETTERS
+from stridedgpu.tensor import StridedTensor
+
 from .batching import Comparison, Recipe, compare, make_batch, memory_of
 from .console import print_table, progress
-from .folder_command import add_folder_options, check_folder_options, run_folder_job
+from .folder import add_folder_options, check_folder_options, run_folder_job
 from .images import PictureFile, find_pictures, sample_pictures
 from .npy import check_writable, replacement, write_array, write_elements
-from .preprocess_checks import SEEDS
-from .strides import AXIS_LETTERS
-from .tensor import StridedTensor
 
 __all__ = ["add_preprocess"]
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .errors import StridedGpuError
+from stridedgpu.errors import StridedGpuError
 
 CHUNK_BYTES = 1 << 24
 

@@ -10,28 +10,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from .backends.recycled_memory import RecycledMemory
-from .backends.selection import default_device, device_name
-from .convert import conversion, normalisation
-from .creation import asarray
-from .dims import labels_of
-from .dtypes import ElementType, element_type
-from .errors import ElementTypeError, LayoutError, StridedGpuError
-from .layout import Layout
-from .operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
-from .operations.channel_blocks import ordered_layouts
-from .sample_keys import draw, pixel_key
-from .strides import canonical_axes
-from .tensor import StridedTensor
-from .typing import TensorLike
-from .windows import write_windows
+from stridedgpu.backends.recycled_memory import RecycledMemory
+from stridedgpu.backends.selection import default_device, device_name
+from stridedgpu.convert import conversion, normalisation
+from stridedgpu.creation import asarray
+from stridedgpu.dims import labels_of
+from stridedgpu.dtypes import ElementType, element_type
+from stridedgpu.errors import ElementTypeError, LayoutError, StridedGpuError
+from stridedgpu.layout import Layout
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
+from stridedgpu.operations.channel_blocks import ordered_layouts
+from stridedgpu.strides import canonical_axes
+from stridedgpu.tensor import StridedTensor
+from stridedgpu.typing import TensorLike
 
-if TYPE_CHECKING:
-    from .preprocess import Preprocess
+from .declaration import Declaration
+from .sample_keys import draw, pixel_key
+from .windows import write_windows
 
 __all__ = ["Made", "Worker"]
 
@@ -56,7 +55,7 @@ class Made:
 class Worker:
     """What one process holds for a declared step: made at the first batch, and never pickled."""
 
-    def __init__(self, step: Preprocess) -> None:
+    def __init__(self, step: Declaration) -> None:
         self._step = step
         self._device = default_device() if step.device == "auto" else device_name(step.device)
         self._memory = RecycledMemory()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .errors import LayoutError
-from .preprocess_worker import Worker
-from .tensor import StridedTensor
+from stridedgpu.errors import LayoutError
+from stridedgpu.tensor import StridedTensor
 
-if TYPE_CHECKING:
-    from .preprocess import Preprocess
+from .declaration import Declaration
+from .worker import Worker
 
 __all__ = ["collated"]
 
 
-def collated(step: Preprocess, worker: Worker, samples: Sequence[Any]) -> Any:
+def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
     """What `Preprocess.collate` does: column by column, the pictures by the worker, the rest by PyTorch."""
     import torch
     from torch.utils.data import default_collate

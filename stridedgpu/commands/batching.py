@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from .backends.threads import usable_cores
-from .creation import asarray, empty
-from .errors import StridedGpuError
-from .functions import synchronize
+from stridedgpu.backends.threads import usable_cores
+from stridedgpu.creation import asarray, empty
+from stridedgpu.errors import StridedGpuError
+from stridedgpu.functions import synchronize
+from stridedgpu.layout import Layout
+from stridedgpu.preprocessing.sample_keys import Draw, draw
+from stridedgpu.preprocessing.windows import write_windows
+from stridedgpu.tensor import StridedTensor
+
 from .images import Frame, PictureFile, load_frame, quiet_decoders, window_origin
-from .layout import Layout
-from .sample_keys import Draw, draw
-from .tensor import StridedTensor
-from .windows import write_windows
 
 # Pictures that are decoded together, and are all that is in memory besides the batch and what is measured.
 PICTURES_AT_ONCE = 16

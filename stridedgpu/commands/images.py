@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .errors import StridedGpuError
+from stridedgpu.errors import StridedGpuError
+from stridedgpu.preprocessing.sample_keys import Draw
+
 from .npy import read_array
-from .sample_keys import Draw
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture

@@ -11,10 +11,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
-from .backends.threads import set_num_threads
+from stridedgpu.backends.threads import set_num_threads
+from stridedgpu.preprocess import Preprocess
+
 from .console import progress
 from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_shards, read_record, start, write_shard
-from .preprocess import Preprocess
 
 __all__ = ["add_folder_options", "check_folder_options", "on_ray", "run_folder_job"]
 

@@ -1,0 +1,1 @@
+"""The command line's commands, one a module, and what they read, write and print with."""

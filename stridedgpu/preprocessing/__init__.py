@@ -1,0 +1,1 @@
+"""What `Preprocess` is made of: its declaration, and the worker that keeps to it."""
