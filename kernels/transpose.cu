@@ -172,7 +172,8 @@ struct Transpose {
 
     template <bool Whole> __device__ __forceinline__ void read(const Source* source) const {
         constexpr int vectors = Tile::vectors;
-#pragma unroll
+        // Unrolled, the loads of all rounds would be under way together, in more registers than there are.
+#pragma unroll 1
         for (int round = 0; round < loads_a_thread / held; ++round) {
             Vector<Source, load_length> rows[held][height];
 #pragma unroll
@@ -251,7 +252,7 @@ struct Transpose {
     }
 };
 
-// Where single elements are loaded, a thread's fill 128 registers. Left alone, compilers aim at fewer, and spill.
+// Left alone, compilers aim at more blocks than registers allow where single elements are loaded, and spill.
 template <typename Conversion, typename Index, int Rank, int SourceExtent, int TargetExtent, int LoadBytes,
           int StoreBytes, bool Fills, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
 __global__ void __launch_bounds__(Threads, 2)
