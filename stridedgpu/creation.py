@@ -103,7 +103,7 @@ def full(
     >>> full((2, 2), 7, "uint8", device="cpu").numpy().tolist()
     [[7, 7], [7, 7]]
     """
-    if np.ndim(value):
+    if np.asarray(value, object).ndim:
         raise LayoutError(f"value={value!r} is not one number; fill a tensor from an array with tensor[...] = array.")
     tensor = empty(
         sizes,
@@ -141,6 +141,8 @@ def asarray(
     >>> frames.sizes, frames.strides, frames.dims
     ((2, 3, 4, 5), (60, 1, 15, 3), 'NCHW')
     """
+    if copy is not None and not isinstance(copy, bool):
+        raise LayoutError(f"copy={copy!r} is none of True, False and None.")
     if isinstance(obj, StridedTensor):
         tensor, shared = obj, True
     else:

@@ -48,7 +48,10 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     held = None if isinstance(obj, np.generic) else _held_by(obj, copy)
     if held is not None:
         return _operand_of_array(held, copy)
-    array = np.asarray(obj)
+    try:
+        array = np.asarray(obj)
+    except ValueError as problem:
+        raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
     if array.dtype == object:
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
     return operand_of_array(array), False

@@ -14,7 +14,8 @@ import numpy as np
 
 from .backends.selection import backend_named, device_name
 from .creation import asarray
-from .errors import StridedGpuError
+from .errors import LayoutError
+from .strides import integer
 from .tensor import StridedTensor
 
 __all__ = ["prefetch"]
@@ -32,7 +33,8 @@ def prefetch(batches: Iterable[Any], *, device: str | None = None, depth: int = 
     What the iterable raises is raised here, in its place. Closing the iterator, or leaving it to be collected, ends
     the thread after the batch that it is making, and closes the iterable. Nothing is started before the first `next`.
 
-    Raises `StridedGpuError` for a depth below 1, `DeviceError` for a device that cannot be had.
+    Raises `LayoutError` for a depth below 1 or batches that are no iterable, `DeviceError` for a device that cannot be
+    had.
 
     >>> from stridedgpu.preprocess import Preprocess
     >>> step = Preprocess(layout="NHWC", dtype="uint8")
@@ -40,8 +42,9 @@ def prefetch(batches: Iterable[Any], *, device: str | None = None, depth: int = 
     >>> [int(batch.max()) for batch in prefetch(map(step, loaded))]
     [0, 1, 2]
     """
-    if depth < 1:
-        raise StridedGpuError(f"depth={depth!r} must be 1 or more batches.")
+    depth = integer("depth", depth, least=1)
+    if not hasattr(batches, "__iter__"):
+        raise LayoutError(f"batches is a {type(batches).__name__}, which cannot be iterated over.")
     where = "cpu" if device is None else backend_named(device_name(device)).name
     return _received(batches, _Lane() if where == "cpu" else _CudaLane(where), depth)
 

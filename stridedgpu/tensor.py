@@ -43,6 +43,8 @@ class StridedTensor(Exported):
 
     def __init__(self, buffer: object, layout: Layout, dtype: DTypeLike, *, dims: str | None = None) -> None:
         """Wrap a buffer."""
+        if not isinstance(layout, Layout):
+            raise LayoutError(f"layout={layout!r} is not a Layout, such as Layout((2, 3)).")
         self._operand = Operand(Buffer.of(buffer), layout, element_type(dtype))
         self._dims = checked_dims(dims, layout.ndim)
 
@@ -143,7 +145,7 @@ class StridedTensor(Exported):
 
     def as_strided(self, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> StridedTensor:
         """Any sizes and strides over the buffer, `offset` elements from this view's first; kept inside the buffer."""
-        return self._view(Layout(sizes, strides, self.layout.offset + offset), None, whole=False)
+        return self._view(Layout(sizes, strides, offset).shifted(self.layout.offset), None, whole=False)
 
     @property
     def _labels(self) -> tuple[str | None, ...]:

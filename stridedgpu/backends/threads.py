@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from stridedgpu.errors import StridedGpuError
+from stridedgpu.strides import integer
 
 __all__ = ["VARIABLE", "Counters", "get_num_threads", "run_shared", "set_num_threads", "share_steps", "usable_cores"]
 
@@ -48,12 +49,10 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Let `count` threads, the caller's own among them, work on each call from now on, in this process.
 
-    Raises `ValueError` unless `count` is a positive integer.
+    Raises `LayoutError` unless `count` is a positive integer.
     """
     global _chosen  # noqa: PLW0603
-    if type(count) is not int or count < 1:
-        raise ValueError(f"count={count!r} is not a number of threads; it is 1 or more.")
-    _chosen = count
+    _chosen = integer("count", count, least=1)
 
 
 def run_shared(work: Callable[[int], None], items: int) -> None:

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import stridedgpu as sg
 from stridedgpu.commands.console import progress
-from stridedgpu.errors import StridedGpuError
 from stridedgpu.commands.npy import check_writable, replacement
+from stridedgpu.errors import StridedGpuError
 
 from .chart import check_plotting, draw_chart
 from .measure import Bench

@@ -91,6 +91,8 @@ def ordered_layouts(
     >>> visible.strides == stored.strides, visible.sizes, stored.sizes
     (True, (1, 3, 4, 5), (1, 4, 4, 5))
     """
+    if order is not None and not isinstance(order, str):
+        raise LayoutError(f"layout={order!r} is not an axis order, such as 'NCHW', 'NHWC' or 'NHWC8', nor a Layout.")
     parsed = None if order is None else parse_order(order)
     stored = list(sizes)
     axes = list(range(len(sizes))) if parsed is None else list(memory_axes(parsed.letters, labels))

@@ -14,7 +14,7 @@ from stridedgpu.planning.problem import Side
 
 from .crops import CropRequest, check_samples, flips_of, origins_of, samples_of_batch
 from .index_plans import needed_side, reach_of
-from .planned import HasOperand, Planned
+from .planned import HasOperand, Planned, no_tensor
 
 __all__ = ["PlannedCrops", "planned_crops"]
 
@@ -51,6 +51,8 @@ class PlannedCrops(Planned):
         count = plan.target.layout.sizes[0]
         if len(samples) != count:
             raise LayoutError(f"sources are {len(samples)} images; the plan is for {count}.")
+        if not hasattr(out, "operand"):
+            raise no_tensor(out=out)
         element, target = plan.conversion.source, out.operand
         check_samples(samples, len(plan.fill) // element.itemsize, element, plan.device, "the plan")
         target.check_fits("out", plan.target, plan.device)
@@ -93,10 +95,15 @@ def planned_crops(request: CropRequest, sources: Sequence[Side], out: Side, devi
 def _images(sources: HasOperand | Sequence[HasOperand]) -> list[Operand]:
     """The images of a batch or a list. Raises `LayoutError` for what has not their axes."""
     if not isinstance(sources, Sequence):
+        if not hasattr(sources, "operand"):
+            raise no_tensor(sources=sources)
         batch = sources.operand
         if batch.layout.ndim != 4:
             raise LayoutError(f"sources has sizes {batch.layout.sizes}; a batch has the axes N, C, H, W.")
         return samples_of_batch(batch)
+    for number, source in enumerate(sources):
+        if not hasattr(source, "operand"):
+            raise no_tensor(**{f"sources[{number}]": source})
     images = [image.operand for image in sources]
     for number, image in enumerate(images):
         if image.layout.ndim != 3:

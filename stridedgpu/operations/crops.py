@@ -24,6 +24,7 @@ from .allocation import DEFAULT_ALIGNMENT, allocate_operand, check_fits
 from .channel_blocks import ChannelOrder, of_channels, ordered_layouts, parse_order
 from .outputs import check_output
 from .relayout import assign_operand
+from .values import plain
 
 __all__ = [
     "CropRequest",
@@ -196,7 +197,7 @@ def flips_of(flip: object, count: int) -> list[bool]:
         return [False] * count
     if isinstance(flip, bool):
         return [flip] * count
-    chosen = flip.tolist() if hasattr(flip, "tolist") else flip
+    chosen = plain(flip)
     if isinstance(chosen, bool):
         return [chosen] * count
     flips = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, (str, bytes)) else None
@@ -209,7 +210,7 @@ def flips_of(flip: object, count: int) -> list[bool]:
 
 def _fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
     """One source element for each source channel."""
-    given: Any = fill.tolist() if hasattr(fill, "tolist") else fill
+    given = plain(fill)
     values: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
     for value in values:
         if not (isinstance(value, Real) or (element.kind == "c" and isinstance(value, Complex))):

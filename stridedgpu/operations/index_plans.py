@@ -19,7 +19,7 @@ from stridedgpu.planning.problem import Side
 from .allocation import DEFAULT_ALIGNMENT
 from .gather import run_plan
 from .picking import Picking
-from .planned import HasOperand, Planned
+from .planned import HasOperand, Planned, no_tensor
 from .relayout import assign_operand
 from .scatter import check_updates
 
@@ -47,7 +47,10 @@ class PlannedGather(Planned):
         """
         self.check_runnable()
         problem = self.plan.problem
-        operands = {"data": data.operand, "indices": indices.operand, "out": out.operand}
+        try:
+            operands = {"data": data.operand, "indices": indices.operand, "out": out.operand}
+        except AttributeError:
+            raise no_tensor(data=data, indices=indices, out=out) from None
         sides = {"data": problem.picked, "indices": problem.index, "out": problem.plain}
         _check_operands(operands, sides, self.device)
         index = indices.operand
@@ -85,8 +88,11 @@ class PlannedScatter(Planned):
         """Run on four tensors; raises as a `PlannedGather` does, before anything is written."""
         self.check_runnable()
         problem = self.plan.problem
-        index, target = indices.operand, out.operand
-        operands = {"data": data.operand, "indices": index, "updates": updates.operand, "out": target}
+        try:
+            index, target = indices.operand, out.operand
+            operands = {"data": data.operand, "indices": index, "updates": updates.operand, "out": target}
+        except AttributeError:
+            raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
         source = self.copy.problem.source
         sides = {"data": source, "indices": problem.index, "updates": problem.plain, "out": problem.picked}
         _check_operands(operands, sides, self.device)

@@ -40,9 +40,9 @@ def check_index_type(element: ElementType) -> None:
         )
 
 
-def checked_mode(mode: str) -> Mode:
+def checked_mode(mode: object) -> Mode:
     """`mode` as one of the four. Raises `LayoutError` for anything else."""
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         choices = ", ".join(f"{name!r} ({meaning})" for name, meaning in _MODES.items())
         raise LayoutError(f"mode={mode!r} is unknown; it is {choices}.")
     return cast("Mode", mode)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import index as as_index
 
 from stridedgpu.errors import LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.planning.gather_problem import GatherProblem, elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.problem import Side
+from stridedgpu.strides import integer
 
 from .indices import check_index_type, index_rule
 
@@ -47,7 +47,7 @@ def slices_picking(data: Side, index: Side, axis: int) -> Picking:
 
     Raises `ElementTypeError`, `LayoutError` or `IndexError` for indices that no data like this has.
     """
-    return _slices(data, index, _checked_axis(data.layout, axis))
+    return _slices(data, index, data.layout.axis_of(axis))
 
 
 @lru_cache(maxsize=1024)
@@ -62,7 +62,7 @@ def _slices(data: Side, index: Side, place: int) -> Picking:
 
 def elements_picking(data: Side, index: Side, axis: int, *, unique: bool = False) -> Picking:
     """One element for each index, which is its coordinate along `axis`; errors as of `slices_picking`."""
-    return _elements(data, index, _checked_axis(data.layout, axis), unique=bool(unique))
+    return _elements(data, index, data.layout.axis_of(axis), unique=_checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
@@ -76,7 +76,7 @@ def _elements(data: Side, index: Side, place: int, *, unique: bool) -> Picking:
 
 def tuples_picking(data: Side, index: Side, batch_dims: int, *, unique: bool = False) -> Picking:
     """Elements or slices for tuples of coordinates behind `batch_dims` common axes; errors as of `slices_picking`."""
-    return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=bool(unique))
+    return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=_checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
@@ -87,11 +87,11 @@ def _tuples(data: Side, index: Side, axes: range, *, unique: bool) -> Picking:
     return Picking(index, axes, (*index.layout.sizes[:-1], *data.layout.sizes[axes.stop :]), rule)
 
 
-def _checked_axis(layout: Layout, axis: int) -> int:
-    """`axis` counted from 0. Raises `LayoutError` for what is no axis of `layout`."""
-    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
-        raise LayoutError(f"axis={axis!r} is not an integer.")
-    return layout.axis_of(as_index(axis))
+def _checked_unique(unique: bool) -> bool:
+    """`unique` as it is. Raises `LayoutError` for anything but a bool."""
+    if not isinstance(unique, bool):
+        raise LayoutError(f"unique={unique!r} is not a bool.")
+    return unique
 
 
 def _check_sizes(data: Layout, indices: Layout, axis: int) -> None:
@@ -114,9 +114,7 @@ def _tuple_axes(data: Layout, indices: Layout, batch_dims: int) -> range:
 
     Raises `LayoutError` for ranks and sizes that do not fit each other.
     """
-    if isinstance(batch_dims, bool) or not hasattr(batch_dims, "__index__"):
-        raise LayoutError(f"batch_dims={batch_dims!r} is not an integer.")
-    common = as_index(batch_dims)
+    common = integer("batch_dims", batch_dims)
     if not indices.ndim:
         raise LayoutError("indices are a scalar; their last axis must hold the tuples, such as sizes (n, 2).")
     if not 0 <= common < min(indices.ndim, data.ndim):

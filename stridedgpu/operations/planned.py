@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from stridedgpu.errors import DeviceError
+from stridedgpu.errors import DeviceError, ElementTypeError
 from stridedgpu.operand import Operand
 from stridedgpu.planning.gpu import REFERENCE_GPU
 from stridedgpu.planning.widths import Width
 
-__all__ = ["AnyPlan", "HasOperand", "Planned"]
+__all__ = ["AnyPlan", "HasOperand", "Planned", "no_tensor"]
 
 
 class HasOperand(Protocol):
@@ -18,6 +18,14 @@ class HasOperand(Protocol):
     @property
     def operand(self) -> Operand:
         """The buffer, layout and element type."""
+
+
+def no_tensor(**arguments: object) -> ElementTypeError:
+    """What a plan raises when one of its arguments is not a tensor."""
+    name, value = next((name, value) for name, value in arguments.items() if not hasattr(value, "operand"))
+    return ElementTypeError(
+        f"{name} is a {type(value).__name__}; a plan runs on tensors, and asarray() makes one of any array."
+    )
 
 
 class AnyPlan(Protocol):

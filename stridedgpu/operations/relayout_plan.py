@@ -13,7 +13,7 @@ from stridedgpu.planning.gpu import REFERENCE_GPU
 from stridedgpu.planning.plan import Plan, plan_relayout
 from stridedgpu.planning.problem import Side
 
-from .planned import HasOperand, Planned
+from .planned import HasOperand, Planned, no_tensor
 
 __all__ = ["RelayoutPlan"]
 
@@ -57,7 +57,10 @@ class RelayoutPlan(Planned):
         tensors that share memory; `DeviceError` where the plan's device cannot be had.
         """
         launch = self.runnable()
-        source, target = src.operand, out.operand
+        try:
+            source, target = src.operand, out.operand
+        except AttributeError:
+            raise no_tensor(src=src, out=out) from None
         problem = self.plan.problem
         source.check_fits("src", problem.source, self.plan.device)
         target.check_fits("out", problem.target, self.plan.device)

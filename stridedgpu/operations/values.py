@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stridedgpu.dtypes import ElementType
 from stridedgpu.errors import LayoutError
 from stridedgpu.foreign import foreign_operand
@@ -9,7 +11,12 @@ from stridedgpu.operand import Operand
 
 from .allocation import check_fits
 
-__all__ = ["value_operand"]
+__all__ = ["plain", "value_operand"]
+
+
+def plain(value: Any) -> Any:
+    """Arrays, and scalars of libraries, as Python's lists and numbers; anything else as it is."""
+    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, type) else value
 
 
 def value_operand(value: object, target: ElementType) -> Operand:

@@ -13,6 +13,7 @@ from stridedgpu.backends.selection import device_name
 from stridedgpu.buffer import checked_alignment
 from stridedgpu.dtypes import element_type
 from stridedgpu.errors import LayoutError
+from stridedgpu.operations.values import plain
 from stridedgpu.strides import canonical_axes
 
 __all__ = ["SEEDS", "Declaration"]
@@ -61,8 +62,9 @@ class Declaration:
         _check_axes(self)
         _check_numbers(self)
         _check_chance(self)
-        if self.device != "auto":
-            device_name(self.device)
+        device: object = self.device
+        if not (isinstance(device, str) and device == "auto"):
+            device_name(device)
 
     @property
     def moves_windows(self) -> bool:
@@ -82,7 +84,7 @@ def _plain_numbers(name: str, value: Any) -> Any:
     """A sequence as a tuple of Python numbers, and one number as a tuple; None stays."""
     if value is None:
         return None
-    given = value.tolist() if hasattr(value, "tolist") else value
+    given = plain(value)
     try:
         entries = tuple(given) if isinstance(given, (Sequence, tuple)) and not isinstance(given, str) else (given,)
         numbers = tuple(int(entry) if name in _WHOLE else float(entry) for entry in entries)
@@ -115,12 +117,15 @@ def _check_choices(step: Declaration) -> None:
         if value is not None and (not isinstance(value, (str, int)) or isinstance(value, bool)):
             raise LayoutError(f"{name}={value!r} must be one column's name, or its place in a tuple.")
     for name, known in _CHOICES.items():
-        if getattr(step, name) not in known:
-            raise LayoutError(f"{name}={getattr(step, name)!r} is unknown; it is {known[0]!r} or {known[1]!r}.")
+        chosen = getattr(step, name)
+        if not (isinstance(chosen, str) and chosen in known):
+            raise LayoutError(f"{name}={chosen!r} is unknown; it is {known[0]!r} or {known[1]!r}.")
 
 
 def _check_axes(step: Declaration) -> None:
     """Raise unless `dims` and `layout` order the same axes, rows among them, that the rest of the step needs."""
+    if not isinstance(step.layout, str):
+        raise LayoutError(f"layout={step.layout!r} is not an axis order such as 'NCHW'.")
     wanted = canonical_axes(step.layout)
     if sorted(str(step.dims)) != sorted(wanted) or "N" not in wanted:
         raise LayoutError(

@@ -1,0 +1,274 @@
+"""Nonsense for one argument at a time: it is taken for something, or refused in the library's own words."""
+
+import linecache
+import traceback
+import warnings
+
+import numpy as np
+import pytest
+
+import stridedgpu as sg
+
+NONSENSE = {
+    "None": None,
+    "True": True,
+    "-1": -1,
+    "0": 0,
+    "2**70": 1 << 70,
+    "a fraction": 2.5,
+    "NaN": float("nan"),
+    "a complex number": 1 + 2j,
+    "no text": "",
+    "text": "nonsense",
+    "bytes": b"1",
+    "()": (),
+    "(-1, 2)": (-1, 2),
+    "(5, 5, 5)": (5, 5, 5),
+    "(0.5, 0.5)": (0.5, 0.5),
+    "a ragged list": [1, [2]],
+    "a dict": {"a": 1},
+    "an object": object(),
+    "a slice": slice(None),
+    "a function": len,
+    "a type": np.float32,
+    "an array": np.arange(2),
+    "an array of text": np.array(["a"]),
+    "an array of objects": np.array([None, 1], object),
+    "an empty array": np.zeros((0, 3)),
+    "a tensor": sg.zeros((2, 2), "float32", device="cpu"),
+    "a layout": sg.Layout((2, 2)),
+    "DataType.UINT4": sg.DataType.UINT4,
+    "DataType.UNKNOWN": sg.DataType.UNKNOWN,
+}
+
+FRAMES = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
+FEATURES = sg.asarray(np.arange(2.0 * 3 * 4).reshape(2, 3, 4))
+ROWS = np.array([1, 0])
+TUPLES = np.array([[1, 0], [0, 2]])
+LAYOUT = sg.Layout((2, 3, 4), (24, 8, 1))
+DESC = sg.BufferTensorDesc("uint8", (2, 3, 4, 5))
+
+
+def picture():
+    return sg.asarray(FRAMES, dims="NHWC")
+
+
+def batch():
+    return sg.full((2, 3, 4, 5), 7, "float32", dims="NCHW", device="cpu")
+
+
+def one(function, *names):
+    """A function with the names of its arguments by position."""
+
+    def call(**arguments):
+        positional = [arguments.pop(name) for name in names]
+        return function(*positional, **arguments)
+
+    return call
+
+
+SIZES = {
+    "sizes": (2, 3, 4, 5),
+    "dtype": "uint8",
+    "layout": "NHWC",
+    "dims": "NCHW",
+    "row_pitch_bytes": 64,
+    "alignment": 64,
+    "device": "cpu",
+}
+CROP = {
+    "sources": [FRAMES[0], FRAMES[1, :3]],
+    "origins": [(0, 0), (-1, 1)],
+    "size": (2, 2),
+    "dims": "HWC",
+    "flip": (True, False),
+    "layout": "NCHW",
+    "dtype": "float32",
+    "scale": 2.0,
+    "bias": (1, 2, 3),
+    "channels": (2, 1, 0),
+    "fill": 0,
+    "rounding": "nearest",
+    "row_pitch_bytes": 64,
+    "alignment": 32,
+    "stream": None,
+}
+ARITHMETIC = {"scale": 2.0, "bias": (1, 2, 3), "channels": (2, 1, 0), "rounding": "nearest"}
+CALLS = {
+    "calc_buffer_tensor_size": (sg.calc_buffer_tensor_size, {"data_type": "uint8", "sizes": (1, 2), "strides": (2, 1)}),
+    "calculate_strides": (sg.calculate_strides, {"layout": "NHWC", "sizes": (1, 3, 4, 5), "broadcast": (True,) * 4}),
+    "packed_strides": (sg.packed_strides, {"sizes": (2, 3), "order": (1, 0)}),
+    "BufferTensorDesc": (
+        sg.BufferTensorDesc,
+        {
+            "data_type": "uint8",
+            "sizes": (1, 2),
+            "strides": (2, 1),
+            "total_tensor_size_in_bytes": 4,
+            "guaranteed_base_offset_alignment": 16,
+            "flags": 0,
+        },
+    ),
+    "check_binding": (DESC.check_binding, {"offset": 0, "size_in_bytes": 120}),
+    "DataType.of": (one(sg.DataType.of, "value"), {"value": "uint8"}),
+    "Layout": (sg.Layout, {"sizes": (2, 3), "strides": (3, 1), "offset": 1}),
+    "Layout.padded": (sg.Layout.padded, {"sizes": (1, 3, 4, 5), "order": "NHWC", "itemsize": 1, "row_pitch_bytes": 16}),
+    "offset_of": (LAYOUT.offset_of, {"coordinates": (0, 1, 2)}),
+    "permuted": (LAYOUT.permuted, {"axes": (2, 0, 1)}),
+    "sliced": (LAYOUT.sliced, {"index": 0}),
+    "Layout.broadcast_to": (LAYOUT.broadcast_to, {"sizes": (5, 2, 3, 4)}),
+    "squeezed": (LAYOUT.unsqueezed(0).squeezed, {"axis": 0}),
+    "unsqueezed": (LAYOUT.unsqueezed, {"axis": 0}),
+    "aligned_to_rank": (LAYOUT.aligned_to_rank, {"rank": 4}),
+    "split_axis": (LAYOUT.split_axis, {"axis": 2, "sizes": (2, 2)}),
+    "merged_axes": (LAYOUT.merged_axes, {"first": 0, "last": 0}),
+    "reshaped": (LAYOUT.reshaped, {"sizes": (6, 4)}),
+    "shifted": (LAYOUT.shifted, {"distance": 3}),
+    "axis_of": (LAYOUT.axis_of, {"axis": -1}),
+    "empty": (sg.empty, SIZES),
+    "zeros": (sg.zeros, SIZES),
+    "full": (sg.full, {**SIZES, "value": 7}),
+    "asarray": (
+        one(sg.asarray, "obj"),
+        {"obj": FRAMES, "dims": "NHWC", "dtype": "uint8", "device": "cpu", "copy": None},
+    ),
+    "from_dlpack": (one(sg.from_dlpack, "obj"), {"obj": FRAMES, "dims": "NHWC"}),
+    "StridedTensor": (
+        one(sg.StridedTensor, "buffer", "layout", "dtype"),
+        {"buffer": FEATURES.buffer, "layout": LAYOUT, "dtype": "uint8", "dims": "CHW"},
+    ),
+    "permute": (one(lambda axes: picture().permute(axes), "axes"), {"axes": "NHWC"}),
+    "broadcast_to": (one(FEATURES.broadcast_to, "sizes"), {"sizes": (5, 2, 3, 4)}),
+    "squeeze": (one(FEATURES[:1].squeeze, "axis"), {"axis": 0}),
+    "unsqueeze": (one(FEATURES.unsqueeze, "axis"), {"axis": 0}),
+    "ensure_rank": (one(FEATURES.ensure_rank, "rank"), {"rank": 4}),
+    "reinterpret": (FEATURES.reinterpret, {"dtype": "uint8", "sizes": (4, 4), "strides": (4, 1)}),
+    "as_strided": (FEATURES.as_strided, {"sizes": (2, 2), "strides": (3, 1), "offset": 1}),
+    "getitem": (one(lambda index: FEATURES[index], "index"), {"index": 0}),
+    "setitem": (
+        one(lambda index, value: batch().__setitem__(index, value), "index", "value"),
+        {"index": 0, "value": 3},
+    ),
+    "to_device": (one(FEATURES.to_device, "device"), {"device": "cpu"}),
+    "relayout": (
+        one(sg.relayout, "src"),
+        {
+            "src": picture(),
+            "layout": "NCHW",
+            "dtype": "float32",
+            **ARITHMETIC,
+            "row_pitch_bytes": 64,
+            "alignment": 32,
+            "device": "cpu",
+            "stream": None,
+        },
+    ),
+    "relayout out": (one(sg.relayout, "src"), {"src": picture(), "out": batch(), **ARITHMETIC, "stream": None}),
+    "plan_relayout": (
+        one(sg.plan_relayout, "src", "dst"),
+        {"src": picture(), "dst": batch(), "scale": 2.0, "bias": 1.0, "channels": None, "device": "cuda"},
+    ),
+    "plan call": (
+        one(sg.plan_relayout(picture(), batch()), "src", "out", "stream"),
+        {"src": picture(), "out": batch(), "stream": None},
+    ),
+    "gather": (
+        one(sg.gather, "data", "indices"),
+        {"data": FEATURES, "indices": ROWS, "axis": 0, "mode": "raise", "stream": None},
+    ),
+    "gather out": (one(sg.gather, "data", "indices"), {"data": FEATURES, "indices": ROWS, "out": FEATURES.copy()}),
+    "gather_elements": (
+        one(sg.gather_elements, "data", "indices"),
+        {"data": FEATURES, "indices": np.zeros((1, 3, 4), int), "axis": 0, "mode": "clip", "stream": None},
+    ),
+    "gather_nd": (
+        one(sg.gather_nd, "data", "indices"),
+        {"data": FEATURES, "indices": TUPLES, "batch_dims": 0, "mode": "wrap", "stream": None},
+    ),
+    "scatter_elements": (
+        one(sg.scatter_elements, "data", "indices", "updates"),
+        {
+            "data": FEATURES,
+            "indices": np.zeros((1, 3, 4), int),
+            "updates": np.zeros((1, 3, 4)),
+            "axis": 0,
+            "unique": False,
+            "out": FEATURES.copy(),
+            "stream": None,
+        },
+    ),
+    "scatter_nd": (
+        one(sg.scatter_nd, "data", "indices", "updates"),
+        {"data": FEATURES, "indices": TUPLES, "updates": np.zeros((2, 4)), "unique": True, "stream": None},
+    ),
+    "plan_gather": (
+        one(sg.plan_gather, "data", "indices"),
+        {"data": FEATURES, "indices": sg.asarray(ROWS), "axis": 0, "mode": "clip", "device": "cuda"},
+    ),
+    "plan_scatter_nd": (
+        one(sg.plan_scatter_nd, "data", "indices", "updates"),
+        {"data": FEATURES, "indices": sg.asarray(TUPLES), "updates": sg.zeros((2, 4), "float64", device="cpu"), "unique": True},
+    ),
+    "plan_gather_crops": (one(sg.plan_gather_crops, "sources", "size"), {"sources": picture(), "size": (2, 2)}),
+    "gather_crops": (one(sg.gather_crops, "sources", "origins", "size"), CROP),
+    "Preprocess": (
+        sg.Preprocess,
+        {
+            "column": "image",
+            "dims": "NHWC",
+            "layout": "NCHW",
+            "dtype": "float32",
+            "mean": 0.5,
+            "std": 0.5,
+            "channels": (2, 1, 0),
+            "crop": (2, 2),
+            "flip": 0.5,
+            "seed": 0,
+            "key": "name",
+            "row_pitch_bytes": None,
+            "alignment": 32,
+            "device": "cpu",
+            "errors": "raise",
+            "output": "numpy",
+        },
+    ),
+    "Preprocess scale": (sg.Preprocess, {"scale": 2.0, "bias": 1.0}),
+    "prefetch": (
+        lambda **arguments: list(sg.prefetch(**arguments)),
+        {"batches": [FRAMES], "device": "cpu", "depth": 2},
+    ),
+    "synchronize": (sg.synchronize, {"device": "cpu"}),
+    "warmup": (one(sg.warmup, "src", "dst"), {"src": picture(), "dst": batch(), "scale": 1.0, "device": "cpu"}),
+}
+CASES = [(name, argument) for name, (_, arguments) in CALLS.items() for argument in arguments]
+
+
+@pytest.mark.parametrize("name, argument", CASES, ids=[f"{name}-{argument}" for name, argument in CASES])
+def test_nonsense_is_refused_in_our_own_words(name, argument):
+    call, sensible = CALLS[name]
+    call(**sensible)
+    unlike = []
+    for title, nonsense in NONSENSE.items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                call(**{**sensible, argument: nonsense})
+        except Exception as error:  # noqa: BLE001 - which one it is, is the question
+            if not in_our_words(error):
+                unlike.append(f"{title}: {type(error).__name__}: {str(error)[:110]!r} at {where(error)}")
+    assert not unlike, "\n".join(unlike)
+
+
+def where(error):
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
+
+
+def in_our_words(error):
+    """Whether the library raised it by a statement of its own, and of a kind that it promises."""
+    if not isinstance(error, (sg.StridedGpuError, IndexError, TypeError, OverflowError)):
+        return False
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return "stridedgpu/" in frame.filename and linecache.getline(frame.filename, frame.lineno).lstrip().startswith(
+        "raise "
+    )
