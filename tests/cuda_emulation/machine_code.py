@@ -49,8 +49,8 @@ class KernelCode:
 
     `instructions` counts them, addresses and all, up to the last EXIT; what follows is filling. `local_accesses` are
     loads and stores of local memory: spilled registers, or arrays that are not in registers. `flushing` are the PTX
-    instructions that take subnormals for zero. `loads` and `stores` say how many instructions of each width, in bits,
-    go to global memory.
+    instructions that take subnormals for zero. `load_bits` and `store_bits` are the widths of the instructions that go
+    to global memory, in their order.
     """
 
     registers: int
@@ -59,8 +59,18 @@ class KernelCode:
     instructions: int
     local_accesses: int
     flushing: list[str]
-    loads: Counter[int]
-    stores: Counter[int]
+    load_bits: list[int]
+    store_bits: list[int]
+
+    @property
+    def loads(self) -> Counter[int]:
+        """How many loads of each width, in bits, there are."""
+        return Counter(self.load_bits)
+
+    @property
+    def stores(self) -> Counter[int]:
+        """How many stores of each width, in bits, there are."""
+        return Counter(self.store_bits)
 
     @classmethod
     def read(cls, usage: dict[str, str], ptx: str, assembly: str) -> KernelCode:
@@ -72,17 +82,14 @@ class KernelCode:
             instructions=assembly[: assembly.rfind("EXIT")].count(" ;"),
             local_accesses=len(re.findall(r"\b(?:LDL|STL)\b", assembly)),
             flushing=[line.strip() for line in ptx.splitlines() if ".ftz" in line],
-            loads=_widths(assembly, "LDG", "LD"),
-            stores=_widths(assembly, "STG", "ST"),
+            load_bits=_widths(assembly, "LDG", "LD"),
+            store_bits=_widths(assembly, "STG", "ST"),
         )
 
     @classmethod
     def from_json(cls, text: str) -> KernelCode:
         """What `to_json` wrote."""
-        fields = json.loads(text)
-        for name in ("loads", "stores"):
-            fields[name] = Counter({int(width): count for width, count in fields[name].items()})
-        return cls(**fields)
+        return cls(**json.loads(text))
 
     def to_json(self) -> str:
         """All fields as text."""
@@ -189,10 +196,10 @@ def _nvrtc_version() -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _widths(assembly: str, *instructions: str) -> Counter[int]:
-    """How many of the named instructions there are of each width, in bits."""
+def _widths(assembly: str, *instructions: str) -> list[int]:
+    """The widths of the named instructions, in bits."""
     accesses = _ACCESS.findall(assembly)
-    return Counter(_width(modifiers.split(".")) for name, modifiers in accesses if name in instructions)
+    return [_width(modifiers.split(".")) for name, modifiers in accesses if name in instructions]
 
 
 def _width(modifiers: Sequence[str]) -> int:
