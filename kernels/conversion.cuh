@@ -206,6 +206,7 @@ struct Conversion {
     static constexpr bool has_bias = HasBias;
     static constexpr bool is_affine = HasScale || HasBias;
     static constexpr bool is_move = is_same<Source, Target> && !is_affine;
+    static constexpr bool is_wide = !is_move && sizeof(Compute) == 8;  // numbers take two registers each
     static_assert(!is_affine || !(is_complex<Source> || is_complex<Target>), "complex types have no scale or bias");
 
     // affine is not looked at without scale and bias.

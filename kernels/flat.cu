@@ -26,9 +26,11 @@ template <typename Conversion, typename Index> struct FlatParameters {
     Index store_count;    // and stored to; from here to count, element by element
 };
 
-// Four blocks are enough to keep memory busy. Left alone, compilers aim at more, and spill.
+// Four blocks are enough to keep memory busy, and two where numbers take two registers each. Left alone, compilers aim
+// at more, and spill.
 template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps>
-__global__ void __launch_bounds__(256, 4) copy_flat(__grid_constant__ const FlatParameters<Conversion, Index> p) {
+__global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
+    copy_flat(__grid_constant__ const FlatParameters<Conversion, Index> p) {
     using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
     using Source = typename Step::Source;
     using Target = typename Step::Target;

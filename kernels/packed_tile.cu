@@ -99,9 +99,10 @@ struct PackedReach {
     }
 };
 
+// Two blocks a multiprocessor is no aim: without it, sm_120's compiler aims at more, and spills.
 template <typename Conversion, typename Index, int Rank, int LoadBytes, int StoreBytes, Gaps GapKind, int Threads,
           Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(Threads) packed_tile(
+__global__ void __launch_bounds__(Threads, 2) packed_tile(
     __grid_constant__ const PackedTileParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;

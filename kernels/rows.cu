@@ -50,10 +50,11 @@ struct RowsParameters {
     int lanes_log2;          // lanes of a group
 };
 
-// Two blocks a multiprocessor is no aim: without it, sm_80's compiler aims at eight and spills.
+// Two blocks a multiprocessor, or one where numbers take two registers each, is no aim: without it, sm_80's compiler
+// aims at eight and spills.
 template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps, int Items, bool WholeWarps,
           bool Fills, Run RunKind, ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
     copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
     using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
     using Source = typename Step::Source;

@@ -180,22 +180,23 @@ struct Transpose {
             for (int i = 0; i < held; ++i) {
                 const int load_number = int(threadIdx.x) + (round * held + i) * Threads;
                 const int s = load_number % vectors * load_length, unit = load_number / vectors;
+                // A small tile has nothing for the last threads, and the table of channels no entry.
+                const bool inside = loads >= Threads || load_number < loads;
 #pragma unroll
                 for (int h = 0; h < height; ++h) {
                     const int t = unit * height + h;
                     Index offset = Index(s);
                     if constexpr (Axis == ChannelAxis::target) {
-                        if (Whole || t < target_left) offset += parameters.order.source_offset(target_first + Index(t));
+                        const bool has_channel = Whole ? inside : t < target_left;
+                        if (has_channel) offset += parameters.order.source_offset(target_first + Index(t));
                     } else {
                         offset += Index(t) * parameters.source_step;
                     }
                     const Source* address = source + Signed<Index>(offset);
                     if constexpr (Whole) {
-                        if (loads >= Threads || load_number < loads) {
-                            rows[i][h] = load_global<Vector<Source, load_length>>(address);
-                        }
+                        if (inside) rows[i][h] = load_global<Vector<Source, load_length>>(address);
                     } else {
-                        const int left = t < target_left && load_number < loads ? source_left - s : 0;
+                        const int left = t < target_left && inside ? source_left - s : 0;
                         rows[i][h] = load_first<Vector<Source, load_length>>(address, left);
                     }
                 }

@@ -14,6 +14,9 @@ __all__ = ["GROUP_BYTES", "PixelGroup", "Pixels", "pixels_of"]
 GROUP_BYTES: Final = 512
 """A thread holds at most so much of a group of pixels in registers."""
 
+_JOINED_BYTES: Final = {4: 640, 8: 512}
+"""What a thread holds of pixels and of the planes that they are put together from, by the bytes of a number."""
+
 _LARGEST_PITCH: Final = 8
 """Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
 
@@ -55,6 +58,7 @@ class Pixels:
     filler: int
     interleaved_itemsize: int
     planar_itemsize: int
+    compute_itemsize: int
 
     @property
     def fit_registers(self) -> bool:
@@ -69,8 +73,15 @@ class Pixels:
 
     @property
     def most_planar_bytes(self) -> int:
-        """The widest vector of a plane whose pixels, all of them whole, fit into a thread's registers."""
-        length = GROUP_BYTES // (self.pitch * self.interleaved_itemsize)
+        """The widest vector of a plane whose pixels, all of them whole, fit into a thread's registers.
+
+        Pixels that are put together are there beside the vectors of the planes that they come from.
+        """
+        pixel_bytes = self.pitch * self.interleaved_itemsize
+        length = GROUP_BYTES // pixel_bytes
+        if not self.splits:
+            room = _JOINED_BYTES[self.compute_itemsize]
+            length = min(length, max(1, room // (pixel_bytes + self.small.size * self.planar_itemsize)))
         return (1 << (length.bit_length() - 1)) * self.planar_itemsize
 
 
@@ -99,4 +110,5 @@ def pixels_of(problem: Problem) -> Pixels | None:
         last,
         problem.filler,
         *(itemsizes if splits else itemsizes[::-1]),
+        problem.conversion.compute.itemsize,
     )
