@@ -207,7 +207,12 @@ CALLS = {
     ),
     "plan_scatter_nd": (
         one(sg.plan_scatter_nd, "data", "indices", "updates"),
-        {"data": FEATURES, "indices": sg.asarray(TUPLES), "updates": sg.zeros((2, 4), "float64", device="cpu"), "unique": True},
+        {
+            "data": FEATURES,
+            "indices": sg.asarray(TUPLES),
+            "updates": sg.zeros((2, 4), "float64", device="cpu"),
+            "unique": True,
+        },
     ),
     "plan_gather_crops": (one(sg.plan_gather_crops, "sources", "size"), {"sources": picture(), "size": (2, 2)}),
     "gather_crops": (one(sg.gather_crops, "sources", "origins", "size"), CROP),

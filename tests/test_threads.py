@@ -177,7 +177,7 @@ def test_the_number_of_threads(monkeypatch):
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "2", None])
 def test_what_is_no_number_of_threads(count):
-    with pytest.raises(ValueError, match="count=.* (is not an integer|must be at least 1)"):
+    with pytest.raises(ValueError, match=r"count=.* (is not an integer|must be at least 1)"):
         sg.set_num_threads(count)
 
 
