@@ -214,7 +214,7 @@ class FakeCuda:
         class RawModule:
             def __init__(self, *, code, options, name_expressions):
                 assert code.startswith("joined ")
-                assert "-std=c++17" in options
+                assert {"-std=c++17", "-default-device"} <= {*options}
                 self.names = name_expressions
 
             def get_function(self, name):

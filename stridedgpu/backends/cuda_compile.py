@@ -14,7 +14,8 @@ from .cuda_status import INSTALL
 
 __all__ = ["compiled_kernel"]
 
-_OPTIONS: Final = ("-std=c++17",)
+_OPTIONS: Final = ("-std=c++17", "-default-device")
+"""NVRTC 12.8 and 13.0 take lambdas with `auto` parameters for functions of the host unless they are told otherwise."""
 
 _DEFAULT_SHARED_BYTES: Final = 48 * 1024
 """Dynamic shared memory that a kernel may have without asking."""

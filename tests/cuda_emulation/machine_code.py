@@ -5,8 +5,8 @@
 
 What was read is kept in a cache by the hash of all that went into it.
 
-CuPy adds `-ftz=true`, so it is given here too: `.ftz` on an instruction in the PTX is then a place where subnormals are
-lost.
+The options are those of `backends/cuda_compile.py`. CuPy adds `-ftz=true`, so it is given here too: `.ftz` on an
+instruction in the PTX is then a place where subnormals are lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from .cache import cache_directory
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
-OPTIONS = ("-std=c++17", "-ftz=true")
+OPTIONS = ("-std=c++17", "-default-device", "-ftz=true")
 
 _KERNELS_PER_PROGRAM = 64
 """A program has a tenth of a second of its own, and text of which each kernel has 100 kB."""
