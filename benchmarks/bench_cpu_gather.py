@@ -16,16 +16,14 @@ that was kept waiting longest: the last lines therefore give the ratios of the b
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp, log, prod
-from statistics import median
-from time import perf_counter
+from math import prod
 
 import numpy as np
 import pytest
+from turns import Report
 
 import stridedgpu as sg
 
@@ -35,7 +33,6 @@ except ImportError:
     torch = None
 
 THREADS = 2
-ROUNDS = 15
 PEERS = ("numpy", "torch", "embedding", "memcpy")
 MEAN, STD = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
 
@@ -218,54 +215,13 @@ def test_gather(benchmark, case, peer):
     benchmark(calls[peer])
 
 
-def seconds_of(calls, goal):
-    """Each peer's median and best time; they take turns, so that a busy machine is busy for all."""
-    repeats = 200 if goal == "small" else 1
-    taken = {name: [] for name in calls}
-    for _ in range(20 if goal == "small" else 2):
-        for call in calls.values():
-            call()
-    order, turns = list(calls.items()), random.Random(0)
-    for _ in range(ROUNDS):
-        # A long call uses up the time that the system gives at once, and the next one is interrupted.
-        turns.shuffle(order)
-        for name, call in order:
-            start = perf_counter()
-            for _ in range(repeats):
-                call()
-            taken[name].append((perf_counter() - start) / repeats)
-    return tuple({name: choice(times) for name, times in taken.items()} for choice in (median, min))
-
-
-def ratios_of(seconds):
-    return {name: seconds[name] / seconds["stridedgpu"] for name in PEERS if name in seconds}
-
-
-def mean_of(ratios):
-    return exp(sum(map(log, ratios)) / len(ratios))
-
-
 def main(wanted):
-    print(f"{'case':66}{'GB/s':>8}" + "".join(f"{'/ ' + name:>12}" for name in PEERS) + "   (how many times as fast)")
-    found = {}
+    report = Report(PEERS)
     for case in cases():
-        if wanted and case.goal not in wanted:
-            continue
-        calls, bytes_moved = peers_of(case)
-        seconds, best = seconds_of(calls, case.goal)
-        ratios = ratios_of(seconds)
-        found.setdefault((case.goal, "medians"), []).append(ratios)
-        found.setdefault((case.goal, "best rounds"), []).append(ratios_of(best))
-        print(
-            f"{case!s:66}{bytes_moved / seconds['stridedgpu'] / 1e9:8.1f}"
-            + "".join(f"{ratios[name]:12.2f}" if name in ratios else f"{'-':>12}" for name in PEERS),
-            flush=True,
-        )
-    for (goal, choice), rows in found.items():
-        for name in PEERS:
-            ratios = [row[name] for row in rows if name in row]
-            if ratios:
-                print(f"{goal}, {choice}, / {name}: geometric mean {mean_of(ratios):.2f}, least {min(ratios):.2f}")
+        if not wanted or case.goal in wanted:
+            calls, bytes_moved = peers_of(case)
+            report.add(case, calls, bytes_moved, case.goal)
+    report.close()
 
 
 if __name__ == "__main__":

@@ -20,15 +20,12 @@ pass through one set of kernels, with bits that are the same as on a GPU.
 
 from __future__ import annotations
 
-import random
 import sys
 from dataclasses import dataclass
-from math import exp, log
-from statistics import median
-from time import perf_counter
 
 import numpy as np
 import pytest
+from turns import Report
 
 import stridedgpu as sg
 
@@ -42,7 +39,6 @@ except ImportError:
     cv2 = None
 
 THREADS = 2
-ROUNDS = 15
 PEERS = ("numpy", "torch", "cv2", "memcpy")
 LAST_LEVEL_CACHE = 32 * 1024 * 1024
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
@@ -262,58 +258,15 @@ def test_relayout(benchmark, case, peer):
     benchmark(calls[peer])
 
 
-def seconds_of(calls, goal):
-    """Each peer's median and best time; they take turns, so that a busy machine is busy for all."""
-    repeats = 200 if goal == "small" else 1
-    taken = {name: [] for name in calls}
-    for _ in range(20 if goal == "small" else 2):
-        for call in calls.values():
-            call()
-    order, turns = list(calls.items()), random.Random(0)
-    for _ in range(ROUNDS):
-        # A long call uses up the time that the system gives at once, and the next one is interrupted.
-        turns.shuffle(order)
-        for name, call in order:
-            start = perf_counter()
-            for _ in range(repeats):
-                call()
-            taken[name].append((perf_counter() - start) / repeats)
-    return tuple({name: choice(times) for name, times in taken.items()} for choice in (median, min))
-
-
-def ratios_of(seconds):
-    return {name: seconds[name] / seconds["stridedgpu"] for name in PEERS if name in seconds}
-
-
-def mean_of(ratios):
-    return exp(sum(map(log, ratios)) / len(ratios)) if ratios else float("nan")
-
-
 def main(wanted):
-    print(f"{'case':50}{'GB/s':>8}" + "".join(f"{'/ ' + name:>10}" for name in PEERS) + "   (how many times as fast)")
-    found = {}
+    report = Report(PEERS)
     for case in cases():
-        if wanted and case.goal not in wanted:
-            continue
-        calls = peers_of(case)
-        seconds, best = seconds_of(calls, case.goal)
-        itemsizes = np.dtype(case.dtype).itemsize + np.dtype(case.normalised or case.dtype).itemsize
-        moved = int(np.prod(case.sizes)) * itemsizes
-        ratios = ratios_of(seconds)
-        where = "beyond cache" if moved > LAST_LEVEL_CACHE else "in cache"
-        found.setdefault((case.goal, where, "medians"), []).append(ratios)
-        found.setdefault((case.goal, where, "best rounds"), []).append(ratios_of(best))
-        print(
-            f"{case!s:50}{moved / seconds['stridedgpu'] / 1e9:8.1f}"
-            + "".join(f"{ratios[name]:10.2f}" if name in ratios else f"{'-':>10}" for name in PEERS),
-            flush=True,
-        )
-    for (goal, where, choice), rows in found.items():
-        for name in PEERS:
-            ratios = [row[name] for row in rows if name in row]
-            if ratios:
-                mean, least = mean_of(ratios), min(ratios)
-                print(f"{goal}, {where}, {choice}, / {name}: geometric mean {mean:.2f}, least {least:.2f}")
+        if not wanted or case.goal in wanted:
+            itemsizes = np.dtype(case.dtype).itemsize + np.dtype(case.normalised or case.dtype).itemsize
+            bytes_moved = int(np.prod(case.sizes)) * itemsizes
+            where = "beyond cache" if bytes_moved > LAST_LEVEL_CACHE else "in cache"
+            report.add(case, peers_of(case), bytes_moved, f"{case.goal}, {where}")
+    report.close()
 
 
 if __name__ == "__main__":
