@@ -57,8 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{parser.prog}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away: leave Python nothing to flush into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return BROKEN_PIPE
     except MemoryError as problem:
         reason = str(problem) or "not enough of it is free"
@@ -66,8 +65,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StridedGpuError as problem:
         return _refuse(parser, str(problem))
     except OSError as problem:
+        if problem.filename is None:
+            _drop_output()
         return _refuse(parser, f"{problem.filename or 'output'!r}: {problem.strerror or problem}")
     return 0
+
+
+def _drop_output() -> None:
+    """Leave Python nothing to flush at exit into what could not be written to."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _refuse(parser: argparse.ArgumentParser, message: str) -> int:
