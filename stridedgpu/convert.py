@@ -184,6 +184,8 @@ def _floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
         numbers = tuple(float(entry) for entry in values)  # type: ignore[union-attr]
     except (TypeError, ValueError):
         numbers = ()
+    except OverflowError:
+        raise LayoutError(f"{name} has a number beyond the largest float64, 1.8e308.") from None
     if not numbers or isinstance(value, (str, bytes)):
         raise LayoutError(f"{name}={value!r} must be a number, or one number a channel.")
     return numbers

@@ -171,7 +171,15 @@ def test_pixels_that_are_filled_up(variant, data, channels, filler, target, seed
         assert kernel is not None
 
 
-AFFINE = ((None, None), (1 / 255, -0.485), (2.0**-140, 3 * 2.0**-149), (-1.0, 0.0), (float("nan"), 1.0), (3e38, None))
+AFFINE = (
+    (None, None),
+    (1 / 255, -0.485),
+    (2.0**-140, 3 * 2.0**-149),
+    (-1.0, 0.0),
+    (float("nan"), 1.0),
+    (3e38, None),
+    (1e300, None),  # infinite where the arithmetic is in float32
+)
 NUMBERS = (*INTEGERS, *FLOATS)
 
 

@@ -177,6 +177,7 @@ REFUSALS = {
     ),
     "scale none": (make(scale=[]), LayoutError, r"scale=\[\] must be a number, or one number a channel"),
     "scale text": (make(scale="2"), LayoutError, "scale='2' must be a number"),
+    "scale beyond a double": (make(scale=10**400), LayoutError, "scale has a number beyond the largest float64"),
     "scale complex": (make(scale=1j), LayoutError, "scale=1j must be a number"),
     "bias of None": (make(bias=[None] * 3), LayoutError, r"bias=\[None, None, None\] must be a number"),
     "float8 to a float": (

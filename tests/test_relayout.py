@@ -267,6 +267,14 @@ def test_product_and_sum_are_rounded_separately():
     assert made != fused
 
 
+def test_constants_beyond_float32_are_infinite_there():
+    small, wide = (sg.asarray(np.array([0, 1], dtype)) for dtype in ("uint8", "int32"))
+    scaled = small.relayout(dtype="float32", scale=1e300).numpy().view(np.uint32)
+    assert [hex(bits) for bits in scaled] == ["0x7fc00000", "0x7f800000"]  # 0 * infinity is the positive quiet NaN
+    assert small.relayout(dtype="float32", bias=-1e300).numpy().tolist() == [-np.inf, -np.inf]
+    assert wide.relayout(dtype="float64", scale=1e300).numpy().tolist() == [0, 1e300]
+
+
 def test_wide_integers_are_scaled_in_double():
     made = sg.asarray(np.int32(2**24 + 1)).relayout(scale=2.0, dtype="int64")
     assert int(made.numpy()) == 2 * (2**24 + 1)

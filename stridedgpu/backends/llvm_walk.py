@@ -16,7 +16,7 @@ from .llvm_code import LINE_BYTES
 from .llvm_loops import Constants, Elements
 from .llvm_rows import Rows
 from .llvm_transpose import Transpose
-from .numpy_conversion import Array
+from .numpy_conversion import Array, constants
 
 __all__ = [
     "ONCE",
@@ -148,7 +148,10 @@ def next_inner(draft: Draft, *taken: Loop) -> tuple[Loop, tuple[Loop, ...]]:
 def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | None = None) -> Elements:
     """What happens to an element, and the loop that its constants follow."""
     conversion = problem.conversion
-    finite = all(values is None or np.isfinite(values).all() for values in (conversion.scale, conversion.bias))
+    finite = all(
+        values is None or np.isfinite(constants(values, conversion.compute)).all()
+        for values in (conversion.scale, conversion.bias)
+    )
     places = ((a, Constants.A), (b, Constants.B), (small, Constants.SMALL))
     return Elements(
         replace(conversion, scale=conversion.scale and (0.0,), bias=conversion.bias and (0.0,), channels=None),
@@ -183,18 +186,18 @@ def make_walk(
     """The parameters as a kernel reads them: `a` and `b` with their steps, and the extents of an item along them."""
     conversion = problem.conversion
     count, turn = next(((loop.size, loop.constants) for loop in draft.loops if loop.constants), (1, 1))
-    constants = [
+    rounded = [
         # A loop that was turned around reads them from the other end.
-        np.zeros(0) if values is None else np.resize(np.array(values, conversion.compute.name), count)[::turn].copy()
+        np.zeros(0) if values is None else np.resize(constants(values, conversion.compute), count)[::turn].copy()
         for values in (conversion.scale, conversion.bias)
     ]
-    kept = list(constants)
+    kept = list(rounded)
     if extents is None:
         each = (draft.source_bytes + draft.target_bytes) * (1 if small is None else small.size)
         wanted = max(_ITEM_BYTES.start, min(problem.bytes_moved // _ITEMS, _ITEM_BYTES.stop)) // each
         b_block = _block(b, wanted)
         extents = wanted // b_block, b_block
-    fields = [values.ctypes.data for values in constants]
+    fields = [values.ctypes.data for values in rounded]
     blocks = []
     for (loop, step), extent in zip((a, b), extents, strict=True):
         block = _block((loop, step), extent)

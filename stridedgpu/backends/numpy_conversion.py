@@ -6,7 +6,7 @@ and bool as its byte, which needs no other library.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stridedgpu.convert import Conversion, Rounding
 from stridedgpu.dtypes import ElementType
 
-__all__ = ["Array", "convert_block", "storage_dtype"]
+__all__ = ["Array", "constants", "convert_block", "storage_dtype"]
 
 Array = NDArray[Any]
 
@@ -32,6 +32,12 @@ def storage_dtype(element: ElementType, *, opaque: bool) -> np.dtype[Any]:
     if opaque:
         return np.dtype(_OPAQUE[element.itemsize])
     return np.dtype({"bool": "uint8", "bfloat16": "uint16"}.get(element.name, element.name))
+
+
+def constants(values: Sequence[float], compute: ElementType) -> Array:
+    """Scales or biases in the type that they are computed in; what is too large for float32 is infinite there."""
+    with np.errstate(over="ignore"):
+        return np.array(values, compute.name)
 
 
 def convert_block(block: Array, conversion: Conversion, scale: Array | None = None, bias: Array | None = None) -> Array:

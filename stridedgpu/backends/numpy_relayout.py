@@ -17,7 +17,7 @@ import numpy as np
 from stridedgpu.planning.plan import Plan
 from stridedgpu.planning.problem import Problem
 
-from .numpy_conversion import Array, convert_block, storage_dtype
+from .numpy_conversion import Array, constants, convert_block, storage_dtype
 
 __all__ = ["NumpyRelayout"]
 
@@ -59,7 +59,7 @@ class NumpyRelayout:
         self._looped = _looped_axes(problem)
         self._extents, self._staged = _block_extents(problem, self._looped)
         self._constants = tuple(
-            None if values is None else np.array(values, problem.conversion.compute.name)
+            None if values is None else constants(values, problem.conversion.compute)
             for values in (problem.conversion.scale, problem.conversion.bias)
         )
 
