@@ -173,6 +173,14 @@ def test_a_table_over_channels_that_run_backwards_is_turned_round():
     assert problem.source_alignment == 2  # the lowest channel lies 2 bytes into the buffer
 
 
+def test_a_single_channel_is_repeated_whatever_its_stride():
+    made = conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES["int16"], channels=(0, 0, 0), source_channels=1)
+    source = Side.of(Layout((1, 5), (2**62, 1)), made.source, base_alignment=16)
+    plan = plan_relayout(source, Side.of(Layout((3, 5)), made.target, base_alignment=16), made, 0, "cuda:0")
+    assert plan.problem.source_strides == (0, 1)
+    assert plan.index_bits == 32
+
+
 # Sides
 
 

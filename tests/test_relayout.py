@@ -224,6 +224,11 @@ def test_channels_wherever_their_axis_lies(channel_axis, flipped, count, table):
     assert out.numpy().tobytes() == expected.tobytes()
 
 
+def test_a_single_channel_is_repeated_whatever_its_stride():
+    source = sg.StridedTensor(bytes([7]), Layout((1,), (2**62,)), "uint8", dims="C")
+    assert source.relayout(channels=(0, 0, 0), dtype="int16").numpy().tolist() == [7, 7, 7]
+
+
 @pytest.mark.parametrize("orders", [("HWC", "HWC"), ("HWC", "CHW"), ("CHW", "HWC"), ("CHW", "CHW")], ids="-".join)
 @pytest.mark.parametrize("count", [3, 16, 17, 40])
 def test_channels_in_another_order_move_as_bits(orders, count):

@@ -195,6 +195,10 @@ def _channels_forwards(
     channels keeps its table.
     """
     channels: Sequence[int] = conversion.channels or range(target.sizes[axis])
+    if source.sizes[axis] == 1:
+        # Nothing was said by the stride of a single channel, which a table may repeat.
+        strides = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
+        source = Layout(source.sizes, strides, source.offset)
     if target.strides[axis] < 0:
         target = _along(target, axis, range(target.sizes[axis])[::-1])
         channels = channels[::-1]
