@@ -59,7 +59,7 @@ def warmup(
         raise LayoutError(f"{'dst' if dst is None else 'src'} is missing: give both sides, or neither.")
     if src is not None and dst is not None:
         plan = plan_relayout(src, dst, scale=scale, bias=bias, channels=channels, rounding=rounding, device=device)
-        plan.runnable()
+        plan.check_runnable()
         return (plan.kernel,)
     if any(given is not None for given in (scale, bias, channels)):
         raise LayoutError("scale, bias and channels are for one pair of tensors: give src and dst with them.")

@@ -25,7 +25,7 @@ class Operand:
 
     `owns_padding` says that no element outside this layout lives in the buffer, so that kernels may write the gaps.
     `start_bytes` is where the lowest element lies in the buffer, and `reach` the addresses of its first byte and of the
-    byte behind the highest element.
+    byte behind the highest element. `fitted` is what it was last found to fit: neither of the two can change.
 
     Raises `BindingError` when the layout leaves the buffer.
     """
@@ -37,7 +37,7 @@ class Operand:
     start_bytes: int = field(init=False, compare=False)
     reach: tuple[int, int] = field(init=False, compare=False, repr=False)
     _side: Side | None = field(init=False, compare=False, repr=False)
-    _fitted: Side | None = field(init=False, compare=False, repr=False)
+    fitted: object = field(init=False, compare=False, repr=False)
 
     def __init__(self, buffer: Buffer, layout: Layout, element: ElementType, owns_padding: bool = False) -> None:
         """Refuse a layout that reaches outside the buffer."""
@@ -58,7 +58,7 @@ class Operand:
         _set(self, "start_bytes", start)
         _set(self, "reach", (address + start, address + end))
         _set(self, "_side", None)
-        _set(self, "_fitted", None)
+        _set(self, "fitted", None)
 
     @property
     def span_bytes(self) -> int:
@@ -95,41 +95,9 @@ class Operand:
         _set(self, "_side", side)
         return self
 
-    def check_fits(self, name: str, planned: Side, device: str) -> None:
-        """Raise `BindingError` unless this is what a plan for `device` was made for: layout, type, alignment, slack.
-
-        Neither side of the comparison can change: the one that fitted last is remembered, and not compared again.
-        """
-        if self.buffer.device != device:
-            raise BindingError(f"{name} is on {self.buffer.device}; the plan is for {device}.")
-        if self._fitted is planned:
-            return
-        layout = self.layout
-        if layout.sizes != planned.layout.sizes or not _steps_alike(layout, planned.layout):
-            raise BindingError(
-                f"{name} has sizes {layout.sizes} and strides {layout.strides}; "
-                f"the plan is for {planned.layout.sizes} and {planned.layout.strides}."
-            )
-        if self.element != planned.element:
-            raise BindingError(f"{name} holds {self.element}; the plan is for {planned.element}.")
-        address, _ = self.reach
-        if address % planned.alignment:
-            raise BindingError(
-                f"{name} starts at address {address:#x}, which is not a multiple of the {planned.alignment} bytes that "
-                "the plan was promised."
-            )
-        left = self.buffer.nbytes - self.start_bytes - self.span_bytes
-        if left < planned.slack_bytes:
-            raise BindingError(f"{name}'s buffer ends {left} bytes after it; the plan may touch {planned.slack_bytes}.")
-        _set(self, "_fitted", planned)
-
-
-def _steps_alike(layout: Layout, planned: Layout) -> bool:
-    """Whether two layouts of equal sizes have the same strides; along an axis of size 1 any stride will do."""
-    return layout.strides == planned.strides or all(
-        size == 1 or own == wanted
-        for size, own, wanted in zip(layout.sizes, layout.strides, planned.strides, strict=True)
-    )
+    def remember_fit(self, requirement: object) -> None:
+        """Keep in mind what this operand was found to fit."""
+        _set(self, "fitted", requirement)
 
 
 def share_memory(first: Operand, second: Operand) -> bool:

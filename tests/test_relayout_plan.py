@@ -73,6 +73,27 @@ def test_a_plan_from_descriptors_is_bound_later():
     assert np.array_equal(out.numpy(), source.numpy())
 
 
+@given(st.data(), element_types(), seeds)
+def test_on_the_cpu_a_plan_for_tensors_runs_on_others_that_lie_anywhere(data, element, seed):
+    """Planned for tensors that own their padding at the best of addresses, run on borrowed memory at the worst."""
+    sizes = data.draw(tensor_sizes(0, 5, least=0))
+    pitch = data.draw(st.integers(0, 3)) * element.itemsize
+    whole = [sg.empty(sizes, element, alignment=256, device="cpu") for _ in range(2)]
+    if len(sizes) > 1:
+        row = max(sizes[-1], 1) * element.itemsize
+        whole[1] = sg.empty(sizes, element, row_pitch_bytes=row + pitch, alignment=256, device="cpu")
+    plan = sg.plan_relayout(*whole)
+    (source, source_memory), (out, memory) = (
+        guarded(tensor.layout.shifted(data.draw(st.integers(0, 5))), element, seed + place)
+        for place, tensor in enumerate(whole)
+    )
+    expected = memory.copy()
+    bits_of(out.layout, out.itemsize, expected)[...] = bits_of(source.layout, source.itemsize, source_memory)
+    for _ in range(data.draw(st.sampled_from([1, 20]))):  # the last ones by compiled loops
+        plan(source, out)
+    assert memory.tobytes() == expected.tobytes()
+
+
 def test_a_plan_is_a_value_of_its_layouts():
     assert sg.plan_relayout(frames(1), planes()).plan is sg.plan_relayout(frames(2), planes()).plan
     assert sg.plan_relayout(frames(1), planes()).plan != sg.plan_relayout(frames(1), planes(), scale=2.0).plan
@@ -147,8 +168,12 @@ def test_a_read_only_target():
     assert_refused(plan, frames(), StridedTensor(locked, Layout(FRAMES), "uint8"), "out is read-only")
 
 
-def test_addresses_off_the_alignment_that_was_promised():
-    plan = sg.plan_relayout(frames(), borrowed(1536))
+def test_addresses_off_the_alignment_that_a_descriptor_promised():
+    described = [
+        BufferTensorDesc("uint8", FRAMES, strides, guaranteed_base_offset_alignment=32)
+        for strides in (frames().strides, None)
+    ]
+    plan = sg.plan_relayout(*described)
     assert_refused(plan, frames(), borrowed(1536, past=4), "which is not a multiple of the 32 bytes")
     source = StridedTensor(memory_at(64, 1536, past=8), frames().layout, "uint8")
     assert_refused(plan, source, borrowed(1536), "src starts at address 0x")
@@ -170,9 +195,10 @@ def test_every_window_of_a_batch():
         assert np.array_equal(batch[place].numpy(), source[0].numpy())
 
 
-def test_padding_that_is_not_ours():
+def test_padding_that_is_not_what_a_descriptor_promised():
     padded = sg.empty(FRAMES, "uint8", row_pitch_bytes=64, alignment=64, device="cpu")
-    plan = sg.plan_relayout(frames(), padded)
+    plan = sg.plan_relayout(frames(), padded.desc)
+    plan(frames(), padded)
     assert_refused(plan, frames(), padded[:], "out does not own its padding")
 
 

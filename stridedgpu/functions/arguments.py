@@ -10,11 +10,12 @@ from stridedgpu.desc import BufferTensorDesc
 from stridedgpu.dtypes import element_type
 from stridedgpu.errors import ElementTypeError, LayoutError
 from stridedgpu.operand import Operand
+from stridedgpu.operations.requirements import Given
 from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import TensorLike
 
-__all__ = ["index_tensor", "output_operand", "side_of"]
+__all__ = ["given", "index_tensor", "output_operand"]
 
 _DIRECTML_ALIGNMENT: Final = 16
 """Bytes that every bound buffer offset is a multiple of, whatever a descriptor guarantees beyond it."""
@@ -40,21 +41,22 @@ def index_tensor(indices: TensorLike) -> StridedTensor:
     return tensor
 
 
-def side_of(name: str, operand: object, *, is_written: bool = False) -> Side:
-    """What is known of a tensor or of a descriptor of one that will be bound later.
+def given(name: str, operand: object, *, is_written: bool = False) -> Given:
+    """What is known of a tensor, or promised by a descriptor of one that will be bound later.
 
     Raises `LayoutError` for anything else.
     """
     if isinstance(operand, StridedTensor):
         side = operand.operand.side
         # What follows a window is there for this one only, and the plan is for all that are like it.
-        return side if side.owns_padding else replace(side, slack_bytes=0)
+        return Given(side if side.owns_padding else replace(side, slack_bytes=0))
     if not isinstance(operand, BufferTensorDesc):
         raise LayoutError(f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}.")
-    return Side.of(
+    side = Side.of(
         operand.layout,
         element_type(operand.data_type),
         base_alignment=max(operand.guaranteed_base_offset_alignment, _DIRECTML_ALIGNMENT),
         buffer_bytes=operand.total_tensor_size_in_bytes,
         owns_padding=is_written,
     )
+    return Given(side, promised=True)

@@ -15,11 +15,12 @@ from stridedgpu.operand import Operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
 from stridedgpu.operations.crops import batch_layouts, crop_operands, crop_request, samples_of_batch
+from stridedgpu.operations.requirements import Given
 from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 
-from .arguments import output_operand, side_of
+from .arguments import given, output_operand
 
 __all__ = ["gather_crops", "plan_gather_crops"]
 
@@ -128,12 +129,12 @@ def plan_gather_crops(
     images = _described(sources, dims)
     if not images:
         raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
-    first, target = images[0], None if out is None else side_of("out", out, is_written=True)
+    first, target = images[0], None if out is None else given("out", out, is_written=True)
     request = crop_request(
         (len(images), first.layout.sizes[0]),
         first.element,
         size,
-        dtype=dtype if dtype is not None or target is None else target.element,
+        dtype=dtype if dtype is not None or target is None else target.side.element,
         scale=scale,
         bias=bias,
         channels=channels,
@@ -146,8 +147,9 @@ def plan_gather_crops(
             raise LayoutError(
                 f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
             )
-        target = Side.of(wanted, request.conversion.target, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
-    tensors = (given for given in (out, sources, *_items(sources)) if isinstance(given, StridedTensor))
+        side = Side.of(wanted, request.conversion.target, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
+        target = Given(side)
+    tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, StridedTensor))
     where = next((tensor.device for tensor in tensors), "cpu")
     return planned_crops(request, images, target, where if device is None else device_name(device))
 
@@ -167,11 +169,11 @@ def _described(
     return [replace(batch, layout=batch.layout.sliced(n)) for n in range(batch.layout.sizes[0])]
 
 
-def _side(name: str, given: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> Side:
+def _side(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> Side:
     """What is known of one object with these axes, or of a descriptor, whose sizes are in their order already."""
-    if not isinstance(given, BufferTensorDesc):
-        return _labelled(name, asarray(given, dims=dims), wanted).side
-    side = side_of(name, given)
+    if not isinstance(source, BufferTensorDesc):
+        return _labelled(name, asarray(source, dims=dims), wanted).side
+    side = given(name, source).side
     if side.layout.ndim != len(wanted):
         raise LayoutError(f"{name} describes sizes {side.layout.sizes}; it must have the axes {', '.join(wanted)}.")
     return side

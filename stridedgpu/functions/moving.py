@@ -14,7 +14,7 @@ from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 
-from .arguments import side_of
+from .arguments import given
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
@@ -87,10 +87,13 @@ def plan_relayout(
     """Plan `relayout(src, out=dst)` once, to run it many times and to explain it.
 
     Each side is a tensor, or a descriptor of one that will be bound later. The plan runs on every tensor of the same
-    layout and alignment, such as each `batch[i]` in turn. From a descriptor it trusts only the alignment and
-    size that the descriptor guarantees, and real addresses are checked when it runs. `device` is None for where the
-    tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is none: then for a reference GPU,
-    and the plan can only be read.
+    type, sizes and strides, such as each `batch[i]` in turn. Its kernel on a GPU relies on the alignment of the tensor
+    that it was planned for, and others must have as much; on the CPU they may lie anywhere. From a descriptor it trusts
+    only the alignment and size that are guaranteed there, which are checked on every device when it runs. `device` is
+    None for where the tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is none: then
+    for a reference GPU, and the plan can only be read.
+
+    Plans pickle: in another process they are made ready again, for the device of the same name there.
 
     Raises `LayoutError` when the sides do not fit each other.
 
@@ -99,7 +102,8 @@ def plan_relayout(
     >>> plan.load_bytes, plan.store_bytes, plan.index_bits, plan.bytes_moved
     (16, 16, 32, 24576)
     """
-    source, target = side_of("src", src), side_of("dst", dst, is_written=True)
+    read, written = given("src", src), given("dst", dst, is_written=True)
+    source, target = read.side, written.side
     dims = src.dims if isinstance(src, StridedTensor) else None
     labels = inferred_labels(dims, source.layout.ndim)
     channel_axis = labels.index("C") if "C" in labels else None
@@ -121,7 +125,7 @@ def plan_relayout(
         raise LayoutError(f"dst repeats or overlaps its own elements: {target.layout}.")
     where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
     name = where if device is None else device_name(device)
-    return RelayoutPlan.make(source, target, made, channel_axis, name)
+    return RelayoutPlan.make(read, written, made, channel_axis, name)
 
 
 def synchronize(device: str | None = None) -> None:

@@ -7,21 +7,15 @@ from dataclasses import dataclass
 from stridedgpu.backends.selection import device_name
 from stridedgpu.creation import asarray
 from stridedgpu.desc import BufferTensorDesc
-from stridedgpu.operations.index_plans import (
-    PlannedGather,
-    PlannedScatter,
-    needed_side,
-    planned_gather,
-    planned_scatter,
-)
+from stridedgpu.operations.index_plans import PlannedGather, PlannedScatter, planned_gather, planned_scatter
 from stridedgpu.operations.indices import checked_mode
-from stridedgpu.operations.picking import elements_picking, slices_picking, tuples_picking
-from stridedgpu.planning.gather import WIDEST_INDICES
-from stridedgpu.planning.problem import Side
+from stridedgpu.operations.picking import Picking, elements_picking, slices_picking, tuples_picking
+from stridedgpu.operations.requirements import Given
+from stridedgpu.planning.gather import WIDEST_INDICES, Mode
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import TensorLike
 
-from .arguments import index_tensor, side_of
+from .arguments import given, index_tensor
 
 __all__ = ["plan_gather", "plan_gather_elements", "plan_gather_nd", "plan_scatter_elements", "plan_scatter_nd"]
 
@@ -53,7 +47,7 @@ def plan_gather(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    return planned_gather(slices_picking(held.data, held.indices, axis), wanted, held.data, held.out, held.device)
+    return held.gather(slices_picking(held.data.side, held.indices.side, axis), wanted)
 
 
 def plan_gather_elements(
@@ -74,7 +68,7 @@ def plan_gather_elements(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    return planned_gather(elements_picking(held.data, held.indices, axis), wanted, held.data, held.out, held.device)
+    return held.gather(elements_picking(held.data.side, held.indices.side, axis), wanted)
 
 
 def plan_gather_nd(
@@ -96,8 +90,7 @@ def plan_gather_nd(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    picking = tuples_picking(held.data, held.indices, batch_dims)
-    return planned_gather(picking, wanted, held.data, held.out, held.device)
+    return held.gather(tuples_picking(held.data.side, held.indices.side, batch_dims), wanted)
 
 
 def plan_scatter_elements(
@@ -123,8 +116,7 @@ def plan_scatter_elements(
     ('scatter_elements_float32x16B_int32', 16, 4, 77824)
     """
     held = _Operands.of(device, data, indices, out, updates)
-    picking = elements_picking(held.data, held.indices, axis, unique=unique)
-    return planned_scatter(picking, held.data, held.updates, held.out, held.device)
+    return held.scatter(elements_picking(held.data.side, held.indices.side, axis, unique=unique))
 
 
 def plan_scatter_nd(
@@ -144,18 +136,17 @@ def plan_scatter_nd(
     ('scatter_rows_uint8x16B_int64', 16, 'cpu')
     """
     held = _Operands.of(device, data, indices, out, updates)
-    picking = tuples_picking(held.data, held.indices, 0, unique=unique)
-    return planned_scatter(picking, held.data, held.updates, held.out, held.device)
+    return held.scatter(tuples_picking(held.data.side, held.indices.side, 0, unique=unique))
 
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
     """What is known of the operands, and the device to plan for; without updates, the data stands in for them."""
 
-    data: Side
-    indices: Side
-    updates: Side
-    out: Side | None
+    data: Given
+    indices: Given
+    updates: Given
+    out: Given | None
     device: str
 
     @classmethod
@@ -167,17 +158,25 @@ class _Operands:
         out: StridedTensor | BufferTensorDesc | None,
         updates: TensorLike | BufferTensorDesc | None = None,
     ) -> _Operands:
-        """Tensors, arrays and descriptors as sides."""
+        """Tensors, arrays and descriptors as what is known of them."""
         held = data if isinstance(data, BufferTensorDesc) else asarray(data)
         index = indices if isinstance(indices, BufferTensorDesc) else index_tensor(indices)
-        given = updates if updates is None or isinstance(updates, BufferTensorDesc) else asarray(updates)
-        source = side_of("data", held)
-        tensors = (tensor for tensor in (out, held, given, index) if isinstance(tensor, StridedTensor))
+        written = updates if updates is None or isinstance(updates, BufferTensorDesc) else asarray(updates)
+        source = given("data", held)
+        tensors = (tensor for tensor in (out, held, written, index) if isinstance(tensor, StridedTensor))
         where = next((tensor.device for tensor in tensors), "cpu")
         return cls(
             source,
-            needed_side(side_of("indices", index), WIDEST_INDICES),
-            source if given is None else side_of("updates", given),
-            None if out is None else side_of("out", out, is_written=True),
+            given("indices", index).within(WIDEST_INDICES),
+            source if written is None else given("updates", written),
+            None if out is None else given("out", out, is_written=True),
             where if device is None else device_name(device),
         )
+
+    def gather(self, picking: Picking, mode: Mode) -> PlannedGather:
+        """The plan of a gather."""
+        return planned_gather(picking, mode, self.data, self.indices, self.out, self.device)
+
+    def scatter(self, picking: Picking) -> PlannedScatter:
+        """The plan of a scatter."""
+        return planned_scatter(picking, self.data, self.indices, self.updates, self.out, self.device)

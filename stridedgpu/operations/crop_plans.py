@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stridedgpu.backends.gather_selection import gather_backend_named
+from stridedgpu.convert import Conversion
 from stridedgpu.errors import BindingError, LayoutError
 from stridedgpu.foreign import foreign_operand
 from stridedgpu.operand import Operand, share_memory
@@ -13,8 +15,9 @@ from stridedgpu.planning.crops import Crop, CropPlan, plan_crops, source_steps
 from stridedgpu.planning.problem import Side
 
 from .crops import CropRequest, check_samples, flips_of, origins_of, samples_of_batch
-from .index_plans import needed_side, reach_of
-from .planned import HasOperand, Planned, no_tensor
+from .outputs import check_output_layout
+from .planned import HasOperand, Planned, no_tensor, reach_of
+from .requirements import Given, Requirement
 
 __all__ = ["PlannedCrops", "planned_crops"]
 
@@ -28,7 +31,21 @@ class PlannedCrops(Planned):
     """
 
     plan: CropPlan
+    target: Requirement
     missing: str | None = None
+
+    @classmethod
+    def of(
+        cls, out: Side, source_steps: tuple[int, int], conversion: Conversion, fill: bytes, target: Requirement
+    ) -> PlannedCrops:
+        """Plan windows into `out`, for the device that a `target` must be on."""
+        widest, missing = reach_of(target.device)
+        return cls(plan_crops(out, source_steps, conversion, fill, target.device, widest), target, missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is to be done, for which tensors."""
+        plan = self.plan
+        return PlannedCrops.of, (plan.target, plan.source_steps, plan.conversion, plan.fill, self.target)
 
     def __call__(
         self,
@@ -55,11 +72,9 @@ class PlannedCrops(Planned):
             raise no_tensor(out=out)
         element, target = plan.conversion.source, out.operand
         check_samples(samples, len(plan.fill) // element.itemsize, element, plan.device, "the plan")
-        target.check_fits("out", plan.target, plan.device)
+        self.target.check("out", target)
         if target.buffer.readonly:
             raise BindingError("out is read-only.")
-        if plan.target.owns_padding and not target.owns_padding:
-            raise BindingError("out does not own its padding, which this plan may write; plan for this tensor instead.")
         for number, sample in enumerate(samples):
             if share_memory(sample, target):
                 raise BindingError(f"out shares memory with sources[{number}].")
@@ -75,21 +90,17 @@ class PlannedCrops(Planned):
         backend.run_crops(plan, crops, buffers, target.buffer, target.start_bytes, stream)
 
 
-def planned_crops(request: CropRequest, sources: Sequence[Side], out: Side, device: str) -> PlannedCrops:
+def planned_crops(request: CropRequest, sources: Sequence[Side], out: Given, device: str) -> PlannedCrops:
     """The plan of crops from images like these into `out`.
 
     Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
     """
-    if out.layout.sizes != request.sizes:
-        raise LayoutError(f"out has sizes {out.layout.sizes}; the result has sizes {request.sizes}.")
-    if out.element != request.conversion.target:
-        raise LayoutError(f"out holds {out.element}; the result is {request.conversion.target}.")
-    if out.layout.has_overlap:
-        raise LayoutError(f"out repeats or overlaps its own elements: {out.layout}; write into a packed tensor.")
-    widest, missing = reach_of(device)
+    check_output_layout(out.side.layout, out.side.element, request.sizes, request.conversion.target)
+    widest, _ = reach_of(device)
+    target = out.within(widest)
     steps = source_steps([side.layout for side in sources])
-    target = needed_side(out, widest)
-    return PlannedCrops(plan_crops(target, steps, request.conversion, request.fill, device, widest), missing)
+    required = target.required(device, is_written=True)
+    return PlannedCrops.of(target.side, steps, request.conversion, request.fill, required)
 
 
 def _images(sources: HasOperand | Sequence[HasOperand]) -> list[Operand]:

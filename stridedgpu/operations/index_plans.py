@@ -2,41 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from stridedgpu.backends.gather_selection import gather_backend_named
 from stridedgpu.convert import conversion
-from stridedgpu.errors import BindingError, DeviceError, LayoutError
+from stridedgpu.errors import BindingError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand, share_memory
 from stridedgpu.planning.gather import GatherPlan, Mode, plan_gather
-from stridedgpu.planning.gpu import REFERENCE_GPU
+from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.plan import Plan, plan_relayout
-from stridedgpu.planning.problem import Side
+from stridedgpu.planning.plan import Plan, plan_problem
+from stridedgpu.planning.problem import Problem, Side, relayout_problem
 
 from .allocation import DEFAULT_ALIGNMENT
 from .gather import run_plan
+from .outputs import check_output_layout
 from .picking import Picking
-from .planned import HasOperand, Planned, no_tensor
+from .planned import HasOperand, Planned, no_tensor, reach_of
 from .relayout import assign_operand
+from .requirements import Given, Requirement
 from .scatter import check_updates
 
-__all__ = ["PlannedGather", "PlannedScatter", "needed_side", "planned_gather", "planned_scatter", "reach_of"]
+__all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter"]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedGather(Planned):
     """A gather that is planned once and run many times: `plan(data, indices, out)`.
 
-    It runs on tensors whose sizes, strides and types are those it was made for, at addresses that keep the alignment
-    it was promised, with any indices, which are looked at every time.
+    It runs on tensors that fit it as they fit a `RelayoutPlan`, with any indices, which are looked at every time.
+    `required` is what `data`, `indices` and `out` must be.
     """
 
     plan: GatherPlan
     rule: IndexRule
+    required: tuple[Requirement, ...]
     missing: str | None = None
+
+    @classmethod
+    def of(cls, problem: GatherProblem, mode: Mode, rule: IndexRule, *required: Requirement) -> PlannedGather:
+        """Plan for the device that the tensors are on."""
+        device = required[0].device
+        widest, missing = reach_of(device)
+        return cls(plan_gather(problem, mode, device, widest), rule, required, missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is to be done, for which tensors."""
+        return PlannedGather.of, (self.plan.problem, self.plan.mode, self.rule, *self.required)
 
     def __call__(self, data: HasOperand, indices: HasOperand, out: HasOperand, stream: object = None) -> None:
         """Run on three tensors; nothing is written when they do not fit the plan, or an index is wrong.
@@ -46,13 +61,11 @@ class PlannedGather(Planned):
         device cannot be had.
         """
         self.check_runnable()
-        problem = self.plan.problem
         try:
             operands = {"data": data.operand, "indices": indices.operand, "out": out.operand}
         except AttributeError:
             raise no_tensor(data=data, indices=indices, out=out) from None
-        sides = {"data": problem.picked, "indices": problem.index, "out": problem.plain}
-        _check_operands(operands, sides, self.device)
+        _check_operands(operands, self.required)
         index = indices.operand
         backend = gather_backend_named(self.device)
         backend.check_indices(self.rule, index.buffer, index.start_bytes, self.plan.mode, stream)
@@ -64,13 +77,26 @@ class PlannedScatter(Planned):
     """A scatter that is planned once and run many times: `plan(data, indices, updates, out)`.
 
     `copy` is the plan of what comes first, the data into `out`; `plan` that of the updates over it. It runs on what
-    fits it, as a `PlannedGather` does.
+    fits it, as a `PlannedGather` does. `required` is what `data`, `indices`, `updates` and `out` must be.
     """
 
     plan: GatherPlan
     rule: IndexRule
     copy: Plan
+    required: tuple[Requirement, ...]
     missing: str | None = None
+
+    @classmethod
+    def of(cls, problem: GatherProblem, rule: IndexRule, copy: Problem, *required: Requirement) -> PlannedScatter:
+        """Plan for the device that the tensors are on."""
+        device = required[0].device
+        widest, missing = reach_of(device)
+        plans = plan_gather(problem, "raise", device, widest), plan_problem(copy, device, widest)
+        return cls(plans[0], rule, plans[1], required, missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is to be done, for which tensors."""
+        return PlannedScatter.of, (self.plan.problem, self.rule, self.copy.problem, *self.required)
 
     @property
     def bytes_moved(self) -> int:
@@ -87,76 +113,63 @@ class PlannedScatter(Planned):
     ) -> None:
         """Run on four tensors; raises as a `PlannedGather` does, before anything is written."""
         self.check_runnable()
-        problem = self.plan.problem
         try:
             index, target = indices.operand, out.operand
             operands = {"data": data.operand, "indices": index, "updates": updates.operand, "out": target}
         except AttributeError:
             raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
-        source = self.copy.problem.source
-        sides = {"data": source, "indices": problem.index, "updates": problem.plain, "out": problem.picked}
-        _check_operands(operands, sides, self.device)
+        _check_operands(operands, self.required)
         backend = gather_backend_named(self.device)
         backend.check_indices(self.rule, index.buffer, index.start_bytes, "raise", stream)
         assign_operand(data.operand, target, stream)
         run_plan(self.plan, updates.operand, target, index, stream)
 
 
-def planned_gather(picking: Picking, mode: Mode, data: Side, out: Side | None, device: str) -> PlannedGather:
+def planned_gather(
+    picking: Picking, mode: Mode, data: Given, indices: Given, out: Given | None, device: str
+) -> PlannedGather:
     """The plan of a gather into `out`, or into new memory.
 
     Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
     """
-    target = _output(out, picking.sizes, data)
-    widest, missing = reach_of(device)
-    problem = picking.problem(needed_side(data, widest), needed_side(target, widest))
-    return PlannedGather(plan_gather(problem, mode, device, widest), picking.rule, missing)
+    widest, _ = reach_of(device)
+    source, target = data.within(widest), _output(out, picking.sizes, data).within(widest)
+    problem = picking.problem(source.side, target.side)
+    required = source.required(device), indices.required(device), target.required(device, is_written=True)
+    return PlannedGather.of(problem, mode, picking.rule, *required)
 
 
-def planned_scatter(picking: Picking, data: Side, updates: Side, out: Side | None, device: str) -> PlannedScatter:
+def planned_scatter(
+    picking: Picking, data: Given, indices: Given, updates: Given, out: Given | None, device: str
+) -> PlannedScatter:
     """The plan of a scatter of `updates` into a copy of `data` in `out`, or in new memory.
 
     Raises `LayoutError` and `ElementTypeError` for sides that do not fit.
     """
-    check_updates(updates, data.element, picking.sizes)
-    widest, missing = reach_of(device)
-    source, target = (needed_side(side, widest) for side in (data, _output(out, data.layout.sizes, data)))
-    problem = picking.problem(target, needed_side(updates, widest), scatters=True)
-    plan = plan_gather(problem, "raise", device, widest)
-    copy = plan_relayout(source, target, conversion(data.element, data.element), None, device, widest)
-    return PlannedScatter(plan, picking.rule, copy, missing)
+    check_updates(updates.side, data.side.element, picking.sizes)
+    widest, _ = reach_of(device)
+    source, over = data.within(widest), updates.within(widest)
+    target = _output(out, data.side.layout.sizes, data).within(widest)
+    problem = picking.problem(target.side, over.side, scatters=True)
+    element = data.side.element
+    copy = relayout_problem(source.side, target.side, conversion(element, element), None)
+    read = (given.required(device) for given in (source, indices, over))
+    return PlannedScatter.of(problem, picking.rule, copy, *read, target.required(device, is_written=True))
 
 
-def needed_side(side: Side, widest: int) -> Side:
-    """A side of which no more alignment is asked than the widest access can make use of."""
-    return replace(side, alignment=min(side.alignment, widest))
-
-
-def _output(out: Side | None, sizes: tuple[int, ...], data: Side) -> Side:
+def _output(out: Given | None, sizes: tuple[int, ...], data: Given) -> Given:
     """What is written: `out`, checked, or what would be allocated."""
+    element = data.side.element
     if out is None:
-        return Side.of(Layout(sizes), data.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
-    if out.layout.sizes != sizes:
-        raise LayoutError(f"out has sizes {out.layout.sizes}; the result has sizes {sizes}.")
-    if out.element != data.element:
-        raise LayoutError(f"out holds {out.element}; the result is {data.element}.")
-    if out.layout.has_overlap:
-        raise LayoutError(f"out repeats or overlaps its own elements: {out.layout}; write into a packed tensor.")
+        return Given(Side.of(Layout(sizes), element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True))
+    check_output_layout(out.side.layout, out.side.element, sizes, element)
     return out
 
 
-def reach_of(device: str) -> tuple[int, str | None]:
-    """The bytes of a device's widest access, and why it cannot be had, if so: then a reference GPU's."""
-    try:
-        return gather_backend_named(device).widest_access, None
-    except DeviceError as error:
-        return REFERENCE_GPU.widest_access, str(error)
-
-
-def _check_operands(operands: Mapping[str, Operand], sides: Mapping[str, Side], device: str) -> None:
+def _check_operands(operands: Mapping[str, Operand], required: Sequence[Requirement]) -> None:
     """Raise `BindingError` unless each operand is what was planned for, and `out` may be written."""
-    for name, operand in operands.items():
-        operand.check_fits(name, sides[name], device)
+    for (name, operand), requirement in zip(operands.items(), required, strict=True):
+        requirement.check(name, operand)
     target = operands["out"]
     if target.buffer.readonly:
         raise BindingError("out is read-only.")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, Self
 
+from stridedgpu.backends.selection import backend_named
 from stridedgpu.errors import DeviceError, ElementTypeError
 from stridedgpu.operand import Operand
 from stridedgpu.planning.gpu import REFERENCE_GPU
 from stridedgpu.planning.widths import Width
 
-__all__ = ["AnyPlan", "HasOperand", "Planned", "no_tensor"]
+__all__ = ["AnyPlan", "HasOperand", "Planned", "no_tensor", "reach_of"]
 
 
 class HasOperand(Protocol):
@@ -26,6 +27,14 @@ def no_tensor(**arguments: object) -> ElementTypeError:
     return ElementTypeError(
         f"{name} is a {type(value).__name__}; a plan runs on tensors, and asarray() makes one of any array."
     )
+
+
+def reach_of(device: str) -> tuple[int, str | None]:
+    """The bytes of a device's widest access, and why it cannot be had, if so: then a reference GPU's."""
+    try:
+        return backend_named(device).widest_access, None
+    except DeviceError as error:
+        return REFERENCE_GPU.widest_access, str(error)
 
 
 class AnyPlan(Protocol):
@@ -60,7 +69,11 @@ class AnyPlan(Protocol):
 
 
 class Planned:
-    """A plan as people see it. Where its device cannot be had, which `missing` tells, it can only be read."""
+    """A plan as people see it. Where its device cannot be had, which `missing` tells, it can only be read.
+
+    It never changes, so that a copy is the plan itself. A pickle holds what was to be done and for which device; there
+    it is planned and made ready again, for the device of that name where it arrives.
+    """
 
     __slots__ = ()
 
@@ -116,3 +129,11 @@ class Planned:
         """Raise `DeviceError` where the plan's device cannot be had."""
         if self.missing is not None:
             raise DeviceError(f"This plan can be read and not run. {self.missing}")
+
+    def __copy__(self) -> Self:
+        """The plan itself."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """The plan itself."""
+        return self

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from stridedgpu.backends.interface import Launch
 from stridedgpu.backends.selection import backend_named
 from stridedgpu.convert import Conversion
-from stridedgpu.errors import BindingError, DeviceError
+from stridedgpu.errors import BindingError
 from stridedgpu.operand import share_memory
-from stridedgpu.planning.gpu import REFERENCE_GPU
-from stridedgpu.planning.plan import Plan, plan_relayout
-from stridedgpu.planning.problem import Side
+from stridedgpu.planning.plan import Plan, plan_problem, plan_relayout
+from stridedgpu.planning.problem import Problem
 
-from .planned import HasOperand, Planned, no_tensor
+from .planned import HasOperand, Planned, no_tensor, reach_of
+from .requirements import Given, Requirement
 
 __all__ = ["RelayoutPlan"]
 
@@ -22,33 +23,42 @@ __all__ = ["RelayoutPlan"]
 class RelayoutPlan(Planned):
     """A relayout that is planned once and run many times: `plan(src, out)`.
 
-    It runs on tensors whose sizes, strides and types are those it was made for, at addresses that keep the
-    alignment it was promised; their offsets may differ. Where the plan's device cannot be had, which `missing` tells,
-    it is for a reference GPU and can only be read.
+    It runs on tensors whose sizes, strides and types are those it was made for; their offsets may differ. On a GPU, and
+    in the place of a descriptor, they also keep the alignment and the room behind them that it was promised; on the CPU
+    they may lie anywhere. Where the plan's device cannot be had, which `missing` tells, it is for a reference GPU and
+    can only be read.
     """
 
     plan: Plan
+    source: Requirement
+    target: Requirement
     launch: Launch | None
     missing: str | None = None
 
     @classmethod
     def make(
-        cls, source: Side, target: Side, conversion: Conversion, channel_axis: int | None, device: str
+        cls, source: Given, target: Given, conversion: Conversion, channel_axis: int | None, device: str
     ) -> RelayoutPlan:
         """Plan, and make ready on a device where it can be had."""
-        try:
-            backend = backend_named(device)
-        except DeviceError as error:
-            widest = REFERENCE_GPU.widest_access
-            return cls(plan_relayout(source, target, conversion, channel_axis, device, widest), None, str(error))
-        plan = plan_relayout(source, target, conversion, channel_axis, backend.name, backend.widest_access)
-        return cls(plan, backend.prepare(plan))
+        widest, missing = reach_of(device)
+        plan = plan_relayout(source.side, target.side, conversion, channel_axis, device, widest)
+        return cls._ready(plan, source.required(device), target.required(device, is_written=True), missing)
 
-    def runnable(self) -> Launch:
-        """What runs the plan on its device. Raises `DeviceError` where that cannot be had."""
-        self.check_runnable()
-        assert self.launch is not None
-        return self.launch
+    @classmethod
+    def _ready(cls, plan: Plan, source: Requirement, target: Requirement, missing: str | None) -> RelayoutPlan:
+        """Make ready to run, unless the device is missing."""
+        launch = backend_named(plan.device).prepare(plan) if missing is None else None
+        return cls(plan, source, target, launch, missing)
+
+    @classmethod
+    def _arrived(cls, problem: Problem, source: Requirement, target: Requirement) -> RelayoutPlan:
+        """The plan of another process, for this one's device of that name."""
+        widest, missing = reach_of(source.device)
+        return cls._ready(plan_problem(problem, source.device, widest), source, target, missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is to be done, for which tensors; a kernel that was made ready stays here."""
+        return RelayoutPlan._arrived, (self.plan.problem, self.source, self.target)
 
     def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
         """Run on two tensors; nothing is written when they do not fit the plan.
@@ -56,18 +66,20 @@ class RelayoutPlan(Planned):
         Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or
         tensors that share memory; `DeviceError` where the plan's device cannot be had.
         """
-        launch = self.runnable()
+        launch = self.launch
+        if launch is None:
+            self.check_runnable()
+            return
         try:
             source, target = src.operand, out.operand
         except AttributeError:
             raise no_tensor(src=src, out=out) from None
-        problem = self.plan.problem
-        source.check_fits("src", problem.source, self.plan.device)
-        target.check_fits("out", problem.target, self.plan.device)
+        if source.fitted is not self.source:
+            self.source.check("src", source)
+        if target.fitted is not self.target:
+            self.target.check("out", target)
         if target.buffer.readonly:
             raise BindingError("out is read-only.")
-        if problem.target.owns_padding and not target.owns_padding:
-            raise BindingError("out does not own its padding, which this plan may write; plan for this tensor instead.")
         if share_memory(source, target):
             raise BindingError("out shares memory with src.")
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
