@@ -67,6 +67,17 @@ def test_a_plan_is_compiled_and_its_tables_are_uploaded_once(gpus):
     assert (len(gpus.compiled), len(gpus.named("memcpyAsync"))) == (compiled, uploads)
 
 
+def test_tables_are_uploaded_on_the_stream_that_their_memory_is_for(gpus):
+    source, target = frames().to_device("cuda"), sg.empty((2, 3, 4, 6), "uint8", device="cuda")
+    gpus.calls.clear()
+    with gpus.Stream() as stream:
+        sg.plan_relayout(source, target)(source, target)
+    table = 20
+    assert gpus.named("alloc") == [("alloc", table, 0, stream.ptr)]
+    assert gpus.named("memcpyAsync") == [("memcpyAsync", table, 1, stream.ptr, 0)], "what was freed there may be in use"
+    assert gpus.named("streamSynchronize") == [("streamSynchronize", stream.ptr)]
+
+
 def test_each_device_has_its_own_kernel_and_its_own_current_stream(gpus):
     stream = gpus.Stream()
     for device in ("cuda:0", "cuda:1"):

@@ -129,10 +129,9 @@ class CudaBackend:
 
     def uploaded(self, contents: bytes) -> Buffer:
         """Constants in device memory, there when this returns, whichever stream uses them."""
-        held = Buffer.of(contents)
         buffer = self.allocate(len(contents), _ALLOCATOR_ALIGNMENT)
-        with cupy.cuda.Device(self._number):
-            copy_with_host(held, 0, buffer, 0, Runs(len(contents)), cupy.cuda.Stream(non_blocking=True))
+        # On the stream that the memory is for: earlier work there may still be using what it was before.
+        copy_with_host(Buffer.of(contents), 0, buffer, 0, Runs(len(contents)), None)
         return buffer
 
     def _out_of_memory(self, nbytes: int) -> str:
