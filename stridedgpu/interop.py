@@ -14,6 +14,7 @@ from .dtypes import ELEMENT_TYPES, ElementType, element_type
 from .errors import ElementTypeError, LayoutError
 from .layout import Layout
 from .operand import Operand
+from .strides import byte_strides
 
 __all__ = [
     "array_of_operand",
@@ -53,7 +54,7 @@ def array_of_operand(operand: Operand) -> NDArray[Any]:
     """A NumPy array over an operand's memory on the CPU; it cannot be written where elements share an address."""
     layout, itemsize = operand.layout, operand.element.itemsize
     memory = operand.buffer.bytes
-    steps = tuple(stride * itemsize for stride in layout.strides)
+    steps = byte_strides(layout.strides, itemsize)
     offset = layout.offset * itemsize if layout.span else 0
     array: NDArray[Any] = np.ndarray(layout.sizes, numpy_dtype(operand.element), memory, offset, steps)
     if array.flags.writeable and layout.is_broadcast:

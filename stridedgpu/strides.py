@@ -18,6 +18,7 @@ __all__ = [
     "AXIS_LETTERS",
     "MAX_RANK",
     "MOST_AXES",
+    "byte_strides",
     "calc_buffer_tensor_size",
     "calculate_strides",
     "canonical_axes",
@@ -74,6 +75,17 @@ def integers(name: str, values: Iterable[object], *, least: int | None = None) -
 def round_up(value: int, multiple: int) -> int:
     """The smallest multiple of `multiple` that is not below `value`."""
     return -(-value // multiple) * multiple
+
+
+def byte_strides(strides: Iterable[int], itemsize: int) -> tuple[int, ...]:
+    """Strides in bytes, for libraries that keep them in 64 bits.
+
+    Within a buffer, what 64 bits do not hold is the stride of an axis that nothing steps along, and becomes 0.
+
+    >>> byte_strides((6, 2**62), 4)
+    (24, 0)
+    """
+    return tuple(step if -(2**63) <= (step := stride * itemsize) < 2**63 else 0 for stride in strides)
 
 
 def calc_buffer_tensor_size(data_type: object, sizes: Sequence[int], strides: Sequence[int] | None = None) -> int:

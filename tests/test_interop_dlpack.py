@@ -56,6 +56,19 @@ def test_every_layout_and_type_comes_back_as_it_went(sizes, data, dtype):
     assert again.operand.address == tensor.operand.address or 0 in sizes
 
 
+@pytest.mark.parametrize("stride", [2**61, -(2**62)])
+def test_the_stride_of_a_single_element_may_be_more_than_64_bits_of_bytes(stride):
+    def change(tensor):
+        tensor.strides[1] = stride
+
+    array = np.arange(3.0).reshape(3, 1)
+    tensor = sg.asarray(Exporter(array, change))
+    assert tensor.strides == (1, stride)
+    assert np.array_equal(tensor.numpy(), array)
+    indices = sg.asarray(Exporter(np.array([[2], [0]]), change))
+    assert sg.gather_elements(tensor, indices).numpy().tolist() == [[2], [0]]
+
+
 def test_without_a_version_memory_is_read_only_since_it_cannot_be_said():
     array = np.arange(6.0)
     exporter = Exporter(array, versioned=False)

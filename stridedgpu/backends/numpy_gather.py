@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.problem import Side
+from stridedgpu.strides import byte_strides
 
 from .numpy_conversion import Array, storage_dtype
 from .threads import share_steps
@@ -251,7 +252,7 @@ def _strided(
     memory: Array, dtype: np.dtype[Any], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
 ) -> Array:
     """An array over part of `memory`; strides and offset are in elements."""
-    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, tuple(step * dtype.itemsize for step in strides))
+    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, byte_strides(strides, dtype.itemsize))
 
 
 def _block_extents(sizes: tuple[int, ...], elements: int) -> tuple[int, ...]:
