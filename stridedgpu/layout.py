@@ -8,20 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from operator import index as as_index
-from types import EllipsisType
-from typing import Final
+from typing import cast
 
 from .errors import LayoutError
+from .indexing import Index, windowed
 from .overlap import self_overlaps
+from .reshaping import reshaped_strides
 from .strides import MOST_AXES, check_same_length, integer, integers, packed_strides, padded_strides
 
-__all__ = ["Index", "Layout"]
-
-Index = int | slice | EllipsisType | None
-"""One entry of a basic index, as in NumPy."""
-
-_WHOLE: Final = slice(None)
+__all__ = ["Layout"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -65,13 +60,14 @@ class Layout:
     @classmethod
     def _trusted(cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
         """A layout from values that another layout's arithmetic made: nothing left to check."""
-        layout = object.__new__(cls)
-        object.__setattr__(layout, "sizes", sizes)
-        object.__setattr__(layout, "strides", strides)
-        object.__setattr__(layout, "offset", offset)
-        object.__setattr__(layout, "_extent", None)
-        object.__setattr__(layout, "_overlaps", None)
-        return layout
+        layout = _Draft()
+        layout.sizes = sizes
+        layout.strides = strides
+        layout.offset = offset
+        layout._extent = None
+        layout._overlaps = None
+        layout.__class__ = cls  # type: ignore[assignment]  # of the same slots
+        return cast("Layout", layout)
 
     @classmethod
     def padded(
@@ -200,35 +196,12 @@ class Layout:
         >>> Layout((4, 6)).sliced((slice(None), slice(None, None, -2)))
         Layout((4, 3), strides=(6, -2), offset=5)
         """
-        sizes: list[int] = []
-        strides: list[int] = []
-        offset = self.offset
-        axis = 0
-        for entry in expanded_index(index, self.ndim):
-            if entry is None:
-                sizes.append(1)
-                strides.append(0)
-                continue
-            size, stride = self.sizes[axis], self.strides[axis]
-            axis += 1
-            if entry == _WHOLE:
-                sizes.append(size)
-                strides.append(stride)
-                continue
-            if isinstance(entry, slice):
-                try:
-                    start, stop, step = entry.indices(size)
-                except (TypeError, ValueError):
-                    raise LayoutError(f"{entry} must have integers, and a step that is not 0.") from None
-                count = len(range(start, stop, step))
-                sizes.append(count)
-                strides.append(stride * step)
-                offset += start * stride if count else 0
-                continue
-            if not -size <= entry < size:
-                raise IndexError(f"index {entry} is out of range for axis {axis - 1} of size {size}.")
-            offset += (entry + size if entry < 0 else entry) * stride
-        return Layout._trusted(tuple(sizes), tuple(strides), offset)
+        return self.window(index)[0]
+
+    def window(self, index: Index | tuple[Index, ...]) -> tuple[Layout, tuple[int | None, ...]]:
+        """The same, and for each of its axes the one that it came from; None for a new one."""
+        sizes, strides, offset, axes = windowed(index, self.sizes, self.strides, self.offset)
+        return Layout._trusted(sizes, strides, offset), axes
 
     def broadcast_to(self, sizes: Sequence[int]) -> Layout:
         """The layout repeated to `sizes` with strides of 0; leading axes are added as NumPy does.
@@ -346,33 +319,13 @@ class Layout:
             )
         if self.element_count == 0:
             return Layout._trusted(sizes, packed_strides(sizes), self.offset)
-        strides = [1] * len(sizes)
-        wanted = len(sizes) - 1
-        for run, run_stride in reversed(self._merged_runs()):
-            left, step = run, run_stride
-            while wanted >= 0 and (left > 1 or sizes[wanted] == 1):
-                if left % sizes[wanted]:
-                    raise LayoutError(
-                        f"sizes {self.sizes} with strides {self.strides} cannot be seen as sizes {sizes} "
-                        "without a copy; relayout first."
-                    )
-                strides[wanted] = step
-                step *= sizes[wanted]
-                left //= sizes[wanted]
-                wanted -= 1
-        return Layout._trusted(sizes, tuple(strides), self.offset)
-
-    def _merged_runs(self) -> list[tuple[int, int]]:
-        """Sizes and strides with neighbours merged wherever the outer one steps over the inner one exactly."""
-        runs: list[tuple[int, int]] = []
-        for size, stride in zip(self.sizes, self.strides, strict=True):
-            if size == 1:
-                continue
-            if runs and runs[-1][1] == size * stride:
-                runs[-1] = (runs[-1][0] * size, stride)
-            else:
-                runs.append((size, stride))
-        return runs or [(1, 1)]
+        strides = reshaped_strides(self.sizes, self.strides, sizes)
+        if strides is None:
+            raise LayoutError(
+                f"sizes {self.sizes} with strides {self.strides} cannot be seen as sizes {sizes} "
+                "without a copy; relayout first."
+            )
+        return Layout._trusted(sizes, strides, self.offset)
 
     def shifted(self, distance: int) -> Layout:
         """The same layout `distance` elements further on."""
@@ -397,30 +350,13 @@ def _check_rank(rank: int) -> None:
         raise LayoutError(f"rank {rank} is too high: layouts have up to {MOST_AXES} axes, as arrays in NumPy and CuPy.")
 
 
-def expanded_index(index: Index | tuple[Index, ...], ndim: int) -> list[int | slice | None]:
-    """A basic index with `...` written out and missing axes filled with full slices; integers are plain ints."""
-    entries = index if isinstance(index, tuple) else (index,)
-    named = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    if named > ndim:
-        raise IndexError(f"{named} indices for a tensor of rank {ndim}.")
-    if sum(entry is Ellipsis for entry in entries) > 1:
-        raise IndexError("An index may hold one '...' only.")
-    if not any(entry is Ellipsis for entry in entries):
-        entries = (*entries, Ellipsis)
-    expanded: list[int | slice | None] = []
-    for entry in entries:
-        if entry is Ellipsis:
-            expanded.extend([_WHOLE] * (ndim - named))
-        elif entry is None or isinstance(entry, slice):
-            expanded.append(entry)
-        elif isinstance(entry, bool) or not hasattr(entry, "__index__"):
-            raise LayoutError(
-                f"index {entry!r} is not basic: a view takes integers, slices, '...' and None. "
-                "To pick elements by an array of indices, use gather."
-            )
-        else:
-            try:
-                expanded.append(as_index(entry))
-            except TypeError:  # arrays have __index__ and refuse it unless they hold one integer
-                raise LayoutError(f"index {entry!r} is not basic; to pick elements by an array, use gather.") from None
-    return expanded
+class _Draft:
+    """A layout while it is made: a frozen object takes each of its values four times as slowly."""
+
+    __slots__ = Layout.__slots__
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    _extent: tuple[int, int] | None
+    _overlaps: bool | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import gcd
-from typing import Final
+from typing import Self, cast
 
 from .buffer import Buffer
 from .dtypes import ElementType
@@ -14,9 +14,6 @@ from .overlap import Term, addresses_intersect
 from .planning.problem import Side
 
 __all__ = ["Operand", "share_memory"]
-
-_set: Final = object.__setattr__
-"""How a frozen value is made; looked up once, for the many that are."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -39,7 +36,7 @@ class Operand:
     _side: Side | None = field(init=False, compare=False, repr=False)
     fitted: object = field(init=False, compare=False, repr=False)
 
-    def __init__(self, buffer: Buffer, layout: Layout, element: ElementType, owns_padding: bool = False) -> None:
+    def __new__(cls, buffer: Buffer, layout: Layout, element: ElementType, owns_padding: bool = False) -> Self:
         """Refuse a layout that reaches outside the buffer."""
         below, span = layout.extent
         itemsize = element.itemsize
@@ -51,14 +48,16 @@ class Operand:
                 f"outside its buffer of {buffer.nbytes} bytes."
             )
         address = buffer.address
-        _set(self, "buffer", buffer)
-        _set(self, "layout", layout)
-        _set(self, "element", element)
-        _set(self, "owns_padding", owns_padding)
-        _set(self, "start_bytes", start)
-        _set(self, "reach", (address + start, address + end))
-        _set(self, "_side", None)
-        _set(self, "fitted", None)
+        made = _Draft()
+        made.buffer = buffer
+        made.layout = layout
+        made.element = element
+        made.owns_padding = owns_padding
+        made.start_bytes = start
+        made.reach = (address + start, address + end)
+        made.fitted = made._side = None
+        made.__class__ = cls  # type: ignore[assignment]  # of the same slots
+        return cast("Self", made)
 
     @property
     def span_bytes(self) -> int:
@@ -86,18 +85,33 @@ class Operand:
                 buffer_bytes=self.buffer.nbytes,
                 owns_padding=self.owns_padding,
             )
-            _set(self, "_side", side)
+            object.__setattr__(self, "_side", side)
             return side
         return self._side
 
     def known_as(self, side: Side) -> Operand:
         """This operand, new, with the side that was worked out for its like."""
-        _set(self, "_side", side)
+        object.__setattr__(self, "_side", side)
         return self
 
     def remember_fit(self, requirement: object) -> None:
         """Keep in mind what this operand was found to fit."""
-        _set(self, "fitted", requirement)
+        object.__setattr__(self, "fitted", requirement)
+
+
+class _Draft:
+    """An operand while it is made: a frozen object takes each of its values four times as slowly."""
+
+    __slots__ = Operand.__slots__
+
+    buffer: Buffer
+    layout: Layout
+    element: ElementType
+    owns_padding: bool
+    start_bytes: int
+    reach: tuple[int, int]
+    fitted: object
+    _side: Side | None
 
 
 def share_memory(first: Operand, second: Operand) -> bool:

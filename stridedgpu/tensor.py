@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from .dims import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from .dtypes import ElementType, element_type
 from .errors import LayoutError
 from .exported import Exported
-from .layout import Index, Layout, expanded_index
+from .indexing import Index
+from .layout import Layout
 from .operand import Operand
 from .operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from .operations.relayout import assign_operand, relayout_operand
@@ -68,16 +70,10 @@ class StridedTensor(Exported):
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> StridedTensor:
         """A window: integers, slices with any step, `...` and None, as in NumPy; never a copy."""
-        layout = self.layout.sliced(index)
-        if self._dims is None:
-            return self._view(layout, None, whole=False)
-        labels = iter(self._labels)
-        kept: list[str | None] = []
-        for entry in expanded_index(index, self.ndim):
-            label = None if entry is None else next(labels)
-            if entry is None or isinstance(entry, slice):
-                kept.append(label)
-        return self._view(layout, dims_of(tuple(kept)), whole=False)
+        operand = self._operand
+        layout, axes = operand.layout.window(index)
+        dims = self._dims and _kept_dims(self._dims, operand.layout.ndim, axes)
+        return StridedTensor.over(Operand(operand.buffer, layout, operand.element), dims)
 
     def permute(self, order: str | Sequence[int]) -> StridedTensor:
         """The axes in another order: axis numbers, or letters such as "NHWC" for an image library.
@@ -248,6 +244,13 @@ class StridedTensor(Exported):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
         return _unpickled, (state_of_operand(self._operand), self._dims)
+
+
+@lru_cache(maxsize=1024)
+def _kept_dims(dims: str, ndim: int, axes: tuple[int | None, ...]) -> str | None:
+    """The labels of a window, each of whose axes came from one of these, or from none."""
+    labels = labels_of(dims, ndim)
+    return dims_of(tuple(None if axis is None else labels[axis] for axis in axes))
 
 
 @remembered

@@ -1,0 +1,99 @@
+"""Basic indices, as NumPy has them, as arithmetic on sizes, strides and an offset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index as as_index
+from types import EllipsisType
+from typing import Any
+
+from .errors import LayoutError
+
+__all__ = ["Index", "Window", "windowed"]
+
+Index = int | slice | EllipsisType | None
+"""One entry of a basic index."""
+
+Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int | None, ...]]
+"""Sizes, strides and offset of what an index names, and the axis that each of its axes came from; None for new ones."""
+
+
+def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Window:
+    """What a basic index names: integers, slices with any step but 0, one `...`, and None for a new axis.
+
+    Raises `IndexError` for an integer out of range, too many entries or a second `...`, `LayoutError` for what is none
+    of these.
+
+    >>> windowed((0, slice(None, None, -2), None), (4, 6), (6, 1), 0)
+    ((3, 1), (-2, 0), 5, (1, None))
+    """
+    entries = index if isinstance(index, tuple) else (index,)
+    rank, axis = len(sizes), 0
+    made_sizes: list[int] = []
+    made_strides: list[int] = []
+    axes: list[int | None] = []
+    is_open = True  # until an ellipsis takes the axes that are not named
+    for place, entry in enumerate(entries):
+        if entry is None:
+            made_sizes.append(1)
+            made_strides.append(0)
+            axes.append(None)
+            continue
+        if entry is Ellipsis:
+            if not is_open:
+                raise IndexError("An index may hold one '...' only.")
+            is_open = False
+            end = max(axis, rank - _named(entries[place:]))
+            made_sizes += sizes[axis:end]
+            made_strides += strides[axis:end]
+            axes += range(axis, end)
+            axis = end
+            continue
+        if axis == rank:
+            raise IndexError(f"{_named(entries)} indices for a tensor of rank {rank}.")
+        size, stride = sizes[axis], strides[axis]
+        if type(entry) is slice:
+            start, stop, step = _bounds(entry, size)
+            count = len(range(start, stop, step))
+            made_sizes.append(count)
+            made_strides.append(stride * step)
+            axes.append(axis)
+            if count:
+                offset += start * stride
+        else:
+            number = entry if type(entry) is int else _integer(entry)
+            if not -size <= number < size:
+                raise IndexError(f"index {number} is out of range for axis {axis} of size {size}.")
+            offset += (number + size if number < 0 else number) * stride
+        axis += 1
+    if is_open:
+        made_sizes += sizes[axis:]
+        made_strides += strides[axis:]
+        axes += range(axis, rank)
+    return tuple(made_sizes), tuple(made_strides), offset, tuple(axes)
+
+
+def _named(entries: Sequence[Any]) -> int:
+    """How many axes entries name."""
+    return sum(entry is not None and entry is not Ellipsis for entry in entries)
+
+
+def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
+    """A slice as the arguments of a range of coordinates below `size`."""
+    try:
+        return entry.indices(size)
+    except (TypeError, ValueError):
+        raise LayoutError(f"{entry} must have integers, and a step that is not 0.") from None
+
+
+def _integer(entry: object) -> int:
+    """An integer of another kind, such as NumPy's; a bool is none, being a mask."""
+    if isinstance(entry, bool) or not hasattr(entry, "__index__"):
+        raise LayoutError(
+            f"index {entry!r} is not basic: a view takes integers, slices, '...' and None. "
+            "To pick elements by an array of indices, use gather."
+        )
+    try:
+        return as_index(entry)
+    except TypeError:  # arrays have __index__ and refuse it unless they hold one integer
+        raise LayoutError(f"index {entry!r} is not basic; to pick elements by an array, use gather.") from None
