@@ -1,28 +1,12 @@
 // CUDA's language on the host, enough for this project's kernels, so that g++'s sanitizers can watch them run.
 //
-// The threads of a block are fibers on one host thread; blocks run one after another. A fiber runs until it meets a
-// barrier or a warp-wide function, and between two barriers the fibers run in the order asked for: forward, reversed
-// or random. A kernel that lacks a barrier gives the wrong result in one of them. A block in which some threads wait
-// for others that have finished is stopped with a message. Shared memory is filled with 0xA5 before each block.
+// What runs a kernel's threads is in cuda_host.cpp, which is compiled once for all programs.
 #pragma once
-
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <memory>
 #include <utility>
-#include <vector>
-
-#if !defined(__x86_64__)
-#error "the fiber switch below is written for x86-64"
-#endif
 
 #define __global__
 #define __device__
@@ -39,47 +23,11 @@
 struct uint3 { unsigned x, y, z; };
 struct dim3 { unsigned x = 1, y = 1, z = 1; };
 
-static dim3 gridDim, blockDim;
-static uint3 blockIdx, threadIdx;
-
-// Saves the callee's registers on the stack in use, whose pointer goes to *rdi, and goes on with the stack at rsi.
-extern "C" void switch_stack(void** save, void* load);
-asm(R"(
-.text
-switch_stack:
-    pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15
-    movq %rsp, (%rdi)
-    movq %rsi, %rsp
-    popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp
-    ret
-)");
+extern dim3 gridDim, blockDim;
+extern uint3 blockIdx, threadIdx;
 
 namespace cuda_host {
 
-[[noreturn]] inline void fail(const char* what) {
-    std::fprintf(stderr, "emulation: %s (block %u,%u,%u thread %u,%u,%u)\n", what, blockIdx.x, blockIdx.y, blockIdx.z,
-                 threadIdx.x, threadIdx.y, threadIdx.z);
-    std::fflush(stderr);
-    std::_Exit(3);
-}
-
-inline unsigned char* dynamic_shared_memory = nullptr;
-
-// Repeatable, and a fraction of the time that <random> takes to compile (Marsaglia's xorshift).
-struct Random {
-    using result_type = uint32_t;
-    uint32_t state;
-    explicit Random(uint32_t seed) : state(seed * 2654435761u | 1u) {}
-    static constexpr uint32_t min() { return 1; }
-    static constexpr uint32_t max() { return ~0u; }
-    uint32_t operator()() {
-        state ^= state << 13;
-        state ^= state >> 17;
-        return state ^= state << 5;
-    }
-};
-
-enum class Order : uint32_t { forward, reversed, random };
 enum class State { ready, at_block_barrier, at_warp_barrier, finished };
 
 struct Thread {
@@ -94,96 +42,14 @@ struct Thread {
     uint64_t received[32];
 };
 
-// A stack that runs one thread after another.
-class Fiber {
-  public:
-    static constexpr size_t stack_bytes = 256 << 10;
-    Fiber() {
-        stack_ = static_cast<char*>(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-        if (stack_ == MAP_FAILED) fail("no memory for a thread's stack");
-        // What switch_stack pops: six registers, then the address to return to, 16-byte aligned as a call leaves it.
-        void** top = reinterpret_cast<void**>(stack_ + stack_bytes) - 2;
-        top[0] = reinterpret_cast<void*>(&Fiber::main);
-        pointer_ = top - 6;
-    }
-    void resume() {
-        void* fake_stack;
-        __sanitizer_start_switch_fiber(&fake_stack, stack_, stack_bytes);
-        switch_stack(&caller_pointer_, pointer_);
-        __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
-    }
-    void suspend() {
-        __sanitizer_start_switch_fiber(&fake_stack_, caller_stack_, caller_stack_bytes_);
-        switch_stack(&pointer_, caller_pointer_);
-        __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
-    }
+extern unsigned char* dynamic_shared_memory;
+extern Thread* current;
 
-  private:
-    static void main();
-    char* stack_;
-    void* pointer_;
-    void* fake_stack_ = nullptr;
-    inline static void* caller_pointer_ = nullptr;
-    inline static const void* caller_stack_ = nullptr;
-    inline static size_t caller_stack_bytes_ = 0;
-};
-
-inline std::vector<std::unique_ptr<Fiber>> fibers;
-inline std::vector<Thread> threads;
-inline Thread* current = nullptr;
-inline unsigned arrived = 0;  // at the block's barrier
-inline const std::function<void()>* kernel = nullptr;
-
-inline void suspend_current() { fibers[current - threads.data()]->suspend(); }
-
-inline void Fiber::main() {
-    __sanitizer_finish_switch_fiber(nullptr, &caller_stack_, &caller_stack_bytes_);
-    for (;;) {
-        (*kernel)();
-        current->state = State::finished;
-        suspend_current();
-    }
-}
-
-inline void block_barrier() {
-    current->state = State::at_block_barrier;
-    current->function = "__syncthreads";
-    if (++arrived == threads.size()) {
-        arrived = 0;
-        for (Thread& thread : threads) thread.state = State::ready;
-    }
-    suspend_current();
-}
-
+// Stops the program: with this message, and the block and thread.
+[[noreturn]] void fail(const char* what);
+void block_barrier();
 // Gives a value and returns those of the warp's lanes, when every lane of the mask has called the same function.
-inline const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t value) {
-    Thread& self = *current;
-    if (self.warp_lanes < 32) mask &= (1u << self.warp_lanes) - 1;
-    if (!(mask >> self.lane & 1)) fail("the calling lane is not in its own mask");
-    self.state = State::at_warp_barrier;
-    self.mask = mask;
-    self.function = function;
-    self.given = value;
-    bool complete = true;
-    for (unsigned lane = 0; lane < self.warp_lanes; ++lane) {
-        const Thread& other = self.warp[lane];
-        if (!(mask >> lane & 1)) continue;
-        if (other.state != State::at_warp_barrier) { complete = false; continue; }
-        if (other.mask != mask || std::strcmp(other.function, function)) fail("lanes of a warp disagree on a function");
-    }
-    if (complete) {
-        for (unsigned lane = 0; lane < self.warp_lanes; ++lane) {
-            if (!(mask >> lane & 1)) continue;
-            self.warp[lane].state = State::ready;
-            for (unsigned from = 0; from < self.warp_lanes; ++from) {
-                self.warp[lane].received[from] = self.warp[from].given;
-            }
-        }
-    }
-    suspend_current();
-    return self.received;
-}
+const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t value);
 
 template <typename T> T shuffle(const char* function, unsigned mask, T value, int from, bool inside) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "warp shuffles move 4 or 8 bytes");
@@ -194,77 +60,6 @@ template <typename T> T shuffle(const char* function, unsigned mask, T value, in
     if (!(mask >> from & 1) || unsigned(from) >= current->warp_lanes) fail("a shuffle reads a lane outside its mask");
     std::memcpy(&value, &received[from], sizeof(T));
     return value;
-}
-
-// The bounds of a section are named by the linker; it is absent when no kernel has static shared memory.
-extern "C" __attribute__((weak)) char __start_shared_memory[], __stop_shared_memory[];
-__attribute__((no_sanitize("address"), noinline)) inline void fill_static_shared_memory() {
-    for (volatile char* byte = __start_shared_memory; byte != __stop_shared_memory; ++byte) *byte = char(0xA5);
-}
-
-inline void run_block(Order order, Random& random) {
-    for (size_t i = 0; i < threads.size(); ++i) {
-        Thread& thread = threads[i];
-        const unsigned lane = unsigned(i) % 32, first = unsigned(i) - lane;
-        thread.state = State::ready;
-        thread.index = {unsigned(i) % blockDim.x, unsigned(i) / blockDim.x % blockDim.y,
-                        unsigned(i) / (blockDim.x * blockDim.y)};
-        thread.lane = lane;
-        thread.warp = &threads[first];
-        thread.warp_lanes = std::min(32u, unsigned(threads.size()) - first);
-    }
-    arrived = 0;
-    fill_static_shared_memory();
-    std::vector<Thread*> ready;
-    for (;;) {
-        ready.clear();
-        for (Thread& thread : threads) {
-            if (thread.state == State::ready) ready.push_back(&thread);
-        }
-        if (ready.empty()) break;
-        if (order == Order::reversed) std::reverse(ready.begin(), ready.end());
-        if (order == Order::random) std::shuffle(ready.begin(), ready.end(), random);
-        for (Thread* thread : ready) {
-            current = thread;
-            threadIdx = thread->index;
-            fibers[thread - threads.data()]->resume();
-        }
-    }
-    for (Thread& thread : threads) {
-        if (thread.state == State::finished) continue;
-        threadIdx = thread.index;
-        std::fprintf(stderr, "emulation: %s: ", thread.function);
-        fail("threads wait for others that have finished or wait elsewhere");
-    }
-}
-
-// Runs a kernel over its grid, as a launch does.
-inline void launch(const std::function<void()>& body, dim3 grid, dim3 block, unsigned shared_bytes, Order order,
-                   unsigned seed) {
-    const uint64_t threads_per_block = uint64_t(block.x) * block.y * block.z;
-    if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
-        fail("the grid is empty or too large");
-    }
-    if (threads_per_block == 0 || threads_per_block > 1024 || block.z > 64) fail("the block is empty or too large");
-    if (shared_bytes > 227u << 10) fail("more shared memory than any GPU has");
-    gridDim = grid;
-    blockDim = block;
-    kernel = &body;
-    threads.resize(threads_per_block);
-    while (fibers.size() < threads.size()) fibers.push_back(std::make_unique<Fiber>());
-    Random random(seed);
-    const uint64_t blocks = uint64_t(grid.x) * grid.y * grid.z;
-    for (uint64_t i = 0; i < blocks; ++i) {
-        const uint64_t number = order == Order::reversed ? blocks - 1 - i : i;
-        blockIdx = {unsigned(number % grid.x), unsigned(number / grid.x % grid.y), unsigned(number / grid.x / grid.y)};
-        // Aligned as CUDA promises and ending exactly where it was asked to end.
-        void* shared = nullptr;
-        if (shared_bytes && posix_memalign(&shared, 16, shared_bytes)) fail("no memory for shared memory");
-        if (shared) std::memset(shared, 0xA5, shared_bytes);
-        dynamic_shared_memory = static_cast<unsigned char*>(shared);
-        run_block(order, random);
-        std::free(shared);
-    }
 }
 
 }  // namespace cuda_host

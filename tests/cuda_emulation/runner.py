@@ -6,11 +6,13 @@
     [[_, copied]] = program.run([job])
 
 A program is a separate executable, since a sanitizer ends its process; it is kept in a cache by the hash of all that
-went into it. Many jobs run in one process.
+went into it, and so is what all programs share: the precompiled header, and the objects that run threads and read jobs.
+Many jobs run in one process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -32,16 +34,24 @@ from .cache import cache_directory
 ORDERS: tuple[Literal["forward", "reversed", "random"], ...] = ("forward", "reversed", "random")
 
 _HERE = pathlib.Path(__file__).parent
+_HEADER = "job_runner.h"
+_HOST_SOURCES = (_HERE / "cuda_host.cpp", _HERE / "job_runner.cpp")
 _FLAGS = (
     "-std=c++17",
     "-O1",
     "-g1",
+    "-fno-exceptions",
+    "-fno-rtti",
     "-fno-omit-frame-pointer",
     "-fno-strict-aliasing",
     "-ffp-contract=off",
     "-fsanitize=address,undefined",
+    # What AddressSanitizer stops anyway, and what no kernel has.
+    "-fno-sanitize=null,object-size,nonnull-attribute,returns-nonnull-attribute,vptr",
     "-fno-sanitize-recover=all",
     "-fsanitize-sections=shared_memory",
+    # Kernels run for milliseconds and compile for seconds: accesses are checked by calls, which are little code.
+    "--param=asan-instrumentation-with-call-threshold=0",
     "-Wall",
     "-Wextra",
     "-Wno-unknown-pragmas",
@@ -151,10 +161,8 @@ class Program:
         """
         names = tuple(kernels)
         entries = ",\n    ".join(f"ENTRY({name})" for name in names)
-        text = f'#include "cuda_host.h"\n{source}\n#include "job_runner.h"\nRUN_KERNELS(\n    {entries})\n'
-        headers = [(_HERE / header).read_text(encoding="utf-8") for header in ("cuda_host.h", "job_runner.h")]
-        key = hashlib.sha256("\0".join([_compiler_version(), *_FLAGS, *headers, text]).encode()).hexdigest()[:32]
-        executable = cache_directory() / key
+        text = f'#include "{_HEADER}"\n{source}\nRUN_KERNELS(\n    {entries})\n'
+        executable = cache_directory() / _hash(_host_key(), text)
         if not executable.exists():
             _build(text, executable)
         return cls(executable, names)
@@ -221,15 +229,49 @@ def _compiler_version() -> str:
     return subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
 
 
+def _hash(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _host_key() -> str:
+    """The hash of all that programs have in common."""
+    files = (*sorted(_HERE.glob("*.h")), *_HOST_SOURCES)
+    return _hash(_compiler_version(), *_FLAGS, *(file.read_text(encoding="utf-8") for file in files))
+
+
+def _host() -> pathlib.Path:
+    """A folder with what all programs share: the header, precompiled, and the objects to link."""
+    host = cache_directory() / f"host-{_host_key()}"
+    if not host.exists():
+        with tempfile.TemporaryDirectory(dir=host.parent) as directory:
+            built = pathlib.Path(directory, "host")
+            built.mkdir()
+            _compile("-x", "c++-header", _HERE / _HEADER, "-o", built / f"{_HEADER}.gch")
+            for source in _HOST_SOURCES:
+                _compile("-c", source, "-o", built / f"{source.stem}.o")
+            # Another process may have been faster.
+            with contextlib.suppress(OSError):
+                built.rename(host)
+    return host
+
+
 def _build(text: str, executable: pathlib.Path) -> None:
     """Compile beside the final place and move there, so that another process never runs half a program."""
-    compiler = _compiler()
-    assert compiler is not None, why_unavailable()
+    host = _host()
     with tempfile.TemporaryDirectory(dir=executable.parent) as directory:
         unit, built = pathlib.Path(directory, "unit.cpp"), pathlib.Path(directory, "program")
         unit.write_text(text, encoding="utf-8")
-        command = [compiler, *_FLAGS, f"-I{_HERE}", str(unit), "-o", str(built)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        if ran.returncode:
-            raise EmulationError(f"g++ refused the source:\n{ran.stderr[:8000]}")
+        # The compiler looks for the precompiled header beside each place where the header may be.
+        _compile(f"-I{host}", f"-I{_HERE}", unit, *sorted(host.glob("*.o")), "-o", built)
         built.replace(executable)
+
+
+def _compile(*arguments: str | pathlib.Path) -> None:
+    """Run g++ with the flags that all units share, as a precompiled header demands."""
+    compiler = _compiler()
+    assert compiler is not None, why_unavailable()
+    command = [compiler, *_FLAGS, *map(str, arguments)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ran.returncode:
+        raise EmulationError(f"g++ refused the source:\n{ran.stderr[:8000]}")
