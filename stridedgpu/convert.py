@@ -28,6 +28,8 @@ __all__ = ["Conversion", "Rounding", "conversion"]
 
 Rounding = Literal["nearest", "truncate"]
 
+_ROUNDINGS: Final = ("nearest", "truncate")
+
 _WIDE: Final = frozenset({"int32", "uint32", "int64", "uint64", "float64"})
 
 
@@ -109,11 +111,12 @@ def conversion(
     Raises `ElementTypeError` for a conversion that does not exist (complex to real, float8 to anything) and
     `LayoutError` for values that do not fit the channels.
     """
-    if not isinstance(rounding, str) or rounding not in ("nearest", "truncate"):
+    if not (isinstance(rounding, str) and rounding in _ROUNDINGS):
         raise LayoutError(f"rounding={rounding!r} is unknown; it is 'nearest' (half to even) or 'truncate' (toward 0).")
     order = None if channels is None else _checked_channels(channels, source_channels)
     count = source_channels if order is None else len(order)
-    scales, biases = _doubles("scale", scale), _doubles("bias", bias)
+    scales = None if scale is None else _doubles("scale", scale)
+    biases = None if bias is None else _doubles("bias", bias)
     return _checked_conversion(source, target, scales, biases, order, count, cast("Rounding", rounding))
 
 
@@ -191,10 +194,8 @@ def _floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
     return numbers
 
 
-def _doubles(name: str, value: float | Iterable[float] | None) -> bytes | None:
+def _doubles(name: str, value: float | Iterable[float]) -> bytes:
     """The numbers as bytes, which tell -0.0 from 0.0 and of which equal NaNs are equal."""
-    if value is None:
-        return None
     numbers = _floats(name, value)
     return pack(f"{len(numbers)}d", *numbers)
 

@@ -72,15 +72,16 @@ def _held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
 
 def _operand_of_array(array: NDArray[Any], copy: bool | None) -> tuple[Operand, bool]:
     """An array's memory, or a copy of what a tensor should not, or cannot, look at as it lies."""
-    if copy is False or _lies_well(array):
-        return operand_of_array(array), True
+    address = address_of(array)
+    if copy is False or _lies_well(array, address):
+        return operand_of_array(array, address), True
     return operand_of_array(array.astype(array.dtype.newbyteorder("="), order="C", copy=True)), False
 
 
-def _lies_well(array: NDArray[Any]) -> bool:
+def _lies_well(array: NDArray[Any], address: int) -> bool:
     """Whether an array's elements are the machine's own, lie on their alignment and are whole strides apart."""
     dtype = array.dtype
-    if not dtype.isnative or address_of(array) % dtype.itemsize:
+    if not dtype.isnative or address % dtype.itemsize:
         return False
     return array.flags.c_contiguous or array.size == 0 or not any(step % dtype.itemsize for step in array.strides)
 

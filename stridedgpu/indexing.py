@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index as as_index
 from types import EllipsisType
-from typing import Any
+from typing import Any, Final
 
 from .errors import LayoutError
 
@@ -16,6 +16,9 @@ Index = int | slice | EllipsisType | None
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int | None, ...]]
 """Sizes, strides and offset of what an index names, and the axis that each of its axes came from; None for new ones."""
+
+
+_WHOLE: Final = slice(None)
 
 
 def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Window:
@@ -53,13 +56,15 @@ def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: 
             raise IndexError(f"{_named(entries)} indices for a tensor of rank {rank}.")
         size, stride = sizes[axis], strides[axis]
         if type(entry) is slice:
-            start, stop, step = _bounds(entry, size)
-            count = len(range(start, stop, step))
-            made_sizes.append(count)
-            made_strides.append(stride * step)
+            if entry != _WHOLE:
+                chosen = _chosen(entry, size)
+                size = len(chosen)
+                if size:
+                    offset += chosen.start * stride
+                stride *= chosen.step
+            made_sizes.append(size)
+            made_strides.append(stride)
             axes.append(axis)
-            if count:
-                offset += start * stride
         else:
             number = entry if type(entry) is int else _integer(entry)
             if not -size <= number < size:
@@ -78,10 +83,10 @@ def _named(entries: Sequence[Any]) -> int:
     return sum(entry is not None and entry is not Ellipsis for entry in entries)
 
 
-def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
-    """A slice as the arguments of a range of coordinates below `size`."""
+def _chosen(entry: slice, size: int) -> range:
+    """The coordinates that a slice of an axis names."""
     try:
-        return entry.indices(size)
+        return range(size)[entry]
     except (TypeError, ValueError):
         raise LayoutError(f"{entry} must have integers, and a step that is not 0.") from None
 

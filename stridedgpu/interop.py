@@ -62,14 +62,16 @@ def array_of_operand(operand: Operand) -> NDArray[Any]:
     return array
 
 
-def operand_of_array(array: NDArray[Any]) -> Operand:
+def operand_of_array(array: NDArray[Any], address: int | None = None) -> Operand:
     """A NumPy array's memory as an operand, borrowed; a read-only array stays read-only.
 
-    Raises `LayoutError` where the array's steps are not whole elements, and `ElementTypeError` for its dtype.
+    `address` is its `address_of`, where that is known already. Raises `LayoutError` where the array's steps are not
+    whole elements, and `ElementTypeError` for its dtype.
     """
     element, layout, before = _described(array.dtype, array.shape, array.strides)
     readonly = not array.flags.writeable
-    buffer = Buffer(address_of(array) - before, layout.span * element.itemsize, owner=array, readonly=readonly)
+    start = (address_of(array) if address is None else address) - before
+    buffer = Buffer(start, layout.span * element.itemsize, owner=array, readonly=readonly)
     return Operand(buffer, layout, element)
 
 

@@ -117,13 +117,15 @@ class Layout:
     def extent(self) -> tuple[int, int]:
         """The lowest offset counted from `offset` (0 or negative), and the span; worked out once."""
         if self._extent is None:
-            below = above = 0
+            below, span = 0, 1
             for size, stride in zip(self.sizes, self.strides, strict=True):
-                if stride < 0:
-                    below += (size - 1) * stride
+                reach = (size - 1) * stride
+                if reach < 0:
+                    below += reach
+                    span -= reach
                 else:
-                    above += (size - 1) * stride
-            extent = (0, 0) if 0 in self.sizes else (below, above - below + 1)
+                    span += reach
+            extent = (0, 0) if 0 in self.sizes else (below, span)
             object.__setattr__(self, "_extent", extent)
             return extent
         return self._extent

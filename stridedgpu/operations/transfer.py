@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
-from stridedgpu.backends.interface import RemoteBackend
+from stridedgpu.backends.interface import Backend, Launch, RemoteBackend
 from stridedgpu.backends.selection import backend_named, remote_backend_named
 from stridedgpu.buffer import Buffer
 from stridedgpu.convert import Conversion, conversion
@@ -163,10 +163,19 @@ def _move_on_device(
     filler: int = 0,
 ) -> None:
     """Plan, and run."""
-    device = target.buffer.device
-    backend = backend_named(device)
-    plan = plan_relayout(source.side, target.side, made, channel_axis, device, backend.widest_access, filler)
-    backend.prepare(plan)(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+    backend = backend_named(target.buffer.device)
+    # mypy holds no protocol for hashable
+    launch = _launch(source.side, target.side, made, channel_axis, backend, filler)  # type: ignore[arg-type]
+    launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+
+
+@lru_cache(maxsize=4096)
+def _launch(
+    source: Side, target: Side, made: Conversion, channel_axis: int | None, backend: Backend, filler: int
+) -> Launch:
+    """A plan made ready on a device; one that was, is."""
+    plan = plan_relayout(source, target, made, channel_axis, backend.name, backend.widest_access, filler)
+    return backend.prepare(plan)
 
 
 def _pieces(source: Operand, target: Operand, channel_axis: int | None) -> Iterator[tuple[Operand, Operand]]:
