@@ -14,8 +14,11 @@ from .cuda_status import INSTALL
 
 __all__ = ["compiled_kernel"]
 
-_OPTIONS: Final = ("-std=c++17", "-default-device")
-"""NVRTC 12.8 and 13.0 take lambdas with `auto` parameters for functions of the host unless they are told otherwise."""
+_OPTIONS: Final = ("-std=c++17",)
+"""CuPy adds `--device-as-default-execution-space`, without which NVRTC takes some lambdas for functions of the host.
+
+NVRTC 12 refuses an option that is given twice.
+"""
 
 _DEFAULT_SHARED_BYTES: Final = 48 * 1024
 """Dynamic shared memory that a kernel may have without asking."""
