@@ -25,10 +25,10 @@ print("numba" in sys.modules, "llvmlite" in sys.modules)
 """
 
 
-def move_in_a_process(directory, **variables):
+def move_in_a_process(directory, before="", **variables):
     environment = {**os.environ, machine_code.CACHE: str(directory), **variables}
     return subprocess.run(
-        [sys.executable, "-c", MOVE], capture_output=True, text=True, timeout=60, check=True, env=environment
+        [sys.executable, "-c", before + MOVE], capture_output=True, text=True, timeout=60, check=True, env=environment
     ).stdout.split()
 
 
@@ -48,7 +48,7 @@ def test_a_second_process_finds_the_kernel(tmp_path):
     directory = tmp_path / "new" / "cache"
     assert move_in_a_process(directory) == ["False", "True"]
     files = kernel_files(directory)
-    assert len(files) == 1
+    assert len(files) == 2  # the kernel, and how threads share it out
     assert move_in_a_process(directory) == ["False", "True"]
     assert kernel_files(directory) == files
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -60,11 +60,12 @@ def test_a_second_process_finds_the_kernel(tmp_path):
 )
 def test_a_damaged_file_is_compiled_anew(tmp_path, damage):
     move_in_a_process(tmp_path)
-    (path,) = tmp_path.iterdir()
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert files
+    for path, whole in files.items():
+        path.write_bytes(damage(whole))
     move_in_a_process(tmp_path)
-    assert path.read_bytes() == whole
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
 
 
 @needs_compiler
@@ -72,6 +73,31 @@ def test_the_cache_need_not_be_writable(tmp_path):
     place = tmp_path / "a file, not a directory"
     place.write_text("")
     assert move_in_a_process(place) == ["False", "True"]
+
+
+FULL_DISK = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # what cannot be written is then an error, as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+"""
+
+
+@needs_compiler
+def test_a_full_disk_is_left_without_half_a_file(tmp_path):
+    assert move_in_a_process(tmp_path, before=FULL_DISK) == ["False", "True"]
+    assert list(tmp_path.iterdir()) == []
+
+
+NO_HOME = """
+import os
+def expanduser(path): return path
+os.path.expanduser = expanduser  # as for a user whom the system does not know, without the variable HOME
+"""
+
+
+@needs_compiler
+def test_a_user_without_a_home_has_no_cache(tmp_path):
+    assert move_in_a_process("", before=NO_HOME, XDG_CACHE_HOME="") == ["False", "True"]
 
 
 @needs_compiler

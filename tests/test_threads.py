@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -14,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from compiled_loops import needs_compiler
 
 import stridedgpu as sg
-from stridedgpu.backends import threads
+from stridedgpu.backends import crew, machine_code, threads
 
 FRAMES = np.random.default_rng(0).integers(0, 256, (2, 512, 640, 3), np.uint8)
 PLANES = np.ascontiguousarray(FRAMES.transpose(0, 3, 1, 2))
@@ -35,70 +37,151 @@ def relayout_is_right(times=3):
     return True
 
 
-def share(each, items):
-    """Share out calls of `each(item)`, counted as compiled loops count them."""
-    lock = threading.Lock()
+def loop_of(each):
+    """What looks like a compiled loop, and calls `each(item)`."""
 
-    def work(counters):
-        words = (ctypes.c_int64 * 16).from_address(counters)
-        while True:
-            with lock:
-                item = words[0]
-                words[0] += 1
-            if item >= items:
-                return
+    def alone(source, target, parameters, first, last):
+        for item in range(first, last):
             each(item)
-            with lock:
-                words[8] += 1
 
-    threads.run_shared(work, items)
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(alone)
+    return machine_code.Loop(function, ctypes.cast(function, ctypes.c_void_p).value)
 
 
+def share_items(each, items):
+    crew.run_shared(loop_of(each), 0, 0, 0, items)
+
+
+ways = pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(share_items, marks=needs_compiler, id="compiled loop"),
+        pytest.param(threads.share_steps, id="steps"),
+    ],
+)
+
+
+@ways
 @pytest.mark.parametrize("items", [0, 1, 2, 3, 5, 17, 100])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_every_item_is_done_once(items, count):
+def test_every_item_is_done_once(share, items, count):
     sg.set_num_threads(count)
     done = []
     share(done.append, items)
     assert sorted(done) == list(range(items))
 
 
-def test_work_is_shared_between_threads():
+@ways
+def test_work_is_shared_between_threads(share):
     met = threading.Barrier(4, timeout=30)  # breaks unless four threads work at once
     share(lambda _: met.wait(), 4)
 
 
-def test_work_may_share_out_work_of_its_own():
+@ways
+def test_work_may_share_out_work_of_its_own(share):
     sg.set_num_threads(2)
     done = []
     share(lambda _: share(done.append, 10), 8)
     assert sorted(done) == sorted([*range(10)] * 8)
 
 
+@ways
+def test_where_no_helper_comes_the_caller_does_all(share, monkeypatch):
+    monkeypatch.setattr(crew, "_crew", crew._Crew())
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
+    done = []
+    for _ in range(3):
+        share(done.append, 100)
+    assert done == [*range(100)] * 3
+
+
+@ways
+@pytest.mark.parametrize("most", [0, 1])
+def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(share, monkeypatch, most):
+    started = []
+
+    def start(thread):
+        if len(started) >= most:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        plain_start(thread)
+
+    plain_start = threading.Thread.start
+    monkeypatch.setattr(crew, "_crew", crew._Crew())
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done = []
+    share(done.append, 100)
+    assert sorted(done) == list(range(100))
+    assert len(started) == most
+
+
 def test_an_interrupted_caller_waits_for_the_others():
-    interrupted = []
-    finished = []
+    begun, finished = threading.Event(), []
 
-    def each(item):
-        time.sleep(0.01)
-        finished.append(item)
-
-    def interrupting(counters):
+    def step(number):
         if threading.current_thread() is threading.main_thread():
-            interrupted.append(counters)
+            assert begun.wait(30)
             raise KeyboardInterrupt
-        words = (ctypes.c_int64 * 16).from_address(counters)
-        while words[0] < 8:
-            words[0] += 1
-            each(words[0])
-            words[8] += 1
+        begun.set()
+        time.sleep(0.02)
+        finished.append(number)
 
     sg.set_num_threads(2)
     with pytest.raises(KeyboardInterrupt):
-        threads.run_shared(interrupting, 8)
-    assert interrupted
-    assert finished == list(range(1, 9))
+        threads.share_steps(step, 8)
+    assert 1 <= len(finished) < 8
+    assert threads_at_rest()
     assert relayout_is_right()
+
+
+def threads_at_rest():
+    done = []
+    threads.share_steps(done.append, 20)
+    return sorted(done) == list(range(20))
+
+
+@needs_compiler
+def test_each_thread_begins_with_its_own_part():
+    sg.set_num_threads(2)
+    for _ in range(5):
+        first, both = {}, threading.Barrier(2, timeout=30)
+
+        def each(item, first=first, both=both):
+            if threading.get_ident() not in first:
+                first[threading.get_ident()] = item
+                both.wait()
+
+        share_items(each, 10)
+        assert first.pop(threading.get_ident()) == 0
+        assert list(first.values()) == [5]
+
+
+@needs_compiler
+@pytest.mark.parametrize("spins", [0, 30, 2000])
+def test_helpers_are_found_asleep_awake_and_in_between(monkeypatch, spins):
+    monkeypatch.setattr(crew, "_SPINS", spins)
+    monkeypatch.setattr(crew, "_crew", crew._Crew())
+    monkeypatch.setattr(crew._crew, "_cores", 4)
+    pauses = random.Random(spins)
+    source, out = sg.asarray(FRAMES, dims="NHWC"), sg.empty(PLANES.shape, "uint8")
+    for _ in range(300):
+        time.sleep(pauses.choice((0, 0, 1e-5, 1e-4, 1e-3)))
+        sg.relayout(source, out=out)
+    assert np.array_equal(out.numpy(), PLANES)
+
+
+@needs_compiler
+def test_a_process_ends_while_helpers_look_out():
+    code = """
+import numpy as np, stridedgpu as sg
+sg.set_num_threads(4)
+sg.asarray(np.zeros((4, 512, 640, 3), np.uint8), dims="NHWC").relayout(layout="NCHW")
+"""
+    for _ in range(4):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_many_callers_at_once():

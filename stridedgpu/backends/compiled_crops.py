@@ -12,13 +12,13 @@ from stridedgpu.layout import Layout
 from stridedgpu.planning.crops import Crop, CropPlan, Rectangle, rectangles
 from stridedgpu.planning.problem import Side, relayout_problem
 
+from .crew import run_shared
 from .gather_interface import CropsMove
 from .llvm_batch import ENTRY_FIELDS, Band, batch_text
 from .llvm_code import LINE_BYTES
 from .llvm_conversion import can_compile
 from .llvm_relayout import walk_of
 from .machine_code import Loop, compiled
-from .threads import run_shared
 
 __all__ = ["compiled_crops"]
 
@@ -95,7 +95,7 @@ class _Crops:
                 entries.append((reads + recipe.source_offset, writes, rows, recipe))
             place += pitch
         if entries:
-            _run(self._loop, entries, (self, sources, target), alone=plan.bytes_moved < _SHARED_BYTES)
+            _run(self._loop, entries, alone=plan.bytes_moved < _SHARED_BYTES)
 
     def _parts(self, crop: Crop) -> Iterator[Rectangle] | tuple[Rectangle]:
         """The rectangles of a window; most lie within their source."""
@@ -170,8 +170,8 @@ def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:
     return channels, abs(across) * itemsize, (width * abs(right)) * itemsize // LINE_BYTES + 1
 
 
-def _run(loop: Loop, entries: Sequence[_Entry], kept: object, *, alone: bool) -> None:
-    """Run a kernel over a list, which is held with `kept` for as long as any thread may use it."""
+def _run(loop: Loop, entries: Sequence[_Entry], *, alone: bool) -> None:
+    """Run a kernel over a list; whatever it leads to is kept alive by the caller."""
     pieces = 1 if alone else -(-_LEAST_ENTRIES // len(entries))
     fields: list[int] = []
     for reads, writes, rows, recipe in entries:
@@ -183,9 +183,5 @@ def _run(loop: Loop, entries: Sequence[_Entry], kept: object, *, alone: bool) ->
     place, count = ctypes.addressof(table), len(fields) // ENTRY_FIELDS
     if alone:
         loop.alone(0, 0, place, 0, count)
-        return
-
-    def work(counters: int, _kept: object = (table, entries, kept)) -> None:
-        loop.shared(0, 0, place, counters, count)
-
-    run_shared(work, count)
+    else:
+        run_shared(loop, 0, 0, place, count)

@@ -11,12 +11,12 @@ from stridedgpu.buffer import Buffer
 from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.gather_problem import GatherProblem
 
+from .crew import run_shared
 from .gather_interface import GatherMove
 from .llvm_code import LINE_BYTES
 from .llvm_gather import CHUNK, Gather
 from .llvm_index import IndexKind, lanes_of
 from .machine_code import compiled
-from .threads import run_shared
 
 __all__ = ["GatherWalk", "compiled_gather", "gather_walk"]
 
@@ -130,13 +130,8 @@ def compiled_gather(plan: GatherPlan) -> GatherMove | None:
         place = ctypes.addressof(parameters)
         if alone:
             loop.alone(reads, writes, place, 0, items)
-            return
-
-        # Holds the buffers and the parameters for as long as any thread may use them.
-        def work(counters: int, _kept: object = (plain, picked, index, parameters)) -> None:
-            loop.shared(reads, writes, place, counters, items)
-
-        run_shared(work, items)
+        else:
+            run_shared(loop, reads, writes, place, items)
 
     return move
 

@@ -12,11 +12,11 @@ from stridedgpu.loops import simplify
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.problem import Side
 
+from .crew import run_shared
 from .gather_interface import IndicesWithin
 from .llvm_index import IndexKind, lanes_of
 from .llvm_index_check import IndexCheck
 from .machine_code import compiled
-from .threads import run_shared
 
 __all__ = ["compiled_index_check"]
 
@@ -59,21 +59,17 @@ def _of_axis(side: Side, size: int) -> IndicesWithin | None:
     blocks = -(-b[0] // block)
     fields = [size, *b, block, blocks, *(field for entry in reversed(loops) for field in entry)]
     parameters = (ctypes.c_int64 * len(fields))(*fields)
-    place, offset = ctypes.addressof(parameters), nest.offsets[0] * nbytes
+    offset = nest.offsets[0] * nbytes
     items = prod(count for count, _ in loops) * blocks
     alone = nbytes * prod(count for count, _ in (*loops, b)) < _SHARED_BYTES
 
     def within(index: Buffer, start: int) -> bool:
         reads, wrong = index.address + start + offset, ctypes.c_int64(0)
-        status = ctypes.addressof(wrong)
+        status, place = ctypes.addressof(wrong), ctypes.addressof(parameters)
         if alone:
             loop.alone(reads, status, place, 0, items)
-            return not wrong.value
-
-        def work(counters: int, _kept: object = (index, wrong, parameters)) -> None:
-            loop.shared(reads, status, place, counters, items)
-
-        run_shared(work, items)
+        else:
+            run_shared(loop, reads, status, place, items)
         return not wrong.value
 
     return within

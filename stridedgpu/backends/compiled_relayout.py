@@ -10,10 +10,11 @@ from stridedgpu.buffer import Buffer
 from stridedgpu.planning.plan import Plan
 from stridedgpu.planning.problem import WIDEST_ACCESS, Problem
 
+from .crew import run_shared
 from .interface import Move
 from .llvm_relayout import walk_of
+from .llvm_walk import Walk
 from .machine_code import compiled
-from .threads import run_shared
 
 __all__ = ["compiled_move"]
 
@@ -52,17 +53,13 @@ def _walked(problem: Problem) -> Move | None:
     source_offset, target_offset = walk.source_offset, walk.target_offset
     alone = problem.bytes_moved < _SHARED_BYTES
 
-    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
+    # The parameters stay where they are for as long as the walk is held.
+    def move(source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Walk = walk) -> None:
         reads = source.address + source_start + source_offset
         writes = target.address + target_start + target_offset
         if alone:
             loop.alone(reads, writes, parameters, 0, items)
-            return
-
-        # Holds the buffers and the walk's parameters for as long as any thread may use them.
-        def work(counters: int, _kept: object = (source, target, walk)) -> None:
-            loop.shared(reads, writes, parameters, counters, items)
-
-        run_shared(work, items)
+        else:
+            run_shared(loop, reads, writes, parameters, items)
 
     return move

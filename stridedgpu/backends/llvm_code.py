@@ -17,29 +17,6 @@ LINE_BYTES: Final = 64
 """Bytes of a cache line, and of the widest vector."""
 
 
-_SHARED: Final = """\
-define void @{name}_shared(ptr %source, ptr %target, ptr %parameters, ptr %counters, i64 %items) nounwind {{
-entry:
-  %finished = getelementptr i8, ptr %counters, i64 64
-  br label %take
-take:
-  %item = atomicrmw add ptr %counters, i64 1 monotonic
-  %left = icmp slt i64 %item, %items
-  br i1 %left, label %work, label %end
-work:
-  %next = add i64 %item, 1
-  call void @{name}(ptr %source, ptr %target, ptr %parameters, i64 %item, i64 %next)
-  %before = atomicrmw add ptr %finished, i64 1 release
-  br label %take
-end:
-  ret void
-}}"""
-"""The function again for several threads at once: each takes the next item until none is left.
-
-`counters` are two 64-bit integers in cache lines of their own: items begun, and items finished.
-"""
-
-
 @dataclass(frozen=True, slots=True)
 class Value:
     """A typed LLVM value: a register or a constant."""
@@ -78,7 +55,7 @@ def constant(number: int) -> Value:
 class Code:
     """One function under construction: `void name(ptr source, ptr target, ptr parameters, i64 first, i64 last)`.
 
-    It does the items of work from `first` to `last`; beside it stands `name_shared`, for threads that share them.
+    It does the items of work from `first` to `last`.
     """
 
     def __init__(self) -> None:
@@ -104,7 +81,6 @@ class Code:
                 *(["  fence seq_cst"] if any("!nontemporal" in line for line in self._lines) else []),
                 "  ret void",
                 "}",
-                _SHARED.format(name=name),
                 "!0 = !{i32 1}",
             ]
         )

@@ -18,7 +18,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-__all__ = ["DISABLING", "Loop", "compiled", "processor_features", "why_unavailable"]
+__all__ = [
+    "DISABLING",
+    "Loop",
+    "compiled",
+    "machine_functions",
+    "processor",
+    "processor_features",
+    "why_unavailable",
+]
 
 DISABLING: Final = "STRIDEDGPU_COMPILED"
 """The environment variable that is "0" where only NumPy may run."""
@@ -27,20 +35,16 @@ CACHE: Final = "STRIDEDGPU_CACHE_DIR"
 """The environment variable that names the directory of compiled kernels; else the user's cache directory."""
 
 _FUNCTION: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
-"""Three or four addresses and item numbers: ctypes hands over an integer as an address in half of c_int64's time."""
+"""Three addresses and two item numbers: ctypes hands over an integer as an address in half of c_int64's time."""
 
 
 class Loop(NamedTuple):
-    """A compiled loop; both ways to call it let other Python threads run.
+    """A compiled loop: `alone(source, target, parameters, first, last)` does the items of work from `first` to `last`.
 
-    `alone(source, target, parameters, first, last)` does the items of work from `first` to `last`;
-    `shared(source, target, parameters, counters, items)` takes items that no other thread has begun, until all are.
-    The first three are addresses, and so is `counters`, of `threads.Counters`. At `address` is `alone`, for loops that
-    call others.
+    The first three are addresses. It lets other Python threads run. At `address` is the same, for code that calls it.
     """
 
     alone: Callable[[int, int, int, int, int], None]
-    shared: Callable[[int, int, int, int, int], None]
     address: int
 
 
@@ -62,7 +66,7 @@ def _why_not_here() -> str | None:
 
 
 def compiled(text: Callable[[str], str]) -> Loop | None:
-    """The functions whose module `text(name)` spells, compiled now or taken from the cache.
+    """The loop whose module `text(name)` spells, compiled now or taken from the cache.
 
     None where this processor lacks the instructions that conversions rely on.
     """
@@ -70,6 +74,33 @@ def compiled(text: Callable[[str], str]) -> Loop | None:
         if _compiler().lacks:
             return None
         return _loaded(text("kernel"))
+
+
+def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
+    """The addresses of a module's functions, which are called `kernel` and then one of the endings.
+
+    They are compiled now or taken from the cache, and stay where they are for as long as the process lives.
+    """
+    import hashlib
+
+    with _LOCK:
+        compiler = _compiler()
+        digest = hashlib.sha256(f"{compiler.identity}\n{text}".encode()).hexdigest()[:32]
+        name = f"kernel_{digest}"
+        directory = cache_directory()
+        path = None if directory is None else directory / f"{digest}.o"
+        machine_code = None if path is None else _read(path, digest)
+        if machine_code is None:
+            machine_code = compiler.machine_code(text.replace("@kernel", f"@{name}"))
+            if path is not None:
+                _write(path, machine_code)
+        return compiler.load(machine_code, *(name + ending for ending in endings))
+
+
+def processor() -> str:
+    """The processor's kind, as LLVM's triples begin: "x86_64", "aarch64" and others."""
+    with _LOCK:
+        return _compiler().processor
 
 
 def processor_features() -> frozenset[str]:
@@ -100,7 +131,8 @@ class _Compiler:
         self._flags = features.flatten()
         self.features = frozenset(name for name, present in features.items() if present)
         # float16 and roundings are single instructions from here on; older processors stay with NumPy.
-        x86 = self._target.triple.startswith(("x86", "i686", "amd64"))
+        self.processor = str(self._target.triple).partition("-")[0]
+        x86 = self.processor in ("x86_64", "amd64")
         self.lacks = x86 and not {"avx2", "f16c"} <= self.features
         self._machine = self._new_machine()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._new_machine())
@@ -121,11 +153,11 @@ class _Compiler:
         """The same for a person to read."""
         return str(self._machine.emit_assembly(self._llvm.parse_assembly(text)))
 
-    def load(self, machine_code: bytes, *names: str) -> list[int]:
+    def load(self, machine_code: bytes, *names: str) -> tuple[int, ...]:
         """The addresses of functions of an object file."""
         self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(machine_code))
         self._engine.finalize_object()
-        return [int(self._engine.get_function_address(name)) for name in names]
+        return tuple(int(self._engine.get_function_address(name)) for name in names)
 
 
 @lru_cache(maxsize=1)
@@ -135,28 +167,18 @@ def _compiler() -> _Compiler:
 
 @lru_cache(maxsize=1024)
 def _loaded(text: str) -> Loop:
-    """The functions of a module in which they are called `kernel` and `kernel_shared`."""
-    import hashlib
-
-    compiler = _compiler()
-    digest = hashlib.sha256(f"{compiler.identity}\n{text}".encode()).hexdigest()[:32]
-    name = f"kernel_{digest}"
-    path = cache_directory() / f"{digest}.o"
-    machine_code = _read(path, digest)
-    if machine_code is None:
-        machine_code = compiler.machine_code(text.replace("@kernel", f"@{name}"))
-        _write(path, machine_code)
-    alone, shared = compiler.load(machine_code, name, f"{name}_shared")
-    return Loop(_FUNCTION(alone), _FUNCTION(shared), alone)
+    """The function of a module in which it is called `kernel`."""
+    (address,) = machine_functions(text, "")
+    return Loop(_FUNCTION(address), address)
 
 
-def cache_directory() -> Path:
-    """Where compiled kernels are kept."""
+def cache_directory() -> Path | None:
+    """Where compiled kernels are kept; None for a user without a home, as in some containers."""
     chosen = os.environ.get(CACHE)
     if chosen:
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(base) / "stridedgpu"
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - pathlib's raises
+    return None if base.startswith("~") else Path(base) / "stridedgpu"
 
 
 def _read(path: Path, digest: str) -> bytes | None:
@@ -178,7 +200,12 @@ def _write(path: Path, machine_code: bytes) -> None:
     digest = path.stem.encode()
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(hashlib.sha256(digest + machine_code).digest() + machine_code)
-        Path(temporary).replace(path)
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(digest + machine_code).digest() + machine_code)
+            temporary.replace(path)
+        finally:
+            # Still there only where the disk is full; every process would leave another.
+            temporary.unlink(missing_ok=True)

@@ -1,23 +1,22 @@
-"""Threads that share out a compiled loop's items.
+"""How many threads work on one call, and threads that share out steps of work in Python.
 
-A pool of our own because those that come with compilers are not safe here: GNU OpenMP ends a process that forks after
-it has run, and others may be entered by one caller at a time. Here any number of Python threads may call at once, each
-works on its own items and needs no free thread to finish, and the child of a fork starts with a new pool.
+Any number of callers may share out work at once: each works on its own steps and needs no free thread to finish. The
+child of a fork starts with new threads. Compiled loops are shared out by `crew`.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import Final
 
 from stridedgpu.errors import StridedGpuError
 from stridedgpu.strides import integer
 
-__all__ = ["VARIABLE", "Counters", "get_num_threads", "run_shared", "set_num_threads", "share_steps", "usable_cores"]
+__all__ = ["VARIABLE", "get_num_threads", "set_num_threads", "share_steps", "usable_cores"]
 
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable that says how many threads work on one call."""
@@ -55,121 +54,84 @@ def set_num_threads(count: int) -> None:
     _chosen = integer("count", count, least=1)
 
 
-def run_shared(work: Callable[[int], None], items: int) -> None:
-    """Call `work(counters)` on this thread and those of the pool, until every item is finished.
-
-    `work` is a compiled loop with the address of `Counters`: it takes items until all are begun, does not raise, and
-    lets other threads run. Between items no thread needs Python's lock, which a thread that the system has stopped may
-    hold.
-    """
-    threads = min(get_num_threads(), items)
-    job = _Job(work, items)
-    if threads <= 1:
-        job.take_part()
-        return
-    _pool.offer(job, threads - 1)
-    try:
-        job.take_part()
-    finally:
-        job.wait()
-
-
 def share_steps(step: Callable[[int], None], count: int) -> None:
     """Call `step` with every number below `count`, on this thread and those of the pool.
 
     For work in Python that lets other threads run for most of its time, as NumPy does while it moves elements. After
     an error no further step begins, and the first error is raised.
     """
-    pending = iter(range(count))
-    counting = threading.Lock()
-    errors: list[BaseException] = []
-
-    def work(counters: int) -> None:
-        finished = ctypes.c_int64.from_address(counters + _FINISHED * ctypes.sizeof(ctypes.c_int64))
-        while True:
-            with counting:
-                number = next(pending, None)
-            if number is None:
-                return
-            try:
-                if not errors:
-                    step(number)
-            except BaseException as error:  # noqa: BLE001 - raised again where the caller is
-                errors.append(error)
-            with counting:
-                finished.value += 1
-
-    run_shared(work, count)
-    if errors:
-        raise errors[0]
+    steps = _Steps(step, count)
+    try:
+        _pool.offer(steps, min(get_num_threads(), count) - 1)
+        steps.take_part()
+    finally:
+        steps.wait()
+    if steps.errors:
+        raise steps.errors[0]
 
 
-_FINISHED: Final = 8
-"""The word of `Counters` in which finished items are counted: on a cache line of its own."""
+class _Steps:
+    """Steps being shared out. A thread that comes when none are left does nothing, and nobody waits for it."""
 
-
-class Counters:
-    """How many items were begun and how many are finished, as compiled loops count them."""
-
-    def __init__(self) -> None:
-        """Nothing is begun."""
-        self._words = (ctypes.c_int64 * 16)()
-        self.address = ctypes.addressof(self._words)
-
-    @property
-    def finished(self) -> int:
-        """Items that are done."""
-        return self._words[_FINISHED]
-
-
-class _Job:
-    """Items being shared out. A thread that comes when none are left does nothing, and nobody waits for it."""
-
-    def __init__(self, work: Callable[[int], None], items: int) -> None:
-        self._work: Callable[[int], None] | None = work
-        self._items = items
-        self._counters = Counters()
+    def __init__(self, step: Callable[[int], None], count: int) -> None:
+        self.errors: list[BaseException] = []
+        self._step: Callable[[int], None] | None = step
+        self._next, self._count = 0, count
+        self._busy: set[int] = set()
         self._changed = threading.Condition()
 
     def take_part(self) -> None:
-        """Work until every item is begun."""
-        work = self._work
-        if work is None:
-            return
-        work(self._counters.address)
-        with self._changed:
-            self._changed.notify_all()
+        """Work until every step is begun."""
+        step, thread = self._step, threading.get_ident()
+        while step is not None:
+            with self._changed:
+                number = self._next
+                if number >= self._count:
+                    return
+                self._next += 1
+                self._busy.add(thread)
+            try:
+                step(number)
+            except BaseException as error:  # noqa: BLE001 - raised again where the caller is
+                self.errors.append(error)
+                self._count = 0
+            finally:
+                with self._changed:
+                    self._busy.discard(thread)
+                    self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until every item is finished; a thread that comes later then finds nothing that it would keep alive."""
-        if self._counters.finished < self._items:
-            with self._changed:
-                while self._counters.finished < self._items:
-                    self._changed.wait()
-        self._work = None
+        """Wait until every step is finished; a thread that comes later then finds nothing that it would keep alive."""
+        with self._changed:
+            self._count, self._step = 0, None
+            # An interrupted caller comes here from anywhere, and is at no step any more.
+            self._busy.discard(threading.get_ident())
+            while self._busy:
+                self._changed.wait()
 
 
 class _Pool:
-    """Threads that wait for jobs; as many as were ever asked for at once."""
+    """Threads that wait for work; as many as were ever asked for at once."""
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._offered: SimpleQueue[_Steps] = SimpleQueue()
         self._started = 0
         self._lock = threading.Lock()
 
-    def offer(self, job: _Job, threads: int) -> None:
+    def offer(self, steps: _Steps, threads: int) -> None:
         """Let up to so many threads take part."""
         if self._started < threads:
-            with self._lock:
+            # Where no more can be started, as at a limit or while Python shuts down, those that there are do the work.
+            with self._lock, suppress(RuntimeError):
                 while self._started < threads:
                     threading.Thread(target=self._serve, name="stridedgpu", daemon=True).start()
                     self._started += 1
-        for _ in range(threads):
-            self._jobs.put(job)
+        for _ in range(min(threads, self._started)):
+            self._offered.put(steps)
 
     def _serve(self) -> None:
         while True:
-            self._jobs.get().take_part()
+            self._offered.get().take_part()
 
 
 _chosen: int | None = None
