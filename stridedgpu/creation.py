@@ -8,14 +8,15 @@ import numpy as np
 
 from .backends.selection import backend_named, default_device, device_name
 from .buffer import Buffer
-from .dims import checked_dims, inferred_labels, labels_of
+from .dims import Labels, checked_dims, inferred_labels, labels_of
 from .dtypes import ElementType, element_type
 from .errors import BindingError, LayoutError
 from .foreign import foreign_operand
 from .layout import Layout
 from .operand import Operand
 from .operations.allocation import DEFAULT_ALIGNMENT, Room
-from .operations.channel_blocks import ordered_layouts, parse_order
+from .operations.asked import AskedMemory
+from .operations.channel_blocks import parse_order
 from .remembered import remembered
 from .strides import canonical_axes, integers
 from .tensor import StridedTensor
@@ -51,10 +52,7 @@ def empty(
     >>> batch.strides, batch.dims, batch.buffer.nbytes
     ((64, 1, 16, 3), 'NCHW', 128)
     """
-    sizes = integers("sizes", sizes, least=0)
-    room, dims = _room(sizes, element_type(dtype), layout, dims, row_pitch_bytes, alignment)
-    where = default_device() if device is None else device_name(device)
-    return StridedTensor.over(room.allocate(backend_named(where)), dims)
+    return _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
 
 
 def zeros(
@@ -72,15 +70,7 @@ def zeros(
     >>> zeros((2, 2), "float16", device="cpu").numpy().tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    tensor = empty(
-        sizes,
-        dtype,
-        layout=layout,
-        dims=dims,
-        row_pitch_bytes=row_pitch_bytes,
-        alignment=alignment,
-        device=device,
-    )
+    tensor = _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
     StridedTensor(tensor.buffer, Layout((tensor.buffer.nbytes,)), "uint8")[...] = 0
     return tensor
 
@@ -105,15 +95,7 @@ def full(
     """
     if np.asarray(value, object).ndim:
         raise LayoutError(f"value={value!r} is not one number; fill a tensor from an array with tensor[...] = array.")
-    tensor = empty(
-        sizes,
-        dtype,
-        layout=layout,
-        dims=dims,
-        row_pitch_bytes=row_pitch_bytes,
-        alignment=alignment,
-        device=device,
-    )
+    tensor = _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
     tensor[...] = value
     return tensor
 
@@ -210,7 +192,9 @@ def from_pointer(
     """
     sizes = integers("sizes", sizes, least=0)
     element = element_type(dtype)
-    wanted, stored, dims = _layouts(sizes, element, layout, dims, row_pitch_bytes)
+    memory = AskedMemory(layout, row_pitch_bytes)
+    dims, labels = _labelled(dims, len(sizes), layout)
+    wanted, stored = memory.layouts(sizes, labels, element)
     given = getattr(ptr, "value", ptr) or 0
     (address,) = integers("ptr", (given,), least=0)
     if stored.span and (address == 0 or address % element.itemsize):
@@ -222,7 +206,8 @@ def from_pointer(
     backend_named(where)
     start = address + stored.first_offset * element.itemsize if stored.span else 0
     buffer = Buffer(start, stored.span * element.itemsize, owner=owner, device=where, readonly=readonly)
-    return StridedTensor.over(Operand(buffer, wanted.shifted(-stored.first_offset), element), dims)
+    made = wanted.shifted(-stored.first_offset)
+    return StridedTensor.over(Operand(buffer, made, element), dims if made.ndim == len(sizes) else None)
 
 
 def _relabelled(tensor: StridedTensor, dims: str) -> StridedTensor:
@@ -241,45 +226,39 @@ def _canonical(layout: Layout, dims: str) -> tuple[Layout, str]:
     return layout.permuted(axes), canonical
 
 
+def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: AskedMemory) -> StridedTensor:
+    """A tensor that is not initialised, of sizes in canonical order."""
+    room, dims = _room(integers("sizes", sizes, least=0), element_type(dtype), dims, *memory[:3])
+    where = default_device() if memory.device is None else device_name(memory.device)
+    return StridedTensor.over(room.allocate(backend_named(where)), dims)
+
+
 @remembered
 def _room(
     sizes: tuple[int, ...],
     element: ElementType,
-    layout: LayoutLike | None,
     dims: str | None,
-    row_pitch_bytes: int | None,
-    alignment: int,
-) -> tuple[Room, str | None]:
-    """The memory of a new tensor of canonical sizes, and its labels."""
-    wanted, stored, dims = _layouts(sizes, element, layout, dims, row_pitch_bytes)
-    if wanted.has_overlap:
-        raise LayoutError(f"layout={layout} repeats or overlaps elements; make it packed, then broadcast_to.")
-    if wanted is stored:
-        wanted = stored = wanted.shifted(-wanted.first_offset)
-    return Room.of(wanted, element, alignment, stored), dims
-
-
-def _layouts(
-    sizes: tuple[int, ...],
-    element: ElementType,
     layout: str | Layout | None,
-    dims: str | None,
     row_pitch_bytes: int | None,
-) -> tuple[Layout, Layout, str | None]:
-    """The layout of a tensor of canonical sizes, that of the memory that it needs, and its labels."""
-    dims = _canonical_dims(dims, len(sizes))
+    alignment: int | None,
+) -> tuple[Room, str | None]:
+    """The memory of a new tensor, and its labels."""
+    dims, labels = _labelled(dims, len(sizes), layout)
     if isinstance(layout, Layout):
-        if layout.sizes != sizes or row_pitch_bytes is not None:
-            raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
-        return layout, layout, dims
-    if layout is not None and not isinstance(layout, str):
-        raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
-    letters = None if layout is None else parse_order(layout).letters
-    if letters is not None and dims is None and len(canonical_axes(letters)) == len(sizes):
+        layout = layout.shifted(-layout.first_offset)
+    room = AskedMemory(layout, row_pitch_bytes, alignment).room(sizes, labels, element)
+    return room, dims if room.layout.ndim == len(sizes) else None
+
+
+def _labelled(dims: str | None, ndim: int, layout: object) -> tuple[str | None, Labels]:
+    """The labels of a tensor of canonical sizes, as `dims` and one for each axis; an order string gives them, too."""
+    dims = _canonical_dims(dims, ndim)
+    if not isinstance(layout, str):
+        return dims, labels_of(dims, ndim)
+    letters = parse_order(layout).letters
+    if dims is None and len(canonical_axes(letters)) == ndim:
         dims = canonical_axes(letters)
-    labels = labels_of(dims, len(sizes)) if letters is None else inferred_labels(dims, len(sizes), letters)
-    wanted, stored = ordered_layouts(sizes, layout, labels, element.itemsize, row_pitch_bytes)
-    return wanted, stored, dims if wanted.ndim == len(sizes) else None
+    return dims, inferred_labels(dims, ndim, letters)
 
 
 def _canonical_dims(dims: str | None, ndim: int) -> str | None:

@@ -17,6 +17,7 @@ from .exported import Exported
 from .indexing import Index
 from .layout import Layout
 from .operand import Operand
+from .operations.asked import AskedMemory, AskedValues
 from .operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from .operations.relayout import assign_operand, relayout_operand
 from .operations.values import value_operand
@@ -165,21 +166,10 @@ class StridedTensor(Exported):
         stream: StreamLike | None = None,
     ) -> StridedTensor:
         """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
-        operand, dims = relayout_operand(
-            self._operand,
-            self._dims,
-            layout=layout,
-            dtype=dtype,
-            scale=scale,
-            bias=bias,
-            channels=channels,
-            rounding=rounding,
-            row_pitch_bytes=row_pitch_bytes,
-            alignment=alignment,
-            device=device,
-            out=None if out is None else _operand_of("out", out),
-            stream=stream,
-        )
+        values = AskedValues(dtype, scale, bias, channels, rounding)
+        memory = AskedMemory(layout, row_pitch_bytes, alignment, device)
+        target = None if out is None else _operand_of("out", out)
+        operand, dims = relayout_operand(self._operand, self._dims, values, memory, target, stream)
         return StridedTensor.over(operand, dims) if out is None else out
 
     def copy(self) -> StridedTensor:

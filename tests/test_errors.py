@@ -75,9 +75,9 @@ OUT = {
         "dtype=float16 is not what out holds, float32",
     ),
     "with a layout": (lambda w: sg.relayout(w.source, layout="NCHW", out=w.out), LayoutError, "leave out layout"),
-    "with a pitch": (lambda w: sg.relayout(w.source, row_pitch_bytes=64, out=w.out), LayoutError, "leave out layout"),
-    "with an alignment": (lambda w: sg.relayout(w.source, alignment=64, out=w.out), LayoutError, "leave out layout"),
-    "with a device": (lambda w: sg.relayout(w.source, device="cpu", out=w.out), LayoutError, "leave out layout"),
+    "with a pitch": (lambda w: sg.relayout(w.source, row_pitch_bytes=64, out=w.out), LayoutError, "leave out row_pitch"),
+    "with an alignment": (lambda w: sg.relayout(w.source, alignment=64, out=w.out), LayoutError, "leave out alignment"),
+    "with a device": (lambda w: sg.relayout(w.source, device="cpu", out=w.out), LayoutError, "leave out device"),
     "an array": (
         lambda w: sg.relayout(w.source, out=w.numbers),
         LayoutError,
@@ -139,7 +139,7 @@ LAYOUTS = {
     "broadcast layout": (
         lambda w: w.source.relayout(layout=Layout(SIZES, (0, 20, 5, 1))),
         LayoutError,
-        "overlaps its own elements",
+        "repeats or overlaps elements; make it packed",
     ),
     "pitch below a row": (
         lambda w: w.source.relayout(layout="NHWC", row_pitch_bytes=14),

@@ -57,6 +57,13 @@ def test_new_memory_is_packed_or_as_asked(layouts, element, seed):
         assert result.operand.owns_padding
 
 
+def test_an_exact_layout_that_runs_backwards_from_0_has_its_memory_before_it():
+    source = sg.asarray(np.arange(3, dtype=np.int32))
+    placed = source.relayout(layout=Layout((3,), (-1,)))
+    assert placed.layout == Layout((3,), (-1,), 2)
+    assert placed.numpy().tolist() == [0, 1, 2]
+
+
 @given(pairs_of_layouts(1, 4), st.sampled_from(["uint8", "float32"]), st.data())
 def test_subviews_of_one_memory_do_not_disturb_each_other(layouts, name, data):
     """Every other element of an axis is written from the elements between them."""

@@ -13,8 +13,9 @@ from stridedgpu.dims import inferred_labels
 from stridedgpu.errors import LayoutError
 from stridedgpu.operand import Operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.operations.asked import AskedMemory, AskedValues
 from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
-from stridedgpu.operations.crops import batch_layouts, crop_operands, crop_request, samples_of_batch
+from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request, samples_of_batch
 from stridedgpu.operations.requirements import Given
 from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
@@ -75,16 +76,10 @@ def gather_crops(
         first.buffer.device,
         asarray(origins).operand if samples or isinstance(origins, StridedTensor) else _no_origins(origins),
         size,
+        AskedValues(dtype, scale, bias, channels, rounding),
+        AskedMemory(layout, row_pitch_bytes, alignment),
         flip=flip,
-        layout=layout,
-        dtype=dtype,
-        scale=scale,
-        bias=bias,
-        channels=channels,
         fill=fill,
-        rounding=rounding,
-        row_pitch_bytes=row_pitch_bytes,
-        alignment=alignment,
         out=output_operand(out),
         stream=stream,
     )
@@ -124,30 +119,23 @@ def plan_gather_crops(
     >>> plan.kernel, plan.load_bytes, plan.store_bytes
     ('crops_split_uint8x8B_float16x16B', 8, 16)
     """
-    if out is not None and (layout is not None or row_pitch_bytes is not None):
-        raise LayoutError("out= says where and how to write: leave out layout and row_pitch_bytes.")
+    values, memory = AskedValues(dtype, scale, bias, channels, rounding), AskedMemory(layout, row_pitch_bytes)
+    if out is not None:
+        memory.check_beside_out()
     images = _described(sources, dims)
     if not images:
         raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
     first, target = images[0], None if out is None else given("out", out, is_written=True)
-    request = crop_request(
-        (len(images), first.layout.sizes[0]),
-        first.element,
-        size,
-        dtype=dtype if dtype is not None or target is None else target.side.element,
-        scale=scale,
-        bias=bias,
-        channels=channels,
-        fill=fill,
-        rounding=rounding,
-    )
+    if target is not None and dtype is None:
+        values = values._replace(dtype=target.side.element)
+    request = crop_request((len(images), first.layout.sizes[0]), first.element, size, values, fill)
     if target is None:
-        wanted, stored = batch_layouts(request.sizes, layout, request.conversion.target, row_pitch_bytes)
-        if stored.sizes != wanted.sizes or wanted.sizes != request.sizes:
+        room = memory.room(request.sizes, CROP_LABELS, request.conversion.target)
+        if room.layout.sizes != request.sizes or not room.owns_padding:
             raise LayoutError(
                 f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
             )
-        side = Side.of(wanted, request.conversion.target, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
+        side = Side.of(room.layout, room.side.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
         target = Given(side)
     tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, StridedTensor))
     where = next((tensor.device for tensor in tensors), "cpu")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stridedgpu.backends.selection import backend_named, backends_in_use, device_name
-from stridedgpu.convert import conversion
 from stridedgpu.creation import asarray
 from stridedgpu.desc import BufferTensorDesc
 from stridedgpu.dims import inferred_labels
-from stridedgpu.errors import LayoutError
-from stridedgpu.operations.relayout_plan import RelayoutPlan
+from stridedgpu.operations.asked import AskedMemory, AskedValues
+from stridedgpu.operations.relayout import relayout_operand
+from stridedgpu.operations.relayout_plan import RelayoutPlan, move_between
 from stridedgpu.tensor import StridedTensor
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 
-from .arguments import given
+from .arguments import given, output_operand
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
@@ -59,19 +59,10 @@ def relayout(
     ((1, 3, 2, 4), (24, 8, 4, 1), True)
     """
     tensor = src if isinstance(src, StridedTensor) else asarray(src)
-    return tensor.relayout(
-        layout=layout,
-        dtype=dtype,
-        scale=scale,
-        bias=bias,
-        channels=channels,
-        rounding=rounding,
-        row_pitch_bytes=row_pitch_bytes,
-        alignment=alignment,
-        device=device,
-        out=out,
-        stream=stream,
-    )
+    values = AskedValues(dtype, scale, bias, channels, rounding)
+    memory = AskedMemory(layout, row_pitch_bytes, alignment, device)
+    operand, dims = relayout_operand(tensor.operand, tensor.dims, values, memory, output_operand(out), stream)
+    return StridedTensor.over(operand, dims) if out is None else out
 
 
 def plan_relayout(
@@ -103,26 +94,9 @@ def plan_relayout(
     (16, 16, 32, 24576)
     """
     read, written = given("src", src), given("dst", dst, is_written=True)
-    source, target = read.side, written.side
-    dims = src.dims if isinstance(src, StridedTensor) else None
-    labels = inferred_labels(dims, source.layout.ndim)
-    channel_axis = labels.index("C") if "C" in labels else None
-    made = conversion(
-        source.element,
-        target.element,
-        scale=scale,
-        bias=bias,
-        channels=channels,
-        source_channels=None if channel_axis is None else source.layout.sizes[channel_axis],
-        rounding=rounding,
-    )
-    wanted = list(source.layout.sizes)
-    if made.channels is not None and channel_axis is not None:
-        wanted[channel_axis] = len(made.channels)
-    if target.layout.sizes != tuple(wanted):
-        raise LayoutError(f"dst has sizes {target.layout.sizes}; this relayout makes sizes {tuple(wanted)}.")
-    if target.layout.has_overlap:
-        raise LayoutError(f"dst repeats or overlaps its own elements: {target.layout}.")
+    labels = inferred_labels(src.dims if isinstance(src, StridedTensor) else None, read.side.layout.ndim)
+    values = AskedValues(written.side.element, scale, bias, channels, rounding)
+    made, channel_axis = move_between(read.side, written.side, labels, values, "dst")
     where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
     name = where if device is None else device_name(device)
     return RelayoutPlan.make(read, written, made, channel_axis, name)

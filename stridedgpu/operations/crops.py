@@ -8,10 +8,11 @@ from numbers import Complex, Integral, Real
 from typing import Any
 
 from stridedgpu.backends.gather_selection import gather_backend_named
+from stridedgpu.backends.selection import backend_named
 from stridedgpu.buffer import Buffer
-from stridedgpu.convert import Conversion, conversion
+from stridedgpu.convert import Conversion
 from stridedgpu.dims import Labels
-from stridedgpu.dtypes import ElementType, element_type
+from stridedgpu.dtypes import ElementType
 from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.foreign import foreign_operand
 from stridedgpu.interop import array_of_operand
@@ -21,14 +22,15 @@ from stridedgpu.planning.crops import Crop, plan_crops, source_steps
 from stridedgpu.strides import integers, round_up
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand, check_fits
-from .channel_blocks import ChannelOrder, of_channels, ordered_layouts, parse_order
+from .asked import AskedMemory, AskedValues
+from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .outputs import check_output
 from .relayout import assign_operand
 from .values import plain
 
 __all__ = [
+    "CROP_LABELS",
     "CropRequest",
-    "batch_layouts",
     "check_samples",
     "crop_operands",
     "crop_request",
@@ -37,7 +39,7 @@ __all__ = [
     "samples_of_batch",
 ]
 
-_LABELS: Labels = ("N", "C", "H", "W")
+CROP_LABELS: Labels = ("N", "C", "H", "W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +55,7 @@ class CropRequest:
 
 
 def crop_request(
-    counts: tuple[int, int],
-    element: ElementType,
-    size: Sequence[int],
-    *,
-    dtype: object,
-    scale: float | Sequence[float] | None,
-    bias: float | Sequence[float] | None,
-    channels: Sequence[int] | None,
-    fill: object,
-    rounding: str,
+    counts: tuple[int, int], element: ElementType, size: Sequence[int], values: AskedValues, fill: object
 ) -> CropRequest:
     """Windows of `size` from images of `element`; `counts` are those of images and of their channels.
 
@@ -70,15 +63,7 @@ def crop_request(
     """
     images, channel_count = counts
     window = _window(size)
-    made = conversion(
-        element,
-        element_type(dtype) if dtype is not None else element,
-        scale=scale,
-        bias=bias,
-        channels=channels,
-        source_channels=channel_count,
-        rounding=rounding,
-    )
+    made = values.conversion(element, channel_count, element)
     color = _fill_bytes(fill, element, channel_count)
     return CropRequest((images, channel_count if made.channels is None else len(made.channels), *window), made, color)
 
@@ -95,47 +80,29 @@ def crop_operands(
     device: str,
     origins: Operand,
     size: Sequence[int],
+    values: AskedValues,
+    memory: AskedMemory,
     *,
     flip: object,
-    layout: str | Layout | None,
-    dtype: object,
-    scale: float | Sequence[float] | None,
-    bias: float | Sequence[float] | None,
-    channels: Sequence[int] | None,
     fill: object,
-    rounding: str,
-    row_pitch_bytes: int | None,
-    alignment: int | None,
     out: Operand | None,
     stream: object,
 ) -> Operand:
     """What `stridedgpu.gather_crops` does, on the images' operands (axes C, H, W) of one type and channel count."""
-    if out is not None and any(given is not None for given in (layout, row_pitch_bytes, alignment)):
-        raise LayoutError("out= says where and how to write: leave out layout, row_pitch_bytes and alignment.")
+    if out is not None:
+        memory.check_beside_out()
+        values = values if values.dtype is not None else values._replace(dtype=out.element)
     check_samples(samples, channel_count, element, device)
-    request = crop_request(
-        (len(samples), channel_count),
-        element,
-        size,
-        dtype=dtype if dtype is not None or out is None else out.element,
-        scale=scale,
-        bias=bias,
-        channels=channels,
-        fill=fill,
-        rounding=rounding,
-    )
-    made, target_type = request.conversion, request.conversion.target
+    request = crop_request((len(samples), channel_count), element, size, values, fill)
+    made = request.conversion
     places = origins_of(origins, len(samples))
     flips = flips_of(flip, len(samples))
-    order = parse_order(layout) if isinstance(layout, str) else None
+    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if out is None:
-        wanted, stored = batch_layouts(request.sizes, layout, target_type, row_pitch_bytes)
-        target = allocate_operand(
-            wanted, target_type, DEFAULT_ALIGNMENT if alignment is None else alignment, device, stored
-        )
+        target = memory.room(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device))
     else:
         inputs = {f"sources[{n}]": sample for n, sample in enumerate(samples)}
-        check_output(out, request.sizes, target_type, device, inputs)
+        check_output(out, request.sizes, made.target, device, inputs)
         target = out
     lowest = [sample.layout.shifted(-sample.layout.first_offset) for sample in samples]
     crops = [Crop(*sample) for sample in zip(lowest, places, flips, strict=True)]
@@ -232,20 +199,6 @@ def _fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
     target = allocate_operand(Layout((count,)), element, DEFAULT_ALIGNMENT, "cpu")
     assign_operand(replace(source, layout=source.layout.broadcast_to((count,))), target)
     return target.buffer.bytes[: count * element.itemsize].tobytes()
-
-
-def batch_layouts(
-    sizes: tuple[int, ...], layout: str | Layout | None, element: ElementType, row_pitch_bytes: int | None
-) -> tuple[Layout, Layout]:
-    """The layout of a new batch, and that of the memory that it needs."""
-    if not isinstance(layout, Layout):
-        return ordered_layouts(sizes, layout, _LABELS, element.itemsize, row_pitch_bytes)
-    if layout.sizes != sizes or row_pitch_bytes is not None:
-        raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
-    if layout.has_overlap:
-        raise LayoutError(f"layout={layout} repeats or overlaps elements, and would be written.")
-    wanted = layout.shifted(-layout.first_offset)
-    return wanted, wanted
 
 
 def _parts(

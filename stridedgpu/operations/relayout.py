@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from stridedgpu.backends.selection import backend_named, device_name
 from stridedgpu.convert import Conversion, conversion
 from stridedgpu.dims import Labels, dims_of, inferred_labels
-from stridedgpu.dtypes import ElementType, element_type
 from stridedgpu.errors import BindingError, LayoutError
 from stridedgpu.layout import Layout
 from stridedgpu.operand import Operand, share_memory
@@ -16,49 +14,29 @@ from stridedgpu.planning.plan import Plan, plan_relayout
 from stridedgpu.planning.problem import Side
 from stridedgpu.remembered import remembered
 
-from .allocation import DEFAULT_ALIGNMENT, Room
-from .channel_blocks import ChannelOrder, ordered_layouts, parse_order, parts
+from .allocation import Room
+from .asked import AskedMemory, AskedValues
+from .channel_blocks import ChannelOrder, parse_order, parts
 from .transfer import move_elements, zero_bytes
 
-__all__ = ["assign_operand", "relayout_operand"]
+__all__ = ["assign_operand", "relayout_operand", "result_sizes"]
 
 
 def relayout_operand(
-    source: Operand,
-    dims: str | None,
-    *,
-    layout: str | Layout | None,
-    dtype: object,
-    scale: float | Sequence[float] | None,
-    bias: float | Sequence[float] | None,
-    channels: Sequence[int] | None,
-    rounding: str,
-    row_pitch_bytes: int | None,
-    alignment: int | None,
-    device: str | None,
-    out: Operand | None,
-    stream: object,
+    source: Operand, dims: str | None, values: AskedValues, memory: AskedMemory, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
     """What `stridedgpu.relayout` does, on operands; the labels of the result stand beside it."""
-    placed = layout is not None or row_pitch_bytes is not None or alignment is not None or device is not None
-    if out is not None and placed:
-        raise LayoutError("out= says where and how to write: leave out layout, row_pitch_bytes, alignment and device.")
+    if out is not None:
+        memory.check_beside_out()
+    layout = memory.layout
     order = parse_order(layout) if isinstance(layout, str) else None
     labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
     channel_axis = labels.index("C") if "C" in labels else None
-    target_type = element_type(dtype) if dtype is not None else out.element if out is not None else source.element
-    made = conversion(
-        source.element,
-        target_type,
-        scale=scale,
-        bias=bias,
-        channels=channels,
-        source_channels=None if channel_axis is None else source.layout.sizes[channel_axis],
-        rounding=rounding,
-    )
+    source_channels = None if channel_axis is None else source.layout.sizes[channel_axis]
+    made = values.conversion(source.element, source_channels, source.element if out is None else out.element)
     if out is not None:
-        if out.element != target_type:
-            raise LayoutError(f"dtype={target_type} is not what out holds, {out.element}.")
+        if out.element != made.target:
+            raise LayoutError(f"dtype={made.target} is not what out holds, {out.element}.")
         if source.buffer.device != out.buffer.device:
             raise BindingError(
                 f"out is on {out.buffer.device} and the source on {source.buffer.device}; both must be on one device. "
@@ -67,9 +45,9 @@ def relayout_operand(
         _move(source, out, made, channel_axis, stream)
         return out, dims
     here = source.buffer.device
-    backend = backend_named(here if device is None else device_name(device))
+    backend = backend_named(here if memory.device is None else device_name(memory.device))
     at_once = backend.widest_access if backend.name == here and (order is None or order.multiple == 1) else None
-    result = _result(source.side, made, channel_axis, labels, dims, layout, row_pitch_bytes, alignment, here, at_once)
+    result = _result(source.side, made, channel_axis, labels, dims, *memory[:3], here, at_once)
     target = result.room.allocate(backend, stream)
     if result.plan is not None:
         launch = backend.prepare(result.plan)
@@ -104,43 +82,14 @@ def _result(
     widest: int | None,
 ) -> _Result:
     """The result for a source and arguments; `widest` is the device's widest access where one launch does it."""
-    room, dims = _room(
-        _result_sizes(source.layout.sizes, made, channel_axis),
-        made.target,
-        labels,
-        dims,
-        layout,
-        row_pitch_bytes,
-        DEFAULT_ALIGNMENT if alignment is None else alignment,
-    )
+    sizes = result_sizes(source.layout.sizes, made, channel_axis)
+    room = AskedMemory(layout, row_pitch_bytes, alignment).room(sizes, labels, made.target)
+    if room.layout.ndim != len(labels):
+        dims = None
+    elif isinstance(layout, str):
+        dims = dims_of(labels)
     plan = None if widest is None else plan_relayout(source, room.side, made, channel_axis, device, widest)
     return _Result(room, dims, plan)
-
-
-def _room(
-    sizes: tuple[int, ...],
-    element: ElementType,
-    labels: Labels,
-    dims: str | None,
-    layout: str | Layout | None,
-    row_pitch_bytes: int | None,
-    alignment: int,
-) -> tuple[Room, str | None]:
-    """The memory for a result of these sizes, and its labels."""
-    if isinstance(layout, Layout):
-        if layout.sizes != sizes or row_pitch_bytes is not None:
-            raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
-        if layout.has_overlap:
-            raise LayoutError(f"layout={layout} repeats or overlaps its own elements; relayout into a packed one.")
-        return Room.of(layout, element, alignment), dims
-    if layout is not None and not isinstance(layout, str):
-        raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
-    wanted, stored = ordered_layouts(sizes, layout, labels, element.itemsize, row_pitch_bytes)
-    if wanted.ndim != len(labels):
-        dims = None
-    elif layout is not None:
-        dims = dims_of(labels)
-    return Room.of(wanted, element, alignment, stored), dims
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None) -> None:
@@ -175,7 +124,7 @@ def _move(source: Operand, target: Operand, made: Conversion, channel_axis: int 
 
 def _check_target(source: Operand, target: Operand, made: Conversion, channel_axis: int | None) -> None:
     """Raise unless `target` can be written with what `made` makes of `source`."""
-    wanted = _result_sizes(source.layout.sizes, made, channel_axis)
+    wanted = result_sizes(source.layout.sizes, made, channel_axis)
     if target.layout.sizes != wanted:
         raise LayoutError(f"out has sizes {target.layout.sizes}; this relayout makes sizes {wanted}.")
     if target.buffer.readonly:
@@ -186,7 +135,7 @@ def _check_target(source: Operand, target: Operand, made: Conversion, channel_ax
         raise BindingError("out shares memory with the source; write into another tensor, or copy the source first.")
 
 
-def _result_sizes(sizes: tuple[int, ...], made: Conversion, channel_axis: int | None) -> tuple[int, ...]:
+def result_sizes(sizes: tuple[int, ...], made: Conversion, channel_axis: int | None) -> tuple[int, ...]:
     """The sizes that come out: the source's, with the chosen channels along the channel axis."""
     if made.channels is None or channel_axis is None:
         return sizes

@@ -8,15 +8,36 @@ from typing import Any
 from stridedgpu.backends.interface import Launch
 from stridedgpu.backends.selection import backend_named
 from stridedgpu.convert import Conversion
-from stridedgpu.errors import BindingError
+from stridedgpu.dims import Labels
+from stridedgpu.errors import BindingError, LayoutError
 from stridedgpu.operand import share_memory
 from stridedgpu.planning.plan import Plan, plan_problem, plan_relayout
-from stridedgpu.planning.problem import Problem
+from stridedgpu.planning.problem import Problem, Side
 
+from .asked import AskedValues
 from .planned import HasOperand, Planned, no_tensor, reach_of
+from .relayout import result_sizes
 from .requirements import Given, Requirement
 
-__all__ = ["RelayoutPlan"]
+__all__ = ["RelayoutPlan", "move_between"]
+
+
+def move_between(
+    source: Side, target: Side, labels: Labels, values: AskedValues, name: str
+) -> tuple[Conversion, int | None]:
+    """The conversion from one side to another, and the axis of its channels.
+
+    Raises `LayoutError` where the target, the argument `name`, does not fit.
+    """
+    channel_axis = labels.index("C") if "C" in labels else None
+    source_channels = None if channel_axis is None else source.layout.sizes[channel_axis]
+    made = values.conversion(source.element, source_channels, target.element)
+    wanted = result_sizes(source.layout.sizes, made, channel_axis)
+    if target.layout.sizes != wanted:
+        raise LayoutError(f"{name} has sizes {target.layout.sizes}; this relayout makes sizes {wanted}.")
+    if target.layout.has_overlap:
+        raise LayoutError(f"{name} repeats or overlaps its own elements: {target.layout}.")
+    return made, channel_axis
 
 
 @dataclass(frozen=True, slots=True)
