@@ -2,24 +2,31 @@
 
     python benchmarks/kernel_facts.py             say what differs from benchmarks/facts/kernels.json
     python benchmarks/kernel_facts.py --write     record what is now, to be read in the diff and committed
+    python benchmarks/kernel_facts.py --model     what each launch asks of a GPU, computed (`kernel_model.py`); names
+                                                  of workloads may follow
 
 For each launch: family and widths, bytes that must move, index width, kernel, grid and block. Where NVRTC and the
-disassembler are installed, also how many instructions the kernel's machine code has for sm_90; these are compared to
-one when the compiler is the recorded one, and with a margin when it is another.
+disassembler are installed, also how many instructions the kernel's machine code has for sm_90, and what it asks of a
+GPU; instructions are compared to one when the compiler is the recorded one, and with a margin when it is another, and
+what is computed from them with the recorded one only.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from stridedgpu.bench.facts import facts_of, steps_of
-from stridedgpu.bench.workloads import WORKLOADS
+from stridedgpu.bench.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
 from stridedgpu.kernel_sources import joined_source
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from cuda_emulation import machine_code
+from kernel_model import model
 
 RECORDED = Path(__file__).parent / "facts" / "kernels.json"
 ARCHITECTURE = "sm_90"
@@ -34,15 +41,48 @@ def planned_facts() -> dict[str, object]:
 
 def instruction_counts() -> dict[str, int]:
     """Instructions of each kernel that any workload launches, by name."""
-    families: dict[tuple[str, ...], set[str]] = {}
-    for workload in WORKLOADS:
-        for step in steps_of(workload):
-            families.setdefault(step.launch.sources, set()).add(step.launch.name)
     counts = {}
-    for sources, names in families.items():
+    for sources, names in kernels().items():
         compiled = machine_code.compile_kernels(joined_source(*sources), sorted(names), ARCHITECTURE)
         counts |= {name: code.instructions for name, code in compiled.items()}
     return dict(sorted(counts.items()))
+
+
+def kernels() -> dict[tuple[str, ...], set[str]]:
+    """The kernels of all workloads, by their sources."""
+    found: dict[tuple[str, ...], set[str]] = {}
+    for workload in WORKLOADS:
+        for step in steps_of(workload):
+            found.setdefault(step.launch.sources, set()).add(step.launch.name)
+    return found
+
+
+@cache
+def disassembled(sources: tuple[str, ...]) -> dict[str, machine_code.Disassembly]:
+    """The machine code of all workloads' kernels from these sources."""
+    return machine_code.disassembled(joined_source(*sources), sorted(kernels()[sources]), ARCHITECTURE)
+
+
+def computed_facts(names: tuple[str, ...] = ()) -> dict[str, list[dict]]:
+    """What each launch asks of a GPU, by workload.
+
+    Not of crops, whose records the device makes, and not where a call's cost is the question.
+    """
+    workloads = [one for one in workloads_named(names) if not isinstance(one, Crops) and one.measures == "speed"]
+    return {
+        workload.name: [
+            model(step.launch, disassembled(step.launch.sources)[step.launch.name], step.bytes_moved, indices(workload))
+            for step in steps_of(workload)
+        ]
+        for workload in workloads
+    }
+
+
+def indices(workload: Workload) -> np.ndarray | None:
+    """Every row once, in random order."""
+    if not isinstance(workload, Embed):
+        return None
+    return np.random.default_rng(0).permutation(workload.sizes["gpu"][0]).astype(workload.index_type)
 
 
 def compiler() -> str:
@@ -80,20 +120,48 @@ def changed_code(held: dict) -> list[str]:
     return sorted(lines)
 
 
+def changed_model(held: dict) -> list[str]:
+    """A line for each launch of which something else is computed than recorded."""
+    if held["compiler"] != compiler():
+        return []
+    lines = []
+    for name, launches in computed_facts().items():
+        before = held["computed"].get(name, [])
+        for number, new in enumerate(launches):
+            old = before[number] if number < len(before) else {}
+            differs = [f"{key} {old.get(key)} -> {new[key]}" for key in new if new[key] != old.get(key)]
+            lines += [f"{name}, launch {number}, computed: {'; '.join(differs)}"] if differs else []
+    return lines
+
+
+def print_model(names: tuple[str, ...]) -> None:
+    """The computed facts as a table."""
+    rows = [(name, figures) for name, launches in computed_facts(names).items() for figures in launches]
+    print(f"{'':18}", *(key.replace("_", " ") for key in rows[0][1]), sep=" | ")
+    for name, figures in rows:
+        print(name.ljust(18), *(str(value).rjust(len(key)) for key, value in figures.items()), sep=" | ")
+
+
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--model"]:
+        print_model(tuple(arguments[1:]))
+        return 0
     if arguments == ["--write"]:
         held = {
             "architecture": ARCHITECTURE,
             "compiler": compiler(),
             "instructions": instruction_counts(),
             "workloads": planned_facts(),
+            "computed": computed_facts(),
         }
         RECORDED.parent.mkdir(exist_ok=True)
         RECORDED.write_text(json.dumps(held, indent=1) + "\n")
         return 0
     held = recorded()
     reason = machine_code.why_unavailable()
-    lines = changed_plans(held) + ([f"instructions not compared: {reason}"] if reason else changed_code(held))
+    lines = changed_plans(held) + (
+        [f"instructions not compared: {reason}"] if reason else changed_code(held) + changed_model(held)
+    )
     print("\n".join(lines) or "nothing differs from what is recorded")
     return bool(lines)
 

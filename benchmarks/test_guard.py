@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kernel_facts import changed_code, changed_plans, machine_code, recorded
+from kernel_facts import changed_code, changed_model, changed_plans, machine_code, recorded
 
 from stridedgpu.backends.machine_code import why_unavailable
 from stridedgpu.bench.measure import Bench
@@ -33,6 +33,14 @@ def test_machine_code_is_as_long_as_recorded():
     if machine_code.why_unavailable():
         pytest.skip(machine_code.why_unavailable())
     changed = changed_code(recorded())
+    assert not changed, "\n".join([*changed, HINT])
+
+
+@pytest.mark.slow
+def test_machine_code_asks_of_a_gpu_what_is_recorded():
+    if machine_code.why_unavailable():
+        pytest.skip(machine_code.why_unavailable())
+    changed = changed_model(recorded())
     assert not changed, "\n".join([*changed, HINT])
 
 

@@ -22,7 +22,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .cache import cache_directory
@@ -41,6 +41,16 @@ _ENTRY = re.compile(r"\.entry (\w+)\((.*?)^}", re.MULTILINE | re.DOTALL)
 
 class CompileError(Exception):
     """NVRTC refused a source; the message is its log."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Disassembly:
+    """One kernel's machine code as text, and cuobjdump's figures of it; `shared_bytes` are those known beforehand."""
+
+    registers: int
+    stack_bytes: int
+    shared_bytes: int
+    text: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,17 +83,17 @@ class KernelCode:
         return Counter(self.store_bits)
 
     @classmethod
-    def read(cls, usage: dict[str, str], ptx: str, assembly: str) -> KernelCode:
-        """From cuobjdump's resource usage and the kernel's own part of PTX and assembly."""
+    def read(cls, ptx: str, code: Disassembly) -> KernelCode:
+        """From the kernel's own part of PTX and machine code."""
         return cls(
-            registers=int(usage["REG"]),
-            stack_bytes=int(usage["STACK"]),
-            shared_bytes=int(usage["SHARED"]),
-            instructions=assembly[: assembly.rfind("EXIT")].count(" ;"),
-            local_accesses=len(re.findall(r"\b(?:LDL|STL)\b", assembly)),
+            registers=code.registers,
+            stack_bytes=code.stack_bytes,
+            shared_bytes=code.shared_bytes,
+            instructions=code.text[: code.text.rfind("EXIT")].count(" ;"),
+            local_accesses=len(re.findall(r"\b(?:LDL|STL)\b", code.text)),
             flushing=[line.strip() for line in ptx.splitlines() if ".ftz" in line],
-            load_bits=_widths(assembly, "LDG", "LD"),
-            store_bits=_widths(assembly, "STG", "ST"),
+            load_bits=_widths(code.text, "LDG", "LD"),
+            store_bits=_widths(code.text, "STG", "ST"),
         )
 
     @classmethod
@@ -130,6 +140,13 @@ def compile_kernels(
     return {name: KernelCode.from_json(place.read_text()) for name, place in places.items()}
 
 
+def disassembled(
+    source: str, kernels: Sequence[str], architecture: str, options: Sequence[str] = OPTIONS
+) -> dict[str, Disassembly]:
+    """The machine code of the named kernels as text, by name; nothing is kept."""
+    return {name: assembly for name, _, assembly in _read(source, kernels, architecture, options)}
+
+
 def _place(source: str, kernel: str, architecture: str, options: Sequence[str]) -> pathlib.Path:
     """Where a kernel's code is kept: by all that it comes from and by how it is read."""
     read_by = pathlib.Path(__file__).read_text(encoding="utf-8")
@@ -139,6 +156,14 @@ def _place(source: str, kernel: str, architecture: str, options: Sequence[str]) 
 
 def _compiled(source: str, kernels: Sequence[str], architecture: str, options: Sequence[str]) -> dict[str, KernelCode]:
     """The machine code of kernels that are not in the cache."""
+    found = _read(source, kernels, architecture, options)
+    return {name: KernelCode.read(ptx, assembly) for name, ptx, assembly in found}
+
+
+def _read(
+    source: str, kernels: Sequence[str], architecture: str, options: Sequence[str]
+) -> Iterator[tuple[str, str, Disassembly]]:
+    """Each kernel's name, and its own part of the PTX and of the machine code."""
     ptx, cubin, lowered = _compile(source, kernels, architecture, options)
     with tempfile.TemporaryDirectory(prefix="stridedgpu-") as directory:
         file = pathlib.Path(directory, "kernels.cubin")
@@ -146,11 +171,10 @@ def _compiled(source: str, kernels: Sequence[str], architecture: str, options: S
         resources = dict(_RESOURCES.findall(_output("cuobjdump", "--dump-resource-usage", file)))
         assembly = dict(_FUNCTION.findall(_output("nvdisasm", "--print-code", file)))
     entries = dict(_ENTRY.findall(ptx))
-    found = {}
     for name, symbol in zip(kernels, lowered, strict=True):
         usage = dict(field.split(":", 1) for field in resources[symbol].split() if ":" in field)
-        found[name] = KernelCode.read(usage, entries[symbol], assembly[symbol])
-    return found
+        counts = (int(usage[key]) for key in ("REG", "STACK", "SHARED"))
+        yield name, entries[symbol], Disassembly(*counts, assembly[symbol])
 
 
 def _compile(

@@ -1,0 +1,166 @@
+"""What a launch asks of an H200, computed and not measured: its machine code is executed, for one block.
+
+The block in the middle of the grid is executed instruction by instruction (`tests/cuda_emulation/warp.py`), and
+counted: what is issued, what is on its way from memory when a thread first waits for it, which cache lines and banks
+each access touches. Registers and shared memory say how many blocks a multiprocessor holds. Memory is made up: zeros,
+but for the tables of a launch and the indices of a gather.
+
+Clocks are those that a block would take of one multiprocessor if nothing else were in its way; the slowest is the
+limit. Nothing is known here of caches, of DRAM's pages, or of how warps get in each other's way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+from cuda_emulation.machine_code import Disassembly
+from cuda_emulation.sass import Instruction, parsed
+from cuda_emulation.warp import Block, Warp
+
+from stridedgpu.planning.gpu import REFERENCE_GPU, KernelLaunch
+
+REGISTERS, WARPS, BLOCKS, SHARED_BYTES, RESERVED_SHARED_BYTES = 65536, 64, 32, 228 << 10, 1 << 10
+"""What one multiprocessor of sm_90 has; of shared memory the driver takes a part for each block."""
+
+MEMORY_BYTES, ISSUED, INTEGERS, LINE_BYTES, SECTOR_BYTES = 18, 4, 2, 128, 32
+"""What one multiprocessor does in a clock: its share of 4.8 TB/s at 2 GHz; instructions, those among them that compare,
+permute, shift and combine integers; bytes of L1 and shared memory. Memory comes in sectors."""
+
+INTEGER_NAMES = {"IADD3", "LEA", "LOP3", "PLOP3", "SHF", "PRMT", "ISETP", "SEL", "VIMNMX", "VIADDMNMX", "P2R", "R2P"}
+
+SOURCE, TARGET, INDICES, TABLES = (place << 40 for place in (1, 2, 3, 4))
+"""Addresses of memory that is not there."""
+
+
+class MadeUpMemory:
+    """Memory of any size; nothing is kept of what is written. `parameters` are a launch's, with addresses in it."""
+
+    def __init__(self, launch: KernelLaunch, indices: np.ndarray | None) -> None:
+        tables = [(TABLES + (number << 36), at, content) for number, (at, content) in enumerate(launch.tables)]
+        self._regions = [(address, np.frombuffer(content, np.uint8)) for address, _, content in tables]
+        addresses = {0: SOURCE, 8: TARGET} | {at: address for address, at, _ in tables}
+        if indices is not None:
+            self._regions.append((INDICES, indices.view(np.uint8)))
+            addresses[16] = INDICES
+        parameters = bytearray(launch.parameters)
+        for at, address in addresses.items():
+            parameters[at : at + 8] = address.to_bytes(8, "little")
+        self.parameters = bytes(parameters)
+
+    def read(self, addresses: np.ndarray, nbytes: int) -> np.ndarray:
+        for start, content in self._regions:
+            if start <= addresses[0] < start + content.size:
+                return content[(addresses - np.uint64(start)).astype(np.int64)[:, None] + np.arange(nbytes)]
+        return np.zeros((addresses.size, nbytes), np.uint8)
+
+    def write(self, addresses: np.ndarray, rows: np.ndarray) -> None:
+        pass
+
+
+@dataclass
+class Coming:
+    """What one warp has on its way from memory: the registers to be filled, and the sectors with their bytes."""
+
+    registers: set[int] = field(default_factory=set)
+    sectors: set[int] = field(default_factory=set)
+    most: int = 0
+    waits: int = 0
+
+
+class Counts:
+    """What the warps of a block do."""
+
+    def __init__(self) -> None:
+        self.issued = self.integers = self.lines = self.passes = self.least_passes = 0
+        self.read: set[int] = set()
+        self.written: set[int] = set()
+        self.coming: defaultdict[int, Coming] = defaultdict(Coming)
+
+    def issue(self, warp: Warp, one: Instruction) -> None:
+        self.issued += 1
+        self.integers += one.name in INTEGER_NAMES
+        coming = self.coming[warp.first]
+        if one.registers_read() & coming.registers:
+            coming.registers.clear()
+            coming.sectors.clear()
+            coming.waits += 1
+
+    def access(self, warp: Warp, one: Instruction, addresses: np.ndarray, nbytes: int) -> None:
+        if one.name.endswith("S"):
+            self.passes += passes(addresses, nbytes)
+            self.least_passes += -(-np.unique(addresses).size * nbytes // LINE_BYTES)
+            return
+        self.lines += max(np.unique(addresses // LINE_BYTES).size, -(-addresses.size * nbytes // LINE_BYTES))
+        sectors = set(np.unique(addresses // SECTOR_BYTES).tolist())
+        if one.is_store:
+            self.written |= sectors
+            return
+        self.read |= sectors
+        coming = self.coming[warp.first]
+        coming.registers |= one.registers_written()
+        coming.sectors |= sectors
+        coming.most = max(coming.most, len(coming.sectors))
+
+
+def passes(addresses: np.ndarray, nbytes: int) -> int:
+    """The passes that an access of shared memory takes: in each round, the most different words of one bank.
+
+    Accesses of 8 and 16 bytes are made in rounds of 16 and 8 lanes (CUDA C++ Programming Guide, "Shared Memory").
+    """
+    lanes = min(32, LINE_BYTES // nbytes)
+    found = 0
+    for first in range(0, addresses.size, lanes):
+        words = addresses[first : first + lanes, None] // 4 + np.arange(max(1, nbytes // 4))
+        found += max(Counter((np.unique(words) % 32).tolist()).values())
+    return found
+
+
+def resident_blocks(launch: KernelLaunch, code: Disassembly) -> int:
+    """How many blocks one multiprocessor holds; registers are handed out to a warp 256 at a time."""
+    warps = -(-launch.block[0] // 32)
+    registers = -(-code.registers * 32 // 256) * 256
+    # The figure of the code has the driver's part in it wherever there is any.
+    shared = max(code.shared_bytes, RESERVED_SHARED_BYTES) + launch.shared_bytes
+    return min(BLOCKS, WARPS // warps, REGISTERS // registers // warps, SHARED_BYTES // (-(-shared // 128) * 128))
+
+
+def model(launch: KernelLaunch, code: Disassembly, bytes_moved: int, indices: np.ndarray | None = None) -> dict:
+    """The figures of one launch, of which `bytes_moved` is what it has to move.
+
+    Per byte are the instructions of a thread. The slowest of the clocks is the limit: that of memory; that of waiting,
+    where less is on its way than an H200 wants of a copy, and of what reads less or more a part of that; that of
+    issuing instructions; and that of accesses to L1 and shared memory.
+    """
+    memory, counts = MadeUpMemory(launch, indices), Counts()
+    blocks = launch.grid[0] * launch.grid[1]
+    Block(parsed(code.text), memory, memory.parameters, launch.block[0], blocks, blocks // 2, counts).run()
+    resident = resident_blocks(launch, code)
+    together = min(resident, -(-blocks // REFERENCE_GPU.multiprocessors))
+    in_flight = SECTOR_BYTES * sum(coming.most for coming in counts.coming.values()) * together
+    read, written = SECTOR_BYTES * len(counts.read), SECTOR_BYTES * len(counts.written)
+    moved = bytes_moved / blocks
+    wanted = 2 * REFERENCE_GPU.bytes_in_flight * read / (read + written)
+    of_memory = (read + written) / MEMORY_BYTES
+    clocks = {
+        "memory": of_memory,
+        "waiting": of_memory * wanted / in_flight if in_flight else 0.0,
+        "instructions": max(counts.issued / ISSUED, counts.integers / INTEGERS),
+        "accesses": counts.passes + counts.lines,
+    }
+    limit = max(clocks, key=clocks.__getitem__)
+    return {
+        "registers": code.registers,
+        "resident_blocks": resident,
+        "waves": round(blocks / (REFERENCE_GPU.multiprocessors * resident), 2),
+        "instructions_per_byte": round(32 * counts.issued / moved, 2),
+        "integers_per_byte": round(32 * counts.integers / moved, 2),
+        "bytes_in_flight": in_flight,
+        "waits": max(coming.waits for coming in counts.coming.values()),
+        "shared_passes": counts.passes,
+        "shared_passes_at_least": counts.least_passes,
+        "sector_bytes_per_byte": round((read + written) / moved, 2),
+        "limit": limit,
+        "share_of_memory": round(moved / MEMORY_BYTES / clocks[limit], 2),
+    }

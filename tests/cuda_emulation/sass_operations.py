@@ -1,0 +1,299 @@
+"""What each instruction of arithmetic does to the registers of a `Warp`: a function for each name.
+
+Sums and products are taken in 64 bits of which the low 32 are kept. NVIDIA documents the names only ("CUDA Binary
+Utilities", instruction set reference); the meanings are those that make kernels' results right, which tests compare.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from .sass import Instruction, Number, Predicate, Register
+
+__all__ = ["OPERATIONS"]
+
+Lanes = np.ndarray[Any, Any]
+Operation = Callable[[Any, Instruction, Lanes], None]
+
+_WORD: Final = np.uint64(2**32)
+_LOW: Final = np.uint64(2**32 - 1)
+_COMPARISONS: Final = {
+    "EQ": np.equal,
+    "NE": np.not_equal,
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+}
+
+
+def _parts(one: Instruction) -> tuple[list[Any], list[Any], list[Any]]:
+    """The results, the numbers that are read, and the predicates that are read."""
+    first = next(place for place in range(1, len(one.operands)) if not isinstance(one.operands[place], Predicate))
+    rest = one.operands[first:]
+    numbers = [operand for operand in rest if not isinstance(operand, Predicate)]
+    return list(one.operands[:first]), numbers, [operand for operand in rest if isinstance(operand, Predicate)]
+
+
+def _add(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """Up to three numbers and, with .X, carries; a subtrahend is what it lacks to 2^32."""
+    (result, *carries), numbers, predicates = _parts(one)
+    total = np.zeros(lanes.size, np.uint64)
+    for operand in numbers:
+        value = warp.value(operand)
+        if isinstance(operand, Register) and "-" in operand.sign:
+            value = np.where(value == 0, _WORD, value)
+        total = total + value
+    if "X" in one.modifiers:
+        for predicate in predicates:
+            total = total + warp.truth(predicate).astype(np.uint64)
+    warp.set(result, total, lanes)
+    for least, carry in enumerate(carries, 1):
+        warp.set_predicate(carry, total >> np.uint64(32) >= least, lanes)
+
+
+def _multiply_add(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    (result, *carries), (a, b, c), predicates = _parts(one)
+    modifiers = set(one.modifiers)
+    if modifiers & {"WIDE", "HI"}:
+        read = warp.value if "U32" in modifiers else warp.signed
+        product = read(a).astype(np.uint64) * read(b).astype(np.uint64)
+        total = product + warp.pair(c)
+        if "HI" in modifiers:
+            warp.set(result, total >> np.uint64(32), lanes)
+        else:
+            warp.set_pair(result, total, lanes)
+            for carry in carries:
+                warp.set_predicate(carry, total < product, lanes)
+        return
+    total = warp.value(a) * warp.value(b) + warp.value(c)
+    if "X" in modifiers:
+        total = total + warp.truth(predicates[0]).astype(np.uint64)
+    warp.set(result, total, lanes)
+
+
+def _shift_add(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    (result, *carries), numbers, predicates = _parts(one)
+    a, b = warp.value(numbers[0]), warp.value(numbers[1])
+    shift = warp.value(numbers[-1])
+    if "HI" in one.modifiers:
+        high = warp.value(numbers[2]) if len(numbers) == 4 else np.zeros_like(a)
+        if "SX32" in one.modifiers:
+            high = np.where(a >> np.uint64(31), _LOW, np.uint64(0))
+        shifted = (high << np.uint64(32) | a) << shift >> np.uint64(32)
+    else:
+        shifted = a << shift & _LOW
+    total = shifted + b
+    if "X" in one.modifiers:
+        total = total + warp.truth(predicates[0]).astype(np.uint64)
+    warp.set(result, total, lanes)
+    for carry in carries:
+        warp.set_predicate(carry, total >= _WORD, lanes)
+
+
+def _funnel_shift(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    result, low, by, high = one.operands
+    shift = warp.value(by)
+    shift = shift & np.uint64(31) if "W" in one.modifiers else np.minimum(shift, np.uint64(63))
+    if "L" in one.modifiers:
+        # Of .U64.HI the high half of 64 bits, else the low number alone.
+        value = (warp.value(high) << np.uint64(32) | warp.value(low)) << shift
+        value = value >> np.uint64(32) if "HI" in one.modifiers else value
+    else:
+        value = warp.value(high) << np.uint64(32) | warp.value(low)
+        shift = shift + np.uint64(32) if "HI" in one.modifiers else shift
+        if "S32" in one.modifiers:
+            value = (value.view(np.int64) >> np.minimum(shift, np.uint64(63)).astype(np.int64)).view(np.uint64)
+        else:
+            value = np.where(shift > 63, np.uint64(0), value >> np.minimum(shift, np.uint64(63)))
+    warp.set(result, value, lanes)
+
+
+def _looked_up(inputs: list[Lanes], table: int) -> Lanes:
+    """Bit by bit, what a table says of three inputs: its bit 4a + 2b + c."""
+    found = np.zeros_like(inputs[0])
+    everything = ~np.zeros_like(inputs[0])
+    for entry in range(8):
+        if table >> entry & 1:
+            term = everything
+            for place, value in enumerate(inputs):
+                term = term & (value if entry >> (2 - place) & 1 else ~value)
+            found = found | term
+    return found
+
+
+def _logic(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    results = list(one.operands[: 2 if isinstance(one.operands[0], Predicate) else 1])
+    a, b, c, table = one.operands[len(results) : len(results) + 4]
+    assert isinstance(table, Number), one.text
+    value = _looked_up([warp.value(a), warp.value(b), warp.value(c)], table.bits) & _LOW
+    warp.set(results[-1], value, lanes)
+    if len(results) == 2:
+        warp.set_predicate(results[0], value != 0, lanes)
+
+
+def _predicate_logic(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    first, second, a, b, c, *tables = one.operands
+    inputs = [warp.truth(operand) for operand in (a, b, c)]
+    for result, table in zip((first, second), tables, strict=True):
+        warp.set_predicate(result, _looked_up(inputs, table.bits), lanes)
+
+
+def _compare(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    first, second, a, b, *predicates = one.operands
+    read = warp.value if "U32" in one.modifiers else warp.signed
+    compare = _COMPARISONS[one.modifiers[0]]
+    x, y = read(a), read(b)
+    found = compare(x, y)
+    if "EX" in one.modifiers:
+        # The high halves decide, and where they are equal the low halves' comparison.
+        low = warp.truth(predicates[1])
+        found = np.where(x == y, low, found)
+    other = warp.truth(predicates[0])
+    combine = np.logical_and if "AND" in one.modifiers else np.logical_or
+    warp.set_predicate(first, combine(found, other), lanes)
+    warp.set_predicate(second, combine(~found, other), lanes)
+
+
+def _select(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    result, a, b, predicate = one.operands
+    warp.set(result, np.where(warp.truth(predicate), warp.value(a), warp.value(b)), lanes)
+
+
+def _extreme(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """The smaller or, with an inverted predicate, the larger; VIADDMNMX adds the first two beforehand."""
+    result, *numbers, predicate = one.operands
+    a, b = warp.value(numbers[0]), warp.value(numbers[-1])
+    if one.name == "VIADDMNMX":
+        a = a + warp.value(numbers[1]) & _LOW
+    if "U32" not in one.modifiers:
+        a, b = (value.astype(np.uint32).view(np.int32).astype(np.int64) for value in (a, b))
+    value = np.where(warp.truth(predicate), np.minimum(a, b), np.maximum(a, b))
+    warp.set(result, value.astype(np.uint64), lanes)
+
+
+def _permute(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    result, a, selectors, b = one.operands
+    source = warp.value(b) << np.uint64(32) | warp.value(a)
+    chosen = warp.value(selectors)
+    value = np.zeros_like(source)
+    for byte in range(4):
+        digit = chosen >> np.uint64(4 * byte)
+        picked = source >> (digit & np.uint64(7)) * np.uint64(8) & np.uint64(0xFF)
+        sign = np.where(picked & np.uint64(0x80), np.uint64(0xFF), np.uint64(0))
+        value |= np.where(digit & np.uint64(8), sign, picked) << np.uint64(8 * byte)
+    warp.set(result, value, lanes)
+
+
+def _move(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    warp.set(one.operands[0], warp.value(one.operands[1]), lanes)
+
+
+def _special(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    name = str(one.operands[1])
+    if one.name == "CS2R" and "32" not in one.modifiers:
+        warp.set_pair(one.operands[0], warp.special(name), lanes)
+    else:
+        warp.set(one.operands[0], warp.special(name), lanes)
+
+
+def _predicates_out(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """The chosen predicates as bits, in place of those bits of a register."""
+    result, _, kept, mask = one.operands
+    value = warp.value(kept) & ~warp.value(mask)
+    warp.set(result, value | warp.all_predicates() & warp.value(mask), lanes)
+
+
+def _predicates_in(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    _, value, mask = one.operands
+    for number in range(7):
+        if int(warp.value(mask)[0]) >> number & 1:
+            bit = warp.value(value) >> np.uint64(number) & np.uint64(1)
+            warp.set_predicate(Predicate(number, uniform=False), bit != 0, lanes)
+
+
+def _real_operation(combine: Callable[..., Lanes]) -> Operation:
+    def operate(warp: Any, one: Instruction, lanes: Lanes) -> None:
+        result, *numbers = one.operands
+        with np.errstate(all="ignore"):
+            value = combine(*map(warp.real, numbers)).astype(np.float32)
+        warp.set(result, value.view(np.uint32), lanes)
+
+    return operate
+
+
+def _from_integer(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    result, number = one.operands
+    bits = 16 if "U16" in one.modifiers else 32
+    value = warp.signed(number) if "S32" in one.modifiers else warp.value(number) & np.uint64(2**bits - 1)
+    real = value.astype(np.float32)
+    if "RP" in one.modifiers:
+        real = np.where(real.astype(np.float64) < value, np.nextafter(real, np.float32(np.inf)), real)
+    warp.set(result, real.astype(np.float32).view(np.uint32), lanes)
+
+
+def _to_integer(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    real = warp.real(one.operands[1]).astype(np.float64)
+    whole = np.trunc(real) if "TRUNC" in one.modifiers else np.rint(real)
+    lowest, highest = (0, 2**32 - 1) if "U32" in one.modifiers else (-(2**31), 2**31 - 1)
+    value = np.clip(np.nan_to_num(whole, nan=0.0, posinf=highest, neginf=lowest), lowest, highest)
+    warp.set(one.operands[0], value.astype(np.int64).view(np.uint64), lanes)
+
+
+def _halves(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """One float32 to a float16, or two to a word of them, the first of them high."""
+    result, *numbers = one.operands
+    word = np.zeros(lanes.size, np.uint32)
+    with np.errstate(all="ignore"):
+        for number in numbers:
+            word = word << np.uint32(16) | warp.real(number).astype(np.float16).view(np.uint16)
+    warp.set(result, word, lanes)
+
+
+def _half_constants(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """Zero times zero and two constants: how compilers spell some numbers."""
+    result, a, b, high, low = one.operands
+    assert isinstance(a, Register), one.text
+    assert isinstance(b, Register), one.text
+    assert (a.number, b.number) == (255, 255), one.text
+    assert isinstance(high, Number), one.text
+    assert isinstance(low, Number), one.text
+    (bits,) = struct.unpack("<I", struct.pack("<2e", low.real, high.real))
+    warp.set(result, np.full(lanes.size, bits, np.uint64), lanes)
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "IADD3": _add,
+    "VIADD": _add,
+    "IMAD": _multiply_add,
+    "LEA": _shift_add,
+    "SHF": _funnel_shift,
+    "LOP3": _logic,
+    "PLOP3": _predicate_logic,
+    "ISETP": _compare,
+    "SEL": _select,
+    "VIMNMX": _extreme,
+    "VIADDMNMX": _extreme,
+    "PRMT": _permute,
+    "MOV": _move,
+    "R2UR": _move,
+    "S2R": _special,
+    "S2UR": _special,
+    "CS2R": _special,
+    "P2R": _predicates_out,
+    "R2P": _predicates_in,
+    "FADD": _real_operation(np.add),
+    "FMUL": _real_operation(np.multiply),
+    "MUFU": _real_operation(lambda x: np.float32(1) / x),
+    "I2F": _from_integer,
+    "I2FP": _from_integer,
+    "F2I": _to_integer,
+    "F2F": _halves,
+    "F2FP": _halves,
+    "HFMA2": _half_constants,
+}
+"""By name; those of the uniform registers, which begin with U, do the same."""

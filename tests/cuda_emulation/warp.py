@@ -1,0 +1,272 @@
+"""Executes the machine code of a block, for what it does and how: 32 lanes a warp, one instruction at a time.
+
+    block = Block(parsed(assembly), memory, parameters, threads=256, blocks=10, number=7)
+    block.run()
+
+Known are the instructions of sm_90 that this project's kernels consist of; another one is an
+`UnknownInstructionError`. Lanes that took different ways meet again where their ways do: those that lag behind in the
+code go first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from .sass import Instruction, Memory, Number, Operand, Predicate, Register
+from .sass_operations import OPERATIONS
+
+__all__ = ["Block", "Bytes", "UnknownInstructionError", "Warp", "Watch"]
+
+Lanes = np.ndarray[Any, Any]
+
+_LANES: Final = 32
+_WORD: Final = np.uint64(2**32)
+_WITHOUT_EFFECT: Final = {"NOP", "BSSY", "BSYNC", "BREAK", "YIELD", "WARPSYNC", "ENDCOLLECTIVE"}
+
+_PARAMETERS_AT: Final = 0x210
+"""Where a kernel's parameters begin in the bank of constants of sm_90; the block's and the grid's extents are first."""
+
+
+class UnknownInstructionError(Exception):
+    """An instruction that is not among those of `Warp`."""
+
+
+class Bytes(Protocol):
+    """Memory: rows of bytes at addresses."""
+
+    def read(self, addresses: Lanes, nbytes: int) -> Lanes:
+        """A row of `nbytes` for each address."""
+
+    def write(self, addresses: Lanes, rows: Lanes) -> None:
+        """The rows to their addresses."""
+
+
+class Watch(Protocol):
+    """Who is told of what a warp does."""
+
+    def issue(self, warp: Warp, instruction: Instruction) -> None:
+        """An instruction, of whichever lanes."""
+
+    def access(self, warp: Warp, instruction: Instruction, addresses: Lanes, nbytes: int) -> None:
+        """A load or store of some lanes, `nbytes` at each address."""
+
+
+class SharedMemory:
+    """The memory of one block, as long as any block's."""
+
+    def __init__(self) -> None:
+        self._bytes = np.zeros(228 << 10, np.uint8)
+
+    def read(self, addresses: Lanes, nbytes: int) -> Lanes:
+        return self._bytes[addresses[:, None].astype(np.int64) + np.arange(nbytes)]
+
+    def write(self, addresses: Lanes, rows: Lanes) -> None:
+        self._bytes[addresses[:, None].astype(np.int64) + np.arange(rows.shape[1])] = rows
+
+
+class Block:
+    """Block `number` of a launch along one axis; `parameters` are the bytes of the kernel's one parameter."""
+
+    def __init__(
+        self,
+        code: Sequence[Instruction],
+        memory: Bytes,
+        parameters: bytes,
+        threads: int,
+        blocks: int,
+        number: int,
+        watch: Watch | None = None,
+    ) -> None:
+        shared = SharedMemory()
+        extents = struct.pack("<6I", threads, 1, 1, blocks, 1, 1)
+        constants = np.frombuffer(extents.ljust(_PARAMETERS_AT, b"\0") + parameters + bytes(16), np.uint8)
+        self.warps = [
+            Warp(code, memory, shared, constants, first, number, watch) for first in range(0, threads, _LANES)
+        ]
+
+    def run(self) -> None:
+        """All warps, from barrier to barrier, to their ends."""
+        running = self.warps
+        while running:
+            running = [warp for warp in running if warp.run()]
+
+
+class Warp:
+    """32 threads of a block, the first of them number `first`."""
+
+    def __init__(
+        self,
+        code: Sequence[Instruction],
+        memory: Bytes,
+        shared: Bytes,
+        constants: Lanes,
+        first: int,
+        block: int,
+        watch: Watch | None,
+    ) -> None:
+        self.first = first
+        self._code, self._memory, self._shared, self._constants = code, memory, shared, constants
+        self._watch = watch
+        self._numbers = {
+            "SR_TID.X": first + np.arange(_LANES, dtype=np.uint64),
+            "SR_CTAID.X": np.full(_LANES, block, np.uint64),
+        }
+        self._registers = {False: np.zeros((256, _LANES), np.uint64), True: np.zeros((64, _LANES), np.uint64)}
+        self._predicates = {False: np.zeros((8, _LANES), bool), True: np.zeros((8, _LANES), bool)}
+        for file in self._predicates.values():
+            file[7] = True
+        self._places = np.zeros(_LANES, np.int64)
+        self._alive = np.ones(_LANES, bool)
+
+    def run(self) -> bool:
+        """On to the next barrier; False when all lanes have finished."""
+        while self._alive.any():
+            place = self._places[self._alive].min()
+            lanes = self._alive & (self._places == place)
+            one = self._code[place]
+            self._places[lanes] += 1
+            if self._watch is not None:
+                self._watch.issue(self, one)
+            if one.guard is not None:
+                lanes = lanes & self.truth(one.guard)
+            if one.name == "BAR":
+                return True
+            if lanes.any():
+                self._execute(one, lanes)
+        return False
+
+    def _execute(self, one: Instruction, lanes: Lanes) -> None:
+        name = one.name
+        if name == "EXIT":
+            self._alive &= ~lanes
+        elif name == "BRA":
+            if "DIV" not in one.modifiers:  # which leaves only where lanes have gone different ways
+                conditions = [self.truth(operand) for operand in one.operands if isinstance(operand, Predicate)]
+                self._places[np.logical_and.reduce([lanes, *conditions])] = one.target
+        elif one.is_load or one.is_store:
+            self._move(one, lanes)
+        elif name in ("LDC", "ULDC"):
+            self._load_constant(one, lanes)
+        elif operation := OPERATIONS.get(name) or OPERATIONS.get(name.removeprefix("U")):
+            operation(self, one, lanes)
+        elif name not in _WITHOUT_EFFECT:
+            raise UnknownInstructionError(one.text)
+
+    def value(self, operand: Operand) -> Lanes:
+        """32 bits a lane, unsigned, with "-" and "~" done."""
+        if isinstance(operand, Number):
+            return np.full(_LANES, operand.bits, np.uint64)
+        assert isinstance(operand, Register), operand
+        value = self._registers[operand.uniform][operand.number]
+        if "B1" in operand.part:
+            value = value >> np.uint64(8) & np.uint64(0xFF)
+        if "~" in operand.sign:
+            return value ^ (_WORD - np.uint64(1))
+        return (_WORD - value) % _WORD if "-" in operand.sign else value
+
+    def pair(self, operand: Operand) -> Lanes:
+        """The 64 bits of two registers that follow each other."""
+        assert isinstance(operand, Register), operand
+        if operand.is_zero:
+            return np.zeros(_LANES, np.uint64)
+        low, high = self._registers[operand.uniform][operand.number : operand.number + 2]
+        return low | high << np.uint64(32)
+
+    def signed(self, operand: Operand) -> Lanes:
+        """32 bits a lane as a signed number."""
+        return self.value(operand).astype(np.uint32).view(np.int32).astype(np.int64)
+
+    def real(self, operand: Operand) -> Lanes:
+        """32 bits a lane as a float32."""
+        if isinstance(operand, Number):
+            return np.full(_LANES, operand.real, np.float32)
+        assert isinstance(operand, Register), operand
+        value = self._registers[operand.uniform][operand.number].astype(np.uint32).view(np.float32)
+        value = np.abs(value) if "|" in operand.sign else value
+        return -value if "-" in operand.sign else value
+
+    def truth(self, predicate: Operand) -> Lanes:
+        """A predicate of each lane, inverted or not."""
+        assert isinstance(predicate, Predicate), predicate
+        value = self._predicates[predicate.uniform][predicate.number]
+        return ~value if predicate.inverted else value
+
+    def all_predicates(self) -> Lanes:
+        """P0 to P6 as bits."""
+        weights = np.uint64(1) << np.arange(7, dtype=np.uint64)
+        return (self._predicates[False][:7] * weights[:, None]).sum(0, dtype=np.uint64)
+
+    def special(self, name: str) -> Lanes:
+        """A special register: the thread's number or the block's; all others are 0, as in a block that is alone."""
+        return self._numbers.get(name, np.zeros(_LANES, np.uint64))
+
+    def set(self, register: Operand, value: Lanes, lanes: Lanes, step: int = 0) -> None:
+        """Some lanes of a register, or of one `step` behind it; of a uniform one, what the first of them says."""
+        assert isinstance(register, Register), register
+        if register.is_zero:
+            return
+        bits = value.astype(np.uint64) & (_WORD - np.uint64(1))
+        row = self._registers[register.uniform][register.number + step]
+        if register.uniform:
+            row[:] = bits[lanes][0]
+        else:
+            row[lanes] = bits[lanes]
+
+    def set_pair(self, register: Operand, value: Lanes, lanes: Lanes) -> None:
+        """64 bits to two registers."""
+        self.set(register, value, lanes)
+        self.set(register, value >> np.uint64(32), lanes, 1)
+
+    def set_predicate(self, predicate: Operand, value: Lanes, lanes: Lanes) -> None:
+        """Some lanes of a predicate; of a uniform one, what the first of them says."""
+        assert isinstance(predicate, Predicate), predicate
+        row = self._predicates[predicate.uniform][predicate.number]
+        if predicate.number == 7:
+            return
+        if predicate.uniform:
+            row[:] = value[lanes][0]
+        else:
+            row[lanes] = value[lanes]
+
+    def _address(self, memory: Operand) -> Lanes:
+        assert isinstance(memory, Memory), memory
+        address = np.full(_LANES, memory.distance % 2**64, np.uint64)
+        for register in memory.registers:
+            address = address + (self.pair(register) if "64" in register.part else self.value(register))
+        return address
+
+    def _move(self, one: Instruction, lanes: Lanes) -> None:
+        """A load or a store."""
+        nbytes = one.nbytes
+        where = self._shared if one.name.endswith("S") else self._memory
+        register, memory = one.operands[:2] if one.is_load else one.operands[1::-1]
+        assert isinstance(register, Register), one.text
+        addresses = self._address(memory)[lanes]
+        assert not (addresses % np.uint64(nbytes)).any(), f"{one.text}: misaligned"
+        if self._watch is not None:
+            self._watch.access(self, one, addresses, nbytes)
+        if one.is_load:
+            words = np.zeros((addresses.size, max(nbytes, 4)), np.uint8)
+            words[:, :nbytes] = where.read(addresses, nbytes)
+            if {"S8", "S16"} & set(one.modifiers):
+                words[:, nbytes:] = np.where(words[:, nbytes - 1 : nbytes] & 0x80, 0xFF, 0)
+            for step, word in enumerate(words.view(np.uint32).T):
+                value = np.zeros(_LANES, np.uint64)
+                value[lanes] = word
+                self.set(register, value, lanes, step)
+        else:
+            steps = [0 if register.is_zero else step for step in range(max(1, nbytes // 4))]
+            words = self._registers[False][register.number :][steps][:, lanes].T.astype(np.uint32)
+            where.write(addresses, np.ascontiguousarray(words).view(np.uint8)[:, :nbytes])
+
+    def _load_constant(self, one: Instruction, lanes: Lanes) -> None:
+        register, memory = one.operands
+        places = self._address(memory).astype(np.int64) % 2**32
+        for step in range(max(1, one.nbytes // 4)):
+            bytes_at = places[:, None] + 4 * step + np.arange(4)
+            word = self._constants[np.minimum(bytes_at, self._constants.size - 1)].view(np.uint32)[:, 0]
+            self.set(register, word & np.uint32(256 ** min(one.nbytes, 4) - 1), lanes, step)
