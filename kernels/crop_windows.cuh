@@ -1,79 +1,227 @@
-// Windows of images: one sample's record, and its source's elements as they lie, from any address on.
+// Windows of images: what all kernels of crops are given, one sample's record, and its source's elements as they lie.
 #pragma once
 #include "channel_constants.cuh"
 #include "indexing.cuh"
+#include "register_shuffle.cuh"
 #include "vectors.cuh"
 
 namespace sg {
 
-// One sample; strides in elements. `source` is the element of channel 0 in row 0 and column 0, `first` and `end` are
-// the bounds of the image's bytes. The origin is brought within one window of the image by the host, so that no sum
-// overflows.
+// One sample; strides in elements. `pixel` is where channel 0 of the window's first pixel lies, or would lie if the
+// image went on; `first` and `end` are the bounds of the image's bytes. The rows and columns of the window that lie
+// over the image, before it is mirrored, go from `top` and `left` up to `bottom` and `right`.
 struct alignas(16) CropSample {
-    const uint8* source;
+    const uint8* pixel;
     const uint8* first;
     const uint8* end;
     int64 channel_stride, row_stride, column_stride;
-    int64 height, width;
-    int64 top, left;
+    uint32 top, bottom, left, right;
     uint64 flip;
 };
 
-// Elements of a source that follow each other, in registers.
+// Which vectors a thread makes: of a sample or a plane, in rows from `row` on, with the element `first`.
+template <typename Index> struct CropPlace {
+    Index outer;
+    uint32 row, first;
+};
+
+// What all crops are given. A thread makes one vector, or one of each plane, in each of a few rows.
+template <typename Conversion, typename Index, Channels AffineKind> struct CropsParameters {
+    const CropSample* samples;
+    uint8* target;
+    const typename Conversion::Source* fill;  // one element for each source channel
+    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+    Divisor<Index> vectors, row_groups;       // vectors of a row; groups of rows that a thread has one of
+    Index sample_stride, row_stride, offset;  // of the target, in elements
+    Index items;                              // threads
+    uint32 height, width;                     // of a window, whose rows have less than 2^31 elements
+
+    template <int Rows, int Length> __device__ __forceinline__ CropPlace<Index> place(Index number) const {
+        const Quotient<Index> vector = divide(number, vectors);
+        const Quotient<Index> group = divide(vector.quotient, row_groups);
+        return {group.quotient, uint32(group.remainder) * Rows, uint32(vector.remainder) * Length};
+    }
+};
+
+// The columns of a window that a thread makes, in rows from `row` on: Length of them, counted from left to right in
+// the source, whichever way the window shows them. The last ones of a row may lie beside the window on one side.
+template <typename Source, int Length> struct WindowPart {
+    CropSample sample;  // read once, whatever is stored later
+    uint32 row;
+    int column;
+    const Source* source;
+
+    __device__ __forceinline__ WindowPart(const CropSample& read, uint32 first_row, uint32 first, uint32 width,
+                                          int64 column_stride)
+        : sample(read), row(first_row),
+          column(read.flip ? int(width) - Length - int(first) : int(first)),
+          source(reinterpret_cast<const Source*>(read.pixel) + int64(first_row) * read.row_stride +
+                 column * column_stride) {}
+
+    __device__ __forceinline__ const Source* row_source(int r) const { return source + r * sample.row_stride; }
+    __device__ __forceinline__ bool has_row(int r) const {
+        return row + uint32(r) - sample.top < sample.bottom - sample.top;
+    }
+    __device__ __forceinline__ bool has_columns() const {
+        return column >= int(sample.left) && column + Length <= int(sample.right);
+    }
+    __device__ __forceinline__ bool has_column(int i) const {
+        return uint32(column + i) - sample.left < sample.right - sample.left;
+    }
+};
+
+// Elements of a source that follow each other, on their way to registers.
 //
 // Windows begin anywhere. Where the address allows it, a run is loaded as vectors of LoadBytes; elsewhere as the
 // aligned words that its bytes lie in, put together by a shift, unless one of these reaches over the image's end.
+// Nothing waits for the words before one is asked for.
 template <typename Element, int Count, int LoadBytes> struct SourceRun {
     static constexpr int bytes = Count * int(sizeof(Element));
     static constexpr int unit = sizeof(Element) > 4 ? int(sizeof(Element)) : 4;
+    static constexpr bool shifts = sizeof(Element) < 4;
+    static constexpr int words = bytes / 4;
     static_assert(bytes % unit == 0 && bytes % LoadBytes == 0 && LoadBytes >= unit, "whole words");
-    uint32 word[bytes / 4];
 
-    // Whether the run could be read: else nothing was.
+    // Whether the run can be read: else nothing is.
     __device__ __forceinline__ bool read(const Element* run, const CropSample& sample) {
         const uint8* from = reinterpret_cast<const uint8*>(run);
+        held[words] = 0;
         if (LoadBytes > unit && uint64(from) % LoadBytes == 0) {
-            read_pieces<LoadBytes>(from, word);
+            read_pieces<LoadBytes>(from);
             return true;
         }
-        if constexpr (sizeof(Element) >= 4) {
-            read_pieces<unit>(from, word);
-            return true;
+        if constexpr (!shifts) {
+            read_pieces<unit>(from);
         } else {
             const uint32 beyond = uint32(uint64(from) % 4);
             const uint8* aligned = from - beyond;
             const uint8* end = aligned + bytes + (beyond ? 4 : 0);
             if (uint64(aligned) < uint64(sample.first) || uint64(end) > uint64(sample.end)) return false;
-            uint32 held[bytes / 4 + 1];
-            read_pieces<4>(aligned, held);
-            held[bytes / 4] = beyond ? load<uint32>(aligned + bytes) : 0u;
-#pragma unroll
-            for (int w = 0; w < bytes / 4; ++w) word[w] = __funnelshift_r(held[w], held[w + 1], 8 * beyond);
-            return true;
+            read_pieces<4>(aligned);
+            if (beyond) held[words] = load<uint32>(aligned + bytes);
+            shift = 8 * beyond;
         }
+        return true;
     }
 
-    __device__ __forceinline__ Element get(int i) const {
-        if constexpr (sizeof(Element) >= 4) {
-            Element element;
-            memcpy(&element, &word[i * int(sizeof(Element) / 4)], sizeof(Element));
-            return element;
-        } else {
-            using Bits = select<sizeof(Element) == 1, uint8, uint16>;
-            constexpr int per_word = 4 / int(sizeof(Element));
-            return bit_cast<Element>(Bits(word[i / per_word] >> (i % per_word * 8 * int(sizeof(Element)))));
-        }
+    __device__ __forceinline__ uint32 word(int w) const {
+        if constexpr (shifts) return __funnelshift_r(held[w], held[w + 1], shift);
+        else return held[w];
     }
 
-private:
-    template <int Piece> static __device__ __forceinline__ void read_pieces(const uint8* from, uint32* to) {
+  private:
+    uint32 held[words + 1];
+    uint32 shift = 0;  // bits
+
+    template <int Piece> __device__ __forceinline__ void read_pieces(const uint8* from) {
 #pragma unroll
         for (int piece = 0; piece < bytes / Piece; ++piece) {
             const auto loaded = load_global<Vector<uint32, Piece / 4>>(from + piece * Piece);
 #pragma unroll
-            for (int w = 0; w < Piece / 4; ++w) to[piece * (Piece / 4) + w] = loaded.word[w];
+            for (int w = 0; w < Piece / 4; ++w) held[piece * (Piece / 4) + w] = loaded.word[w];
         }
     }
 };
+
+// Length pixels of Count channels in registers, a vector of each channel.
+template <typename Element, int Count, int Length> struct PixelPlanes {
+    using Plane = Vector<Element, Length>;
+    Plane planes[Count];
+
+    // From words and to words of pixels as they lie; what is no whole word of each channel, element by element.
+    static constexpr bool by_words = Plane::bytes >= 4 && sizeof(Element) <= 4 && Count >= 2;
+    static constexpr int words = Count * Plane::bytes / 4;
+
+    template <typename Words> __device__ __forceinline__ void split(const Words& pixels) {
+        if constexpr (by_words) {
+#pragma unroll
+            for (int first = 0; first < words; first += Count) {
+                uint32 some[Count];
+#pragma unroll
+                for (int w = 0; w < Count; ++w) some[w] = pixels.word(first + w);
+                Interleave<sizeof(Element), Count>::split(some);
+#pragma unroll
+                for (int c = 0; c < Count; ++c) planes[c].word[first / Count] = some[c];
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < Length * Count; ++i) planes[i % Count].set(i / Count, element(pixels, i));
+        }
+    }
+
+    __device__ __forceinline__ void store_joined(Element* target) const {
+        if constexpr (by_words) {
+            uint32 all[words];
+#pragma unroll
+            for (int first = 0; first < words; first += Count) {
+                uint32 some[Count];
+#pragma unroll
+                for (int c = 0; c < Count; ++c) some[c] = planes[c].word[first / Count];
+                Interleave<sizeof(Element), Count>::join(some);
+#pragma unroll
+                for (int w = 0; w < Count; ++w) all[first + w] = some[w];
+            }
+#pragma unroll
+            for (int vector = 0; vector < Count; ++vector) {
+                Plane joined{};
+#pragma unroll
+                for (int w = 0; w < Plane::words; ++w) joined.word[w] = all[vector * Plane::words + w];
+                store_global(target + vector * Length, joined);
+            }
+        } else {
+#pragma unroll
+            for (int vector = 0; vector < Count; ++vector) {
+                Plane joined{};
+#pragma unroll
+                for (int i = 0; i < Length; ++i) {
+                    joined.set(i, planes[(vector * Length + i) % Count].get((vector * Length + i) / Count));
+                }
+                store_global(target + vector * Length, joined);
+            }
+        }
+    }
+
+    // The pixels in the other order.
+    __device__ __forceinline__ void turn() {
+#pragma unroll
+        for (int c = 0; c < Count; ++c) planes[c] = reversed(planes[c]);
+    }
+
+  private:
+    template <typename Words> static __device__ __forceinline__ Element element(const Words& pixels, int i) {
+        using Unit = Vector<Element, sizeof(Element) < 4 ? 4 / int(sizeof(Element)) : 1>;
+        Unit unit{};
+#pragma unroll
+        for (int w = 0; w < Unit::words; ++w) unit.word[w] = pixels.word(i / Unit::length * Unit::words + w);
+        return unit.get(i % Unit::length);
+    }
+};
+
+// The pixels of a part of a window in one of its rows: from words that were read, or, at an image's edges, one by one,
+// with the fill value where the image has none. Mirrored where the window is. Of channels that are not wanted, the
+// source's last pixel may have nothing in memory, and there is no fill value.
+template <typename Source, int Pitch, int Length, typename Run, typename Wanted>
+__device__ __forceinline__ PixelPlanes<Source, Pitch, Length> pixels_of(const WindowPart<Source, Length>& part, int r,
+                                                                       bool is_read, const Run& run,
+                                                                       const Source* fill, Wanted is_wanted) {
+    PixelPlanes<Source, Pitch, Length> pixels{};
+    if (is_read) {
+        pixels.split(run);
+    } else {
+        const bool row_inside = part.has_row(r);
+        const Source* from = part.row_source(r);
+#pragma unroll
+        for (int c = 0; c < Pitch; ++c) {
+            if (!is_wanted(c)) continue;
+#pragma unroll
+            for (int i = 0; i < Length; ++i) {
+                const bool inside = row_inside && part.has_column(i);
+                pixels.planes[c].set(i, load<Source>(inside ? from + i * Pitch + c : fill + c));
+            }
+        }
+    }
+    if (part.sample.flip) pixels.turn();
+    return pixels;
+}
 
 }  // namespace sg

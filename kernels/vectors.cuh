@@ -47,9 +47,17 @@ template <typename T, int N> struct alignas(sizeof(T) * N) Vector {
 
 // The elements of a vector in the other order.
 template <typename T, int Length> __device__ __forceinline__ Vector<T, Length> reversed(const Vector<T, Length>& v) {
-    Vector<T, Length> turned{};
+    using V = Vector<T, Length>;
+    V turned{};
+    if constexpr (V::bytes >= 4 && sizeof(T) < 4) {
 #pragma unroll
-    for (int i = 0; i < Length; ++i) turned.set(i, v.get(Length - 1 - i));
+        for (int w = 0; w < V::words; ++w) {
+            turned.word[w] = __byte_perm(v.word[V::words - 1 - w], 0, sizeof(T) == 1 ? 0x0123 : 0x1032);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < Length; ++i) turned.set(i, v.get(Length - 1 - i));
+    }
     return turned;
 }
 

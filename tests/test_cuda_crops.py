@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+import struct
 from typing import Any
 
 import numpy as np
 import pytest
 from cuda_emulation import machine_code, runner
+from cuda_emulation.exact_conversion import REALS
 from cuda_emulation.runner import ORDERS, Buffer, Job, Pointer, Program, Record
-from gather_cases import random_layout
+from gather_cases import SMALL_GPU, random_layout
 
 from stridedgpu import Layout, LayoutError, packed_strides
 from stridedgpu.backends.cpu_crops import run_crops
@@ -20,6 +23,7 @@ from stridedgpu.dtypes import element_type
 from stridedgpu.kernel_sources import joined_source
 from stridedgpu.planning.crops import Crop, CropPlan, plan_crops, source_steps
 from stridedgpu.planning.cuda_crops import crops_launch, sample_record
+from stridedgpu.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.planning.problem import Side
 
 emulated = [
@@ -32,10 +36,14 @@ inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reaso
 # argument, where each image can be a buffer of its own with poison around it.
 WRAPPER = """
 struct Records { sg::CropSample samples[3]; };
+template <typename Parameters> auto samples_of(Parameters& p, int) -> decltype((p.samples)) { return p.samples; }
+template <typename Parameters> auto samples_of(Parameters& p, long) -> decltype((p.common.samples)) {
+    return p.common.samples;
+}
 template <auto Kernel> struct WithRecords;
 template <typename Parameters, void (*Kernel)(Parameters)> struct WithRecords<Kernel> {
     static void run(Parameters parameters, Records records) {
-        parameters.samples = records.samples;
+        samples_of(parameters, 0) = records.samples;
         Kernel(parameters);
     }
 };
@@ -59,13 +67,15 @@ class Case:
     size: tuple[int, int] = (7, 9)
     samples: int = 3
     index_bits: int | None = None
+    gpu: GpuProperties = REFERENCE_GPU
+    largest: int = 20
 
     @functools.cached_property
     def crops(self):
         rng = np.random.default_rng(self.seed)
         crops = []
         for _ in range(self.samples):
-            sizes = (self.channel_count, *(int(size) for size in rng.integers(1, 20, 2)))
+            sizes = (self.channel_count, *(int(size) for size in rng.integers(1, self.largest, 2)))
             if self.source_order is None:
                 layout = random_layout(rng, sizes)
             elif self.source_order == "HWX":
@@ -120,21 +130,21 @@ class Case:
 
     @functools.cached_property
     def launch(self):
-        return crops_launch(self.plan)
+        return crops_launch(self.plan, self.gpu)
 
     def job(self, order: str) -> Job:
         sources, batch = self.memories
         itemsize = self.plan.conversion.source.itemsize
-        records = b"".join(sample_record(crop, 0, self.size, itemsize) for crop in self.crops)
+        records = [sample_record(crop, 0, self.size, itemsize) for crop in self.crops]
         buffers = [Buffer(source, itemsize if n else 16) for n, source in enumerate(sources)]
         pointers = [
-            (n * RECORD_BYTES + 8 * place, Pointer(buffer, at * itemsize))
-            for n, (buffer, crop) in enumerate(zip(buffers, self.crops, strict=True))
-            for place, at in enumerate((crop.layout.offset, 0, crop.layout.span))
+            (n * RECORD_BYTES + 8 * place, Pointer(buffer, at))
+            for n, (buffer, record) in enumerate(zip(buffers, records, strict=True))
+            for place, at in enumerate(struct.unpack_from("<3q", record))
         ]
         launch = self.launch
         places = [(8, Pointer(Buffer(batch, 16))), *((at, Pointer(Buffer(held))) for at, held in launch.tables)]
-        arguments = (Record(launch.parameters, tuple(places)), Record(records, tuple(pointers)))
+        arguments = (Record(launch.parameters, tuple(places)), Record(b"".join(records), tuple(pointers)))
         return Job(self.entry, launch.grid, launch.block, arguments, 0, order, self.seed, label=repr(self))
 
     @property
@@ -187,6 +197,8 @@ def test_crops_under_sanitizers_are_those_of_the_cpu(kind):
         case = Case(source, target, order, source_order, seed, arithmetic, channels)
         case.size = ((7, 9), (4, 16), (8, 8), (3, 32))[seed % 4]
         case.index_bits = 64 if seed == 5 else None
+        if seed > 5:  # enough for several rows a thread
+            case.size, case.largest, case.gpu = (43, 48), 70, SMALL_GPU
         cases.append(case)
     check_cases(cases)
 
@@ -204,7 +216,18 @@ def test_many_channels_under_sanitizers(kind):
 def test_windows_without_elements_are_not_launched():
     plan = Case("uint8", "uint8", "NCHW", "HWC", 1, size=(0, 4)).plan
     with pytest.raises(LayoutError, match="nothing to launch"):
-        crops_launch(plan)
+        crops_launch(plan, REFERENCE_GPU)
+
+
+def kernels_of(cases: list[Case], architecture: str) -> dict[str, machine_code.KernelCode]:
+    """The machine code of all launches, by name."""
+    named: dict[tuple[str, ...], set[str]] = {}
+    for case in cases:
+        named.setdefault(case.launch.sources, set()).add(case.launch.name)
+    code = {}
+    for sources, names in named.items():
+        code |= machine_code.compile_kernels(joined_source(*sources), sorted(names), architecture)
+    return code
 
 
 @inspected
@@ -214,12 +237,30 @@ def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architec
         dataclasses.replace(Case(*KINDS[kind][:4], 1, KINDS[kind][4], KINDS[kind][5], size=(224, 224)), index_bits=bits)
         for kind, bits in [*((kind, 32) for kind in KINDS), *((kind, 64) for kind in WITH_WIDE_OFFSETS)]
     ]
-    code = {}
-    for sources in {case.launch.sources for case in cases}:
-        names = sorted({case.launch.name for case in cases if case.launch.sources == sources})
-        code |= machine_code.compile_kernels(joined_source(*sources), names, architecture)
+    code = kernels_of(cases, architecture)
     for case in cases:
         made = code[case.launch.name]
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
         assert made.loads[8 * case.plan.load_bytes], (case.launch.name, made.loads)
         assert made.stores[8 * case.plan.store_bytes], (case.launch.name, made.stores)
+
+
+ORDERS_OF_BOTH = (("NCHW", "HWC"), ("NHWC", "HWC"), ("NCHW", "CHW"), ("NHWC", "HWX"), ("NCHW", "HWX"))
+"""Of the target and of the sources: a kernel and a width of pixels each."""
+
+
+@inspected
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_every_pair_of_types_compiles_without_spills(architecture):
+    """Every other pair on each architecture, with a kernel in its turn; the rest on the next."""
+    turn = machine_code.ARCHITECTURES.index(architecture)
+    cases = []
+    for number, (source, target) in list(enumerate(itertools.product(REALS, repeat=2)))[turn % 2 :: 2]:
+        order, source_order = ORDERS_OF_BOTH[(number + turn) % 5]
+        arithmetic = NORMALISED if number % 3 else {}
+        cases.append(Case(source, target, order, source_order, 1, arithmetic, size=(224, 224), samples=64))
+    code = kernels_of(cases, architecture)
+    for case in cases:
+        made = code[case.launch.name]
+        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name

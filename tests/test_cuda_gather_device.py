@@ -77,15 +77,18 @@ def run_windows(plan, block):
     records, target = struct.unpack("<QQ", ctypes.string_at(block, 16))
     crops, sources = [], []
     for n in range(plan.target.layout.sizes[0]):
-        address, first, end, *strides, height, width, top, left, flip = struct.unpack(
-            "<QQQqqqqqqqQ8x", ctypes.string_at(records + 96 * n, 96)
+        address, first, end, *strides, top, bottom, left, right, flip = struct.unpack(
+            "<QQQqqqIIIIQ8x", ctypes.string_at(records + 80 * n, 80)
         )
-        layout = Layout((len(plan.fill) // plan.conversion.source.itemsize, height, width), strides)
-        lowest = layout.first_offset
         itemsize = plan.conversion.source.itemsize
-        assert (first, end) == (address + lowest * itemsize, address + (lowest + layout.span) * itemsize)
-        crops.append(Crop(layout.shifted(-lowest), (top, left), bool(flip)))
-        sources.append((Buffer(first, REACH, owner=None), 0))
+        # The part of the image that the window shows, as an image of its own.
+        layout = Layout((len(plan.fill) // itemsize, bottom - top, right - left), strides)
+        lowest = layout.first_offset
+        start = address + (top * strides[1] + left * strides[2] + lowest) * itemsize
+        assert first <= start
+        assert start + layout.span * itemsize <= end
+        crops.append(Crop(layout.shifted(-lowest), (-top, -left), bool(flip)))
+        sources.append((Buffer(start, REACH, owner=None), 0))
     run_crops(plan, crops, sources, Buffer(target, REACH, owner=None), 0)
 
 
@@ -133,6 +136,16 @@ def test_gathers_on_a_device_are_those_of_the_cpu(device, mode, indices):
     assert sg.gather(on_device(DATA), indices, axis=1, mode=mode).numpy().tolist() == (
         sg.gather(DATA, indices, axis=1, mode=mode).numpy().tolist()
     )
+
+
+def test_indices_from_the_host_belong_to_the_stream_that_reads_them(device):
+    data, updates = on_device(DATA), on_device(DATA[:2])
+    device.calls.clear()
+    sg.gather(data, [3, 0], stream=77)
+    sg.gather_nd(data, [[3], [0]], stream=77)
+    sg.scatter_nd(data, [[3], [0]], updates, stream=77)
+    assert {stream for _, _, _, stream in device.named("alloc")} == {77}
+    assert {stream for _, _, _, stream, _ in device.named("memcpyAsync")} == {77}
 
 
 def test_tuples_and_scatters(device):

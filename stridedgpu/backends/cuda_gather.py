@@ -155,7 +155,7 @@ class CudaGather:
         return PreparedKernel(*self._compiled(distinct_launch(rule)))
 
     def _make_crops(self, plan: CropPlan) -> PreparedKernel:
-        return PreparedKernel(*self._compiled(crops_launch(plan)))
+        return PreparedKernel(*self._compiled(crops_launch(plan, self._backend.properties)))
 
     def _compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
         """What a prepared kernel is made of."""

@@ -150,7 +150,7 @@ def _crops(workload: Crops) -> Step:
     target = _packed(Layout((count, channels, side, side)), workload.target_type)
     plan = plan_crops(target, (1, channels), made, bytes(channels), "cuda:0", REFERENCE_GPU.widest_access)
     widths = (plan.load_bytes, plan.store_bytes)
-    return Step(plan.kernel, plan.bytes_moved, *widths, plan.index_bits, crops_launch(plan))
+    return Step(plan.kernel, plan.bytes_moved, *widths, plan.index_bits, crops_launch(plan, REFERENCE_GPU))
 
 
 def _packed(layout: Layout, dtype: str) -> Side:

@@ -17,15 +17,18 @@ from stridedgpu.layout import Layout
 from .problem import Side
 from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
 
-__all__ = ["Crop", "CropFamily", "CropPlan", "Rectangle", "plan_crops", "rectangles", "source_steps"]
+__all__ = ["Crop", "CropFamily", "CropPlan", "Rectangle", "covered", "plan_crops", "rectangles", "source_steps"]
 
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
 _WORD: Final = 4
 """Bytes that a run of a source is read by where its address allows no more."""
 
-_LONGEST_RUN: Final = 96
-"""Bytes of a source that a thread holds in registers: 32 pixels of 3 bytes, or 8 of 3 float32."""
+_LONGEST_RUN: Final = 32
+"""Bytes of one channel of a source that a thread holds in registers for a store."""
+
+_LONGEST_PIXELS: Final = 96
+"""The same of whole pixels: 32 of 3 bytes, or 8 of 3 float32."""
 
 _WIDEST_PIXEL: Final = 4
 """Channels of the widest pixel that is taken apart in registers, with those that are not wanted."""
@@ -82,6 +85,16 @@ class Rectangle:
     source: tuple[int, int] | None
 
 
+def covered(origin: int, size: int, extent: int) -> slice:
+    """Which of a window's `size` rows or columns lie over a source with `extent` of them; an empty slice if none.
+
+    >>> covered(-2, 5, 10), covered(8, 5, 10), covered(10, 5, 10)
+    (slice(2, 5, None), slice(0, 2, None), slice(0, 0, None))
+    """
+    first, stop = (min(max(edge, 0), size) for edge in (-origin, extent - origin))
+    return slice(first, stop) if first < stop else slice(0, 0)
+
+
 def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:
     """The part of a window that lies over its source, if any, and the up to four beside it.
 
@@ -93,21 +106,20 @@ def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:
         return
     _, source_height, source_width = crop.layout.sizes
     (y, x) = crop.origin
-    top, bottom = (min(max(edge, 0), height) for edge in (-y, source_height - y))
-    left, right = (min(max(edge, 0), width) for edge in (-x, source_width - x))
-    if top >= bottom or left >= right:
+    inner_rows, inner_columns = covered(y, height, source_height), covered(x, width, source_width)
+    if inner_rows.start == inner_rows.stop or inner_columns.start == inner_columns.stop:
         yield Rectangle(slice(0, height), slice(0, width), None)
         return
     beside = (
-        (slice(0, top), slice(0, width)),
-        (slice(bottom, height), slice(0, width)),
-        (slice(top, bottom), slice(0, left)),
-        (slice(top, bottom), slice(right, width)),
+        (slice(0, inner_rows.start), slice(0, width)),
+        (slice(inner_rows.stop, height), slice(0, width)),
+        (inner_rows, slice(0, inner_columns.start)),
+        (inner_rows, slice(inner_columns.stop, width)),
     )
     for rows, columns in beside:
         if rows.start < rows.stop and columns.start < columns.stop:
             yield Rectangle(rows, columns, None)
-    yield Rectangle(slice(top, bottom), slice(left, right), (y + top, x + left))
+    yield Rectangle(inner_rows, inner_columns, (y + inner_rows.start, x + inner_columns.start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +234,7 @@ def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversio
     chosen = tuple(conversion.channels or range(source_channels))
     whole = channel == 1 and max(source_channels, 2) <= pitch <= _WIDEST_PIXEL
     if target.strides[3] == count > 1 and target.strides[1] == 1:
-        in_order = tuple(range(count))
-        return CropFamily.PIXELS if whole and chosen in (in_order, in_order[::-1]) else CropFamily.RUNS
+        return CropFamily.PIXELS if whole and count <= _WIDEST_PIXEL else CropFamily.RUNS
     splits = whole and len(set(chosen)) == len(chosen) and (target.strides[3] == 1 or width == 1)
     return CropFamily.SPLIT if splits else CropFamily.PLANES
 
@@ -250,7 +261,8 @@ def _store_width(target: Side, family: CropFamily, pixel_bytes: int, widest: int
     outer = (0, 2) if pixels_run else (0, 1, 2)
     run = (channels if pixels_run else 1) * width * itemsize
     lowest = layout.offset
-    most = _LONGEST_RUN // pixel_bytes
+    longest = _LONGEST_PIXELS if family in (CropFamily.SPLIT, CropFamily.PIXELS) else _LONGEST_RUN
+    most = longest // pixel_bytes
     bounds = [
         alignment_bound("target", target.alignment),
         *(
@@ -258,7 +270,7 @@ def _store_width(target: Side, family: CropFamily, pixel_bytes: int, widest: int
             for axis in outer
             if layout.sizes[axis] > 1
         ),
-        Bound((1 << most.bit_length() - 1) * itemsize, f"a thread holds up to {_LONGEST_RUN} B of a source"),
+        Bound((1 << most.bit_length() - 1) * itemsize, f"a thread holds up to {longest} B of a source"),
     ]
     if lowest:
         bounds.append(Bound(lowest * itemsize & -(lowest * itemsize), "the target runs backwards"))
