@@ -12,8 +12,8 @@ from typing import cast
 
 from .errors import LayoutError
 from .indexing import Index, windowed
-from .overlap import self_overlaps
-from .reshaping import reshaped_strides
+from .overlap import leaves_gaps, self_overlaps
+from .reshaping import repeated_strides, reshaped_strides
 from .strides import MOST_AXES, check_same_length, integer, integers, packed_strides, padded_strides
 
 __all__ = ["Layout"]
@@ -138,15 +138,7 @@ class Layout:
     @property
     def is_padded(self) -> bool:
         """Whether there are gaps: places inside the span that no element takes."""
-        if 0 in self.sizes:
-            return False
-        reach = 0
-        # From small strides to large, the axes so far fill 0 to `reach`; a larger step leaves out reach + 1 for good.
-        for stride, size in sorted((abs(s), n) for n, s in zip(self.sizes, self.strides, strict=True) if n > 1):
-            if stride > reach + 1:
-                return True
-            reach += stride * (size - 1)
-        return False
+        return leaves_gaps(self.sizes, self.strides)
 
     @property
     def is_broadcast(self) -> bool:
@@ -212,18 +204,12 @@ class Layout:
         (0, 1, 0)
         """
         sizes = integers("sizes", sizes, least=0)
-        added = len(sizes) - self.ndim
-        if added < 0 or any(
-            own not in (1, wanted) for own, wanted in zip(self.sizes, sizes[max(added, 0) :], strict=True)
-        ):
+        strides = repeated_strides(self.sizes, self.strides, sizes)
+        if strides is None:
             raise LayoutError(
                 f"sizes {self.sizes} cannot broadcast to {sizes}: from the last axis on, each size must be 1 or equal."
             )
-        strides = tuple(
-            0 if own != wanted else stride
-            for own, wanted, stride in zip(self.sizes, sizes[added:], self.strides, strict=True)
-        )
-        return Layout._trusted(sizes, (0,) * added + strides, self.offset)
+        return Layout._trusted(sizes, strides, self.offset)
 
     def squeezed(self, axis: int | Sequence[int] | None = None) -> Layout:
         """Without the axes of size 1, or without the given ones, which must have size 1."""

@@ -1,4 +1,4 @@
-"""Whether elements share memory: exact answers about strided address sets.
+"""Whether elements share memory, or leave some out: exact answers about strided address sets.
 
 Two elements share an address when a bounded linear Diophantine equation over the strides has a solution. The
 search walks the strides from large to small; in layouts that nest, which is nearly all of them, each level
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Final
 
-__all__ = ["addresses_intersect", "self_overlaps"]
+__all__ = ["addresses_intersect", "leaves_gaps", "self_overlaps"]
 
 _MOST_STEPS: Final = 100_000
 """Search steps after which the answer is "yes": a refusal that is too careful does no harm."""
@@ -44,6 +44,23 @@ def self_overlaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         target = sum(other * most for other, most in axes[place + 1 :]) - stride
         if has_solution(target, [(stride, last - 1), *rest]):
             return True
+    return False
+
+
+def leaves_gaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether there are places between the elements of a layout that no element takes.
+
+    >>> leaves_gaps((2, 3), (3, 1)), leaves_gaps((2, 3), (4, 1))
+    (False, True)
+    """
+    if 0 in sizes:
+        return False
+    reach = 0
+    # From small strides to large, the axes so far fill 0 to `reach`; a larger step leaves out reach + 1 for good.
+    for stride, size in sorted((abs(s), n) for n, s in zip(sizes, strides, strict=True) if n > 1):
+        if stride > reach + 1:
+            return True
+        reach += stride * (size - 1)
     return False
 
 

@@ -1,10 +1,10 @@
-"""Other sizes for the same elements: strides for them, where strides can say it."""
+"""Other sizes over the same elements, regrouped or repeated: strides for them, where strides can say it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["reshaped_strides"]
+__all__ = ["repeated_strides", "reshaped_strides"]
 
 
 def reshaped_strides(sizes: Sequence[int], strides: Sequence[int], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -24,6 +24,23 @@ def reshaped_strides(sizes: Sequence[int], strides: Sequence[int], wanted: tuple
             step *= wanted[place]
             left //= wanted[place]
             place -= 1
+    return tuple(made)
+
+
+def repeated_strides(sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
+    """Strides of elements repeated to `wanted` sizes, with axes added in front; None where NumPy refuses it, too.
+
+    >>> repeated_strides((3, 1), (1, 1), (2, 3, 4)), repeated_strides((3,), (1,), (4,))
+    ((0, 1, 0), None)
+    """
+    added = len(wanted) - len(sizes)
+    if added < 0:
+        return None
+    made = [0] * added
+    for size, stride, target in zip(sizes, strides, wanted[added:], strict=True):
+        if size not in (1, target):
+            return None
+        made.append(stride if size == target else 0)
     return tuple(made)
 
 

@@ -75,7 +75,11 @@ OUT = {
         "dtype=float16 is not what out holds, float32",
     ),
     "with a layout": (lambda w: sg.relayout(w.source, layout="NCHW", out=w.out), LayoutError, "leave out layout"),
-    "with a pitch": (lambda w: sg.relayout(w.source, row_pitch_bytes=64, out=w.out), LayoutError, "leave out row_pitch"),
+    "with a pitch": (
+        lambda w: sg.relayout(w.source, row_pitch_bytes=64, out=w.out),
+        LayoutError,
+        "leave out row_pitch",
+    ),
     "with an alignment": (lambda w: sg.relayout(w.source, alignment=64, out=w.out), LayoutError, "leave out alignment"),
     "with a device": (lambda w: sg.relayout(w.source, device="cpu", out=w.out), LayoutError, "leave out device"),
     "an array": (

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
+from .canvas import COLOURS
 from .cells import Coordinates, Gap, Grid, LabelKind, Labeller, Place, grid_of, memory_of
 from .characters import plane_title, sharing
-from .drawing import ALIGNMENT_BYTES, COLOURS
 from .footprint import PlanMap, footprint_of
+from .memory_drawing import ALIGNMENT_BYTES
 from .page_script import PICTURE_SCRIPT
 from .page_style import PAGE_STYLE, PICTURE_STYLE
 from .subject import Subject, plan_of, plan_subjects, subject_of
