@@ -250,6 +250,13 @@ def test_pixels_of_odd_sizes_are_transposed_whole(element, nbytes):
     assert type(kernel_of((40, 1, 3), (3, 120, 1), (150, 3, 1), element)) is not Transpose
 
 
+@pytest.mark.parametrize("nbytes", [9, 11, 13, 15])
+@pytest.mark.parametrize("narrow", [4, 7])
+def test_few_long_pixels_are_transposed_in_vectors_narrower_than_they(nbytes, narrow):
+    strides = (nbytes, 40 * nbytes, 1), (narrow * nbytes, nbytes, 1)
+    assert type(kernel_of((40, narrow, nbytes), *strides)) is Transpose
+
+
 @pytest.mark.parametrize("step", [2, 3, -2, 8])
 def test_every_other_element_is_shuffled_out_of_whole_vectors(step):
     kernel = kernel_of((5, 100), (1000, step), (100, 1))

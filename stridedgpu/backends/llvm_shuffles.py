@@ -24,7 +24,8 @@ def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Val
     lanes = vectors[0].lanes
     made: Value | None = None
     filled: set[int] = set()
-    for number in sorted({place // lanes for place in places if place >= 0}):
+    # Of the end of a long element in narrow vectors nothing is asked at all.
+    for number in sorted({place // lanes for place in places if place >= 0}) or [0]:
         here = {lane for lane, place in enumerate(places) if place >= 0 and place // lanes == number}
         if made is None:
             made = code.shuffle(
