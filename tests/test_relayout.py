@@ -287,6 +287,14 @@ def test_constants_beyond_float32_are_infinite_there():
     assert wide.relayout(dtype="float64", scale=1e300).numpy().tolist() == [0, 1e300]
 
 
+def test_constants_may_be_arrays():
+    frames = sg.asarray(np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3), dims="NHWC")
+    scale, channels = np.array([0.5, 0.25, 2.0]), np.array([2, 1, 0])
+    made = frames.relayout(dtype="float32", scale=scale, bias=np.float32(1), channels=channels)
+    again = frames.relayout(dtype="float32", scale=scale.tolist(), bias=1, channels=(2, 1, 0))
+    assert made.numpy().tobytes() == again.numpy().tobytes()
+
+
 def test_wide_integers_are_scaled_in_double():
     made = sg.asarray(np.int32(2**24 + 1)).relayout(scale=2.0, dtype="int64")
     assert int(made.numpy()) == 2 * (2**24 + 1)

@@ -32,16 +32,18 @@ class AskedValues(NamedTuple):
 
         `otherwise` is the type where none is asked. Raises what `stridedgpu.convert.conversion` does.
         """
-        if self == _AS_THEY_ARE:
-            return _cast(source, otherwise)
+        dtype, scale, bias, channels, rounding = self
+        target = otherwise if dtype is None else element_type(dtype)
+        if scale is None and bias is None and channels is None and isinstance(rounding, str) and rounding == "nearest":
+            return _cast(source, target)
         return conversion(
             source,
-            otherwise if self.dtype is None else element_type(self.dtype),
-            scale=self.scale,
-            bias=self.bias,
-            channels=self.channels,
+            target,
+            scale=scale,
+            bias=bias,
+            channels=channels,
             source_channels=source_channels,
-            rounding=self.rounding,
+            rounding=rounding,
         )
 
 
@@ -55,9 +57,11 @@ class AskedMemory(NamedTuple):
 
     def check_beside_out(self) -> None:
         """Raise `LayoutError` where anything is asked, since `out` says it all."""
-        if self != _NOTHING:
-            given = [name for name, value in zip(self._fields, self, strict=True) if value is not None]
-            raise LayoutError(f"out= says where and how to write: leave out {', '.join(given)}.")
+        layout, row_pitch_bytes, alignment, device = self
+        if layout is None and row_pitch_bytes is None and alignment is None and device is None:
+            return
+        given = [name for name, value in zip(self._fields, self, strict=True) if value is not None]
+        raise LayoutError(f"out= says where and how to write: leave out {', '.join(given)}.")
 
     def layouts(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> tuple[Layout, Layout]:
         """The layout of a tensor, and that of the memory that it needs: more, where channels are filled up.
@@ -82,10 +86,6 @@ class AskedMemory(NamedTuple):
             wanted = stored = wanted.shifted(-wanted.first_offset)
         return Room.of(wanted, element, DEFAULT_ALIGNMENT if self.alignment is None else self.alignment, stored)
 
-
-_AS_THEY_ARE: Final = AskedValues()
-
-_NOTHING: Final = AskedMemory()
 
 _cast: Final = lru_cache(maxsize=1024)(conversion)
 """Between two types and nothing else: what most calls ask for."""
