@@ -196,6 +196,15 @@ def test_no_indices_make_an_empty_result(indices):
     assert sg.gather(sg.zeros((0, 3), "uint8", device="cpu"), indices).sizes == (*np.shape(indices), 3)
 
 
+@pytest.mark.parametrize("strides", [(1, 0), (1, 1), (0, 1), (3, 1)])
+def test_rows_of_no_elements_are_gathered_whatever_their_strides(strides):
+    data = sg.StridedTensor(b"", sg.Layout((2, 0), strides), "uint8")
+    out = sg.StridedTensor(bytearray(), sg.Layout((1, 0), strides), "uint8")
+    assert sg.gather(data, [1], out=out) is out
+    assert sg.gather_nd(data.permute((1, 0)), np.zeros((0, 2), int)).sizes == (0,)
+    assert sg.scatter_nd(data, [[1]], out).sizes == (2, 0)
+
+
 def test_a_huge_broadcast_tensor_is_gathered_with_wide_offsets():
     data = sg.asarray(np.arange(3, dtype=np.uint8)).broadcast_to((2**40, 3))
     found = sg.gather(data, [2**40 - 1, -1, 5])

@@ -59,7 +59,7 @@ class NumpyGather:
         row = prod(self._row_sizes)
         self._one_by_one = row >= _LONG_ROW
         joined = problem.row_axes == 1 and problem.plain_strides[-1] == problem.picked_strides[-1] == 1
-        self._joined = joined and not self._one_by_one
+        self._joined = joined and 0 < row < _LONG_ROW
         self._dtype = np.dtype((np.void, row * item.itemsize)) if self._joined else item
         self._itemsize = item.itemsize
         steps = [*problem.picked_strides[self._start : self._stop], *(entry.stride for entry in problem.indexed)]
