@@ -138,12 +138,15 @@ def test_gathers_on_a_device_are_those_of_the_cpu(device, mode, indices):
     )
 
 
-def test_indices_from_the_host_belong_to_the_stream_that_reads_them(device):
+def test_results_and_what_is_sent_besides_belong_to_the_stream_of_the_work(device):
     data, updates = on_device(DATA), on_device(DATA[:2])
-    device.calls.clear()
-    sg.gather(data, [3, 0], stream=77)
-    sg.gather_nd(data, [[3], [0]], stream=77)
-    sg.scatter_nd(data, [[3], [0]], updates, stream=77)
+    photo = sg.asarray(np.zeros((9, 12, 3), np.uint8), dims="HWC", device="cuda:1")
+    for _ in ("prepared", "run again"):
+        device.calls.clear()
+        sg.gather(data, [3, 0], stream=77)
+        sg.gather_nd(data, [[3], [0]], stream=77)
+        sg.scatter_nd(data, [[3], [0]], updates, stream=77)
+        sg.gather_crops([photo], [[0, 0]], (3, 4), stream=77)
     assert {stream for _, _, _, stream in device.named("alloc")} == {77}
     assert {stream for _, _, _, stream, _ in device.named("memcpyAsync")} == {77}
 
@@ -190,11 +193,12 @@ def test_mode_deferred_raises_when_the_host_waits_and_the_device_lives_on(device
         assert sg.gather(data, [1], mode="deferred").numpy().tolist() == DATA[1:2].tolist()
 
 
-def test_mode_raise_is_refused_while_a_graph_is_recorded(device):
-    data, indices = on_device(DATA), on_device(np.array([1]))
+@pytest.mark.parametrize("has_out,refused", [(True, 'a gather with mode="raise"'), (False, "New memory")])
+def test_what_a_graph_cannot_record_of_a_gather_is_refused(device, has_out, refused):
+    data, indices, out = on_device(DATA), on_device(np.array([1])), on_device(DATA[:1])
     device.capturing.add(77)
-    with pytest.raises(sg.DeviceError, match='a gather with mode="raise" cannot be captured'):
-        sg.gather(data, indices, stream=77)
+    with pytest.raises(sg.DeviceError, match=f"{refused} cannot be captured"):
+        sg.gather(data, indices, out=out if has_out else None, stream=77)
 
 
 def test_crops_are_one_launch_and_those_of_the_cpu(device):

@@ -44,7 +44,7 @@ def gather(
     """
     tensor = asarray(data)
     found = gather_operand(
-        tensor.operand, tensor.dims, _indices(indices, tensor), axis, mode, output_operand(out), stream
+        tensor.operand, tensor.dims, _indices(indices, tensor, stream), axis, mode, output_operand(out), stream
     )
     return StridedTensor.over(*found) if out is None else out
 
@@ -68,7 +68,7 @@ def gather_elements(
     [[2, 1], [3, 3]]
     """
     tensor = asarray(data)
-    index = _indices(indices, tensor)
+    index = _indices(indices, tensor, stream)
     found = gather_elements_operand(tensor.operand, tensor.dims, index, axis, mode, output_operand(out), stream)
     return StridedTensor.over(*found) if out is None else out
 
@@ -93,7 +93,7 @@ def gather_nd(
     [3, 2]
     """
     tensor = asarray(data)
-    index = _indices(indices, tensor)
+    index = _indices(indices, tensor, stream)
     found = gather_nd_operand(tensor.operand, tensor.dims, index, batch_dims, mode, output_operand(out), stream)
     return StridedTensor.over(*found) if out is None else out
 
@@ -123,7 +123,7 @@ def scatter_elements(
     [10, 2, 30]
     """
     tensor = asarray(data)
-    operands = (tensor.operand, _indices(indices, tensor), asarray(updates).operand)
+    operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
     found = scatter_elements_operand(*operands, axis, unique=unique, out=output_operand(out), stream=stream)
     return StridedTensor.over(found, tensor.dims) if out is None else out
 
@@ -147,12 +147,17 @@ def scatter_nd(
     [[1, 2], [7, 8]]
     """
     tensor = asarray(data)
-    operands = (tensor.operand, _indices(indices, tensor), asarray(updates).operand)
+    operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
     found = scatter_nd_operand(*operands, unique=unique, out=output_operand(out), stream=stream)
     return StridedTensor.over(found, tensor.dims) if out is None else out
 
 
-def _indices(indices: TensorLike, data: StridedTensor) -> Operand:
-    """Indices as an operand: a tensor stays where it is, other objects come to the data's device."""
+def _indices(indices: TensorLike, data: StridedTensor, stream: StreamLike | None) -> Operand:
+    """Indices as an operand: a tensor stays where it is, other objects come to the data's device.
+
+    Their memory there is given back to `stream`, behind the work that reads them.
+    """
     tensor = index_tensor(indices)
-    return tensor.operand if tensor is indices else tensor.to_device(data.device).operand
+    if tensor is indices or tensor.device == data.device:
+        return tensor.operand
+    return tensor.relayout(device=data.device, stream=stream).operand

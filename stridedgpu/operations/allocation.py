@@ -69,13 +69,14 @@ def allocate_operand(
     device: str,
     stored: Layout | None = None,
     memory: Memory | None = None,
+    stream: object = None,
 ) -> Operand:
-    """Room for `layout`, allocated on a device, or in `memory`.
+    """Room for `layout`, allocated on a device for first use on `stream`, or in `memory`.
 
     Raises `LayoutError` for an alignment that is no power of two or below an element, `DeviceError` when there is no
     such device or not enough memory.
     """
-    return Room.of(layout, element, alignment, stored).allocate(memory or backend_named(device))
+    return Room.of(layout, element, alignment, stored).allocate(memory or backend_named(device), stream)
 
 
 def check_fits(name: str, value: int, element: ElementType) -> None:

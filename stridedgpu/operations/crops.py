@@ -99,7 +99,7 @@ def crop_operands(
     flips = flips_of(flip, len(samples))
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if out is None:
-        target = memory.room(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device))
+        target = memory.room(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device), stream)
     else:
         inputs = {f"sources[{n}]": sample for n, sample in enumerate(samples)}
         check_output(out, request.sizes, made.target, device, inputs)

@@ -99,7 +99,7 @@ def _gathered(
     """Check the indices, then move into `out`, checked, or into new memory, packed."""
     device = data.buffer.device
     if out is None:
-        target = allocate_operand(Layout(picking.sizes), data.element, DEFAULT_ALIGNMENT, device)
+        target = allocate_operand(Layout(picking.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
     else:
         check_output(out, picking.sizes, data.element, device, {"data": data, "indices": indices})
         target = out

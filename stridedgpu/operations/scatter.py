@@ -53,7 +53,7 @@ def _scattered(
     if updates.buffer.device != device:
         raise BindingError(f"updates are on {updates.buffer.device} and the data on {device}.")
     if out is None:
-        target = allocate_operand(Layout(data.layout.sizes), data.element, DEFAULT_ALIGNMENT, device)
+        target = allocate_operand(Layout(data.layout.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
     else:
         inputs = {"data": data, "indices": indices, "updates": updates}
         check_output(out, data.layout.sizes, data.element, device, inputs)
