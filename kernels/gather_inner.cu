@@ -8,8 +8,8 @@
 //     row 0        vector 0  vector 1        | the row's end   | row 1: vector 0
 //     row 0 + groups, row 0 + 2 groups, … Rows of them
 //
-// Rows of the picked side that the indices name again and again are read through the cache, which a row of tens of KB
-// fits in.
+// Rows of the picked side are read through the cache. Of a long row at random places, few threads would use little of
+// each of its sectors and bring the row to several multiprocessors: blocks are larger then.
 //
 // Bytes moved: each element once in and once out, and an index once for every Rows rows.
 #include "gather_indices.cuh"
@@ -26,10 +26,10 @@ template <typename Index, int Rank> struct GatherInnerParameters {
 };
 
 template <typename Element, int Length, typename Number, int IndexBytes, typename Index, OutOfRange Mode, int Rows,
-          int Rank>
-__global__ void __launch_bounds__(256)
+          int Threads, int Rank>
+__global__ void __launch_bounds__(Threads)
     gather_inner(__grid_constant__ const GatherInnerParameters<Index, Rank> p) {
-    const Quotient<Index> number = divide(linear_block<Index>() * 256 + threadIdx.x, p.vectors);
+    const Quotient<Index> number = divide(linear_block<Index>() * Threads + threadIdx.x, p.vectors);
     if (number.quotient >= p.groups) return;
     const Index place = number.remainder * Length;
     const int left = p.count - place < Length ? int(p.count - place) : Length;

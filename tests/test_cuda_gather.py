@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,6 +28,26 @@ def test_rows_under_sanitizers():
 
 
 test_rows_under_sanitizers = functools.reduce(lambda test, mark: mark(test), emulated, test_rows_under_sanitizers)
+
+
+def shifted_case(operation: str, row: int, itemsize: int, seed: int, rows: int = 9, **more: Any) -> Case:
+    number, mode = NUMBERS[seed % 4], MODES[seed % 4] if operation == "gather" else "raise"
+    index_sizes = (rows + 2,) if operation == "gather" else (rows - 2, 1)
+    return Case(operation, (rows, row), index_sizes, 0, itemsize, number, mode, seed, plain=True, **more)
+
+
+@pytest.mark.parametrize("operation", [pytest.param(name, marks=emulated) for name in ("gather", "scatter_nd")])
+def test_rows_that_begin_anywhere_under_sanitizers(operation):
+    """Heads, tails and words at the very ends of the buffers; rows of one chunk and of several, packed and apart."""
+    cases = []
+    for seed, (row, itemsize) in enumerate([(65, 1), (99, 1), (127, 2), (2111, 1), (77, 4), (1025, 2)]):
+        kernel = shifted_case(operation, row, itemsize, seed, alignment=itemsize)
+        apart = dataclasses.replace(kernel, row_pitch=row + 2, alignment=4)
+        cases += [kernel, apart, dataclasses.replace(apart, seed=seed + 4)]
+    cases += [shifted_case(operation, 99, 1, seed, 200, alignment=1, gpu=SMALL_GPU) for seed in range(2)]
+    cases.append(shifted_case(operation, 99, 1, 7, alignment=1, index_bits=64))
+    assert {case.plan.family for case in cases} == {GatherFamily.SHIFTED_ROWS}
+    check_cases(cases)
 
 
 def generated(operation: str, kernels: int, per_kernel: int) -> list[Case]:
@@ -156,5 +178,7 @@ def test_short_rows_under_sanitizers(mode):
 @pytest.mark.parametrize("mode", [pytest.param(mode, marks=emulated) for mode in MODES])
 def test_the_inner_axis_under_sanitizers(mode):
     cases = [inner_case(rows, number, mode, 4, rows) for rows in (2, 8, 21) for number in ("int32", "uint64")]
+    cases.append(Case("gather", (9, 40), (1101,), 1, 4, "int32", mode, 1, plain=True, gpu=SMALL_GPU))
+    assert {case.launch.block[0] for case in cases} == {256, 512}
     assert {case.plan.family for case in cases} == {GatherFamily.INNER}
     check_cases(cases)

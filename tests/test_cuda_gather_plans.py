@@ -63,7 +63,12 @@ def tuple_plan(data, indices, dtype="float32", number="int64"):
         (row_plan((50, 3)), "short_rows", 4, 16, 16, ""),
         (row_plan((50, 3), dtype="uint8", count=3), "rows", 1, 1, 4, "start 3 B apart"),
         (row_plan((50, 3), None, (4, 1), dtype="uint8"), "rows", 1, 1, 4, "start 3 B apart"),
-        (row_plan((50, 100), (101, 1)), "rows", 4, 4, 4, "the source's runs start 404 B apart"),
+        (row_plan((50, 15), (17, 1)), "rows", 4, 4, 4, "a multiple of 4 only"),
+        (row_plan((50, 100), (101, 1)), "shifted_rows", 4, 16, 4, "vectors are put together from words"),
+        (row_plan((50, 99), dtype="uint8", number="int64"), "shifted_rows", 4, 16, 8, "put together from words"),
+        (row_plan((50, 101), dtype="float16"), "shifted_rows", 4, 16, 4, "put together from words"),
+        (row_plan((50, 63), dtype="uint8"), "rows", 1, 1, 4, "start 63 B apart"),
+        (row_plan((50, 101), dtype="float64"), "rows", 8, 8, 4, "start 808 B apart"),
         (row_plan((50, 99), (100, 1), (104, 1)), "rows", 16, 16, 4, ""),
         (row_plan((50, 128), alignment=8), "rows", 8, 8, 4, "known to lie at a multiple of 8 B"),
         (row_plan((50, 16, 16, 4), dtype="float16"), "rows", 16, 16, 4, ""),
@@ -113,6 +118,10 @@ def test_wide_tensors_have_wide_offsets_and_nothing_is_nothing():
         gather_launch(row_plan((5, 0)), REFERENCE_GPU)
 
 
+SHIFTED = ((1001, "uint8", 2**20), (99, "uint8", 2**20), (99, "uint8", 9), (130, "uint8", 2**20), (333, "float32", 50))
+"""Runs that begin anywhere: of one, two and four steps, and of several chunks at once."""
+
+
 def inspected_launches() -> list[tuple[Any, Any]]:
     """A launch for every width of rows, and one of each other kernel and mode."""
     plans = [
@@ -125,6 +134,7 @@ def inspected_launches() -> list[tuple[Any, Any]]:
         )
     ]
     plans += [row_plan((50, run), dtype="uint8") for run in (1000, 20, 6, 7, 3, 18)] + [row_plan((50, 3))]
+    plans += [row_plan((50, run), dtype=t, count=count) for run, t, count in SHIFTED]
     cases = [
         Case(operation, (60, 50, 40), sizes, 0, itemsize, number, mode, 1, plain=True)
         for (operation, sizes), itemsize, (number, mode) in zip(
@@ -150,7 +160,8 @@ def inspected_launches() -> list[tuple[Any, Any]]:
     ]
     cases += [inner_case(50, "int64", mode, 4, 1) for mode in MODES]
     plans += [case.plan for case in cases]
-    wide = [dataclasses.replace(plan, index_bits=64) for plan in plans[:1] + plans[-6:]]
+    shifted = next(plan for plan in plans if plan.family is GatherFamily.SHIFTED_ROWS)
+    wide = [dataclasses.replace(plan, index_bits=64) for plan in [shifted, *plans[:1], *plans[-6:]]]
     return [(plan, gather_launch(plan, REFERENCE_GPU)) for plan in plans + wide]
 
 

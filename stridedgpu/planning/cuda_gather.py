@@ -31,6 +31,12 @@ _WARP: Final = 32
 _UNDER_WAY: Final = 4
 """Vectors, elements or rows that a thread has under way at once."""
 
+_VECTORS_FOR_ENDS: Final = 4
+"""Vectors that could be moved in as many instructions as it takes to find where a run that begins anywhere ends."""
+
+_FEWEST_LANES: Final = 8
+"""Lanes of a group that moves such a run: their accesses are a whole line."""
+
 _ELEMENTS_UNDER_WAY: Final = 8
 """Elements, or numbers of tuples, that a thread has under way at once where each has an index."""
 
@@ -39,6 +45,9 @@ _INNER_ELEMENTS: Final = 16
 
 _INNER_ROWS: Final = 8
 """Outer rows that it walks with its indices, at most."""
+
+_LONG_ROW_THREADS: Final = 512
+"""Threads of its blocks where a row has work for more than `_THREADS`: they share the sectors that they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +70,12 @@ def gather_launch(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
         raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
     if plan.family is GatherFamily.ROWS:
         return _rows(plan, gpu)
+    if plan.family is GatherFamily.SHIFTED_ROWS:
+        return _shifted_rows(plan, gpu)
     if plan.family is GatherFamily.SHORT_ROWS:
         return _short_rows(plan)
     if plan.family is GatherFamily.INNER:
-        return _inner(plan)
+        return _inner(plan, gpu)
     return _elements(plan, gpu)
 
 
@@ -114,13 +125,15 @@ def _common(plan: GatherPlan, loops: Sequence[_Loop], items: int) -> ParameterBl
     return block
 
 
-def _launch(source: str, arguments: Sequence[object], blocks: int, block: ParameterBlock) -> KernelLaunch:
+def _launch(
+    source: str, arguments: Sequence[object], blocks: int, block: ParameterBlock, threads: int = _THREADS
+) -> KernelLaunch:
     kernel = source.removesuffix(".cu")
     return KernelLaunch(
         sources=(source,),
         name=f"sg::{kernel}<{', '.join(map(str, arguments))}>",
         grid=grid_of(blocks),
-        block=(_THREADS, 1, 1),
+        block=(threads, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,
     )
@@ -159,6 +172,33 @@ def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     return _launch("gather_rows.cu", arguments, -(-count // (_THREADS // lanes * items)), block)
 
 
+def _shifted_rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """The same for runs that begin anywhere in their first vector."""
+    problem = plan.problem
+    *outer, run = _loops(problem)
+    length = plan.store.nbytes // problem.plain.element.itemsize
+    places = run.size + length - 1
+    steps, items, lanes = _shifted_shape(-(-places // length), prod(loop.size for loop in outer), gpu)
+    chunk = steps * lanes * length
+    loops = _filled([*outer, _Loop(-(-places // chunk), chunk, chunk)])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    block.add_index(run.size, plan.index_bits)
+    source = problem.plain if problem.scatters else problem.picked
+    block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
+    block.add_int32(lanes.bit_length() - 1)
+    arguments = (
+        word_argument(problem.plain.element),
+        *_types(plan),
+        str(problem.scatters).lower(),
+        steps,
+        items,
+        len(loops),
+        len(problem.indexed),
+    )
+    return _launch("gather_shifted_rows.cu", arguments, -(-count // (_THREADS // lanes * items)), block)
+
+
 def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
     """Steps of a chunk, chunks of a thread, and lanes of a group for runs of so many vectors.
 
@@ -167,9 +207,24 @@ def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
     """
     lanes = min(_WARP, 1 << (vectors - 1).bit_length())
     steps = next(steps for steps in (4, 2, 1) if steps == 1 or vectors >= steps * lanes)
-    chunks = rows * -(-vectors // (steps * lanes))
-    enough = chunks * lanes >= gpu.multiprocessors * _THREADS * _UNDER_WAY
-    return steps, _UNDER_WAY // steps if enough else 1, lanes
+    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
+
+
+def _items(steps: int, threads: int, gpu: GpuProperties) -> int:
+    """Chunks of so many steps that a thread has under way, unless there are too few to go round."""
+    return _UNDER_WAY // steps if threads >= gpu.multiprocessors * _THREADS * _UNDER_WAY else 1
+
+
+def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
+    """The same for runs whose ends take a thread more work than a vector: few lanes, with several steps each."""
+
+    def work(shape: tuple[int, int]) -> int:
+        steps, lanes = shape
+        return -(-vectors // (steps * lanes)) * lanes * (_VECTORS_FOR_ENDS + steps)
+
+    shapes = ((steps, lanes) for lanes in (32, 16, _FEWEST_LANES) for steps in (4, 2, 1))
+    steps, lanes = min(shapes, key=work)
+    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
 
 
 def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
@@ -227,7 +282,7 @@ def _short_rows(plan: GatherPlan) -> KernelLaunch:
     return _launch("gather_short_rows.cu", arguments, -(-count // _THREADS), block)
 
 
-def _inner(plan: GatherPlan) -> KernelLaunch:
+def _inner(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     """A thread for every vector of neighbouring indices, and a few rows."""
     problem, bits = plan.problem, plan.index_bits
     length = plan.plain.nbytes // problem.plain.element.itemsize
@@ -236,10 +291,12 @@ def _inner(plan: GatherPlan) -> KernelLaunch:
     rows = prod(loop.size for loop in outer)
     together = min(_INNER_ROWS, _INNER_ELEMENTS // length)
     groups, vectors = -(-rows // together), -(-inner.size // length)
+    enough = groups * vectors >= gpu.multiprocessors * _LONG_ROW_THREADS
+    threads = _LONG_ROW_THREADS if vectors > _THREADS and enough else _THREADS
     block = _common(plan, loops, rows)
     for value in (inner.size, inner.plain, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
         block.add_index(value, bits)
     index_type, offset_type, mode = _types(plan)
     element = word_argument(problem.plain.element)
-    arguments = (element, length, index_type, plan.index.nbytes, offset_type, mode, together, len(loops))
-    return _launch("gather_inner.cu", arguments, -(-groups * vectors // _THREADS), block)
+    arguments = (element, length, index_type, plan.index.nbytes, offset_type, mode, together, threads, len(loops))
+    return _launch("gather_inner.cu", arguments, -(-groups * vectors // threads), block, threads)

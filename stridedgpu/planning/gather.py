@@ -27,6 +27,15 @@ SHORT_ROWS_TOGETHER: Final = 4
 _SHORT_ROW_BYTES: Final = 16
 """Bytes up to which a row that is no vector is short."""
 
+_WORD_BYTES: Final = 4
+"""Bytes of a word, which rows that begin anywhere are loaded as."""
+
+_SHIFTED_BYTES: Final = 16
+"""Bytes that such words are stored as together."""
+
+_LEAST_SHIFTED_BYTES: Final = 64
+"""From rows of this many bytes on, finding their ends costs less than moving them element by element."""
+
 WIDEST_INDICES: Final = 16
 """Bytes of the widest load of indices."""
 
@@ -36,6 +45,7 @@ class GatherFamily(StrEnum):
 
     EMPTY = "empty"
     ROWS = "rows"
+    SHIFTED_ROWS = "shifted_rows"
     SHORT_ROWS = "short_rows"
     INNER = "inner"
     ELEMENTS = "elements"
@@ -50,6 +60,7 @@ class GatherFamily(StrEnum):
 _DESCRIPTIONS: Final = {
     GatherFamily.EMPTY: "nothing to move: there are no elements",
     GatherFamily.ROWS: "rows: each index stands for a run that is contiguous on both sides",
+    GatherFamily.SHIFTED_ROWS: "shifted rows: each index stands for a run that begins anywhere, shifted into place",
     GatherFamily.SHORT_ROWS: "short rows: each index stands for a few bytes, and those of four make whole words",
     GatherFamily.INNER: "inner axis: one index serves the same place of every outer row",
     GatherFamily.ELEMENTS: "elements: each has an index of its own",
@@ -163,6 +174,10 @@ def plan_gather(problem: GatherProblem, mode: Mode, device: str, widest: int = 1
         family = GatherFamily.SHORT_ROWS
         plain = _four_rows_width(problem, widest)
         index = _index_width(problem, family, SHORT_ROWS_TOGETHER)
+    elif family is GatherFamily.ROWS and widest >= _SHIFTED_BYTES and _begin_anywhere(problem, picked):
+        family = GatherFamily.SHIFTED_ROWS
+        load, store = _shifted_widths(picked)
+        plain, picked = (load, store) if problem.scatters else (store, load)
     return GatherPlan(problem, device, mode, family, plain, picked, index, bits)
 
 
@@ -223,6 +238,19 @@ def _are_short(problem: GatherProblem, access: Width) -> bool:
         and problem.index_strides[-2] != 0
         and problem.plain_strides[-2] == problem.sizes[-1]
     )
+
+
+def _begin_anywhere(problem: GatherProblem, access: Width) -> bool:
+    """Whether rows are long, and known to begin at a word or less, so that it pays to put vectors together."""
+    itemsize = problem.plain.element.itemsize
+    run = problem.sizes[-1] * itemsize
+    return itemsize <= _WORD_BYTES and access.nbytes <= _WORD_BYTES and run >= _LEAST_SHIFTED_BYTES
+
+
+def _shifted_widths(access: Width) -> tuple[Width, Width]:
+    """How wide rows that begin anywhere are loaded and stored; `access` is how wide they would be without a shift."""
+    words = Width(_WORD_BYTES, f"{access.limit}: words are loaded, and shifted into place")
+    return words, Width(_SHIFTED_BYTES, "vectors are put together from words")
 
 
 def _four_rows_width(problem: GatherProblem, widest: int) -> Width:

@@ -1,0 +1,118 @@
+// Rows by index that begin anywhere: each index stands for a run that is contiguous on both sides, but source and
+// target lie at different places of their words, and each row at others; scattered, the other way round.
+//
+// Every run is counted in places from the whole target vector on that its first element lies in. The target is stored
+// in whole vectors, and each is put together from the aligned words of the source that it lies in:
+//
+//     source   | . a b c | d e f g | h i j k | l m n o | p q r s |      five words of a lane, four of the next one's
+//     target   | a b c d   e f g h   i j k l   m n o p |                shifted, and stored as 16 bytes
+//
+// The words of neighbouring lanes follow each other, so that all but the first of a warp's loads of them find their
+// lines in the cache. The ends of a run move element by element, and so does what lies in a word of which the buffer
+// has only a part. Groups of lanes and chunks are those of gather_rows.cu.
+//
+// Bytes moved: each row once in and once out, and its index once for each chunk.
+#include "gather_row_chunks.cuh"
+
+namespace sg {
+
+template <typename Index, int Rank, int Components> struct GatherShiftedRowsParameters {
+    GatherParameters<Index, Rank, Components> common;
+    Index count;          // elements of a run
+    uint64 source_bytes;  // that may be read, from the lowest element on
+    int lanes_log2;       // lanes of a group
+};
+
+template <typename Element, typename Number, typename Index, OutOfRange Mode, bool Scatters, int Steps, int Items,
+          int Rank, int Components>
+__global__ void __launch_bounds__(256)
+    gather_shifted_rows(__grid_constant__ const GatherShiftedRowsParameters<Index, Rank, Components> p) {
+    constexpr int bytes = 16, words = bytes / 4, length = bytes / int(sizeof(Element));
+    const Index chunk_places = Index(Steps * length) << p.lanes_log2;
+
+    WrongIndex wrong;
+    RowChunks<Element, Items, Index> chunks;
+    chunks.template find<Number, Mode, Scatters>(p.common, p.lanes_log2, chunk_places, wrong);
+
+    // Places of each chunk: those that hold elements of the run, and of these the ones that move as whole vectors.
+    const uint8* from[Items];  // the aligned word that the chunk's first place lies in
+    uint32 shift[Items];       // from there, in bits
+    int first[Items], last[Items], whole_first[Items], whole_last[Items];
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        const uint32 before = uint32(uint64(chunks.to[item]) % bytes) / uint32(sizeof(Element));
+        chunks.to[item] -= before;
+        chunks.from[item] -= before;
+        const uint8* place_0 = reinterpret_cast<const uint8*>(chunks.from[item] - Signed<Index>(chunks.start[item]));
+        const uint32 beyond = uint32(uint64(place_0) % 4);
+        from[item] = reinterpret_cast<const uint8*>(chunks.from[item]) - beyond;
+        shift[item] = 8 * beyond;
+
+        const Index end = before + p.count;
+        Index vectors = before ? length : 0, vectors_end = end / length * length;
+        const auto is_readable = [&](Index vector) {
+            const uint64 word = uint64(place_0) - beyond + uint64(vector) * sizeof(Element);
+            const uint64 lowest = uint64(p.common.source);
+            return word >= lowest && word + bytes + (beyond ? 4 : 0) <= lowest + p.source_bytes;
+        };
+        if (!is_readable(vectors)) vectors += length;
+        if (vectors < vectors_end && !is_readable(vectors_end - length)) vectors_end -= length;
+        if (vectors_end < vectors) vectors_end = vectors;
+        const auto in_chunk = [&](Index place) {
+            const Index start = chunks.start[item];
+            if (!chunks.is_there[item] || place <= start) return 0;
+            return int(place - start < chunk_places ? place - start : chunk_places);
+        };
+        first[item] = in_chunk(before);
+        last[item] = in_chunk(end);
+        whole_first[item] = in_chunk(vectors);
+        whole_last[item] = in_chunk(vectors_end);
+    }
+
+    const auto place_of = [&](int step) { return int((step * chunks.lanes + chunks.lane) * length); };
+    const auto is_whole = [&](int item, int place) {
+        return uint32(place - whole_first[item]) < uint32(whole_last[item] - whole_first[item]);
+    };
+    uint32 held[Items][Steps][words + 1];
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+#pragma unroll
+        for (int step = 0; step < Steps; ++step) {
+            const int place = place_of(step);
+            if (!is_whole(item, place)) continue;
+            const uint8* word = from[item] + place * int(sizeof(Element));
+#pragma unroll
+            for (int w = 0; w < words; ++w) held[item][step][w] = load<uint32>(word + 4 * w);
+            held[item][step][words] = shift[item] ? load<uint32>(word + 4 * words) : 0u;
+        }
+    }
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+#pragma unroll
+        for (int step = 0; step < Steps; ++step) {
+            const int place = place_of(step);
+            if (!is_whole(item, place)) continue;
+            Vector<uint32, words> vector{};
+#pragma unroll
+            for (int w = 0; w < words; ++w) {
+                vector.word[w] = __funnelshift_r(held[item][step][w], held[item][step][w + 1], shift[item]);
+            }
+            store_global(chunks.to[item] + place, vector);
+        }
+    }
+
+    if constexpr (Mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);
+
+    // The run's ends.
+#pragma unroll
+    for (int item = 0; item < Items; ++item) {
+        const int head = whole_first[item] - first[item];  // places before the whole vectors
+#pragma unroll 1
+        for (int i = int(chunks.lane); i < head + last[item] - whole_last[item]; i += int(chunks.lanes)) {
+            const int place = i < head ? first[item] + i : whole_last[item] + i - head;
+            store(chunks.to[item] + place, load<Element>(chunks.from[item] + place));
+        }
+    }
+}
+
+}  // namespace sg
