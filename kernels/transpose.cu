@@ -39,49 +39,64 @@ struct TransposeParameters {
 };
 
 // Elements in a tile's shared memory, and the arithmetic of its swizzle.
+//
+// A place is exclusive-or of shifted bits of row and unit. What a thread knows at compile time of the bits that its own
+// row and unit leave free therefore costs one XOR at most, and mostly an immediate.
 template <typename T, int SourceExtent, int TargetExtent, int LoadLength> struct TransposeTile {
-    static constexpr int height = sizeof(T) >= 4 ? 1 : 4 / int(sizeof(T));
+    static constexpr uint32 height = sizeof(T) >= 4 ? 1 : 4 / sizeof(T);
     using Unit = Vector<T, height>;
-    static constexpr int units = TargetExtent / height;  // of a row
-    static constexpr int bank_units = 128 / Unit::bytes < units ? 128 / Unit::bytes : units;
-    static constexpr int vectors = SourceExtent / LoadLength;
-    static constexpr int swizzle_step = bank_units > vectors ? bank_units / vectors : 1;
+    static constexpr uint32 units = TargetExtent / height;  // of a row
+    static constexpr uint32 row_bytes = units * Unit::bytes;
+    static constexpr uint32 bank_units = 128 / Unit::bytes < units ? 128 / Unit::bytes : units;
+    static constexpr uint32 vectors = SourceExtent / LoadLength;
+    static constexpr uint32 swizzle_step = bank_units > vectors ? bank_units / vectors : 1;
+    static_assert((SourceExtent & (SourceExtent - 1)) == 0 && (TargetExtent & (TargetExtent - 1)) == 0, "bits");
 
     unsigned char* memory;
 
-    static __device__ __forceinline__ int swizzle(int s) { return s / LoadLength * swizzle_step & (bank_units - 1); }
-
-    __device__ __forceinline__ void put(int s, int unit, const Unit& elements) const {
-        store(memory + (s * units + (unit ^ swizzle(s))) * Unit::bytes, elements);
+    static __device__ __forceinline__ uint32 swizzle(uint32 s) {
+        return s / LoadLength * swizzle_step & (bank_units - 1);
     }
 
-    // Length elements of row s from t on, t a multiple of Length.
-    template <int Length> __device__ __forceinline__ Vector<T, Length> get(int s, int t) const {
-        constexpr int bytes = Length * int(sizeof(T));
+    // Where a unit of row s lies, in bytes.
+    static __device__ __forceinline__ uint32 place(uint32 s, uint32 unit) {
+        return s * row_bytes + (unit ^ swizzle(s)) * Unit::bytes;
+    }
+
+    // So many rows and units further, in bits that are free.
+    static __device__ __forceinline__ uint32 further(uint32 from, uint32 rows, uint32 more_units) {
+        const uint32 by = place(rows, more_units);
+        return (from ^ by % row_bytes) + by / row_bytes * row_bytes;
+    }
+
+    __device__ __forceinline__ void put(uint32 at, const Unit& elements) const { store(memory + at, elements); }
+
+    // Length elements of a row, the first of them element `inside` of the unit at a place.
+    template <int Length> __device__ __forceinline__ Vector<T, Length> get(uint32 at, uint32 inside) const {
+        constexpr uint32 bytes = Length * sizeof(T);
         Vector<T, Length> elements{};
         if constexpr (bytes <= Unit::bytes) {
-            const int place = s * units + (t / height ^ swizzle(s));
-            elements = load<Vector<T, Length>>(memory + place * Unit::bytes + t % height * int(sizeof(T)));
+            elements = load<Vector<T, Length>>(memory + at + inside * uint32(sizeof(T)));
         } else {
-            constexpr int piece_units = (bytes < 16 ? bytes : 16) / Unit::bytes;
-            constexpr int unit_words = Unit::words;
+            constexpr uint32 piece_units = (bytes < 16 ? bytes : 16) / Unit::bytes;
+            constexpr uint32 unit_words = Unit::words;
             using Piece = Vector<uint32, piece_units * unit_words>;
 #pragma unroll
-            for (int piece = 0; piece < bytes / Piece::bytes; ++piece) {
-                const int first = (t / height + piece * piece_units) ^ (swizzle(s) & ~(piece_units - 1));
-                Piece words = load<Piece>(memory + (s * units + first) * Unit::bytes);
+            for (uint32 piece = 0; piece < bytes / Piece::bytes; ++piece) {
+                const uint32 first = further(at, 0, piece * piece_units);
+                Piece words = load<Piece>(memory + (first & ~uint32(Piece::bytes - 1)));
 #pragma unroll
-                for (int bit = swizzle_step; bit < piece_units; bit *= 2) {
-                    const bool turned = swizzle(s) & bit;
+                for (uint32 bit = swizzle_step; bit < piece_units; bit *= 2) {
+                    const bool turned = first & bit * Unit::bytes;
                     Piece exchanged{};
 #pragma unroll
-                    for (int w = 0; w < Piece::words; ++w) {
+                    for (uint32 w = 0; w < Piece::words; ++w) {
                         exchanged.word[w] = turned ? words.word[w ^ bit * unit_words] : words.word[w];
                     }
                     words = exchanged;
                 }
 #pragma unroll
-                for (int w = 0; w < Piece::words; ++w) elements.word[piece * Piece::words + w] = words.word[w];
+                for (uint32 w = 0; w < Piece::words; ++w) elements.word[piece * Piece::words + w] = words.word[w];
             }
         }
         return elements;
@@ -129,8 +144,8 @@ struct Transpose {
     static constexpr int store_length = StoreBytes / int(sizeof(Target));
     using Tile = TransposeTile<Stored, SourceExtent, TargetExtent, load_length>;
     using Parameters = TransposeParameters<Conversion, Index, Rank, AffineKind, OrderKind>;
-    static constexpr int height = Tile::height;
-    static constexpr int loads = Tile::vectors * Tile::units;
+    static constexpr int height = int(Tile::height);
+    static constexpr int loads = int(Tile::vectors * Tile::units);
     static constexpr int row_vectors = TargetExtent / store_length;
     static constexpr int loads_a_thread = loads > Threads ? loads / Threads : 1;
     // Loads of one thread that are under way together: 16, or 128 bytes of registers, or one unit's rows.
@@ -171,79 +186,95 @@ struct Transpose {
     }
 
     template <bool Whole> __device__ __forceinline__ void read(const Source* source) const {
-        constexpr int vectors = Tile::vectors;
+        constexpr uint32 vectors = Tile::vectors;
+        constexpr uint32 unit_step = Threads / vectors;  // from one of a thread's units to its next
+        const uint32 s = threadIdx.x % vectors * load_length;
+        // A small tile has nothing for the last threads, and the table of channels no entry.
+        const bool inside = loads >= Threads || threadIdx.x < loads;
+        const int64 row_step = Signed<Index>(parameters.source_step);
         // Unrolled, the loads of all rounds would be under way together, in more registers than there are.
 #pragma unroll 1
         for (int round = 0; round < loads_a_thread / held; ++round) {
+            const uint32 unit = threadIdx.x / vectors + round * held * unit_step;
+            const uint32 place = Tile::place(s, unit);
+            const Source* first = source + s;
+            if constexpr (Axis != ChannelAxis::target) {
+                first += Signed<Index>(Index(unit * height) * parameters.source_step);
+            }
             Vector<Source, load_length> rows[held][height];
 #pragma unroll
             for (int i = 0; i < held; ++i) {
-                const int load_number = int(threadIdx.x) + (round * held + i) * Threads;
-                const int s = load_number % vectors * load_length, unit = load_number / vectors;
-                // A small tile has nothing for the last threads, and the table of channels no entry.
-                const bool inside = loads >= Threads || load_number < loads;
 #pragma unroll
                 for (int h = 0; h < height; ++h) {
-                    const int t = unit * height + h;
-                    Index offset = Index(s);
+                    const int further = int(i * unit_step) * height + h, t = int(unit) * height + further;
+                    const Source* address = first;
                     if constexpr (Axis == ChannelAxis::target) {
                         const bool has_channel = Whole ? inside : t < target_left;
-                        if (has_channel) offset += parameters.order.source_offset(target_first + Index(t));
+                        if (has_channel) {
+                            address += Signed<Index>(parameters.order.source_offset(target_first + Index(t)));
+                        }
                     } else {
-                        offset += Index(t) * parameters.source_step;
+                        address += further * row_step;
                     }
-                    const Source* address = source + Signed<Index>(offset);
                     if constexpr (Whole) {
                         if (inside) rows[i][h] = load_global<Vector<Source, load_length>>(address);
                     } else {
-                        const int left = t < target_left && inside ? source_left - s : 0;
+                        const int left = t < target_left && inside ? source_left - int(s) : 0;
                         rows[i][h] = load_first<Vector<Source, load_length>>(address, left);
                     }
                 }
             }
 #pragma unroll
             for (int i = 0; i < held; ++i) {
-                const int load_number = int(threadIdx.x) + (round * held + i) * Threads;
-                const int s = load_number % vectors * load_length, unit = load_number / vectors;
-                if (loads < Threads && load_number >= loads) continue;
-                if (!Whole && (s >= source_left || unit * height >= target_left)) continue;
+                const int first_t = int(unit + i * unit_step) * height;
+                if (!inside) continue;
+                if (!Whole && (int(s) >= source_left || first_t >= target_left)) continue;
                 Vector<Stored, load_length> stored[height];
 #pragma unroll
                 for (int h = 0; h < height; ++h) {
-                    const int t = unit * height + h, there = Whole || t < target_left ? t : 0;
-                    stored[h] = converted<converts_first, load_length, ChannelAxis::source>(rows[i][h], s, there);
+                    const int t = first_t + h, there = Whole || t < target_left ? t : 0;
+                    stored[h] = converted<converts_first, load_length, ChannelAxis::source>(rows[i][h], int(s), there);
                 }
                 typename Tile::Unit columns[load_length];
                 transpose_rows(stored, columns);
 #pragma unroll
-                for (int c = 0; c < load_length; ++c) tile.put(s + c, unit, columns[c]);
+                for (int c = 0; c < load_length; ++c) tile.put(Tile::further(place, c, i * unit_step), columns[c]);
             }
         }
     }
 
     template <bool Whole> __device__ __forceinline__ void write(Target* target) const {
         static_assert(row_vectors <= Threads, "a round of stores is whole rows");
-        constexpr int rows = Threads / row_vectors;
+        constexpr int rows = Threads / row_vectors;  // of a round
         constexpr int rounds = rows < SourceExtent ? SourceExtent / rows : 1;
-        const int t = int(threadIdx.x) % row_vectors * store_length;
-#pragma unroll(rounds < 4 ? rounds : 4)
-        for (int round = 0; round < rounds; ++round) {
-            const int s = int(threadIdx.x) / row_vectors + round * rows;
-            if (s >= (Whole ? SourceExtent : source_left) || t >= (Whole ? TargetExtent : filled_left)) continue;
-            Vector<Target, store_length> elements{};
-            if (Whole || !Fills || t < target_left) {
-                elements = converted<!converts_first, store_length, ChannelAxis::target>(
-                    tile.template get<store_length>(s, t), s, t);
-            }
-            Target* address = target + Signed<Index>(Index(s) * parameters.target_step + Index(t));
-            if constexpr (Whole) {
-                store_global(address, elements);
-            } else {
+        constexpr int together = rounds < 4 ? rounds : 4;
+        const int t = int(threadIdx.x % row_vectors) * store_length;
+        const int64 row_step = Signed<Index>(parameters.target_step);
+        if (t >= (Whole ? TargetExtent : filled_left)) return;
+#pragma unroll 1
+        for (int round = 0; round < rounds; round += together) {
+            const int first_s = int(threadIdx.x / row_vectors) + round * rows;
+            const uint32 place = Tile::place(uint32(first_s), uint32(t) / height);
+            Target* first = target + t + Signed<Index>(Index(first_s) * parameters.target_step);
 #pragma unroll
-                for (int i = 0; Fills && i < store_length; ++i) {
-                    if (t + i >= target_left) elements.set(i, Target{});
+            for (int i = 0; i < together; ++i) {
+                const int s = first_s + i * rows;
+                if (s >= (Whole ? SourceExtent : source_left)) continue;
+                Vector<Target, store_length> elements{};
+                if (Whole || !Fills || t < target_left) {
+                    const auto row = tile.template get<store_length>(Tile::further(place, i * rows, 0), t % height);
+                    elements = converted<!converts_first, store_length, ChannelAxis::target>(row, s, t);
                 }
-                store_first(address, elements, filled_left - t);
+                Target* address = first + i * rows * row_step;
+                if constexpr (Whole) {
+                    store_global(address, elements);
+                } else {
+#pragma unroll
+                    for (int e = 0; Fills && e < store_length; ++e) {
+                        if (t + e >= target_left) elements.set(e, Target{});
+                    }
+                    store_first(address, elements, filled_left - t);
+                }
             }
         }
     }

@@ -93,8 +93,11 @@ def test_sizes_beyond_32_bits_and_large_grids_are_planned(bits):
 
 
 FAULTS = {
-    "unswizzled on one side": Fault("(unit ^ swizzle(s))", "unit"),
-    "units in the swizzle's order": Fault("const bool turned = swizzle(s) & bit;", "const bool turned = false;"),
+    "unswizzled on one side": Fault(
+        "const uint32 place = Tile::place(s, unit);",
+        "const uint32 place = s * Tile::row_bytes + unit * Tile::Unit::bytes;",
+    ),
+    "units in the swizzle's order": Fault("turned = first & bit * Unit::bytes;", "turned = false;"),
     "no barrier": Fault("    __syncthreads();\n", ""),
     "one row too many": Fault("const int left = t < target_left &&", "const int left = t <= target_left &&"),
     "one element too many": Fault("store_first(address, elements, filled_left - t)", "store(address, elements)"),
@@ -128,8 +131,9 @@ def test_no_bank_conflicts(itemsizes, small):
     text = joined_source("transpose.cu")
     for formula in (
         "return s / LoadLength * swizzle_step & (bank_units - 1);",
-        "(s * units + (unit ^ swizzle(s))) * Unit::bytes",
-        "(t / height + piece * piece_units) ^ (swizzle(s) & ~(piece_units - 1))",
+        "return s * row_bytes + (unit ^ swizzle(s)) * Unit::bytes;",
+        "(from ^ by % row_bytes) + by / row_bytes * row_bytes;",
+        "first & ~uint32(Piece::bytes - 1)",
     ):
         assert formula in text
     for load_bytes, store_bytes in itertools.product((1, 2, 4, 8, 16, 32), repeat=2):
