@@ -20,12 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stridedgpu.bench.facts import facts_of, steps_of
+from stridedgpu.bench.facts import Step, facts_of, steps_of
 from stridedgpu.bench.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
 from stridedgpu.kernel_sources import joined_source
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from cuda_emulation import machine_code
+from cuda_emulation.warp import UnknownInstructionError
 from kernel_model import model
 
 RECORDED = Path(__file__).parent / "facts" / "kernels.json"
@@ -69,13 +70,16 @@ def computed_facts(names: tuple[str, ...] = ()) -> dict[str, list[dict]]:
     Not of crops, whose records the device makes, and not where a call's cost is the question.
     """
     workloads = [one for one in workloads_named(names) if not isinstance(one, Crops) and one.measures == "speed"]
-    return {
-        workload.name: [
-            model(step.launch, disassembled(step.launch.sources)[step.launch.name], step.bytes_moved, indices(workload))
-            for step in steps_of(workload)
-        ]
-        for workload in workloads
-    }
+    return {workload.name: [computed(workload, step) for step in steps_of(workload)] for workload in workloads}
+
+
+def computed(workload: Workload, step: Step) -> dict:
+    """What one launch asks of a GPU, or the instruction that the executor does not know."""
+    code = disassembled(step.launch.sources)[step.launch.name]
+    try:
+        return model(step.launch, code, step.bytes_moved, indices(workload))
+    except UnknownInstructionError as error:
+        return {"unknown_instruction": str(error)}
 
 
 def indices(workload: Workload) -> np.ndarray | None:
@@ -137,8 +141,11 @@ def changed_model(held: dict) -> list[str]:
 def print_model(names: tuple[str, ...]) -> None:
     """The computed facts as a table."""
     rows = [(name, figures) for name, launches in computed_facts(names).items() for figures in launches]
-    print(f"{'':18}", *(key.replace("_", " ") for key in rows[0][1]), sep=" | ")
+    headings = None
     for name, figures in rows:
+        if headings != list(figures):
+            headings = list(figures)
+            print(f"{'':18}", *(key.replace("_", " ") for key in headings), sep=" | ")
         print(name.ljust(18), *(str(value).rjust(len(key)) for key, value in figures.items()), sep=" | ")
 
 

@@ -6,29 +6,18 @@ Utilities", instruction set reference); the meanings are those that make kernels
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from .sass import Instruction, Number, Predicate, Register
+from .sass_reals import COMPARISONS, REAL_OPERATIONS, Lanes, Operation
 
 __all__ = ["OPERATIONS"]
 
-Lanes = np.ndarray[Any, Any]
-Operation = Callable[[Any, Instruction, Lanes], None]
-
 _WORD: Final = np.uint64(2**32)
 _LOW: Final = np.uint64(2**32 - 1)
-_COMPARISONS: Final = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "LT": np.less,
-    "LE": np.less_equal,
-    "GT": np.greater,
-    "GE": np.greater_equal,
-}
 
 
 def _parts(one: Instruction) -> tuple[list[Any], list[Any], list[Any]]:
@@ -146,7 +135,7 @@ def _predicate_logic(warp: Any, one: Instruction, lanes: Lanes) -> None:
 def _compare(warp: Any, one: Instruction, lanes: Lanes) -> None:
     first, second, a, b, *predicates = one.operands
     read = warp.value if "U32" in one.modifiers else warp.signed
-    compare = _COMPARISONS[one.modifiers[0]]
+    compare = COMPARISONS[one.modifiers[0]]
     x, y = read(a), read(b)
     found = compare(x, y)
     if "EX" in one.modifiers:
@@ -216,56 +205,6 @@ def _predicates_in(warp: Any, one: Instruction, lanes: Lanes) -> None:
             warp.set_predicate(Predicate(number, uniform=False), bit != 0, lanes)
 
 
-def _real_operation(combine: Callable[..., Lanes]) -> Operation:
-    def operate(warp: Any, one: Instruction, lanes: Lanes) -> None:
-        result, *numbers = one.operands
-        with np.errstate(all="ignore"):
-            value = combine(*map(warp.real, numbers)).astype(np.float32)
-        warp.set(result, value.view(np.uint32), lanes)
-
-    return operate
-
-
-def _from_integer(warp: Any, one: Instruction, lanes: Lanes) -> None:
-    result, number = one.operands
-    bits = 16 if "U16" in one.modifiers else 32
-    value = warp.signed(number) if "S32" in one.modifiers else warp.value(number) & np.uint64(2**bits - 1)
-    real = value.astype(np.float32)
-    if "RP" in one.modifiers:
-        real = np.where(real.astype(np.float64) < value, np.nextafter(real, np.float32(np.inf)), real)
-    warp.set(result, real.astype(np.float32).view(np.uint32), lanes)
-
-
-def _to_integer(warp: Any, one: Instruction, lanes: Lanes) -> None:
-    real = warp.real(one.operands[1]).astype(np.float64)
-    whole = np.trunc(real) if "TRUNC" in one.modifiers else np.rint(real)
-    lowest, highest = (0, 2**32 - 1) if "U32" in one.modifiers else (-(2**31), 2**31 - 1)
-    value = np.clip(np.nan_to_num(whole, nan=0.0, posinf=highest, neginf=lowest), lowest, highest)
-    warp.set(one.operands[0], value.astype(np.int64).view(np.uint64), lanes)
-
-
-def _halves(warp: Any, one: Instruction, lanes: Lanes) -> None:
-    """One float32 to a float16, or two to a word of them, the first of them high."""
-    result, *numbers = one.operands
-    word = np.zeros(lanes.size, np.uint32)
-    with np.errstate(all="ignore"):
-        for number in numbers:
-            word = word << np.uint32(16) | warp.real(number).astype(np.float16).view(np.uint16)
-    warp.set(result, word, lanes)
-
-
-def _half_constants(warp: Any, one: Instruction, lanes: Lanes) -> None:
-    """Zero times zero and two constants: how compilers spell some numbers."""
-    result, a, b, high, low = one.operands
-    assert isinstance(a, Register), one.text
-    assert isinstance(b, Register), one.text
-    assert (a.number, b.number) == (255, 255), one.text
-    assert isinstance(high, Number), one.text
-    assert isinstance(low, Number), one.text
-    (bits,) = struct.unpack("<I", struct.pack("<2e", low.real, high.real))
-    warp.set(result, np.full(lanes.size, bits, np.uint64), lanes)
-
-
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "IADD3": _add,
     "VIADD": _add,
@@ -286,14 +225,6 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "CS2R": _special,
     "P2R": _predicates_out,
     "R2P": _predicates_in,
-    "FADD": _real_operation(np.add),
-    "FMUL": _real_operation(np.multiply),
-    "MUFU": _real_operation(lambda x: np.float32(1) / x),
-    "I2F": _from_integer,
-    "I2FP": _from_integer,
-    "F2I": _to_integer,
-    "F2F": _halves,
-    "F2FP": _halves,
-    "HFMA2": _half_constants,
+    **REAL_OPERATIONS,
 }
 """By name; those of the uniform registers, which begin with U, do the same."""
