@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -15,6 +15,25 @@ from .layout import Layout
 from .operand import Operand
 
 __all__ = ["Described", "Released"]
+
+
+_NUMBERS: Final = "compute with .numpy(), torch.from_dlpack or another library's view of the memory"
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("transpose", "T", "mT", "moveaxis", "swapaxes"), "permute(axes) orders axes anew"),
+    **dict.fromkeys(("reshape", "view", "ravel", "flatten"), "reinterpret(sizes=...) is a reshape without a copy"),
+    **dict.fromkeys(("expand", "repeat"), "broadcast_to(sizes) repeats without a copy"),
+    **dict.fromkeys(("astype", "type", "float", "half"), "relayout(dtype=...) converts"),
+    **dict.fromkeys(("cpu", "cuda", "to"), "to_device(device) moves, and relayout(device=..., dtype=...) converts too"),
+    **dict.fromkeys(("clone", "contiguous"), "copy() packs"),
+    **dict.fromkeys(("size", "numel"), "layout.element_count is the number of elements, and sizes those of each axis"),
+    **dict.fromkeys(("flip", "flipud", "fliplr"), "t[::-1] runs backwards"),
+    **dict.fromkeys(("take", "index_select"), "gather(t, indices, axis) picks"),
+    **dict.fromkeys(("sum", "mean", "max", "min", "std"), _NUMBERS),
+    "fill_": "t[...] = value fills",
+    "data_ptr": "operand.address is that of the first element",
+}
+"""What NumPy's and PyTorch's users look for, and where it is."""
 
 
 class Released:
@@ -127,6 +146,11 @@ class Described:
             total = self.buffer.nbytes // 4 * 4
         alignment = self.alignment if self.alignment >= self.itemsize else 0
         return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """What is called otherwise here says so; only names that are not there come this way."""
+        advice = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"A {type(self).__name__} has no {name!r}{advice}.", name=name, obj=self)
 
     def describe(self) -> str:
         """Everything about the memory, in a few lines for a person.

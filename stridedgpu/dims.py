@@ -26,7 +26,7 @@ def checked_dims(dims: object, ndim: int) -> str | None:
         return None
     if not isinstance(dims, str):
         raise LayoutError(f"dims={dims!r} is not a string of axis letters such as 'NCHW'.")
-    canonical_axes(dims)
+    canonical_axes(dims, "dims")
     if len(dims) > ndim:
         raise LayoutError(f"dims={dims!r} labels {len(dims)} axes of a tensor of rank {ndim}.")
     return dims

@@ -97,8 +97,12 @@ def dlpack_operand(obj: Any) -> Operand:
     """The memory of an object with DLPack as an operand, borrowed; on a CUDA device the current stream waits for it.
 
     It is read-only where the object says so, or has no way to say. Raises `ElementTypeError` for elements that a tensor
-    cannot hold, `DeviceError` for devices that cannot be had.
+    cannot hold, `LayoutError` for PyTorch's negated views, `DeviceError` for devices that cannot be had.
     """
+    if getattr(obj, "is_neg", None) is not None and obj.is_neg():
+        raise LayoutError(
+            f"{type(obj).__name__} is a view with its sign bit set, which DLPack drops: call resolve_neg()."
+        )
     device = _device_of(obj)
     capsule = _requested(obj) if device == "cpu" else _requested(obj, stream=_current_stream(device))
     tensor, flags = _contents(capsule)

@@ -5,6 +5,8 @@ Pure Python. A NumPy dtype is recognised by its name, so nothing here imports Nu
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -159,7 +161,21 @@ def _find_element_type(dtype: object) -> ElementType:
 _found_element_type = lru_cache(maxsize=256, typed=True)(_find_element_type)
 
 
-_ALIASES: Final = {"bool_": "bool", "float": "float64", "int": "int64", "complex": "complex128"}
+_ALIASES: Final = {
+    "bool_": "bool",
+    "float": "float64",
+    "int": "int64",
+    "complex": "complex128",
+    **{
+        f"{'b' if name == 'bool' else found.kind}{found.itemsize}": name
+        for name, found in ELEMENT_TYPES.items()
+        if name.startswith(("bool", "uint", "int", "float", "complex")) and found.kind != "o"
+    },
+}
+"""Python's names besides, and NumPy's codes, which count bytes: "f4" is float32."""
+
+_NATIVE: Final = re.compile(f"[=|{'<' if sys.byteorder == 'little' else '>'}](?=[a-z])")
+"""What NumPy puts before a code of the machine's own byte order."""
 
 
 def _name_of(dtype: object) -> str:
@@ -176,4 +192,5 @@ def _name_of(dtype: object) -> str:
             f"dtype {dtype!r} is byte-swapped; a tensor holds the machine's own byte order. "
             f"Convert first, with array.astype({name!r})."
         )
-    return _ALIASES.get(name, name)
+    plain = _NATIVE.sub("", name, count=1)
+    return _ALIASES.get(plain, plain)

@@ -20,6 +20,9 @@ Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int | None, ...]]
 
 _WHOLE: Final = slice(None)
 
+_MOST_CHARACTERS: Final = 60
+"""Of an entry in a message: a mask of a picture would fill the screen."""
+
 
 def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Window:
     """What a basic index names: integers, slices with any step but 0, one `...`, and None for a new axis.
@@ -95,10 +98,19 @@ def _integer(entry: object) -> int:
     """An integer of another kind, such as NumPy's; a bool is none, being a mask."""
     if isinstance(entry, bool) or not hasattr(entry, "__index__"):
         raise LayoutError(
-            f"index {entry!r} is not basic: a view takes integers, slices, '...' and None. "
+            f"index {_shortened(entry)} is not basic: a view takes integers, slices, '...' and None. "
             "To pick elements by an array of indices, use gather."
         )
     try:
         return as_index(entry)
     except TypeError:  # arrays have __index__ and refuse it unless they hold one integer
-        raise LayoutError(f"index {entry!r} is not basic; to pick elements by an array, use gather.") from None
+        raise LayoutError(
+            f"index {_shortened(entry)} is not basic; to pick elements by an array, use gather, "
+            "and for a mask gather(t, numpy.flatnonzero(mask))."
+        ) from None
+
+
+def _shortened(entry: object) -> str:
+    """What an entry is, in part of a line."""
+    words = " ".join(repr(entry).split())
+    return words if len(words) <= _MOST_CHARACTERS else f"{words[:_MOST_CHARACTERS]}…"

@@ -56,7 +56,7 @@ def integer(name: str, value: object, *, least: int | None = None) -> int:
 def integers(name: str, values: Iterable[object], *, least: int | None = None) -> tuple[int, ...]:
     """`values` as exact Python integers; `name` stands in the message when one is not an integer or below `least`."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise LayoutError(f"{name}={values!r} is not a sequence of integers.")
+        raise LayoutError(f"{name}={values!r} is not a sequence of integers; one alone is (5,), say.")
     values = tuple(values)
     if all(type(value) is int and (least is None or value >= least) for value in values):
         return cast("tuple[int, ...]", values)
@@ -139,20 +139,20 @@ def check_same_length(sizes: Sequence[int], strides: Sequence[int]) -> None:
 
 
 @lru_cache(maxsize=256)
-def canonical_axes(order: str) -> str:
+def canonical_axes(order: str, name: str = "layout") -> str:
     """The letters of `order` in canonical order: `canonical_axes("NHWC") == "NCHW"`.
 
-    Raises `LayoutError` for a letter that is unknown or stands twice.
+    Raises `LayoutError` for a letter that is unknown or stands twice; `name` is the argument in its message.
     """
     if not (order and isinstance(order, str)):
-        raise LayoutError(f"layout={order!r} is not an axis order; give one such as 'NCHW' or 'NHWC'.")
+        raise LayoutError(f"{name}={order!r} is not an axis order; give one such as 'NCHW' or 'NHWC'.")
     for letter in order:
         if letter not in AXIS_LETTERS:
-            raise LayoutError(
-                f"layout={order!r} holds {letter!r}; the letters of an axis order are {', '.join(AXIS_LETTERS)}."
-            )
+            known = ", ".join(AXIS_LETTERS)
+            advice = ", in capitals" if letter.upper() in AXIS_LETTERS else ""
+            raise LayoutError(f"{name}={order!r} holds {letter!r}; the letters of an axis order are {known}{advice}.")
         if order.count(letter) > 1:
-            raise LayoutError(f"layout={order!r} names the axis {letter!r} twice.")
+            raise LayoutError(f"{name}={order!r} names the axis {letter!r} twice.")
     return "".join(sorted(order, key=AXIS_LETTERS.index))
 
 

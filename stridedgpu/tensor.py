@@ -13,7 +13,6 @@ from .buffer import Buffer
 from .dims import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from .dtypes import ElementType, element_type
 from .errors import LayoutError
-from .exported import Exported
 from .indexing import Index
 from .layout import Layout
 from .operand import Operand
@@ -24,11 +23,12 @@ from .operations.values import value_operand
 from .recount import recounted
 from .remembered import remembered
 from .typing import DTypeLike, LayoutLike, StreamLike, TensorLike
+from .valued import Valued
 
 __all__ = ["StridedTensor"]
 
 
-class StridedTensor(Exported):
+class StridedTensor(Valued):
     """Elements of one type, laid out with sizes and strides over raw bytes on one device.
 
     `buffer` is a `Buffer` or any contiguous object with the buffer protocol, which stays somebody else's; `layout`
@@ -189,25 +189,19 @@ class StridedTensor(Exported):
         target = self[index]
         source = value._operand if isinstance(value, StridedTensor) else value_operand(value, target.element)
         layout = source.layout.broadcast_to(target.sizes)
-        assign_operand(Operand(source.buffer, layout, source.element), target._operand)
+        assign_operand(Operand(source.buffer, layout, source.element), target._operand, name="the view")
 
     # What Python expects of a container
 
     def __len__(self) -> int:
         """The size of the first axis."""
         if not self.sizes:
-            raise TypeError("A tensor of rank 0 has no len().")
+            raise TypeError("A tensor of rank 0 has no first axis to count or iterate over; .item() is its element.")
         return self.sizes[0]
 
     def __iter__(self) -> Iterator[StridedTensor]:
         """Views along the first axis."""
         return (self[place] for place in range(len(self)))
-
-    def __bool__(self) -> bool:
-        """The truth of a tensor of one element; an error otherwise, as in NumPy."""
-        if self.layout.element_count != 1:
-            raise ValueError(f"The truth of a tensor of sizes {self.sizes} is ambiguous; compare its .numpy().")
-        return bool(self.numpy().reshape(()))
 
     def __eq__(self, other: object) -> bool:
         """Whether this is the same tensor; no elements are compared, and a comparison that means them is refused."""

@@ -85,6 +85,14 @@ def test_python_types_are_taken_as_numpy_takes_them(given, name):
     assert np.dtype(given) == np.dtype(name)
 
 
+@pytest.mark.parametrize("name", sorted(set(ELEMENT_TYPES) - {"bfloat16", "float8_e4m3fn", "float8_e5m2"}))
+def test_numpys_codes(name):
+    dtype = np.dtype(name)
+    code = dtype.str[1:]
+    native = dtype.str  # "<f4" or "|u1", with the machine's order before it
+    assert element_type(code) is element_type(native) is element_type(dtype) is ELEMENT_TYPES[name]
+
+
 def test_types_that_directml_lacks_are_unknown_to_it():
     assert ELEMENT_TYPES["complex64"].data_type is DataType.UNKNOWN
     assert ELEMENT_TYPES["bool"].data_type is DataType.UNKNOWN
@@ -101,6 +109,7 @@ REFUSALS = {
     "byte-swapped for DirectML": (lambda: DataType.of(SWAPPED), r"dtype dtype\('>f4'\) is byte-swapped"),
     "byte-swapped": (lambda: element_type(SWAPPED), r"byte-swapped.*Convert first, with array.astype\('float32'\)"),
     "unknown": (lambda: element_type(DataType.UNKNOWN), "cannot hold elements of type 'unknown'"),
+    "a code of the other byte order": (lambda: element_type(SWAPPED.str), "cannot hold elements of type '.f4'"),
     "a name that is no type": (lambda: element_type("float33"), "'float33'; it holds bool, uint8"),
     "text": (lambda: element_type(np.dtype("S3")), "'bytes24'"),
     "objects": (lambda: element_type(object), "'object'"),

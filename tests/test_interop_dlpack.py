@@ -261,3 +261,12 @@ def test_a_capsule_that_is_never_taken_holds_the_memory_and_lets_it_go():
     del view
     gc.collect()
     assert alive() is None
+
+
+def test_a_negated_view_of_pytorch_is_refused_since_dlpack_drops_the_sign():
+    torch = pytest.importorskip("torch")
+    conjugate = torch.tensor([1 + 2j]).conj()
+    assert conjugate.imag.is_neg()
+    with pytest.raises(sg.LayoutError, match=r"call resolve_neg\(\)"):
+        sg.asarray(conjugate.imag)
+    assert sg.asarray(conjugate.imag.resolve_neg()).tolist() == [-2.0]

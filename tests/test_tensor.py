@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 
 import ml_dtypes
@@ -13,7 +14,7 @@ from hypothesis import given
 from strategies import element_types, layouts
 
 import stridedgpu as sg
-from stridedgpu import DataType, Layout, LayoutError, StridedTensor
+from stridedgpu import DataType, Layout, LayoutError, StridedTensor, described
 from stridedgpu.dtypes import ELEMENT_TYPES
 
 
@@ -223,6 +224,65 @@ def test_truth_is_that_of_one_element():
     for sizes in ((2,), (0,)):
         with pytest.raises(ValueError, match="ambiguous"):
             bool(sg.zeros(sizes, "uint8"))
+
+
+@given(element_types(), seeds)
+def test_one_element_is_a_number_to_python(element, seed):
+    tensor, _ = guarded(Layout((1, 1), (7, 5)), element, seed)
+    array = tensor.numpy()
+    assert tensor.tolist() == array.tolist() or array != array  # noqa: PLR0124 - not a number
+    wanted = array.item()
+    assert type(tensor.item()) is type(wanted)
+    for make in (complex, float, int, operator.index):
+        try:
+            expected = make(wanted)
+        except (TypeError, ValueError, OverflowError) as problem:
+            with pytest.raises(type(problem)):
+                make(tensor)
+        else:
+            assert repr(make(tensor)) == repr(expected)
+
+
+@pytest.mark.parametrize("sizes", [(0,), (2,), (2, 1)])
+def test_more_or_fewer_elements_are_no_number(sizes):
+    tensor = sg.zeros(sizes, "int64", device="cpu")
+    with pytest.raises(ValueError, match="elements, not one"):
+        tensor.item()
+    for make in (complex, float, int, operator.index):
+        with pytest.raises(TypeError, match="elements, not one"):
+            make(tensor)
+
+
+def test_a_tensor_of_one_integer_is_an_index():
+    tensor = sg.asarray([[1, 2], [3, 4]])
+    assert tensor[tensor[0, 0]].tolist() == [3, 4]
+    assert [10, 20][tensor[0, 0]] == 20
+    with pytest.raises(LayoutError, match="to pick elements by an array, use gather"):
+        tensor[tensor]
+
+
+@pytest.mark.parametrize(
+    "name, advice",
+    [
+        ("reshape", "reinterpret(sizes=...)"),
+        ("T", "permute(axes)"),
+        ("astype", "relayout(dtype=...)"),
+        ("cpu", "to_device(device)"),
+        ("sum", ".numpy()"),
+    ],
+)
+def test_names_of_other_libraries_lead_to_those_here(name, advice):
+    tensor = pitched()
+    assert not hasattr(tensor, name)
+    with pytest.raises(AttributeError, match="A StridedTensor has no") as caught:
+        getattr(tensor, name)
+    assert advice in str(caught.value)
+    assert (caught.value.name, caught.value.obj) == (name, tensor)
+
+
+def test_every_lead_goes_somewhere():
+    for name in described._ELSEWHERE:
+        assert not hasattr(StridedTensor, name), name
 
 
 def test_every_type_has_text():

@@ -51,7 +51,10 @@ def given(name: str, operand: object, *, is_written: bool = False) -> Given:
         # What follows a window is there for this one only, and the plan is for all that are like it.
         return Given(side if side.owns_padding else replace(side, slack_bytes=0))
     if not isinstance(operand, BufferTensorDesc):
-        raise LayoutError(f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}.")
+        raise LayoutError(
+            f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}; "
+            "asarray() makes a tensor of any array."
+        )
     side = Side.of(
         operand.layout,
         element_type(operand.data_type),

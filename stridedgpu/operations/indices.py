@@ -34,10 +34,12 @@ def check_index_operand(indices: Operand, device: str) -> None:
 def check_index_type(element: ElementType) -> None:
     """Raise `ElementTypeError` for what is no integer of 32 or 64 bits."""
     if element.name not in INDEX_TYPES:
-        raise ElementTypeError(
-            f"indices hold {element}; they must be {', '.join(INDEX_TYPES)}: "
-            "convert them with asarray(indices, dtype='int64')."
+        advice = (
+            "numpy.flatnonzero(mask) makes them of a mask"
+            if element.kind == "b"
+            else "convert them with asarray(indices, dtype='int64')"
         )
+        raise ElementTypeError(f"indices hold {element}; they must be {', '.join(INDEX_TYPES)}: {advice}.")
 
 
 def checked_mode(mode: object) -> Mode:

@@ -25,7 +25,7 @@ def no_tensor(**arguments: object) -> ElementTypeError:
     """What a plan raises when one of its arguments is not a tensor."""
     name, value = next((name, value) for name, value in arguments.items() if not hasattr(value, "operand"))
     return ElementTypeError(
-        f"{name} is a {type(value).__name__}; a plan runs on tensors, and asarray() makes one of any array."
+        f"{name} is of type {type(value).__name__}; a plan runs on tensors, and asarray() makes one of any array."
     )
 
 

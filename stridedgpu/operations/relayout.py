@@ -92,9 +92,12 @@ def _result(
     return _Result(room, dims, plan)
 
 
-def assign_operand(source: Operand, target: Operand, stream: object = None) -> None:
-    """Write `source` into `target`, of the same sizes and on any device, with a cast where the types differ."""
-    _move(source, target, conversion(source.element, target.element), None, stream)
+def assign_operand(source: Operand, target: Operand, stream: object = None, name: str = "out") -> None:
+    """Write `source` into `target`, of the same sizes and on any device, with a cast where the types differ.
+
+    `name` is what messages call the target.
+    """
+    _move(source, target, conversion(source.element, target.element), None, stream, name)
 
 
 def _move_blocks(
@@ -116,23 +119,31 @@ def _move_blocks(
             assign_operand(zeros, replace(into, layout=part.zeros), None if there == "cpu" else stream)
 
 
-def _move(source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object) -> None:
+def _move(
+    source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object, name: str = "out"
+) -> None:
     """Check the target, and move."""
-    _check_target(source, target, made, channel_axis)
+    _check_target(source, target, made, channel_axis, name)
     move_elements(source, target, made, channel_axis, stream)
 
 
-def _check_target(source: Operand, target: Operand, made: Conversion, channel_axis: int | None) -> None:
+def _check_target(
+    source: Operand, target: Operand, made: Conversion, channel_axis: int | None, name: str = "out"
+) -> None:
     """Raise unless `target` can be written with what `made` makes of `source`."""
     wanted = result_sizes(source.layout.sizes, made, channel_axis)
     if target.layout.sizes != wanted:
-        raise LayoutError(f"out has sizes {target.layout.sizes}; this relayout makes sizes {wanted}.")
+        raise LayoutError(f"{name} has sizes {target.layout.sizes}; this relayout makes sizes {wanted}.")
     if target.buffer.readonly:
-        raise BindingError("out is read-only.")
+        raise BindingError(f"{name} is read-only.")
     if target.layout.has_overlap:
-        raise LayoutError(f"out repeats or overlaps its own elements: {target.layout}; relayout into a packed tensor.")
+        raise LayoutError(
+            f"{name} repeats or overlaps its own elements: {target.layout}; relayout into a packed tensor."
+        )
     if share_memory(source, target):
-        raise BindingError("out shares memory with the source; write into another tensor, or copy the source first.")
+        raise BindingError(
+            f"{name} shares memory with the source; write into another tensor, or copy the source first."
+        )
 
 
 def result_sizes(sizes: tuple[int, ...], made: Conversion, channel_axis: int | None) -> tuple[int, ...]:
