@@ -124,6 +124,42 @@ def test_a_wrong_result_of_ours_is_never_timed(monkeypatch):
         Bench("cpu", [], "test", 0).record(workloads_named(("train",))[0])
 
 
+def test_a_peer_that_fails_is_left_out_and_the_others_are_timed():
+    class Broken(NumpyPeer):
+        name = "broken"
+
+        def call(self, work):
+            raise RuntimeError("no compiler\nlooked everywhere")
+
+    made = Bench("cpu", [Broken(), NumpyPeer()], "test", 0).record(workloads_named(("planes",))[0])
+    assert made.absent == {"broken": "failed: RuntimeError: no compiler"}
+    assert "numpy" in made.timings
+
+
+@pytest.mark.interop
+def test_pytorch_compiles_every_workload():
+    torch = pytest.importorskip("torch")
+    from torch._dynamo.utils import counters
+
+    from stridedgpu.bench.peers.torch_peer import CompiledTorchPeer
+
+    peer = CompiledTorchPeer("cpu")
+    peer._compiled = lambda function: torch.compile(function, dynamic=False, backend="eager")
+    before = counters["stats"]["unique_graphs"]
+    for name in ("copy", "planes", "pixels", *(f"transpose-{width}B" for width in (1, 2, 4, 8)), "broadcast", "window"):
+        call = peer.call(make_work(workloads_named((name,))[0], "test", "cpu"))
+        call()
+    assert counters["stats"]["unique_graphs"] - before == 9, "and none of them run as it is"
+
+
+def test_pytorch_without_cuda_is_not_timed_on_a_gpu():
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("this PyTorch has CUDA")
+    _, absent = registry.installed_peers("cuda:0", ("torch", "torch.compile"))
+    assert absent == dict.fromkeys(("torch", "torch.compile"), "this PyTorch has no device 'cuda'")
+
+
 def test_a_peer_whose_result_is_wrong_is_left_out_and_named():
     class Idle(NumpyPeer):
         name = "idle"

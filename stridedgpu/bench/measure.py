@@ -101,6 +101,9 @@ class Bench:
             except CannotDoError as reason:
                 absent[peer.name] = str(reason)
                 continue
+            except Exception as error:  # noqa: BLE001 - whatever another library raises, the others are timed
+                absent[peer.name] = f"failed: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+                continue
             sg.synchronize(self._device)
             theirs = check_result(_host(first.target) if made is None else peer.host(first, made), expected)
             if theirs.startswith("different"):

@@ -23,8 +23,8 @@ _MAKERS: Final[Mapping[str, tuple[str, Mapping[str, Callable[[], Peer]]]]] = Map
     {
         # name: the library to look for, and what makes the peer for "cpu" and for "cuda"
         "numpy": ("numpy", {"cpu": NumpyPeer}),
-        "torch": ("torch", {"cpu": TorchPeer, "cuda": TorchPeer}),
-        "torch.compile": ("torch", {"cuda": CompiledTorchPeer}),
+        "torch": ("torch", {"cpu": TorchPeer, "cuda": lambda: TorchPeer("cuda")}),
+        "torch.compile": ("torch", {"cuda": lambda: CompiledTorchPeer("cuda")}),
         "cupy": ("cupy", {"cuda": CupyPeer}),
         "cv2": ("cv2", {"cpu": Cv2Peer}),
         "nvmath": ("nvmath", {"cuda": NvmathPeer}),

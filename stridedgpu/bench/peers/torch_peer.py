@@ -21,9 +21,11 @@ class TorchPeer:
     name = "torch"
     waits = False
 
-    def __init__(self) -> None:
-        """Import PyTorch."""
+    def __init__(self, device: str = "cpu") -> None:
+        """Import PyTorch; `device` is "cpu" or "cuda". Raises `CannotDoError` where this PyTorch does not have it."""
         self._torch: Any = import_module("torch")
+        if device == "cuda" and not self._torch.cuda.is_available():
+            raise CannotDoError("this PyTorch has no device 'cuda'")
         self._torch.set_num_threads(get_num_threads())
         self.version = str(self._torch.__version__)
 
@@ -112,10 +114,22 @@ class CompiledTorchPeer(TorchPeer):
 
     name = "torch.compile"
 
+    def __init__(self, device: str) -> None:
+        """As `TorchPeer`."""
+        super().__init__(device)
+        self._workload: object = None
+
     def call(self, work: Work) -> Call:
-        """The work, compiled at its first call. Raises `CannotDoError` for crops: their places are compiled in."""
+        """The work, compiled at its first call. Raises `CannotDoError` for crops: their places are compiled in.
+
+        What was compiled for another workload is forgotten: from the ninth kind of arguments on, PyTorch would run a
+        function as it is.
+        """
         if isinstance(work, CropWork):
             raise CannotDoError("would compile every set of origins anew")
+        if work.workload is not self._workload:
+            self._torch.compiler.reset()
+            self._workload = work.workload
         return super().call(work)
 
     def _compiled(self, function: Callable[..., object]) -> Callable[..., object]:
