@@ -1,5 +1,5 @@
-// Family B again, rows of 1- and 2-byte elements that begin anywhere: the innermost run is contiguous on both sides,
-// but source and target lie at different places of their words.
+// Family B again, rows of elements of up to 4 bytes that begin anywhere: the innermost run is contiguous on both sides,
+// but source and target lie at different places of their vectors, and of their words.
 //
 // Every row is counted in places from the whole target vector on that its first element lies in. The target is stored
 // in whole vectors, and each word of a vector is put together from the two aligned words of the source that it lies in:
@@ -39,8 +39,10 @@ struct SplitWord {
     const uint8* word;
     uint32 shift;  // bits
 
-    explicit __device__ __forceinline__ SplitWord(const uint8* address)
-        : word(address - uint64(address) % 4), shift(uint32(uint64(address) % 4) * 8) {}
+    // `is_word` says that the address is a word's: nothing is to be shifted then.
+    __device__ __forceinline__ SplitWord(const uint8* address, bool is_word)
+        : word(is_word ? address : address - uint64(address) % 4),
+          shift(is_word ? 0 : uint32(uint64(address) % 4) * 8) {}
 
     __device__ __forceinline__ bool lies_in(const uint8* first, const uint8* end) const {
         return uint64(word) >= uint64(first) && uint64(word + (shift ? 8 : 4)) <= uint64(end);
@@ -66,8 +68,8 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
     using Target = typename Step::Target;
     using Loaded = typename Step::Loaded;
     using Stored = typename Step::Stored;
-    static_assert(sizeof(Source) <= 2, "larger elements are whole words");
-    static_assert(WholeWarps ? Items == 1 : Steps == 1, "one chunk of several steps, or several chunks of one");
+    static_assert(sizeof(Source) <= 4, "larger elements are vectors of words");
+    static_assert(!WholeWarps || Items == 1, "a whole warp has one chunk");
     constexpr int direction = Backwards ? -1 : 1;
 
     const uint32 lanes_log2 = WholeWarps ? 5 : p.lanes_log2;
@@ -85,7 +87,8 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
     Affine<typename Conversion::Compute> constants[Items];
     // The word that the element at a place of a chunk, and those that come after it in the target, lie in.
     const auto word_of = [](const Source* element) {
-        return SplitWord(reinterpret_cast<const uint8*>(element - (Backwards ? Step::load_length - 1 : 0)));
+        return SplitWord(reinterpret_cast<const uint8*>(element - (Backwards ? Step::load_length - 1 : 0)),
+                         sizeof(Source) == 4);
     };
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
@@ -122,9 +125,9 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
         whole_last[item] = in_chunk(vectors_end);
     }
 
-    // A step is one of the only chunk's, or the only one of a chunk.
-    const auto item_of = [](int step) { return WholeWarps ? 0 : step; };
-    const auto step_start = [&](int step) { return WholeWarps ? step * lanes * Step::length : 0; };
+    // The steps of all chunks are numbered through.
+    const auto item_of = [](int step) { return WholeWarps ? 0 : step / Steps; };
+    const auto step_start = [&](int step) { return (WholeWarps ? step : step % Steps) * lanes * Step::length; };
     constexpr int steps = Steps * Items;
     alignas(32) __shared__ uint8 exchange[Step::exchanges ? steps * 256 * Step::exchange_bytes : 1];
     uint8* group_exchange = Step::exchanges ? exchange + (threadIdx.x - lane) * Step::exchange_bytes : exchange;

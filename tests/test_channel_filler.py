@@ -175,8 +175,8 @@ class Pass:
 
 
 PASSES = {
-    "RGB pixels to 4": Pass(("NHWC", "NHWC4"), ("uint8", "uint8"), Family.PACKED_TILE, 16),
-    "RGB pixels to 8 halves": Pass(("NHWC", "NHWC8"), ("uint8", "float16"), Family.PACKED_TILE, 16),
+    "RGB pixels to 4": Pass(("NHWC", "NHWC4"), ("uint8", "uint8"), Family.PIXELS, 16),
+    "RGB pixels to 8 halves": Pass(("NHWC", "NHWC8"), ("uint8", "float16"), Family.PIXELS, 16),
     "RGB planes to 4": Pass(("NCHW", "NHWC4"), ("uint8", "uint8"), Family.CHANNELS, 16),
     "RGB planes to 8 halves": Pass(("NCHW", "NHWC8"), ("uint8", "float16"), Family.CHANNELS, 16),
     "RGB planes to a block of 4": Pass(("NCHW", "NCHW4"), ("uint8", "uint8"), Family.CHANNELS, 16),

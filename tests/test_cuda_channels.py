@@ -86,19 +86,19 @@ def conversion_cases() -> list[Case]:
 
 FAULTS = {
     "split: no barrier": Fault(
-        "        tile.read_pixels(parameters, source);\n        __syncthreads();",
-        "        tile.read_pixels(parameters, source);",
+        "parameters.row_vectors);\n        __syncthreads();\n        tile.template write_planes",
+        "parameters.row_vectors);\n        tile.template write_planes",
     ),
     "join: no barrier": Fault(
         "        tile.read_planes(parameters, source, channel);\n        __syncthreads();",
         "        tile.read_planes(parameters, source, channel);",
     ),
-    "one element too many is read": Fault(
-        "number < vectors ? elements_left - element : 0",
-        "number < vectors ? elements_left - element + 1 : 0",
+    "one element too many is read": Fault("if (element < elements_left) move(", "if (element <= elements_left) move("),
+    "the last vector of a row is left out": Fault(
+        "const bool there = number < vectors && int(at.remainder) < whole;",
+        "const bool there = number < vectors && int(at.remainder) + 1 < whole;",
     ),
-    "one element too many is written": Fault("left = elements_left - element;", "left = elements_left - element + 1;"),
-    "gaps are overwritten": Fault("element % Pitch >= RowPitch", "element % Pitch >= Pitch"),
+    "gaps are overwritten": Fault("element % Group::pitch >= Written", "element % Group::pitch >= Group::pitch"),
     "green is blue": Fault(
         "__byte_perm(__byte_perm(a, b, 0x0741), c, 0x6210)",
         "__byte_perm(__byte_perm(a, b, 0x0741), c, 0x7210)",
@@ -125,13 +125,17 @@ class TestChannels(TiledTests):
     source = "channels.cu"
     family = Family.CHANNELS
     tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
-    at_home = 0.9
+    at_home = 0.8
     random_layouts = 250
     faults = FAULTS
 
     def broken_cases(self) -> list[Case]:
-        widths_and_pixels = itertools.product((45, 64), (3, 4))
-        return [one for width, pixel in widths_and_pixels for one in both_ways(nhwc(3, width, pixel), nchw(3, width))]
+        # Rows of fewer than 128 bytes, in one tile and in several of its rows: longer ones have their words shifted.
+        found = []
+        for width, pixel, batch in itertools.product((45, 64), (3, 4), (1, 2)):
+            shape = {"sizes": (batch, 2)}
+            found += both_ways(nhwc(3, width, pixel, **shape), nchw(3, width, **shape))
+        return found
 
     def compiled_cases(self) -> list[Case]:
         sizes, wide = {"sizes": (8, 64)}, {"aligned": (32, 32)}

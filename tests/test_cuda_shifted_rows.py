@@ -26,7 +26,8 @@ inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reaso
 
 SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)
 GPUS = (SMALL, dataclasses.replace(SMALL, compute_capability=100), REFERENCE_GPU)
-TYPES = ("uint8", "uint16", "uint8>float16", "uint8>float32", "float16>uint8", "uint8>float64", "int16>uint8")
+CASTS = ("uint8>float16", "uint8>float32", "float16>uint8", "uint8>float64", "int16>uint8", "float32>float16")
+TYPES = ("uint8", "uint16", "float32", *CASTS)
 
 
 def rows_case(source, target, types="uint8", aligned=(1, 1), slack=(0, 0), gpu=SMALL, bits=None, **options):
@@ -161,7 +162,9 @@ def test_the_plan_says_that_words_are_shifted():
         (pitched(1500, 1504), pitched(1500, 1504), "uint8", False),
         (pitched(1500, 1504), pitched(1500, 1508), "uint8", False),
         (pitched(1500, 1501), pitched(1500, 1501), "uint16", True),
-        (pitched(1500, 1501), pitched(1500, 1501), "float32", False),
+        (pitched(1500, 1501), pitched(1500, 1501), "float32", True),
+        (pitched(1500, 1502), pitched(1500, 1502), "float32", False),
+        (pitched(1500, 1501), pitched(1500, 1501), "float64", False),
         (pitched(127, 301), pitched(127, 301), "uint8", False),
         (pitched(128, 301), pitched(128, 301), "uint8", True),
         (pitched(32, 301), pitched(32, 301), "uint8>float32", True),

@@ -29,6 +29,7 @@ PLACES = {
     "copy_flat": (1, 2),
     "copy_rows": (1, 2),
     "channels": (6, 7),
+    "pixels": (9, 10),
     "packed_tile": (2, 3),
     "transpose": (4, 5),
 }
@@ -46,6 +47,8 @@ def accesses(launch: KernelLaunch, source_itemsize: int) -> tuple[int, int]:
         return source_itemsize, int(arguments[1])
     if kernel == "copy_shifted_rows":
         return 4, int(arguments[1])  # words, which it shifts into place
+    if kernel == "shifted_channels":
+        return 16, 16  # vectors that the kernel finds itself
     load, store = (int(arguments[place]) for place in PLACES[kernel])
     if kernel == "channels" and "sg::Direction::join" in arguments:
         load, store = store, load
@@ -84,6 +87,8 @@ def steps(one: Case, kernel: str, side: str) -> list[int]:
         walked = [partial[2 + 8 * loop + 2] for loop in range(3)]
         return [*offsets, start, *walked]
     inside = {unit_axis(strides)}
+    if kernel == "pixels":
+        inside = {len(strides) - 2, len(strides) - 1}
     if kernel == "channels":
         small, pixels = pixel_axes(problem)
         inside = {small, pixels} if small in inside else {pixels}

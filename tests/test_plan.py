@@ -357,7 +357,7 @@ CASES |= {
     "offset of the target": Case(Layout((64,)), Layout((64,), offset=6), "flat", 16, 2, owned=False),
     "crop at byte 192600, a multiple of 8": Case(crop(200), nchw(1, 3, 224, 224), "channels", 8, 16),
     "crop at byte 192624, a multiple of 16": Case(crop(208), nchw(1, 3, 224, 224), "channels", 16, 16),
-    "crop at byte 192603": Case(crop(201), nchw(1, 3, 224, 224), "channels", 1, 16),
+    "crop at byte 192603": Case(crop(201), nchw(1, 3, 224, 224), "channels", 16, 16),
     "crop and cast": Case(crop(200), nchw(1, 3, 224, 224), "channels", 8, 16, target_type="float32"),
     # Row pitch
     "pitch 112 of 96, interleaved": Case(frame(32, 112), nchw(1, 3, 20, 32), "channels", 16, 16),
@@ -384,7 +384,7 @@ CASES |= {
         nchw(1, 3, 24, 32), nhwc(1, 4, 24, 32).sliced((slice(None), slice(0, 3))), "channels", 16, 16, owned=True
     ),
     "RGB pixels into the RGB of RGBA": Case(
-        nhwc(1, 3, 24, 32), nhwc(1, 4, 24, 32).sliced((slice(None), slice(0, 3))), "packed_tile", 16, 1, owned=False
+        nhwc(1, 3, 24, 32), nhwc(1, 4, 24, 32).sliced((slice(None), slice(0, 3))), "pixels", 16, 1, owned=False
     ),
     # Flips: a vector is read forwards and turned round in registers, so only its lowest address counts
     "flip left to right": Case(
@@ -400,13 +400,13 @@ CASES |= {
     "flip of one line": Case(Layout((100,), (-1,), 99), Layout((100,)), "rows", 4, 4, owned=False),
     # Channels
     "RGB to BGR planes": Case(nhwc(*BATCH), nchw(*BATCH), "channels", 16, 16, channels=(2, 1, 0)),
-    "RGB to BGR pixels": Case(nhwc(*BATCH), nhwc(*BATCH), "packed_tile", 16, 16, channels=(2, 1, 0)),
+    "RGB to BGR pixels": Case(nhwc(*BATCH), nhwc(*BATCH), "pixels", 16, 16, channels=(2, 1, 0)),
     "RGB to BGR pixels of doubles": Case(
         nhwc(*BATCH), nhwc(*BATCH), "rows", 8, 8, channels=(2, 1, 0), source_type="float64"
     ),
     "RGBA to RGB planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(0, 1, 2)),
     "RGBA to BGR planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(2, 1, 0)),
-    "RGBA to GBA planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 1, 16, channels=(1, 2, 3)),
+    "RGBA to GBA planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(1, 2, 3)),
     "the later planes of 6": Case(nchw(1, 6, 9, 10), nchw(1, 3, 9, 10), "flat", 4, 16, channels=(3, 4, 5), owned=False),
     "RGBA to RBG planes": Case(nhwc(2, 4, 24, 32), nchw(*BATCH), "channels", 16, 16, channels=(0, 2, 1)),
     "RGBA to A": Case(nhwc(2, 4, 24, 32), nchw(2, 1, 24, 32), "generic", 1, 4, channels=(3,)),
@@ -417,7 +417,7 @@ CASES |= {
         nhwc(*BATCH), nchw(*BATCH), "channels", 16, 16, target_type="float16", scale=[1, 2, 3]
     ),
     "one scale a channel, pixels": Case(
-        nhwc(*BATCH), nhwc(*BATCH), "packed_tile", 16, 16, target_type="float32", scale=[1, 2, 3]
+        nhwc(*BATCH), nhwc(*BATCH), "pixels", 16, 16, target_type="float32", scale=[1, 2, 3]
     ),
     # Repeats
     "one row repeated": Case(

@@ -112,16 +112,16 @@ def test_explain_says_how_wide_and_what_limits(capsys):
         capsys,
         "explain",
         "--from",
-        "uint8:NHWC:8,3,224,224:pitch=677",
+        "uint8:NHWC:8,3,224,224:pitch=680",
         "--to",
         "float16:NCHW:8,3,224,224",
         "--scale",
         "0.5",
     )
-    assert out.startswith("channels_uint8x1B_float16x16B on cuda:0\n")
+    assert out.startswith("channels_uint8x8B_float16x16B on cuda:0\n")
     assert "3612672 bytes must move: 1204224 read, 2408448 written" in out
     assert (
-        "wider loads: not while the source's runs start 677 B apart, a multiple of 1 only; pad that to 688 for 16"
+        "wider loads: not while the source's runs start 680 B apart, a multiple of 8 only; pad that to 688 for 16"
         in out
     )
     assert "planned for NVIDIA H200" in out

@@ -1,7 +1,7 @@
 """`Footprint`: what one warp or one tile of a plan reads and writes, for pictures of plans.
 
-Families that follow runs are shown by one step of a warp: 32 lanes, one vector each. A tiled transpose is shown by
-its tile, which a block moves through shared memory.
+Families that follow runs are shown by one step of a warp: 32 lanes, one vector each. Tiles of a transpose, and packed
+ones, are shown whole, as a block moves them through shared memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Final
 from stridedgpu.layout import Layout
 from stridedgpu.planning.cuda_transpose import tile_extents
 from stridedgpu.planning.families import Family, unit_axis
+from stridedgpu.planning.packed_tiles import packed_tiles
 from stridedgpu.planning.plan import Plan
+from stridedgpu.planning.whole_pixels import whole_pixels_of
 
 from .cells import place_at
 
@@ -92,6 +94,12 @@ def footprint_of(plan: Plan) -> Footprint:
         wanted = {small: sizes[small], pixels: _LANES * length}
         extents = tuple(min(size, wanted.get(axis, 1)) for axis, size in enumerate(sizes))
         return Footprint(extents, f"one warp: {extents[pixels]} pixels of {extents[small]} elements, in {accesses}")
+    if plan.family is Family.PIXELS:
+        extents = (*(1 for _ in sizes[:-2]), min(sizes[-2], _LANES * whole_pixels_of(problem).source.length), sizes[-1])
+        return Footprint(extents, f"one warp: {extents[-2]} pixels of {extents[-1]} elements, in {accesses}")
+    if plan.family is Family.PACKED_TILE:
+        extents = next(packed_tiles(problem)).extents
+        return Footprint(extents, f"one tile of {' x '.join(map(str, extents))} elements, in {accesses}")
     extents = _innermost_first(sizes, _LANES * length)
     return Footprint(extents, f"one step of a warp: {prod(extents)} elements, in {accesses}")
 

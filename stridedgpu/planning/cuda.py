@@ -13,28 +13,41 @@ from . import (
     cuda_flat,
     cuda_generic,
     cuda_packed_tile,
+    cuda_pixels,
     cuda_rows,
+    cuda_shifted_channels,
     cuda_shifted_rows,
     cuda_transpose,
 )
 from .families import Family
 from .gpu import GpuProperties, KernelLaunch
-from .kernel_families import kernel_family
 from .plan import Plan
 from .problem import WIDEST_ACCESS
 
 __all__ = ["cuda_launch"]
 
-_LAUNCHES: Final[Mapping[Family, Callable[[Plan, GpuProperties], KernelLaunch]]] = MappingProxyType(
+_Launches = Mapping[Family, Callable[[Plan, GpuProperties], KernelLaunch]]
+
+_LAUNCHES: Final[_Launches] = MappingProxyType(
     {
         Family.FLAT: cuda_flat.launch,
         Family.ROWS: cuda_rows.launch,
         Family.TRANSPOSE: cuda_transpose.launch,
         Family.CHANNELS: cuda_channels.launch,
+        Family.PIXELS: cuda_pixels.launch,
         Family.PACKED_TILE: cuda_packed_tile.launch,
         Family.GENERIC: cuda_generic.launch,
     }
 )
+
+_SHIFTED: Final[_Launches] = MappingProxyType(
+    {
+        Family.FLAT: cuda_shifted_rows.launch,
+        Family.ROWS: cuda_shifted_rows.launch,
+        Family.CHANNELS: cuda_shifted_channels.launch,
+    }
+)
+"""Where vectors are put together from words."""
 
 
 def cuda_launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
@@ -54,6 +67,4 @@ def cuda_launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
                 f"The {name}'s {element} elements lie at multiples of {alignment} bytes only; a GPU addresses them at "
                 f"multiples of {element.itemsize}. See the bytes as uint8 and relayout them into an aligned tensor."
             )
-    if plan.shifts:
-        return cuda_shifted_rows.launch(plan, gpu)
-    return _LAUNCHES[kernel_family(plan.problem, plan.family)](plan, gpu)
+    return (_SHIFTED if plan.shifts else _LAUNCHES)[plan.family](plan, gpu)

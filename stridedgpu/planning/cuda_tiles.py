@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from stridedgpu.convert import Conversion
+from stridedgpu.strides import round_up
 
-from .gpu import axes_words, rank_of
+from .gpu import GpuProperties, axes_words, rank_of
 from .problem import Problem
 
-__all__ = ["Loop", "channels_turned", "gaps_are_ours", "last_gap_is_there", "loops_of", "outer_words", "turned"]
+__all__ = [
+    "Loop",
+    "channels_turned",
+    "gaps_are_ours",
+    "last_gap_is_there",
+    "loops_of",
+    "outer_words",
+    "pixel_tile",
+    "turned",
+]
+
+_GROUPS: Final = (64, 256, 1024)
+"""Groups of pixels that a block has: at least, where there are few; usually; at most."""
+
+_USUAL_BYTES: Final = 16 * 1024
+"""What a block's groups should fill of shared memory, where nothing else is said."""
+
+_SHARED_BYTES: Final = 48 * 1024
+"""What they must not exceed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +93,33 @@ def outer_words(loops: Sequence[Loop], index_bits: int) -> tuple[int, bytes]:
         *((loop.size, loop.source_stride, loop.target_stride) for loop in padded), strict=True
     )
     return rank, axes_words(sizes, sources, targets, index_bits)
+
+
+def pixel_tile(
+    length: int,
+    shared_bytes: int,
+    pixels: int,
+    rows: int,
+    batch: int,
+    whole: int,
+    gpu: GpuProperties,
+    usual_bytes: int = _USUAL_BYTES,
+) -> tuple[int, int]:
+    """Groups of a row and rows of a tile, for rows of `pixels` in groups of `length`, a group for each thread.
+
+    A group takes `shared_bytes` of shared memory, of which a block should fill `usual_bytes`; `whole` groups make whole
+    vectors of what lies interleaved.
+    """
+    wanted, most = (limit // shared_bytes for limit in (usual_bytes, _SHARED_BYTES))
+    fewest, usual, largest = _GROUPS
+    groups = min(max(wanted, usual), largest, most)
+    needed = -(-pixels // length)
+    while True:
+        row_groups = round_up(min(needed, max(groups // whole, 1) * whole), whole)
+        # Tiles of equal size, so that the last one is not a sliver.
+        row_groups = round_up(-(-needed // -(-needed // row_groups)), whole)
+        tile_rows = min(rows, max(1, groups // row_groups))
+        tiles = -(-needed // row_groups) * -(-rows // tile_rows) * batch
+        if tiles >= gpu.multiprocessors or groups <= fewest:
+            return row_groups, tile_rows
+        groups //= 2

@@ -11,13 +11,32 @@ from typing import Final
 
 from .problem import Problem
 
-__all__ = ["LARGEST_SMALL_AXIS", "SHORT_RUN_BYTES", "Family", "choose_family", "pixel_axes", "unit_axis"]
+__all__ = [
+    "LARGEST_FILLED_PITCH",
+    "LARGEST_PITCH",
+    "LARGEST_SMALL_AXIS",
+    "MOST_PIXELS",
+    "SHORT_RUN_BYTES",
+    "Family",
+    "choose_family",
+    "pixel_axes",
+    "unit_axis",
+]
 
 LARGEST_SMALL_AXIS: Final = 16
 """An axis of up to this many elements is interleaved in registers, not transposed through tiles."""
 
 SHORT_RUN_BYTES: Final = 16
 """A run of fewer bytes than one vector is moved together with its neighbours."""
+
+LARGEST_PITCH: Final = 8
+"""Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
+
+MOST_PIXELS: Final = 16
+"""Pixels that one thread holds: those of bytes are then whole vectors, however many channels they have."""
+
+LARGEST_FILLED_PITCH: Final = 32
+"""Elements of a pixel that one thread fills up with zeros: those take no registers until they are written."""
 
 
 class Family(StrEnum):
@@ -28,6 +47,7 @@ class Family(StrEnum):
     ROWS = "rows"
     TRANSPOSE = "transpose"
     CHANNELS = "channels"
+    PIXELS = "pixels"
     PACKED_TILE = "packed_tile"
     GENERIC = "generic"
 
@@ -43,6 +63,7 @@ _DESCRIPTIONS: Final = {
     Family.ROWS: "rows: the innermost run is contiguous on both sides",
     Family.TRANSPOSE: "tiled transpose: each side is contiguous along another long axis",
     Family.CHANNELS: "small-channel interleave: one side is contiguous along an axis of few elements",
+    Family.PIXELS: "whole pixels: both sides have pixels of few elements, one after another in the same order",
     Family.PACKED_TILE: "packed tile: the contiguous runs are short on both sides",
     Family.GENERIC: "element by element in destination order: one side has no contiguous run",
 }
@@ -71,7 +92,7 @@ def choose_family(problem: Problem) -> Family:
             return Family.FLAT
         # A row of a few bytes wastes a vector on each side, unless it is repeated from one element.
         if sizes[ours] * itemsize < SHORT_RUN_BYTES and len(sizes) > 1 and not repeats:
-            return Family.PACKED_TILE
+            return Family.PIXELS if _has_whole_pixels(problem) else Family.PACKED_TILE
         return Family.ROWS
     if theirs is None:
         return Family.GENERIC
@@ -89,6 +110,20 @@ def pixel_axes(problem: Problem) -> tuple[int, int] | None:
     if ours is None or theirs is None or ours == theirs:
         return None
     return (ours, theirs) if problem.sizes[ours] <= LARGEST_SMALL_AXIS else (theirs, ours)
+
+
+def _has_whole_pixels(problem: Problem) -> bool:
+    """Whether both sides hold pixels along the two innermost loops, of no more elements than a thread holds."""
+    inner = len(problem.sizes) - 1
+    pixels, used = inner - 1, problem.source_extents[inner]
+    itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
+    if problem.channel_axis == pixels or problem.sizes[pixels] * itemsize < SHORT_RUN_BYTES:
+        return False
+    if problem.source_strides[pixels] < 0 and problem.sizes[pixels] % MOST_PIXELS:
+        return False  # pixels are turned around whole groups at a time
+    pitch, count = problem.target_strides[pixels], problem.written_sizes[inner]
+    fits = pitch == count <= LARGEST_FILLED_PITCH if problem.filler else count <= pitch <= LARGEST_PITCH
+    return fits and used <= abs(problem.source_strides[pixels]) <= LARGEST_PITCH
 
 
 def _interleaves(problem: Problem) -> bool:

@@ -15,11 +15,14 @@ from .problem import WIDEST_ACCESS, Problem
 __all__ = ["PackedTile", "Step", "chunk_pitch", "packed_tiles", "shared_bytes"]
 
 _SHARED_BYTES: Final = 40 * 1024
-_ATTEMPTS: Final = ((256, 8192), (128, 8192), (64, 8192), (64, 2048), (32, 2048), (32, 512))
-"""Tiles to try, the best first: bytes that a run should have on both sides, and elements in all."""
+_ATTEMPTS: Final = ((256, 32768), (128, 32768), (64, 32768), (64, 8192), (32, 8192), (32, 2048))
+"""Tiles to try, the best first: bytes that a run should have on both sides, and bytes in all, of the wider element."""
 
-_LAST_ATTEMPTS: Final = ((16, 8192), (1, 8192), (1, 512))
+_LAST_ATTEMPTS: Final = ((16, 32768), (1, 32768), (1, 2048))
 """What fits where nothing else does."""
+
+_LONGER_RUNS: Final = 8
+"""How many times as long a run is as it has to be, where there is nothing else to fill a tile with."""
 
 _MOST_GAPS: Final = 2
 """A run may be so many times as long as its elements, or as 4 elements."""
@@ -174,7 +177,8 @@ def _fitting(problem: Problem, attempts: Sequence[tuple[int, int]]) -> Iterator[
     itemsize = problem.source.element.itemsize
     widest = max(itemsize, problem.target.element.itemsize)
     loops = tuple(loops_of(problem))
-    for run_bytes, elements in attempts:
+    for run_bytes, nbytes in attempts:
+        elements = nbytes // widest
         tile = _tile_of(loops, problem, max(1, run_bytes // widest), elements)
         pitch = chunk_pitch(tile.chunk_length, max(1, WIDEST_ACCESS // itemsize), itemsize)
         if shared_bytes(tile.chunk_count * pitch, itemsize) <= _SHARED_BYTES and prod(tile.extents) <= elements:
@@ -207,6 +211,12 @@ def _tile_of(loops: tuple[Loop, ...], problem: Problem, run: int, elements: int)
     room = elements // prod(extents)
     if largest is not None and room > 1 and not (loops[largest].is_channel and channels is not None):
         extents[largest] = min(loops[largest].size, room)
+    elif largest is None:
+        # One long run on both sides: a block has more of it, as far as the table of its elements stays in the cache.
+        for i, loop in enumerate(loops):
+            if extents[i] < loop.size and not (loop.is_channel and channels is not None):
+                extents[i] = min(loop.size, extents[i] * max(1, min(room, _LONGER_RUNS)))
+                room //= _LONGER_RUNS
     return PackedTile(loops, tuple(extents), tuple(chunk), tuple(row), channels, problem.filler)
 
 

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from .cuda_tiles import Loop, gaps_are_ours, last_gap_is_there, loops_of
-from .families import pixel_axes
+from .families import LARGEST_FILLED_PITCH, LARGEST_PITCH, pixel_axes
 from .problem import Problem
 
-__all__ = ["GROUP_BYTES", "PixelGroup", "Pixels", "pixels_of"]
+__all__ = ["PixelGroup", "Pixels", "pixels_of"]
 
-GROUP_BYTES: Final = 512
+_GROUP_BYTES: Final = 512
 """A thread holds at most so much of a group of pixels in registers."""
+
+_FILLED_GROUP_BYTES: Final = 160
+"""The same of pixels that are mostly zeros, so that shared memory has a group for each thread."""
 
 _JOINED_BYTES: Final = {4: 640, 8: 512}
 """What a thread holds of pixels and of the planes that they are put together from, by the bytes of a number."""
-
-_LARGEST_PITCH: Final = 8
-"""Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class PixelGroup:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes with the filling that keeps groups apart by an odd number of units: `PixelGroup` in channels.cu."""
+        """Bytes with the filling that keeps groups an odd number of units apart: `PixelGroup` in pixel_groups.cuh."""
         nbytes = self.length * self.pitch * self.itemsize
         unit = min(self.length * self.itemsize, 16)
         return nbytes + (unit if unit >= 4 and nbytes // unit % 2 == 0 else 0)
@@ -64,12 +64,18 @@ class Pixels:
     def fit_registers(self) -> bool:
         """Whether a thread holds whole pixels, filled up or not, and all that differs from channel to channel."""
         filled = not self.filler or (not self.splits and self.pitch == self.small.size + self.filler)
-        return self.pitch <= _LARGEST_PITCH and not self.pixels.is_channel and filled
+        most = LARGEST_FILLED_PITCH if self.filler else LARGEST_PITCH
+        return self.pitch <= most and self.small.size <= LARGEST_PITCH and not self.pixels.is_channel and filled
 
     @property
     def leaves_gaps(self) -> bool:
         """Whether a target's pixels have gaps between them that may not be written."""
         return not self.splits and self.used < self.pitch and not self.fills
+
+    @property
+    def group_bytes(self) -> int:
+        """The bytes of pixels that a thread may hold."""
+        return _GROUP_BYTES if self.pitch <= LARGEST_PITCH else _FILLED_GROUP_BYTES
 
     @property
     def most_planar_bytes(self) -> int:
@@ -78,7 +84,7 @@ class Pixels:
         Pixels that are put together are there beside the vectors of the planes that they come from.
         """
         pixel_bytes = self.pitch * self.interleaved_itemsize
-        length = GROUP_BYTES // pixel_bytes
+        length = max(1, self.group_bytes // pixel_bytes)
         if not self.splits:
             room = _JOINED_BYTES[self.compute_itemsize]
             length = min(length, max(1, room // (pixel_bytes + self.small.size * self.planar_itemsize)))

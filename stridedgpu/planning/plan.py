@@ -9,6 +9,7 @@ from typing import Final
 from stridedgpu.convert import Conversion
 
 from .families import Family, choose_family
+from .kernel_families import kernel_family
 from .problem import Problem, Side, relayout_problem
 from .shifted_rows import shifted_widths
 from .widths import Width, width_of
@@ -62,6 +63,7 @@ class Plan:
             *([f"  zeros behind each run of {problem.sizes[-1]}: {problem.filler}"] if problem.filler else []),
             f"  {problem.conversion}" + ("" if not problem.conversion.moves_bits else ": bits move unchanged"),
             "  " + self._width_line("loads", self.load) + "; " + self._width_line("stores", self.store),
+            *(["  rows begin anywhere in their vectors: words are shifted into place"] if self.shifts else []),
             f"  {self.index_bits}-bit indices",
             "  padding of the target is ours and may be written"
             if problem.target.owns_padding
@@ -102,7 +104,7 @@ def plan_relayout(
 
 def plan_problem(problem: Problem, device: str, widest: int = 16) -> Plan:
     """The plan of a problem that is already reduced to its loops."""
-    family = choose_family(problem)
+    family = kernel_family(problem, choose_family(problem))
     reach = max(
         problem.written_count,
         _reach(problem.written_sizes, problem.target_strides),

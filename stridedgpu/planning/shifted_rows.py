@@ -1,6 +1,6 @@
 """Rows that begin anywhere in their words: where it pays to shift words into place, and the widths that this gives.
 
-The counterpart of `kernels/shifted_rows.cu`.
+The counterpart of `kernels/shifted_rows.cu` and of `kernels/shifted_channels.cu`.
 """
 
 from __future__ import annotations
@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import Final
 
 from .families import Family
+from .pixels import pixels_of
 from .problem import Problem
 from .widths import PEELED_RUN_BYTES, Width
 
 __all__ = ["shifted_widths"]
 
 _WORD_BYTES: Final = 4
+_MOST_PITCH: Final = 4
+"""Elements of a pixel that byte permutes take apart."""
+
 _VECTOR_BYTES: Final = 16
 """What a vector is put together to from words."""
 
@@ -25,13 +29,18 @@ def shifted_widths(
 
     `load` and `store` are the widths without.
     """
-    if family not in (Family.FLAT, Family.ROWS) or not problem.sizes or widest < _VECTOR_BYTES:
+    if widest < _VECTOR_BYTES:
+        return None
+    if family is Family.CHANNELS:
+        return _shifted_channels(problem, load, store, widest)
+    if family not in (Family.FLAT, Family.ROWS) or not problem.sizes:
         return None
     inner = len(problem.sizes) - 1
     itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
     is_run = abs(problem.source_strides[inner]) == 1 and problem.channel_axis != inner and not problem.filler
-    is_narrow = load.nbytes < _WORD_BYTES or store.nbytes < _WORD_BYTES
-    if not is_run or not is_narrow or itemsizes[0] > _WORD_BYTES // 2:
+    # Elements that are words need no shifting: what is gained is whole vectors for stores of one element.
+    is_narrow = min(load.nbytes, store.nbytes) < _WORD_BYTES or store.nbytes == itemsizes[1] == _WORD_BYTES
+    if not is_run or not is_narrow or itemsizes[0] > _WORD_BYTES:
         return None
     if problem.sizes[inner] * itemsizes[1] < PEELED_RUN_BYTES:
         return None
@@ -39,3 +48,19 @@ def shifted_widths(
     words = Width(_WORD_BYTES, f"{narrower.limit}: words are loaded, and shifted into place")
     vectors = Width(_VECTOR_BYTES, "vectors are put together from words" if widest > _VECTOR_BYTES else "")
     return words, vectors
+
+
+def _shifted_channels(problem: Problem, load: Width, store: Width, widest: int) -> tuple[Width, Width] | None:
+    """The same of pixels that are taken apart or put together: whole vectors of both sides, shifted in between."""
+    pixels = pixels_of(problem)
+    assert pixels is not None
+    itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
+    is_narrow = min(load.nbytes, store.nbytes) <= _WORD_BYTES
+    is_plain = pixels.pixels.source_stride > 0 and not pixels.leaves_gaps and pixels.pitch <= _MOST_PITCH
+    chooses = pixels.splits and pixels.small.is_channel and problem.conversion.channels is not None
+    if not is_narrow or not is_plain or chooses or max(itemsizes) > _WORD_BYTES:
+        return None
+    if pixels.pixels.size * min(itemsizes) < PEELED_RUN_BYTES:
+        return None
+    width = Width(_VECTOR_BYTES, "vectors are put together from words" if widest > _VECTOR_BYTES else "")
+    return width, width

@@ -11,10 +11,10 @@ from stridedgpu.strides import round_up
 
 from .cuda_tiles import gaps_are_ours
 from .families import Family, unit_axis
-from .kernel_families import kernel_family
 from .packed_tiles import packed_tiles
-from .pixels import GROUP_BYTES, pixels_of
+from .pixels import pixels_of
 from .problem import Problem
+from .whole_pixels import whole_pixels_of
 
 __all__ = ["PEELED_RUN_BYTES", "Bound", "Width", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
 
@@ -49,7 +49,6 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     It divides the guaranteed alignment of the first element, every stride that the kernel walks, and the run
     itself where no tail is peeled and the padding is not ours.
     """
-    family = kernel_family(problem, family)
     tensor = problem.target if side == "target" else problem.source
     strides = problem.target_strides if side == "target" else problem.source_strides
     sizes = problem.written_sizes if side == "target" else problem.sizes
@@ -66,8 +65,10 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if family is Family.CHANNELS:
         run, more = _channels_run(problem, side)
         bounds += more
+    if family is Family.PIXELS:
+        run = [len(sizes) - 1, len(sizes) - 2]
     run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
-    if family in (Family.CHANNELS, Family.TRANSPOSE):
+    if family in (Family.CHANNELS, Family.PIXELS, Family.TRANSPOSE):
         bounds.append(_length_bound(side, run_bytes))
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
@@ -79,7 +80,11 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if family is Family.GENERIC:
         most = GENERIC_ELEMENTS * itemsize
         bounds.append(Bound(most, f"{GENERIC_ELEMENTS} elements of {itemsize} B are gathered for a store"))
-    if family is Family.ROWS and side == "source" and strides[unit] < 0:
+    turned = problem.source_strides[run[-1]] < 0
+    if family is Family.PIXELS and turned:
+        # Pixels are turned around whole vectors at a time.
+        bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
+    if family is Family.ROWS and side == "source" and turned:
         # Whole vectors, the first of which ends where the run ends in memory.
         bounds.append(Bound(run_bytes, f"a run of the source is {run_bytes} B long and is read backwards"))
     return bounded_width(bounds, itemsize, widest)
@@ -92,7 +97,7 @@ def _channels_run(problem: Problem, side: str) -> tuple[list[int], list[Bound]]:
     if pixels.splits == (side == "source"):
         return [pixels.small_axis, pixels.pixel_axis], []
     pixel_bytes = pixels.pitch * pixels.interleaved_itemsize
-    bounds = [Bound(pixels.most_planar_bytes, f"a thread holds {GROUP_BYTES} B of pixels of {pixel_bytes} B")]
+    bounds = [Bound(pixels.most_planar_bytes, f"a thread holds {pixels.group_bytes} B of pixels of {pixel_bytes} B")]
     if problem.source_strides[pixels.pixel_axis] < 0:
         # Pixels are turned around whole vectors at a time.
         run_bytes = pixels.pixels.size * pixels.planar_itemsize
@@ -140,14 +145,21 @@ def _moved_one_by_one(
         return f"the {side} has no contiguous run that the kernel could walk"
     if family is Family.GENERIC and problem.channel_axis == innermost:
         return "neighbours in the target belong to different channels"
-    pixels = pixels_of(problem) if family is Family.CHANNELS and side == "target" else None
-    if pixels is not None and pixels.leaves_gaps:
+    if side == "target" and _leaves_gaps(problem, family):
         return "the gaps between the target's pixels are not ours"
     if family is Family.ROWS and side == "source" and problem.source_strides[innermost] == 0:
         return "one element of the source is repeated along each run"
     if family is Family.ROWS and side == "source" and problem.channel_axis == innermost and problem.conversion.channels:
         return "the runs of the source are picked through a table of channels"
     return None
+
+
+def _leaves_gaps(problem: Problem, family: Family) -> bool:
+    """Whether the target's pixels have gaps between them that may not be written."""
+    pixels = pixels_of(problem) if family is Family.CHANNELS else None
+    if family is Family.PIXELS:
+        return whole_pixels_of(problem).leaves_gaps
+    return pixels is not None and pixels.leaves_gaps
 
 
 def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:

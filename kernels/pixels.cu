@@ -1,0 +1,124 @@
+// Pixels of few channels on both sides: filled up (NHWC to NHWC4), cut down, or as many, with their channels in another
+// order, scaled each by its own constants, or of another type.
+//
+//     source, one row    r0 g0 b0 r1 g1 b1 r2 g2 b2 ...            SourcePitch elements a pixel
+//                        |---- group -----|---- group ...          a group: Length pixels
+//     registers          r0 r1 r2 ... | g0 g1 g2 ... | b0 b1 b2 ...
+//     target, one row    r0 g0 b0 0 r1 g1 b1 0 r2 g2 b2 0 ...      TargetPitch elements a pixel
+//
+// A block moves some groups of some rows. Both sides' bytes go through shared memory as they are, so that neighbouring
+// threads touch neighbouring vectors of LoadBytes and of StoreBytes, whatever the number of channels; a thread splits a
+// whole group of the source, converts each channel's plane, and joins the planes to a group of the target. Each element
+// is read once and written once.
+#include "channel_constants.cuh"
+#include "pixel_groups.cuh"
+
+namespace sg {
+
+template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
+struct PixelsParameters {
+    const typename Conversion::Source* source;
+    typename Conversion::Target* target;
+    Index source_start, target_start;
+    Index blocks;
+    Index pixels, rows;                             // in all
+    Index source_row_elements, target_row_elements; // to the end of what is read, or written, of the last pixel
+    Index source_row_step, target_row_step;
+    Divisor<Index> pixel_tiles, row_tiles, channels;
+    Index target_channel_step;                      // along a channel axis that is fixed within a block
+    Divisor<uint32> source_vectors, target_vectors, row_groups;  // of a row of a tile
+    uint32 tile_rows;
+    Axes<Index, Rank> outer;
+    ChannelOrder<Index, OrderKind> order;
+    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+};
+
+// Turned: the source's channels run against the target's. Backwards: its pixels do; rows are then whole groups.
+// One block a multiprocessor is no aim: without it, sm_80's compiler aims at more, and spills.
+template <typename Conversion, typename Index, int Rank, int PixelChannels, int SourcePitch, int TargetPitch,
+          bool FillsPixels, bool Turned, bool Backwards, int Length, int LoadBytes, int StoreBytes, int Threads,
+          ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
+__global__ void __launch_bounds__(Threads, 1)
+    pixels(__grid_constant__ const PixelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
+    using Source = typename Conversion::Source;
+    using Target = typename Conversion::Target;
+    using SourceGroup = PixelGroup<Source, SourcePitch, Length>;
+    using TargetGroup = PixelGroup<Target, TargetPitch, Length>;
+    using LoadVector = Vector<Source, LoadBytes / int(sizeof(Source))>;
+    using StoreVector = Vector<Target, StoreBytes / int(sizeof(Target))>;
+    static_assert(FillsPixels || PixelChannels == TargetPitch || StoreVector::length == 1,
+                  "a vector would write gaps that are not ours");
+    constexpr bool chooses = Axis == ChannelAxis::target && OrderKind != Channels::alike;
+    static_assert(SourceGroup::part_length == Length && TargetGroup::part_length == Length, "a plane is one vector");
+
+    const Index block = linear_block<Index>();
+    if (block >= parameters.blocks) return;  // the whole block, before any barrier
+    const Quotient<Index> by_pixel = divide(block, parameters.pixel_tiles);
+    const Quotient<Index> by_row = divide(by_pixel.quotient, parameters.row_tiles);
+    Quotient<Index> by_channel = {by_row.quotient, 0};
+    if constexpr (Axis == ChannelAxis::block) by_channel = divide(by_row.quotient, parameters.channels);
+    const Offsets<Index> outer = parameters.outer.unravel(by_channel.quotient);
+    const Index channel = by_channel.remainder;
+    const int groups = int(parameters.row_groups.divisor), tile_pixels = groups * Length;
+    const Index pixel = by_pixel.remainder * Index(tile_pixels);
+    const Index row = by_row.remainder * Index(parameters.tile_rows);
+    const int rows_left = positions_left(parameters.rows, row, int(parameters.tile_rows));
+    const int pixels_left = positions_left(parameters.pixels, pixel, tile_pixels);
+    // Pixels of a tile that runs backwards end in the target where those before the tile begin.
+    const Index target_pixel = Backwards ? parameters.pixels - pixel - Index(pixels_left) : pixel;
+
+    Index source_offset = parameters.source_start + Index(outer.source) + row * parameters.source_row_step;
+    Index target_offset = parameters.target_start + Index(outer.target) + row * parameters.target_row_step;
+    const Index source_pixels = pixel * Index(SourcePitch), target_pixels = target_pixel * Index(TargetPitch);
+    source_offset += source_pixels;
+    target_offset += target_pixels;
+    if constexpr (Axis == ChannelAxis::block) {
+        source_offset += parameters.order.source_offset(channel);
+        target_offset += channel * parameters.target_channel_step;
+    }
+
+    const int source_bytes = groups * SourceGroup::shared_bytes, target_bytes = groups * TargetGroup::shared_bytes;
+    unsigned char* memory = dynamic_shared_memory();
+    const PixelRows<SourceGroup, LoadVector, Threads> from{
+        memory, source_bytes, rows_left,
+        positions_left(parameters.source_row_elements, source_pixels, pixels_left * SourcePitch)};
+    const PixelRows<TargetGroup, StoreVector, Threads> to{
+        memory + (int(parameters.tile_rows) * source_bytes + 15) / 16 * 16, target_bytes, rows_left,
+        positions_left(parameters.target_row_elements, target_pixels, pixels_left * TargetPitch)};
+
+    from.read(parameters.source + Signed<Index>(source_offset), parameters.source_row_step, parameters.source_vectors);
+    __syncthreads();
+    const int groups_left = (pixels_left + Length - 1) / Length;
+    for (int number = int(threadIdx.x); number < groups * rows_left; number += Threads) {
+        const Quotient<uint32> at = divide(uint32(number), parameters.row_groups);
+        const int group = int(at.remainder);
+        if (group >= groups_left) continue;
+        SourceGroup read{};
+        read.read(from.memory + int(at.quotient) * source_bytes + group * SourceGroup::shared_bytes);
+        TargetGroup written{};
+#pragma unroll
+        for (int c = 0; c < PixelChannels; ++c) {
+            auto plane = read.planes[chooses ? 0 : Turned ? PixelChannels - 1 - c : c];
+            if constexpr (chooses) {
+                // A channel that is known only at run time takes its plane from the registers by comparison.
+                const Index chosen = parameters.order.source_offset(Index(c));
+#pragma unroll
+                for (int p = 1; p < SourcePitch; ++p) {
+                    if (chosen == Index(p)) plane = read.planes[p];
+                }
+            }
+            const auto affine = parameters.affines.of(Axis == ChannelAxis::target ? Index(c) : channel);
+            auto vector = Conversion::apply(plane.parts[0], affine);
+            if constexpr (Backwards) vector = reversed(vector);
+            written.planes[c].parts[0] = vector;
+        }
+        const int place = Backwards ? groups_left - 1 - group : group;
+        written.write(to.memory + int(at.quotient) * target_bytes + place * TargetGroup::shared_bytes);
+    }
+    __syncthreads();
+    constexpr int writes = FillsPixels ? TargetPitch : PixelChannels;
+    to.template write<writes>(parameters.target + Signed<Index>(target_offset), parameters.target_row_step,
+                              parameters.target_vectors);
+}
+
+}  // namespace sg

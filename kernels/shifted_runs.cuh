@@ -1,0 +1,151 @@
+// Runs of elements that begin anywhere in their vectors, between global and shared memory.
+//
+// Both move as the whole aligned vectors that they have; the elements before the first and behind the last of these
+// move one by one. A run that is read lies in shared memory as far into its first vector as in global memory, and is
+// taken from there in words that are shifted into place:
+//
+//     global    | . . . a b c d e | f g h i j k l m | n o p . . . . .        a b c and n o p: element by element
+//     shared    | . . . a b c d e | f g h i j k l m | n o p
+//
+// A run that is to be written begins at a word of shared memory, at most 3 bytes behind where its first vector would
+// have it: a vector is then 16 aligned bytes and the word behind them, shifted.
+#pragma once
+#include "indexing.cuh"
+#include "vectors.cuh"
+
+namespace sg {
+
+// The aligned words that some bytes of shared memory at any address lie in, shifted: `words` of them.
+template <int Words> __device__ __forceinline__ void load_shifted(const uint8* address, uint32 (&words)[Words]) {
+    const uint32 beside = uint32(uint64(address) % 4);
+    const uint8* aligned = address - beside;
+    uint32 low = load<Vector<uint32, 1>>(aligned).word[0];
+#pragma unroll
+    for (int w = 0; w < Words; ++w) {
+        const uint32 high = load<Vector<uint32, 1>>(aligned + 4 * (w + 1)).word[0];
+        words[w] = __funnelshift_r(low, high, beside * 8);
+        low = high;
+    }
+}
+
+// Words to an address of a word.
+template <int Words>
+__device__ __forceinline__ void store_words_apart(uint8* address, const uint32 (&words)[Words]) {
+#pragma unroll
+    for (int w = 0; w < Words; ++w) store(address + 4 * w, Vector<uint32, 1>{{words[w]}});
+}
+
+// Runs of `count` elements, each `run_bytes` in shared memory: for each row, one in each of the planes. Rows are `step`
+// apart, and `plane_offset(c)` says where plane `c` lies. One run alone, as the pixels of one row are, needs no
+// division, and begins at the same place for every vector.
+template <typename T, typename Index, int Threads, int Planes, bool IsOneRow, typename PlaneOffset>
+struct ShiftedRuns {
+    static constexpr int bytes = 16;
+    static constexpr int length = bytes / int(sizeof(T));
+    static constexpr bool is_one = IsOneRow && Planes == 1;
+    using V = Vector<T, length>;
+    using One = Vector<T, 1>;
+
+    uint8* memory;
+    int run_bytes, rows, count;
+    Index step;
+    PlaneOffset plane_offset;
+
+    // Elements before the run in its first vector.
+    static __device__ __forceinline__ int lead(const T* run) {
+        return int(uint32(uint64(run)) / uint32(sizeof(T)) % uint32(length));
+    }
+    // The run of a number: the planes of a row come one after another.
+    template <typename Pointer> __device__ __forceinline__ Pointer run(Pointer first, int number) const {
+        const int row = IsOneRow ? 0 : number / Planes;
+        Pointer start = IsOneRow ? first : first + Signed<Index>(Index(row) * step);
+        if constexpr (Planes > 1) start += plane_offset(number - row * Planes);
+        return start;
+    }
+
+    // Where the first element of a run lies that was read, or that is to be written.
+    __device__ __forceinline__ uint8* read_place(const T* first, int number) const {
+        return memory + number * run_bytes + lead(run(first, number)) * int(sizeof(T));
+    }
+    __device__ __forceinline__ uint8* written_place(const T* first, int number) const {
+        return memory + number * run_bytes + (lead(run(first, number)) * int(sizeof(T)) + 3) / 4 * 4;
+    }
+
+    // Where a vector lies, of `all`: the run, and the vector in it; `vectors` is how many a run may have.
+    static __device__ __forceinline__ Quotient<uint32> place_of(int number, const Divisor<uint32>& vectors) {
+        return is_one ? Quotient<uint32>{0, uint32(number)} : divide(uint32(number), vectors);
+    }
+    __device__ __forceinline__ int all(const T* first, const Divisor<uint32>& vectors) const {
+        return is_one ? (lead(first) + count) / length : int(vectors.divisor) * rows * Planes;
+    }
+
+    __device__ __forceinline__ void read(const T* first, const Divisor<uint32>& vectors) const {
+        constexpr int loads_held = 4;
+        const int end = all(first, vectors);
+        for (int number = int(threadIdx.x); number < end; number += loads_held * Threads) {
+            V held[loads_held];
+            int places[loads_held];
+#pragma unroll
+            for (int i = 0; i < loads_held; ++i) {
+                const Quotient<uint32> at = place_of(number + i * Threads, vectors);
+                const T* start = run(first, int(at.quotient));
+                const int place = int(at.remainder) * length, element = place - lead(start);
+                const bool there = number + i * Threads < end && element >= 0 && (is_one || element + length <= count);
+                places[i] = there ? int(at.quotient) * run_bytes + int(at.remainder) * bytes : -1;
+                if (there) held[i] = load_global<V>(start + element);
+            }
+#pragma unroll
+            for (int i = 0; i < loads_held; ++i) {
+                if (places[i] >= 0) store(memory + places[i], held[i]);
+            }
+        }
+        for_each_end(first, [&](const T* start, int number, int element) {
+            store(read_place(first, number) + element * int(sizeof(T)), load<One>(start + element));
+        });
+    }
+
+    __device__ __forceinline__ void write(T* first, const Divisor<uint32>& vectors) const {
+        const int end = all(first, vectors);
+#pragma unroll 2
+        for (int number = int(threadIdx.x); number < end; number += Threads) {
+            const Quotient<uint32> at = place_of(number, vectors);
+            T* start = run(first, int(at.quotient));
+            const int before = lead(start), element = int(at.remainder) * length - before;
+            if (element < 0 || (!is_one && element + length > count)) continue;
+            const uint8* place = memory + int(at.quotient) * run_bytes + int(at.remainder) * bytes;
+            V vector = load<V>(place);
+            if constexpr (sizeof(T) < 4) {
+                const uint32 last = load<Vector<uint32, 1>>(place + bytes).word[0];
+                const uint32 shift = uint32(-before * int(sizeof(T))) % 4 * 8;
+#pragma unroll
+                for (int w = 0; w < V::words; ++w) {
+                    const uint32 next = w + 1 < V::words ? vector.word[w + 1 < V::words ? w + 1 : w] : last;
+                    vector.word[w] = __funnelshift_r(vector.word[w], next, shift);
+                }
+            }
+            store_global(start + element, vector);
+        }
+        for_each_end(first, [&](T* start, int number, int element) {
+            store(start + element, load<One>(written_place(first, number) + element * int(sizeof(T))));
+        });
+    }
+
+  private:
+    // The elements of each run that lie in no whole vector of it, side by side: of its first vector, then of its last.
+    template <typename Pointer, typename Move>
+    __device__ __forceinline__ void for_each_end(Pointer first, Move move) const {
+#pragma unroll 1
+        for (int i = int(threadIdx.x); i < rows * Planes * 2 * length; i += Threads) {
+            const int number = is_one ? 0 : i / (2 * length), place = i % (2 * length);
+            const Pointer start = run(first, number);
+            const int before = lead(start), end = before + count, whole = end / length * length;
+            const bool at_start = place < length;
+            // A first vector that is whole has no such elements, and one that is the last is counted once.
+            const int element = (at_start ? place : whole + place - length) - before;
+            const bool there = at_start ? before > 0 || whole == 0 : whole > 0;
+            if (there && element >= 0 && element < count) move(start, number, element);
+        }
+    }
+};
+
+}  // namespace sg
