@@ -250,7 +250,7 @@ struct Transpose {
         constexpr int together = rounds < 4 ? rounds : 4;
         const int t = int(threadIdx.x % row_vectors) * store_length;
         const int64 row_step = Signed<Index>(parameters.target_step);
-        if (t >= (Whole ? TargetExtent : filled_left)) return;
+        if (!Whole && t >= filled_left) return;
 #pragma unroll 1
         for (int round = 0; round < rounds; round += together) {
             const int first_s = int(threadIdx.x / row_vectors) + round * rows;
@@ -259,7 +259,7 @@ struct Transpose {
 #pragma unroll
             for (int i = 0; i < together; ++i) {
                 const int s = first_s + i * rows;
-                if (s >= (Whole ? SourceExtent : source_left)) continue;
+                if (Whole ? rows > SourceExtent && s >= SourceExtent : s >= source_left) continue;
                 Vector<Target, store_length> elements{};
                 if (Whole || !Fills || t < target_left) {
                     const auto row = tile.template get<store_length>(Tile::further(place, i * rows, 0), t % height);
