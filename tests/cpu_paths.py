@@ -54,5 +54,5 @@ def picking_by(path: str) -> Iterator[None]:
 
 def _forget() -> None:
     """What was made ready on another path is not used."""
-    for cache in (cpu._prepared, cpu_gather._prepared, cpu_gather._look, cpu_gather._crops):
+    for cache in (cpu._prepared, cpu_gather._gather, cpu_gather._look, cpu_gather._crops):
         cache.cache_clear()

@@ -187,14 +187,14 @@ def test_a_compiled_look_finds_every_bad_index(index_type, strides):
     rule = IndexRule(side_of(layout, index_type), ((0, 7),))
     numbers = np.zeros(layout.span, index_type)
     buffer, within = Buffer.of(numbers), compiled_index_check(rule)
-    assert within(buffer, 0)
+    assert within((buffer, 0))
     info = np.iinfo(index_type)
     wrong = (7, info.max, *((-8, info.min) if info.min else ()))
     for count, place in enumerate(layout.offset_of((row, column)) for row in (0, 23, 49) for column in (0, 501, 999)):
         numbers[place] = wrong[count % len(wrong)]
-        assert not within(buffer, 0)
+        assert not within((buffer, 0))
         numbers[place] = 6 if not info.min else -7
-        assert within(buffer, 0)
+        assert within((buffer, 0))
 
 
 def test_sizes_beyond_32_bits():

@@ -125,7 +125,7 @@ class Case:
         """The batch's bytes as the CPU makes them."""
         sources, batch = self.memories
         written = batch.copy()
-        run_crops(self.plan, self.crops, [(Bytes.of(source), 0) for source in sources], Bytes.of(written), 0)
+        run_crops(self.plan, self.crops, [(Bytes.of(source), 0) for source in sources], (Bytes.of(written), 0))
         return written.tobytes()
 
     @functools.cached_property

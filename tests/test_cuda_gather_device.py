@@ -89,7 +89,7 @@ def run_windows(plan, block):
         assert start + layout.span * itemsize <= end
         crops.append(Crop(layout.shifted(-lowest), (-top, -left), bool(flip)))
         sources.append((Buffer(start, REACH, owner=None), 0))
-    run_crops(plan, crops, sources, Buffer(target, REACH, owner=None), 0)
+    run_crops(plan, crops, sources, (Buffer(target, REACH, owner=None), 0))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from stridedgpu.planning.crops import Crop, CropPlan, Rectangle, rectangles
 from stridedgpu.planning.problem import Side, relayout_problem
 
 from .crew import run_shared
-from .gather_interface import CropsMove
+from .gather_interface import CropsMove, Located
 from .llvm_batch import ENTRY_FIELDS, Band, batch_text
 from .llvm_code import LINE_BYTES
 from .llvm_conversion import can_compile
@@ -68,19 +68,19 @@ class _Crops:
         self._loop = loop
         self._fill = Buffer.of(plan.fill)
         self._recipes: dict[tuple[object, ...], _Recipe] = {}
+        self._itemsize = plan.conversion.source.itemsize
+        self._pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
+        self._alone = plan.bytes_moved < _SHARED_BYTES
         _, _, height, width = plan.target.layout.sizes
         self._whole = slice(0, height), slice(0, width)
         self._band_rows = max(1, _BAND_BYTES // (len(plan.fill) * width))
 
-    def __call__(
-        self, crops: Sequence[Crop], sources: Sequence[tuple[Buffer, int]], target: Buffer, target_start: int
-    ) -> None:
+    def __call__(self, crops: Sequence[Crop], sources: Sequence[Located], target: Located) -> None:
         """Write every window."""
-        plan = self._plan
         entries: list[_Entry] = []
-        itemsize = plan.conversion.source.itemsize
-        pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
-        place = target.address + target_start
+        itemsize, pitch = self._itemsize, self._pitch
+        batch, first = target
+        place = batch.address + first
         for crop, (buffer, start) in zip(crops, sources, strict=True):
             for part in self._parts(crop):
                 recipe = self._recipe(crop, part)
@@ -95,7 +95,7 @@ class _Crops:
                 entries.append((reads + recipe.source_offset, writes, rows, recipe))
             place += pitch
         if entries:
-            _run(self._loop, entries, alone=plan.bytes_moved < _SHARED_BYTES)
+            _run(self._loop, entries, alone=self._alone)
 
     def _parts(self, crop: Crop) -> Iterator[Rectangle] | tuple[Rectangle]:
         """The rectangles of a window; most lie within their source."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from stridedgpu.buffer import Buffer
 from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.gather_problem import GatherProblem
 
 from .crew import run_shared
-from .gather_interface import GatherMove
+from .gather_interface import GatherMove, Located
 from .llvm_code import LINE_BYTES
 from .llvm_gather import CHUNK, Gather
 from .llvm_index import IndexKind, lanes_of
@@ -119,13 +118,12 @@ def compiled_gather(plan: GatherPlan) -> GatherMove | None:
     plain_offset, picked_offset, index_offset = walk.plain_offset, walk.picked_offset, walk.index_offset
     alone = walk.in_order or plan.bytes_moved < _SHARED_BYTES
 
-    def move(
-        plain: Buffer, plain_start: int, picked: Buffer, picked_start: int, index: Buffer, index_start: int
-    ) -> None:
+    def move(plain: Located, picked: Located, indices: Located) -> None:
+        (held, start), (chosen, chosen_start), (numbers, numbers_start) = plain, picked, indices
         parameters = form.from_buffer_copy(template)
-        parameters[0] = index.address + index_start + index_offset
-        ours = plain.address + plain_start + plain_offset
-        theirs = picked.address + picked_start + picked_offset
+        parameters[0] = numbers.address + numbers_start + index_offset
+        ours = held.address + start + plain_offset
+        theirs = chosen.address + chosen_start + picked_offset
         reads, writes = (ours, theirs) if scatters else (theirs, ours)
         place = ctypes.addressof(parameters)
         if alone:

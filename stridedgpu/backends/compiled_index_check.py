@@ -7,13 +7,12 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from stridedgpu.buffer import Buffer
 from stridedgpu.loops import simplify
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.problem import Side
 
 from .crew import run_shared
-from .gather_interface import IndicesWithin
+from .gather_interface import IndicesWithin, Located
 from .llvm_index import IndexKind, lanes_of
 from .llvm_index_check import IndexCheck
 from .machine_code import compiled
@@ -41,7 +40,7 @@ def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
     checks = [check for part in parts if (check := _of_axis(*part)) is not None]
     if len(checks) < len(parts):
         return None
-    return checks[0] if len(checks) == 1 else lambda index, start: all(check(index, start) for check in checks)
+    return checks[0] if len(checks) == 1 else lambda indices: all(check(indices) for check in checks)
 
 
 def _of_axis(side: Side, size: int) -> IndicesWithin | None:
@@ -63,8 +62,9 @@ def _of_axis(side: Side, size: int) -> IndicesWithin | None:
     items = prod(count for count, _ in loops) * blocks
     alone = nbytes * prod(count for count, _ in (*loops, b)) < _SHARED_BYTES
 
-    def within(index: Buffer, start: int) -> bool:
-        reads, wrong = index.address + start + offset, ctypes.c_int64(0)
+    def within(indices: Located) -> bool:
+        buffer, start = indices
+        reads, wrong = buffer.address + start + offset, ctypes.c_int64(0)
         status, place = ctypes.addressof(wrong), ctypes.addressof(parameters)
         if alone:
             loop.alone(reads, status, place, 0, items)

@@ -12,6 +12,7 @@ from stridedgpu.planning.plan import plan_relayout
 from stridedgpu.planning.problem import Side
 
 from .cpu import CpuBackend
+from .gather_interface import Located
 
 __all__ = ["run_crops"]
 
@@ -21,9 +22,8 @@ _CPU = CpuBackend()
 def run_crops(
     plan: CropPlan,
     crops: Sequence[Crop],
-    sources: Sequence[tuple[Buffer, int]],
-    target: Buffer,
-    target_start: int,
+    sources: Sequence[Located],
+    target: Located,
 ) -> None:
     """Write every window; plans are cached, so that windows of one kind cost one look-up each."""
     fill = Buffer.of(plan.fill)
@@ -38,9 +38,9 @@ def run_crops(
             if part.source is None:
                 channels = crop.layout.sizes[0]
                 color = Layout((channels, *place.sizes[1:]), (1, 0, 0))
-                _move(plan, (fill, 0, color), (target, target_start, place))
+                _move(plan, (fill, 0, color), (*target, place))
             else:
-                _move(plan, (buffer, start, _covered(crop.layout, part)), (target, target_start, place))
+                _move(plan, (buffer, start, _covered(crop.layout, part)), (*target, place))
 
 
 def _covered(layout: Layout, part: Rectangle) -> Layout:

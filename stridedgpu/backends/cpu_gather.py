@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
+from typing import TypeVar
 
-from stridedgpu.buffer import Buffer
+import numpy as np
+from numpy.typing import NDArray
+
 from stridedgpu.errors import DeviceError
 from stridedgpu.planning.crops import Crop, CropPlan
 from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 
 from .cpu_crops import run_crops
-from .gather_interface import CropsMove, GatherLaunch, GatherMove, IndicesWithin
+from .gather_interface import CropsLaunch, CropsMove, GatherLaunch, GatherMove, IndicesWithin, Located
 from .machine_code import why_unavailable
 from .numpy_gather import NumpyGather, check_indices
 from .promotion import Promotion
 
 __all__ = ["CpuGather"]
+
+Move = TypeVar("Move")
 
 
 class CpuGather:
@@ -25,30 +30,27 @@ class CpuGather:
 
     widest_access = 16
 
-    def check_indices(self, rule: IndexRule, index: Buffer, start: int, mode: Mode, stream: object) -> None:
+    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
         """Look at the indices where they are; "deferred" is checked at once, as nothing runs later here."""
         _check_stream(stream)
         in_range = mode in ("raise", "deferred")
-        if not rule.axis_pitches and (not in_range or _look(rule).chosen()(index, start)):
+        if not rule.axis_pitches and (not in_range or _look(rule).chosen()(indices)):
             return
-        check_indices(rule, index.bytes[start:], in_range=in_range, mode=mode)
+        check_indices(rule, _bytes(indices), in_range=in_range, mode=mode)
 
     def prepare_gather(self, plan: GatherPlan) -> GatherLaunch:
         """A plan with its blocks chosen."""
-        return _prepared(plan)
+        return _gather(plan)
 
-    def run_crops(
-        self,
-        plan: CropPlan,
-        crops: Sequence[Crop],
-        sources: Sequence[tuple[Buffer, int]],
-        target: Buffer,
-        target_start: int,
-        stream: object,
-    ) -> None:
-        """Relayout all windows together, or one after another."""
-        _check_stream(stream)
-        _crops(plan).chosen()(crops, sources, target, target_start)
+    def prepare_crops(self, plan: CropPlan) -> CropsLaunch:
+        """A plan that relayouts all windows together, or one after another."""
+        return _crops(plan)
+
+
+def _bytes(located: Located) -> NDArray[np.uint8]:
+    """The memory from an operand's lowest element on."""
+    buffer, start = located
+    return buffer.bytes[start:]
 
 
 def _check_stream(stream: object) -> None:
@@ -66,18 +68,17 @@ def _look(rule: IndexRule) -> Promotion[IndicesWithin]:
 
         return compiled_index_check(rule)
 
-    layout = rule.index.layout
-    nbytes = layout.element_count * rule.index.element.itemsize
-    return Promotion(nbytes, lambda: _unseen, compiled if why_unavailable() is None and nbytes else None)
+    nbytes = rule.index.layout.element_count * rule.index.element.itemsize
+    return _promoted(nbytes, lambda: _unseen, compiled) if nbytes else Promotion(0, lambda: _unseen)
 
 
-def _unseen(index: Buffer, start: int) -> bool:  # noqa: ARG001 - as every look is called
+def _unseen(indices: Located) -> bool:  # noqa: ARG001 - as every look is called
     """Nothing is known of the indices: NumPy looks at them all."""
     return False
 
 
 @lru_cache(maxsize=1024)
-def _prepared(plan: GatherPlan) -> GatherLaunch:
+def _gather(plan: GatherPlan) -> GatherLaunch:
     """The plan's loops, kept for the next call with the same plan."""
 
     def compiled() -> GatherMove | None:
@@ -85,32 +86,23 @@ def _prepared(plan: GatherPlan) -> GatherLaunch:
 
         return compiled_gather(plan)
 
-    moves: Promotion[GatherMove] = Promotion(
-        plan.bytes_moved, lambda: _numpy_move(plan), compiled if why_unavailable() is None else None
-    )
+    moves = _promoted(plan.bytes_moved, lambda: _numpy_gather(plan), compiled)
 
-    def launch(
-        plain: Buffer, plain_start: int, picked: Buffer, picked_start: int, index: Buffer, index_start: int, _: object
-    ) -> None:
-        moves.chosen()(plain, plain_start, picked, picked_start, index, index_start)
+    def launch(plain: Located, picked: Located, indices: Located, stream: object) -> None:
+        _check_stream(stream)
+        moves.chosen()(plain, picked, indices)
 
     return launch
 
 
-def _numpy_move(plan: GatherPlan) -> GatherMove:
+def _numpy_gather(plan: GatherPlan) -> GatherMove:
     """The plan's blocks on NumPy."""
     blocks = NumpyGather(plan)
-
-    def move(
-        plain: Buffer, plain_start: int, picked: Buffer, picked_start: int, index: Buffer, index_start: int
-    ) -> None:
-        blocks(plain.bytes[plain_start:], picked.bytes[picked_start:], index.bytes[index_start:])
-
-    return move
+    return lambda plain, picked, indices: blocks(_bytes(plain), _bytes(picked), _bytes(indices))
 
 
 @lru_cache(maxsize=256)
-def _crops(plan: CropPlan) -> Promotion[CropsMove]:
+def _crops(plan: CropPlan) -> CropsLaunch:
     """What writes the plan's windows, kept for the next batch with the same plan."""
 
     def compiled() -> CropsMove | None:
@@ -118,6 +110,15 @@ def _crops(plan: CropPlan) -> Promotion[CropsMove]:
 
         return compiled_crops(plan)
 
-    return Promotion(
-        plan.bytes_moved, lambda: partial(run_crops, plan), compiled if why_unavailable() is None else None
-    )
+    moves: Promotion[CropsMove] = _promoted(plan.bytes_moved, lambda: partial(run_crops, plan), compiled)
+
+    def launch(crops: Sequence[Crop], sources: Sequence[Located], target: Located, stream: object) -> None:
+        _check_stream(stream)
+        moves.chosen()(crops, sources, target)
+
+    return launch
+
+
+def _promoted(nbytes: int, plain: Callable[[], Move], compiled: Callable[[], Move | None]) -> Promotion[Move]:
+    """Work done by NumPy, and by compiled loops as soon as these pay."""
+    return Promotion(nbytes, plain, compiled if why_unavailable() is None else None)

@@ -31,7 +31,7 @@ from .cuda_compile import compiled_kernel
 from .cuda_index_errors import IndexReport, described
 from .cuda_launch import PreparedKernel
 from .cuda_streams import check_not_capturing, stream_handle
-from .gather_interface import GatherLaunch
+from .gather_interface import CropsLaunch, GatherLaunch, Located
 from .numpy_gather import check_indices
 
 __all__ = ["CudaGather"]
@@ -59,7 +59,7 @@ class CudaGather:
         """Bytes of the widest single load or store."""
         return self._backend.widest_access
 
-    def check_indices(self, rule: IndexRule, index: Buffer, start: int, mode: Mode, stream: object) -> None:
+    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
         """In mode "raise", look at every index before anything is written, and wait for the answer.
 
         Where indices have to be distinct, each marks a bit of its element. Raises `DeviceError` while the stream
@@ -68,55 +68,33 @@ class CudaGather:
         if rule.index.layout.span == 0 or mode != "raise":
             return
         check_not_capturing(stream_handle(stream, self._number), 'a gather with mode="raise"')
-        found = self._reported(self._checks(rule), REPORT.size, index, start, stream)
+        found = self._reported(self._checks(rule), REPORT.size, indices, stream)
         if found is not None:
             raise IndexError(described(rule, found))
-        if rule.axis_pitches and self._reported(
-            self._distinct(rule), distinct_report_bytes(rule), index, start, stream
-        ):
-            self._raise_for_doubles(rule, index, start, stream)
+        if rule.axis_pitches and self._reported(self._distinct(rule), distinct_report_bytes(rule), indices, stream):
+            self._raise_for_doubles(rule, indices, stream)
 
     def prepare_gather(self, plan: GatherPlan) -> GatherLaunch:
         """A plan with its kernel compiled and its parameters packed."""
         return self._gathers(plan)
 
-    def run_crops(
-        self,
-        plan: CropPlan,
-        crops: Sequence[Crop],
-        sources: Sequence[tuple[Buffer, int]],
-        target: Buffer,
-        target_start: int,
-        stream: object,
-    ) -> None:
-        """Send the samples' records, then write every window in one launch."""
-        if plan.target.layout.element_count == 0:
-            return
-        itemsize = plan.conversion.source.itemsize
-        _, _, height, width = plan.target.layout.sizes
-        records = b"".join(
-            sample_record(crop, buffer.address + start, (height, width), itemsize)
-            for crop, (buffer, start) in zip(crops, sources, strict=True)
-        )
-        there = self._backend.allocate(len(records), _ALIGNMENT, stream)
-        self._backend.copy(Buffer.of(records), 0, there, 0, Runs(len(records)), stream)
-        self._crops(plan)(there, 0, target, target_start, stream)
+    def prepare_crops(self, plan: CropPlan) -> CropsLaunch:
+        """A plan with its kernel compiled, that sends the samples' records and writes every window in one launch."""
+        return self._crops(plan)
 
-    def _reported(
-        self, check: PreparedKernel, nbytes: int, index: Buffer, start: int, stream: object
-    ) -> WrongIndex | None:
+    def _reported(self, check: PreparedKernel, nbytes: int, indices: Located, stream: object) -> WrongIndex | None:
         """What a check puts into a report of so many bytes; the host waits for it."""
         memory = self._backend.allocate(nbytes, _ALIGNMENT, stream)
         report = IndexReport(memory, self._number)
         report.clear(stream)
-        check(index, start, memory, 0, stream)
+        check(*indices, memory, 0, stream)
         return wrong_index(report.read(stream))
 
-    def _raise_for_doubles(self, rule: IndexRule, index: Buffer, start: int, stream: object) -> None:
+    def _raise_for_doubles(self, rule: IndexRule, indices: Located, stream: object) -> None:
         """Raise `IndexError` for the two indices that the host finds to name one element, as on the CPU."""
         nbytes = rule.index.layout.span * rule.index.element.itemsize
         held = Buffer.of(np.empty(nbytes, np.uint8))
-        self._backend.copy(index, start, held, 0, Runs(nbytes), stream)
+        self._backend.copy(*indices, held, 0, Runs(nbytes), stream)
         check_indices(rule, held.bytes, in_range=True, mode="raise")
 
     def _make_gather(self, plan: GatherPlan) -> GatherLaunch:
@@ -129,22 +107,13 @@ class CudaGather:
         rule = IndexRule(problem.index, axes, has_tuples=len(axes) > 1)
         defers = plan.mode == "deferred"
 
-        def launch(
-            plain: Buffer,
-            plain_start: int,
-            picked: Buffer,
-            picked_start: int,
-            index: Buffer,
-            index_start: int,
-            stream: object,
-        ) -> None:
+        def launch(plain: Located, picked: Located, indices: Located, stream: object) -> None:
             errors = self._backend.index_errors if defers else None
             report, number = (errors.address, errors.launched(rule)) if errors is not None else (0, 0)
-            prepared.with_indices(index.address + index_start, report, number)
-            if problem.scatters:
-                prepared(plain, plain_start, picked, picked_start, stream)
-            else:
-                prepared(picked, picked_start, plain, plain_start, stream)
+            buffer, start = indices
+            prepared.with_indices(buffer.address + start, report, number)
+            read, written = (plain, picked) if problem.scatters else (picked, plain)
+            prepared(*read, *written, stream)
 
         return launch
 
@@ -154,8 +123,25 @@ class CudaGather:
     def _make_distinct(self, rule: IndexRule) -> PreparedKernel:
         return PreparedKernel(*self._compiled(distinct_launch(rule)))
 
-    def _make_crops(self, plan: CropPlan) -> PreparedKernel:
-        return PreparedKernel(*self._compiled(crops_launch(plan, self._backend.properties)))
+    def _make_crops(self, plan: CropPlan) -> CropsLaunch:
+        """Compile and pack."""
+        if plan.target.layout.element_count == 0:
+            return self._run_nothing
+        prepared = PreparedKernel(*self._compiled(crops_launch(plan, self._backend.properties)))
+        itemsize = plan.conversion.source.itemsize
+        _, _, *size = plan.target.layout.sizes
+        window = (size[0], size[1])
+
+        def launch(crops: Sequence[Crop], sources: Sequence[Located], target: Located, stream: object) -> None:
+            records = b"".join(
+                sample_record(crop, buffer.address + start, window, itemsize)
+                for crop, (buffer, start) in zip(crops, sources, strict=True)
+            )
+            there = self._backend.allocate(len(records), _ALIGNMENT, stream)
+            self._backend.copy(Buffer.of(records), 0, there, 0, Runs(len(records)), stream)
+            prepared(there, 0, *target, stream)
+
+        return launch
 
     def _compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
         """What a prepared kernel is made of."""

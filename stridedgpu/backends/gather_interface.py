@@ -10,24 +10,33 @@ from stridedgpu.planning.crops import Crop, CropPlan
 from stridedgpu.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 
-__all__ = ["CropsMove", "GatherBackend", "GatherLaunch", "GatherMove", "IndicesWithin"]
+__all__ = [
+    "CropsLaunch",
+    "CropsMove",
+    "GatherBackend",
+    "GatherLaunch",
+    "GatherMove",
+    "IndicesWithin",
+    "Located",
+]
 
-GatherLaunch = Callable[[Buffer, int, Buffer, int, Buffer, int, object], None]
-"""A plan made ready by a device: `launch(plain, plain_start, picked, picked_start, index, index_start, stream)`.
+Located = tuple[Buffer, int]
+"""Where an operand lies: its buffer, and the bytes there before its lowest element."""
 
-The starts are the bytes before the lowest element of each operand.
-"""
+GatherLaunch = Callable[[Located, Located, Located, object], None]
+"""A plan made ready by a device: `launch(plain, picked, indices, stream)`."""
 
-
-GatherMove = Callable[[Buffer, int, Buffer, int, Buffer, int], None]
+GatherMove = Callable[[Located, Located, Located], None]
 """The same on a device without streams."""
 
-IndicesWithin = Callable[[Buffer, int], bool]
-"""Whether all indices that begin at a byte of a buffer are known to lie within their axes."""
+IndicesWithin = Callable[[Located], bool]
+"""Whether all indices are known to lie within their axes."""
 
+CropsLaunch = Callable[[Sequence[Crop], Sequence[Located], Located, object], None]
+"""A plan for crops made ready by a device: `launch(crops, sources, target, stream)`, a source for each window."""
 
-CropsMove = Callable[[Sequence[Crop], Sequence[tuple[Buffer, int]], Buffer, int], None]
-"""A plan for crops made ready: `move(crops, sources, target, target_start)`."""
+CropsMove = Callable[[Sequence[Crop], Sequence[Located], Located], None]
+"""The same on a device without streams."""
 
 
 class GatherBackend(Protocol):
@@ -37,19 +46,11 @@ class GatherBackend(Protocol):
     def widest_access(self) -> int:
         """Bytes of the widest single load or store that plans for this device may use."""
 
-    def check_indices(self, rule: IndexRule, index: Buffer, start: int, mode: Mode, stream: object) -> None:
+    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
         """Raise `IndexError` for the first index that the rule and the mode refuse; nothing is written."""
 
     def prepare_gather(self, plan: GatherPlan) -> GatherLaunch:
         """A plan made ready, so that running it is only the launch. Its indices have been checked."""
 
-    def run_crops(
-        self,
-        plan: CropPlan,
-        crops: Sequence[Crop],
-        sources: Sequence[tuple[Buffer, int]],
-        target: Buffer,
-        target_start: int,
-        stream: object,
-    ) -> None:
-        """Write every window of a batch; for each sample its source, and the bytes there before its lowest element."""
+    def prepare_crops(self, plan: CropPlan) -> CropsLaunch:
+        """A plan made ready to write every window of a batch."""

@@ -86,8 +86,8 @@ class PlannedCrops(Planned):
         places = origins_of(_operand_of(origins), count)
         crops = [Crop(*sample) for sample in zip(lowest, places, flips_of(flip, count), strict=True)]
         buffers = [(sample.buffer, sample.start_bytes) for sample in samples]
-        backend = gather_backend_named(plan.device)
-        backend.run_crops(plan, crops, buffers, target.buffer, target.start_bytes, stream)
+        launch = gather_backend_named(plan.device).prepare_crops(plan)
+        launch(crops, buffers, (target.buffer, target.start_bytes), stream)
 
 
 def planned_crops(request: CropRequest, sources: Sequence[Side], out: Given, device: str) -> PlannedCrops:

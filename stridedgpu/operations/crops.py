@@ -70,7 +70,8 @@ def crop_request(
 
 def samples_of_batch(batch: Operand) -> list[Operand]:
     """The images of a batch with axes N, C, H, W, as operands with axes C, H, W."""
-    return [replace(batch, layout=batch.layout.sliced(n), owns_padding=False) for n in range(batch.layout.sizes[0])]
+    layout = batch.layout
+    return [Operand(batch.buffer, layout.sliced(n), batch.element) for n in range(layout.sizes[0])]
 
 
 def crop_operands(
@@ -110,7 +111,7 @@ def crop_operands(
     backend = gather_backend_named(device)
     for into, part in _parts(target, made, channel_count, order):
         plan = plan_crops(into.side, source_steps(lowest), part, request.fill, device, backend.widest_access)
-        backend.run_crops(plan, crops, sources, into.buffer, into.start_bytes, stream)
+        backend.prepare_crops(plan)(crops, sources, (into.buffer, into.start_bytes), stream)
     return target
 
 
@@ -194,8 +195,12 @@ def _fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
         if any(value != 0 for value in values):
             raise ElementTypeError(f"fill={fill!r}: {element} moves as bits only; fill with 0, or see it as uint8.")
         return bytes(element.itemsize * count)
-    exact = [int(value) for value in values] if element.is_integer else values
-    source, _ = foreign_operand(exact)
+    if element.is_integer:
+        whole = [int(value).to_bytes(element.itemsize, "little", signed=element.kind == "i") for value in values]
+        return b"".join(whole * (count // len(whole)))
+    if all(type(value) is int and not value for value in values):
+        return bytes(element.itemsize * count)
+    source, _ = foreign_operand(values)
     target = allocate_operand(Layout((count,)), element, DEFAULT_ALIGNMENT, "cpu")
     assign_operand(replace(source, layout=source.layout.broadcast_to((count,))), target)
     return target.buffer.bytes[: count * element.itemsize].tobytes()

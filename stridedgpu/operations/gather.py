@@ -83,12 +83,9 @@ def _planned(
 def run_plan(plan: GatherPlan, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
     """Run a plan on the operands that it was made for."""
     gather_backend_named(plan.device).prepare_gather(plan)(
-        plain.buffer,
-        plain.start_bytes,
-        picked.buffer,
-        picked.start_bytes,
-        indices.buffer,
-        indices.start_bytes,
+        (plain.buffer, plain.start_bytes),
+        (picked.buffer, picked.start_bytes),
+        (indices.buffer, indices.start_bytes),
         stream,
     )
 
@@ -104,6 +101,6 @@ def _gathered(
         check_output(out, picking.sizes, data.element, device, {"data": data, "indices": indices})
         target = out
     backend = gather_backend_named(device)
-    backend.check_indices(picking.rule, indices.buffer, indices.start_bytes, mode, stream)
+    backend.check_indices(picking.rule, (indices.buffer, indices.start_bytes), mode, stream)
     pick(picking, mode, target, data, indices, stream)
     return target

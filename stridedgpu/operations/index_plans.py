@@ -68,7 +68,7 @@ class PlannedGather(Planned):
         _check_operands(operands, self.required)
         index = indices.operand
         backend = gather_backend_named(self.device)
-        backend.check_indices(self.rule, index.buffer, index.start_bytes, self.plan.mode, stream)
+        backend.check_indices(self.rule, (index.buffer, index.start_bytes), self.plan.mode, stream)
         run_plan(self.plan, out.operand, data.operand, index, stream)
 
 
@@ -120,7 +120,7 @@ class PlannedScatter(Planned):
             raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
         _check_operands(operands, self.required)
         backend = gather_backend_named(self.device)
-        backend.check_indices(self.rule, index.buffer, index.start_bytes, "raise", stream)
+        backend.check_indices(self.rule, (index.buffer, index.start_bytes), "raise", stream)
         assign_operand(data.operand, target, stream)
         run_plan(self.plan, updates.operand, target, index, stream)
 

@@ -58,7 +58,7 @@ def _scattered(
         inputs = {"data": data, "indices": indices, "updates": updates}
         check_output(out, data.layout.sizes, data.element, device, inputs)
         target = out
-    gather_backend_named(device).check_indices(picking.rule, indices.buffer, indices.start_bytes, "raise", stream)
+    gather_backend_named(device).check_indices(picking.rule, (indices.buffer, indices.start_bytes), "raise", stream)
     assign_operand(data, target, stream)
     pick(picking, "raise", updates, target, indices, stream, scatters=True)
     return target
