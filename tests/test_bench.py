@@ -136,6 +136,7 @@ def test_a_peer_that_fails_is_left_out_and_the_others_are_timed():
     assert "numpy" in made.timings
 
 
+@pytest.mark.slow
 @pytest.mark.interop
 def test_pytorch_compiles_every_workload():
     torch = pytest.importorskip("torch")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -142,6 +145,32 @@ def test_more_than_2_to_the_32_elements():
         assert same_bits(result[40000, 1000:3000].numpy(), np.arange(1000, 3000).astype(np.uint8))
 
 
+FAR = {
+    "rows": ((3, 70, 333), (0, 400, 1), None),
+    "transpose": ((3, 200, 333), (0, 1, 200), None),
+    "channels taken apart": ((2, 3, 30, 50), (0, 1, 150, 3), None),
+    "channels put together": ((2, 3, 30, 50), (0, 1500, 50, 1), (4500, 1, 150, 3)),
+    "generic": ((2, 30, 40), (0, 200, 3), (3200, 2, 80)),
+}
+"""Sizes, strides of the far side but for its first, and strides of the near side where it is not packed."""
+
+
+@pytest.mark.parametrize("name", FAR)
+@pytest.mark.parametrize("element", ["uint8", "float16"])
+def test_offsets_beyond_32_bits(name, element):
+    sizes, (_, *inner), near = FAR[name]
+    far = Layout(sizes, (2**32 // sizes[0], *inner))
+    view = sg.StridedTensor(sg.empty((far.span,), element, device="cuda").buffer, far, element)
+    source, target = (sg.StridedTensor(guarded(Layout(sizes, near), element, 1)[0].buffer, Layout(sizes, near), element)
+                      for _ in range(2))  # fmt: skip
+    there = source.to_device("cuda")
+    assert sg.plan_relayout(there, view).index_bits == 64
+    there.relayout(out=view)
+    back = sg.StridedTensor(sg.empty((target.layout.span,), element, device="cuda").buffer, target.layout, element)
+    view.relayout(out=back)
+    assert same_bits(back.numpy(), source.numpy())
+
+
 # Transfers and memory
 
 
@@ -189,6 +218,24 @@ def test_full_memory_is_an_error_and_leaves_everything_as_it_was():
     assert same_bits(existing.copy().numpy(), frames().numpy())
 
 
+def test_constants_wait_for_what_their_memory_was():
+    """A plan's tables come into memory that was freed while work on the stream still reads it."""
+    busy, idle = (sg.zeros((2**30,), "uint8", device="cuda") for _ in range(2))
+    expected = np.arange(4000, dtype=np.uint8).reshape(1000, 4)
+    small, kept = sg.asarray(expected).to_device("cuda"), sg.zeros((1000, 4), "uint8", device="cuda")
+    copied = sg.plan_relayout(small, kept)
+    copied(small, kept)
+    frames((2, 5, 7, 3)).to_device("cuda").relayout(layout="NCHW32")  # the kernel is compiled, and other tables made
+    source = frames((2, 5, 6, 3)).to_device("cuda")
+    for _ in range(50):
+        busy.relayout(out=idle)
+    copied(small, kept)
+    del small
+    made = source.relayout(layout="NCHW32")
+    assert same_bits(kept.numpy(), expected)
+    assert same_bits(made.numpy(), frames((2, 5, 6, 3)).relayout(layout="NCHW32").numpy())
+
+
 # Streams, threads and graphs
 
 
@@ -226,6 +273,27 @@ def test_a_captured_plan_replays_on_new_contents():
     graph.launch(stream)
     stream.synchronize()
     assert (out.numpy() == np.float32(51) * np.float32(1 / 255)).all()
+
+
+def test_captured_gathers_replay_on_new_indices():
+    import cupy
+
+    data = sg.asarray(np.arange(600, dtype=np.float32).reshape(100, 6)).to_device("cuda")
+    indices = sg.asarray(np.array([5, 99, 0])).to_device("cuda")
+    out = sg.zeros((3, 6), "float32", device="cuda")
+    plan = sg.plan_gather(data, indices, mode="clip", out=out)
+    plan(data, indices, out)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    sg.synchronize()
+    with stream:
+        stream.begin_capture()
+        plan(data, indices, out)
+        graph = stream.end_capture()
+    indices[...] = np.array([7, 200, 3])
+    sg.synchronize()
+    graph.launch(stream)
+    stream.synchronize()
+    assert same_bits(out.numpy(), data.numpy()[[7, 99, 3]])
 
 
 def test_threads_share_a_plan():
@@ -266,6 +334,54 @@ def test_an_array_is_kept_alive_by_what_views_it():
     cupy.get_default_memory_pool().free_all_blocks()
     sg.full((100_000,), 255, "uint8", device="cuda")
     assert same_bits(array.numpy(), frames().permute("NHWC").numpy())
+
+
+def test_pytorch_shares_the_memory_both_ways():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    tensor = sg.zeros((2, 3, 4, 5), "float32", layout="NHWC", row_pitch_bytes=64, device="cuda")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        there = torch.from_dlpack(tensor)
+        assert there.data_ptr() == tensor.buffer.address
+        there.add_(1)
+        doubled = there * 2
+    stream.synchronize()
+    assert (tensor.numpy() == 1).all()
+    back = sg.asarray(doubled)
+    assert (back.device, back.buffer.address) == ("cuda:0", doubled.data_ptr())
+    assert (back.relayout(layout="NCHW", stream=stream.cuda_stream).numpy() == 2).all()
+
+
+# Compiling
+
+
+def test_a_kernel_may_ask_for_more_than_48_kb_of_shared_memory():
+    import cupy
+
+    from stridedgpu.backends.cuda_compile import compiled_kernel
+
+    name = "sg::copy_flat<sg::Conversion<sg::uint8, sg::uint8>, sg::uint32, 16, 16, 1>"
+    asked = cupy.cuda.runtime.getDeviceProperties(0)["sharedMemPerBlockOptin"]
+    function = compiled_kernel(("flat.cu",), name, 0, asked)
+    attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    assert cupy.cuda.driver.funcGetAttribute(attribute, function.ptr) == asked
+
+
+def test_another_process_compiles_nothing_again(tmp_path):
+    code = (
+        "import numpy as np, stridedgpu as sg\n"
+        "source = sg.asarray(np.arange(7 * 8 * 9 * 3, dtype=np.uint8).reshape(7, 8, 9, 3), dims='NHWC')\n"
+        "made = source.to_device('cuda').relayout(layout='NCHW', dtype='float32', scale=0.5)\n"
+        "assert (made.numpy() == source.relayout(layout='NCHW', dtype='float32', scale=0.5).numpy()).all()\n"
+    )
+    kept = []
+    for _ in range(2):
+        environment = {**os.environ, "CUPY_CACHE_DIR": str(tmp_path)}
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=120, env=environment)
+        kept.append({(path.name, path.stat().st_mtime_ns) for path in tmp_path.glob("*.cubin")})
+    assert kept[0] == kept[1] != set()
 
 
 def test_warmup_and_devices_name_this_gpu():
