@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from cuda_emulation.cases import LARGE, case, in_order
 from cuda_emulation.machine_code import ARCHITECTURES
 from cuda_emulation.planned import Case
-from cuda_emulation.tiled_cases import LARGE, case, in_order
 
 from stridedgpu.dtypes import ELEMENT_TYPES
 from stridedgpu.layout import Layout

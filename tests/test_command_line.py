@@ -322,7 +322,8 @@ def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
 PICTURE = ("preprocess", "a.png", "--size", "32")
 TO = ("--out", "o.npy")
 REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
-    "no command": ((), "the following arguments are required: COMMAND"),
+    "no command": ((), "give a command: preprocess, show, explain, bench or info"),
+    "a value with a minus": (("show", "--sizes", "-1,3"), "given as --name=-1"),
     "unknown command": (("convert",), "invalid choice: 'convert'"),
     "unknown option": ((*PICTURE, *TO, "--speed"), "unrecognized arguments: --speed"),
     "no pictures": (("preprocess", *TO), "no pictures: name files or folders, or give --samples"),
@@ -499,7 +500,10 @@ def test_a_signal_in_the_middle_of_writing_leaves_the_old_file(folder, prelude, 
     Path("o.npy").write_bytes(b"old")
     before = listing(folder)
     program = prelude + (
-        "import os, sys\n"
+        "import os, signal, sys\n"
+        # A shell's background jobs are started with some signals ignored, and so would this one be.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "from stridedgpu.__main__ import main\n"
         f"os.fsync = lambda descriptor: os.kill(os.getpid(), {int(number)})\n"
         "sys.exit(main(sys.argv[1:]))\n"

@@ -7,54 +7,20 @@ import itertools
 from collections import Counter
 
 import pytest
-from cuda_emulation import machine_code, runner
+from cuda_emulation import machine_code
+from cuda_emulation.cases import LARGE, SMALL, WIDE, WORDS, case, drawn, ramp
+from cuda_emulation.marks import emulated, inspected
 from cuda_emulation.planned import Case, check_cases
 from cuda_emulation.runner import EmulationError
-from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+from cuda_emulation.tiled_tests import Fault
+from hypothesis import strategies as st
 from strategies import layouts_of
 
-from stridedgpu.convert import conversion
-from stridedgpu.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.kernel_sources import joined_source
 from stridedgpu.layout import Layout
 from stridedgpu.planning.families import Family
-from stridedgpu.planning.gpu import GpuProperties
-from stridedgpu.planning.problem import Side
-
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
 
 OURS = {Family.FLAT, Family.ROWS, Family.GENERIC}
-
-# One multiprocessor: little data is then enough for plans to put several steps or rows under way.
-SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)
-WIDE = dataclasses.replace(SMALL, name="a small GPU with 256-bit accesses", compute_capability=100)
-LARGE = dataclasses.replace(SMALL, name="a large GPU", multiprocessors=132)
-
-WORDS = {1: "uint8", 2: "float16", 4: "float32", 8: "int64", 16: "complex128"}
-
-
-def side(layout: Layout, element: ElementType, alignment: int = 16, slack: int = 0, owned: bool = False) -> Side:
-    """A side whose lowest element is at `alignment`."""
-    shifted = layout.shifted(-layout.first_offset)
-    return Side(shifted, element, max(alignment, element.itemsize), slack, owned)
-
-
-def case(source, target, types="uint8", aligned=(16, 16), slack=(0, 0), owned=False, gpu=SMALL, bits=None, **options):
-    """A case between two layouts; `types` is one element type or "from>to", `options` are those of a conversion."""
-    axis = options.pop("axis", None)
-    names = types.split(">")
-    elements = [ELEMENT_TYPES[name] for name in (names[0], names[-1])]
-    channels = None if axis is None else source.sizes[axis]
-    made = conversion(*elements, source_channels=channels, **options)
-    sides = [
-        side(source, elements[0], aligned[0], slack[0]),
-        side(target, elements[1], aligned[1], slack[1], owned),
-    ]
-    return Case(*sides, made, axis, gpu, index_bits=bits)
 
 
 def rows(*sizes: int, pitch: int) -> Layout:
@@ -63,11 +29,6 @@ def rows(*sizes: int, pitch: int) -> Layout:
     for size in sizes[-2:0:-1]:
         strides.append(strides[-1] * size)
     return Layout(sizes, strides[::-1])
-
-
-def ramp(count: int) -> list[float]:
-    """Different values, some of which leave the range of small types."""
-    return [0.25 + 7.5 * value for value in range(count)]
 
 
 def shuffled(count: int) -> tuple[int, ...]:
@@ -193,7 +154,8 @@ def generic_cases() -> list[Case]:
 TABLES = {"flat": flat_cases, "rows": rows_cases, "channels": channel_cases, "generic": generic_cases}
 
 
-@pytest.mark.parametrize("table", [pytest.param(name, marks=emulated) for name in TABLES])
+@emulated
+@pytest.mark.parametrize("table", TABLES)
 def test_every_byte_is_right(table):
     cases = TABLES[table]()
     families = Counter(one.plan.family for one in cases)
@@ -241,39 +203,19 @@ def relayouts(draw: st.DrawFn) -> Case:
     )
 
 
-def drawn(count: int, number: int) -> list[Case]:
-    """Cases of our families, out of `count` drawn ones. All are drawn before the first is run: they share programs."""
-    found: list[Case] = []
-
-    @seed(number)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(relayouts())
-    def collect(one: Case) -> None:
-        found.append(one)
-
-    collect()
-    print("families drawn:", dict(Counter(str(one.plan.family) for one in found).most_common()))
-    return [one for one in found if one.plan.family in OURS]
+@emulated
+def test_layouts_at_random():
+    check_cases(drawn(relayouts(), OURS, 120, 1))
 
 
-@pytest.mark.parametrize("number", [pytest.param(1, marks=emulated)])
-def test_layouts_at_random(number):
-    check_cases(drawn(120, number))
-
-
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 4)])
+@pytest.mark.parametrize("number", [2, 3])
 def test_many_layouts_at_random(number):
-    check_cases(drawn(400, number))
+    check_cases(drawn(relayouts(), OURS, 400, number))
 
 
-# Kernels broken on purpose
+# Kernels broken on purpose, each with a relayout that it spoils
 
 
 def shrunk(width: int) -> Layout:
@@ -281,73 +223,66 @@ def shrunk(width: int) -> Layout:
     return rows(9, width, pitch=320)
 
 
-@dataclasses.dataclass(frozen=True)
-class Fault:
-    """One line of a kernel changed for the worse, and a relayout that it spoils."""
-
-    right: str
-    wrong: str
-    case: Case
-
-
 FAULTS = {
-    "the tail is one element too long": Fault(
-        "if (left < p.count)", "if (left <= p.count)", case(Layout((5001,)), Layout((5001,)))
-    ),
-    "the last block stores vectors past the end": Fault(
-        "if (store_end + distance <= p.store_count)",
-        "if (store_end + distance <= p.store_count + Step::store_length)",
+    "the tail is one element too long": (
+        Fault("if (left < p.count)", "if (left <= p.count)"),
         case(Layout((5001,)), Layout((5001,))),
     ),
-    "the last block loads vectors past the end": Fault(
-        "return load_end + distance <= p.load_count ?",
-        "return load_end + distance <= p.load_count + Step::load_length ?",
+    "the last block stores vectors past the end": (
+        Fault(
+            "if (store_end + distance <= p.store_count)",
+            "if (store_end + distance <= p.store_count + Step::store_length)",
+        ),
         case(Layout((5001,)), Layout((5001,))),
     ),
-    "lanes exchange elements without a barrier": Fault(
-        "            __syncwarp();\n", "", case(Layout((5000,)), Layout((5000,)), "uint8>float16")
+    "the last block loads vectors past the end": (
+        Fault(
+            "return load_end + distance <= p.load_count ?",
+            "return load_end + distance <= p.load_count + Step::load_length ?",
+        ),
+        case(Layout((5001,)), Layout((5001,))),
     ),
-    "rows overwrite gaps": Fault(
-        "Step::store_length > store_end[item]) return;", "1 > end[item]) return;", case(shrunk(301), shrunk(301))
+    "lanes exchange elements without a barrier": (
+        Fault("            __syncwarp();\n", ""),
+        case(Layout((5000,)), Layout((5000,)), "uint8>float16"),
     ),
-    "the last row is read past the end": Fault(
-        "const bool reads_on = ", "const bool reads_on = true || ", case(shrunk(301), shrunk(301))
+    "rows overwrite gaps": (
+        Fault("Step::store_length > store_end[item]) return;", "1 > end[item]) return;"),
+        case(shrunk(301), shrunk(301)),
     ),
-    "vectors read backwards stay backwards": Fault(
-        "backwards.get(Step::load_length - 1 - i)",
-        "backwards.get(i)",
+    "the last row is read past the end": (
+        Fault("const bool reads_on = ", "const bool reads_on = true || "),
+        case(shrunk(301), shrunk(301)),
+    ),
+    "vectors read backwards stay backwards": (
+        Fault("backwards.get(Step::load_length - 1 - i)", "backwards.get(i)"),
         case(shrunk(304).sliced((..., slice(None, None, -1))), shrunk(304)),
     ),
-    "the last chunk of a row is taken for a whole one": Fault(
-        "chunk_end <= load_end[0] && chunk_end <= store_end[0]",
-        "start[0] < end[0]",
+    "the last chunk of a row is taken for a whole one": (
+        Fault("chunk_end <= load_end[0] && chunk_end <= store_end[0]", "start[0] < end[0]"),
         case(Layout((4, 3900), (3904, 1)), Layout((4, 3900), (5008, 1))),
     ),
-    "a row's end is left out": Fault(
-        "place < end[item]; place += lanes", "place + 1 < end[item]; place += lanes", case(shrunk(301), shrunk(301))
+    "a row's end is left out": (
+        Fault("place < end[item]; place += lanes", "place + 1 < end[item]; place += lanes"),
+        case(shrunk(301), shrunk(301)),
     ),
-    "generic stores overwrite gaps": Fault(
-        "if (filled >= length) {",
-        "if (filled) {",
+    "generic stores overwrite gaps": (
+        Fault("if (filled >= length) {", "if (filled) {"),
         case(Layout((4, 157), (320, 2)), shrunk(157).sliced(slice(4))),
     ),
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in FAULTS])
+@emulated
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_kernel_is_caught(name):
-    fault = FAULTS[name]
-
-    def broken(*names: str) -> str:
-        text = joined_source(*names)
-        assert text.count(fault.right) == 1
-        return text.replace(fault.right, fault.wrong)
-
+    fault, spoilt = FAULTS[name]
     with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer|before a buffer"):
-        check_cases([fault.case], source_of=broken)
+        check_cases([spoilt], source_of=fault.joined_source)
 
 
-@pytest.mark.parametrize("sides", [pytest.param(sides, marks=emulated) for sides in ("source", "target")])
+@emulated
+@pytest.mark.parametrize("sides", ["source", "target"])
 def test_a_vector_wider_than_the_plans_is_stopped(sides):
     one = case(Layout((5000,)), Layout((5000,)), aligned=(4, 16) if sides == "source" else (16, 4))
     narrow = "4, 16" if sides == "source" else "16, 4"

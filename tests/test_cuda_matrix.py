@@ -22,11 +22,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import pytest
+from cuda_emulation.cases import in_order
 from cuda_emulation.covering import Feature, architecture_of, covering, template_arguments, varied, widths
 from cuda_emulation.machine_code import ARCHITECTURES
 from cuda_emulation.marks import emulated, inspected
 from cuda_emulation.planned import Case, check_cases
-from cuda_emulation.tiled_cases import check_machine_code, in_order
+from cuda_emulation.tiled_cases import check_machine_code
 from layout_pairs import layout_pairs
 
 from stridedgpu.layout import Layout

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pytest
 from cuda_emulation import machine_code
+from cuda_emulation.cases import LARGE, WIDE, WORDS, case, flipped, in_order, ramp
 from cuda_emulation.marks import inspected
 from cuda_emulation.planned import Case
-from cuda_emulation.tiled_cases import LARGE, WIDE, WORDS, case, flipped, in_order, ramp
 from cuda_emulation.tiled_tests import Fault, TiledTests
 
 from stridedgpu.kernel_sources import joined_source

@@ -6,10 +6,11 @@ import dataclasses
 
 import pytest
 from cuda_emulation import machine_code
+from cuda_emulation.cases import LARGE, WIDE, case, flipped, ramp
 from cuda_emulation.marks import emulated, inspected
 from cuda_emulation.planned import Case, check_cases
 from cuda_emulation.runner import EmulationError
-from cuda_emulation.tiled_cases import LARGE, WIDE, case, check_machine_code, flipped, ramp
+from cuda_emulation.tiled_cases import check_machine_code
 from cuda_emulation.tiled_tests import Fault
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 from test_cuda_channels import both_ways, nchw, nhwc

@@ -7,10 +7,10 @@ import functools
 import numpy as np
 import pytest
 from cuda_emulation import machine_code
+from cuda_emulation.cases import case, flipped, in_order, ramp
 from cuda_emulation.marks import inspected
 from cuda_emulation.planned import Case
 from cuda_emulation.sass import parsed
-from cuda_emulation.tiled_cases import case, flipped, in_order, ramp
 from cuda_emulation.warp import Block, UnknownInstructionError
 
 from stridedgpu.kernel_sources import joined_source

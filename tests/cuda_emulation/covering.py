@@ -21,10 +21,10 @@ from stridedgpu.dtypes import ELEMENT_TYPES
 from stridedgpu.layout import Layout
 from stridedgpu.planning.gpu import GpuProperties, KernelLaunch
 
+from .cases import LARGE, WORDS, case, flipped, ramp
 from .exact_conversion import COMPONENTS, REALS
 from .machine_code import ARCHITECTURES
 from .planned import Case
-from .tiled_cases import LARGE, WORDS, case, flipped, ramp
 
 _ROUNDS = 5
 _MOST_CHANNELS = 300

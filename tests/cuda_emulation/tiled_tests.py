@@ -19,10 +19,11 @@ from stridedgpu.kernel_sources import joined_source
 from stridedgpu.planning.families import Family
 
 from . import machine_code
+from .cases import drawn
 from .marks import emulated, inspected
 from .planned import Case, check_cases
 from .runner import EmulationError
-from .tiled_cases import check_machine_code, drawn
+from .tiled_cases import check_machine_code, relayouts
 
 Cases = Callable[[], list[Case]]
 
@@ -82,12 +83,12 @@ class TiledTests:
 
     @emulated
     def test_layouts_at_random(self) -> None:
-        check_cases(drawn(self.family, self.random_layouts, 1))
+        check_cases(drawn(relayouts(), {self.family}, self.random_layouts, 1))
 
     @emulated
     @pytest.mark.slow
     def test_more_layouts_at_random(self) -> None:
-        check_cases(drawn(self.family, 4 * self.random_layouts, 2))
+        check_cases(drawn(relayouts(), {self.family}, 4 * self.random_layouts, 2))
 
     @emulated
     def test_a_broken_kernel_is_caught(self, fault: str) -> None:
