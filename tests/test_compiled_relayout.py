@@ -270,6 +270,49 @@ def test_every_other_element_is_shuffled_out_of_whole_vectors(step):
     assert abs(step) > 4 or (kernel.planar and kernel.source_pixel == abs(step))
 
 
+@st.composite
+def rows_apart(draw):
+    """Two layouts whose innermost loop is neither side's, or steps over elements, often a power of two."""
+    sizes = draw(st.permutations((draw(st.integers(2, 9)), draw(st.integers(9, 40)), draw(st.integers(250, 600)))))
+    layouts = []
+    for _ in range(2):
+        strides, step = [0] * 3, draw(st.integers(2, 5))
+        for axis in draw(st.permutations(range(3))):
+            strides[axis] = step
+            step *= sizes[axis]
+            step = 1 << step.bit_length() if step < 2**15 and draw(st.booleans()) else step + draw(st.integers(0, 9))
+        layouts.append(Layout(tuple(sizes), tuple(strides)))
+    return layouts
+
+
+@settings(max_examples=60)
+@given(rows_apart(), st.sampled_from(("uint8", "float16", "float32", "float64")), st.booleans(), seeds)
+def test_rows_whose_elements_lie_apart(layouts, element, converts, seed):
+    source, target = layouts
+    other = "float32" if converts and element != "float32" else element
+    assert check(source, target, conversion(element_type(element), element_type(other)), None, seed) is not None
+
+
+@pytest.mark.parametrize(
+    "sizes, source, target, block",
+    [
+        ((600, 10, 300), (3, 2000, 20016), (3000, 300, 1), (256, 512)),
+        ((600, 64), (2, 1024), (64, 1), (256, 8)),
+        ((600, 64), (2, 256), (64, 1), (256, 32)),
+        ((600, 4, 200), (1, 600, 2400), (1601, 2, 8), (256, 256)),
+    ],
+    ids=["the nearest rows", "a page apart", "a quarter of a page apart", "short runs"],
+)
+def test_tiles_of_rows_whose_elements_lie_apart(sizes, source, target, block):
+    element = element_type("float32")
+    sides = (Side.of(Layout(sizes, strides), element, base_alignment=64) for strides in (source, target))
+    walk = llvm_relayout.walk_of(plan_relayout(*sides, conversion(element, element), None, "cpu").problem)
+    assert isinstance(walk.kernel, Rows)
+    (a_size, a_step, _, a_block), (b_size, *_, b_block) = walk.parameters[2:6], walk.parameters[7:11]
+    assert a_step == 4 * min(source), "the rows beside each other in the source"
+    assert (a_block, b_block) == (min(block[0], a_size), min(block[1], b_size))
+
+
 def test_one_pixel_repeated_and_long_pixels_of_planes_with_steps():
     repeated = kernel_of((5, 100, 3), (3, 0, 1), (300, 3, 1))
     assert (type(repeated), repeated.source_pixel, repeated.target_pixel) == (Channels, 0, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 from typing import Final, NamedTuple
 
 from stridedgpu.planning.problem import Problem
@@ -44,6 +45,21 @@ _LEAST_PIXELS: Final = 4
 
 _LARGEST_STEP: Final = 4
 """Elements from one to the next that a plane's may be apart: all between them are read as well."""
+
+_LEAST_ROW: Final = 8
+"""Elements of a row for which it is worth to be the inner loop, where they lie apart on the target's side."""
+
+_STRIDED_TILE: Final = (256, 512)
+"""Rows, and elements of each, that are moved together where a row's elements lie apart: what lies beside them in their
+cache lines belongs to other rows, and is used while it is near."""
+
+_WAY_BYTES: Final = 4096
+"""Lines so many bytes apart share a place in the cache nearest to a core, which has room there for `_WAYS` of them."""
+
+_WAYS: Final = 8
+
+_SCALARS: Final = 4
+"""Elements of a step where they are neither read nor written as vectors, nor converted as such."""
 
 _LONG_CHANNELS: Final = 8
 """From here on a transpose of tiles takes fewer shuffles than putting pixels together one channel after another."""
@@ -244,17 +260,17 @@ def _tiles(
 
 def _rows(problem: Problem, draft: Draft) -> Walk:
     """Rows in whatever steps."""
-    free = [loop for loop in draft.loops if loop.channels is None]
-    theirs = draft.theirs
-    b = draft.ours or (free[-1] if free else ONCE)
-    if theirs is not None and theirs is not b and b.source != 0:
-        a, outer = theirs, draft.besides(theirs, b)
+    b = draft.ours or _row_apart(draft)
+    # Of a row whose elements lie apart, what lies beside them in the source belongs to other rows.
+    others = [loop for loop in draft.besides(b) if loop.source and loop.channels is None]
+    near = min(others, key=lambda loop: abs(loop.source), default=b)
+    if abs(near.source) < abs(b.source):
+        a, outer = near, draft.besides(near, b)
     else:
         a, outer = next_inner(draft, b)
     steps = {draft.source_bytes: Step.FORWARD, -draft.source_bytes: Step.BACKWARD, 0: Step.REPEATED}
     source_step = steps.get(b.source, Step.STRIDED)
     target_step = Step.FORWARD if b.target == draft.target_bytes else Step.STRIDED
-    strided = Step.STRIDED in (source_step, target_step)
     whole = LINE_BYTES // draft.target_bytes
     streaming = (
         target_step is Step.FORWARD
@@ -263,17 +279,34 @@ def _rows(problem: Problem, draft: Draft) -> Walk:
         and b.size >= whole
         and writes_past_caches(problem, (a, *outer), b, whole)
     )
-    if streaming:
-        lanes = whole
-    else:
-        step_bytes = LANE_BYTES if strided else _STEP_BYTES if problem.conversion.moves_bits else LINE_BYTES
-        lanes = _power_of_two(min(b.size, step_bytes // max(draft.source_bytes, draft.target_bytes)))
+    lanes = whole if streaming else _lanes_of_row(problem, draft, b, source_step, target_step)
     prefetches = source_step in (Step.FORWARD, Step.BACKWARD) and reads_rows_apart(problem, b, a)
     elements = elements_of(problem, draft, a, b)
     kernel = Rows(elements, len(outer), lanes, source_step, target_step, prefetches, streaming)
-    # Where a row's elements lie apart, the lines around them are used again by the next rows, while they are near.
-    extents = (LINE_BYTES, 8 * LINE_BYTES) if strided else None
+    extents = None
+    if Step.STRIDED in (source_step, target_step):
+        rows, row = _STRIDED_TILE
+        extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
     return make_walk(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)
+
+
+def _row_apart(draft: Draft) -> Loop:
+    """The loop for rows whose target elements lie apart: that along which they are nearest, unless it is short."""
+    free = [loop for loop in draft.loops if loop.channels is None]
+    longest = max(free, key=lambda loop: loop.size, default=ONCE)
+    return next((loop for loop in reversed(free) if loop.size >= _LEAST_ROW), longest)
+
+
+def _lanes_of_row(problem: Problem, draft: Draft, b: Loop, source_step: Step, target_step: Step) -> int:
+    """Elements of one step along a row that stays in the caches."""
+    widest = max(draft.source_bytes, draft.target_bytes)
+    if Step.STRIDED not in (source_step, target_step):
+        step_bytes = _STEP_BYTES if problem.conversion.moves_bits else LINE_BYTES
+    elif source_step is target_step and problem.conversion.moves_bits:
+        step_bytes = _SCALARS * widest
+    else:
+        step_bytes = LANE_BYTES
+    return _power_of_two(min(b.size, step_bytes // widest))
 
 
 def _power_of_two(most: int) -> int:

@@ -4,6 +4,7 @@
                 | | | | | | | |
     target  ... y y y y y y y y ...      one vector store, or a store for each lane
 
+Bits that are neither loaded nor stored as a vector do not become one.
 Each element is read once and written once. `b` runs along the row, `a` over rows.
 """
 
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 
 from .llvm_code import Code, Value, constant, vector_type
+from .llvm_conversion import Affine
 from .llvm_loops import Constants, Elements, Grid
 
 __all__ = ["Rows", "Step"]
@@ -60,10 +62,29 @@ class Rows:
                     here = code.at(source, code.multiply(b, source_step))
                     if self.prefetches:
                         grid.prefetch(here, self.lanes * elements.source_bytes)
-                    vector = self._load(code, here, source_step)
-                    made = elements.convert(code, vector, affine)
-                    self._store(code, made, code.at(target, code.multiply(b, target_step)), target_step, apart)
+                    there = code.at(target, code.multiply(b, target_step))
+                    self._move(code, (here, source_step), (there, target_step), affine, apart)
         return code.text(name)
+
+    def _move(
+        self,
+        code: Code,
+        source: tuple[Value, Value],
+        target: tuple[Value, Value],
+        affine: Affine,
+        apart: Value | None,
+    ) -> None:
+        """One step along a row: addresses on both sides, and the bytes from each element to the next."""
+        if self.elements.itemsize and self.source_step is self.target_step is Step.STRIDED:
+            (here, source_step), (there, target_step) = source, target
+            places = [code.full("i64", lane) for lane in range(self.lanes)]
+            type_ = self.elements.source_type
+            made = [code.load(type_, code.at(here, code.multiply(source_step, place)), 1) for place in places]
+            for value, place in zip(made, places, strict=True):
+                code.store(value, code.at(there, code.multiply(target_step, place)), 1)
+            return
+        vector = self.elements.convert(code, self._load(code, *source), affine)
+        self._store(code, vector, *target, apart)
 
     def _load(self, code: Code, address: Value, stride: Value) -> Value:
         """The lanes that begin at an address."""
