@@ -42,6 +42,8 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print `message` on stderr and exit with code 2."""
+        if message.endswith(": expected one argument"):
+            message += "; a value that begins with a minus is given as --name=-1"
         self.exit(REFUSED, f"{self.prog}: {one_line(message)}\n")
 
 
@@ -49,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 2 refused, 130 interrupted."""
     parser = build_parser()
     chosen = parser.parse_args(arguments)
+    if chosen.run is None:
+        parser.error("give a command: preprocess, show, explain, bench or info; --help says what they do")
     try:
         with _termination_unwinds():
             chosen.run(chosen)
@@ -102,7 +106,8 @@ def build_parser() -> argparse.ArgumentParser:
         prog="stridedgpu", description="Image and feature tensors in strided memory.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"stridedgpu {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser.set_defaults(run=None)
+    commands = parser.add_subparsers(metavar="COMMAND")
     add_preprocess(commands)
     add_show(commands)
     add_explain(commands)

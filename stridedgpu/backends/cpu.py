@@ -65,7 +65,8 @@ def _prepared(plan: Plan) -> Launch:
     def launch(source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object) -> None:
         if stream is not None:
             raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
-        moves.chosen()(source, source_start, target, target_start)
+        move = moves.work if moves.settled else moves.chosen()
+        move(source, source_start, target, target_start)
 
     return launch
 

@@ -19,10 +19,11 @@ _REPEATED: Final = 16
 class Promotion(Generic[Work]):
     """Two ways to do one piece of work that moves `nbytes`; `compiled` is None, or makes None, where there is one.
 
-    Each way is made when it is first needed.
+    Each way is made when it is first needed. Once the choice is `settled`, for good, `work` is the way; before, it is
+    what `chosen` returns.
     """
 
-    __slots__ = ("_calls", "_compiled", "_work")
+    __slots__ = ("_calls", "_compiled", "settled", "work")
 
     def __init__(
         self, nbytes: int, plain: Callable[[], Work], compiled: Callable[[], Work | None] | None = None
@@ -33,7 +34,8 @@ class Promotion(Generic[Work]):
         at_once = compiled() if compiled is not None and nbytes >= _LARGE_BYTES else None
         if at_once is not None or nbytes >= _LARGE_BYTES:
             self._compiled = None
-        self._work = plain() if at_once is None else at_once
+        self.work = plain() if at_once is None else at_once
+        self.settled = self._compiled is None
 
     def chosen(self) -> Work:
         """The way to do it this time."""
@@ -43,5 +45,6 @@ class Promotion(Generic[Work]):
             if self._calls >= _REPEATED:
                 # Threads that come here together make it twice, and lose nothing.
                 self._compiled = None
-                self._work = make() or self._work
-        return self._work
+                self.work = make() or self.work
+                self.settled = True
+        return self.work

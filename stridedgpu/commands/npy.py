@@ -30,7 +30,7 @@ def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
     except OSError as problem:
         raise FileError(f"{str(path)!r} cannot be read: {problem.strerror or problem}.") from None
     except (ValueError, EOFError, SyntaxError) as problem:
-        raise FileError(f"{str(path)!r} is not a readable .npy file: {problem}.") from None
+        raise FileError(f"{str(path)!r} is not a readable .npy file: {str(problem).rstrip('.')}.") from None
 
 
 def write_array(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:

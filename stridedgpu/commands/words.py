@@ -57,6 +57,8 @@ def in_words(
 ) -> InWords:
     """The tensor of some words. Raises `LayoutError` where they do not fit each other."""
     letters = None if order is None else parse_order(order).letters
+    if letters is not None and len(letters) != len(sizes):
+        raise LayoutError(f"the order {order} has {len(letters)} axes, and there are {len(sizes)} sizes.")
     labels = inferred_labels(None, len(sizes), letters)
     repeated = {_axis(name, labels) for name in broadcast}
     kept = tuple(1 if axis in repeated else size for axis, size in enumerate(sizes))

@@ -101,6 +101,7 @@ class RelayoutPlan(Planned):
             self.target.check("out", target)
         if target.buffer.readonly:
             raise BindingError("out is read-only.")
-        if share_memory(source, target):
+        (start, end), (first, last) = source.reach, target.reach
+        if start < last and first < end and share_memory(source, target):
             raise BindingError("out shares memory with src.")
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
