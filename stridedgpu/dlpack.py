@@ -104,7 +104,7 @@ def dlpack_operand(obj: Any) -> Operand:
             f"{type(obj).__name__} is a view with its sign bit set, which DLPack drops: call resolve_neg()."
         )
     device = _device_of(obj)
-    capsule = _requested(obj) if device == "cpu" else _requested(obj, stream=_current_stream(device))
+    capsule = _requested(obj) if device == "cpu" else _requested_on(device, obj)
     tensor, flags = _contents(capsule)
     element = _element_of(obj, tensor)
     rank = tensor.ndim
@@ -151,12 +151,17 @@ def _requested(obj: Any, **request: object) -> Any:
         raise
 
 
-def _current_stream(device: str) -> int:
-    """The handle of the stream that the producer has to make wait."""
-    backend_named(device)
-    from .backends.cuda_streams import LEGACY_STREAM, stream_handle
+def _requested_on(device: str, obj: Any) -> Any:
+    """A capsule of a CUDA device's memory, for which the current stream there waits.
 
-    return stream_handle(None, int(device.removeprefix("cuda:"))) or LEGACY_STREAM
+    That device is the current one meanwhile: CuPy's arrays take the current device's stream for the one they are made
+    on.
+    """
+    backend_named(device)
+    from .backends.cuda_streams import LEGACY_STREAM, current_on
+
+    with current_on(int(device.removeprefix("cuda:")), None) as handle:
+        return _requested(obj, stream=handle or LEGACY_STREAM)
 
 
 def _contents(capsule: Any) -> tuple[_Tensor, int | None]:

@@ -69,6 +69,9 @@ class FakeCuda:
         self.functions = {}
         self.runs = {}  # by kernel: the parameters of a launch, from byte 40 on, and what it does with their address
         self.capturing = set()
+        self.stream_devices = {}
+        self.event_devices = {}
+        self.blocking = set()  # handles of streams that the default one waits for
         self.pointer_devices = {}
         self.misalignment = 0
         self.compile_error = None
@@ -82,6 +85,19 @@ class FakeCuda:
         name = f"sg::kernel<{len(self.plans)}>"
         self.plans[name] = plan
         return KernelLaunch(("fake.cu",), name, (7, 6, 5), (128, 2, 1), 64 * 1024, bytes(24), ((16, b"table" * 4),))
+
+    def is_capturing(self, stream):
+        if stream == LEGACY_STREAM and self.capturing & self.blocking:
+            raise CUDARuntimeError("cudaErrorStreamCaptureImplicit")
+        return stream in self.capturing
+
+    def record_event(self, event, stream):
+        self.check_device(stream, self.event_devices[event])
+        self.record("eventRecord", event, stream)
+
+    def check_device(self, stream, device):
+        if self.stream_devices.get(stream, device) != device:
+            raise CUDARuntimeError("cudaErrorInvalidResourceHandle")
 
     def record(self, name, *arguments):
         self.calls.append((name, *arguments))
@@ -114,6 +130,8 @@ class FakeCuda:
 
     def launch_kernel(self, function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):
         assert extra == 0
+        assert all(0 < size < 2**31 for size in (gx, gy, gz, bx, by, bz))
+        self.check_device(stream, self.get_device())
         if self.launch_error:
             raise self.launch_error
         assert self.get_device() in self.state.contexts, "no context is bound to this thread"
@@ -182,18 +200,28 @@ class FakeCuda:
                 fake.set_device(self.before)
 
         class Stream:
-            def __init__(self, null=False, non_blocking=False, handle=None):
+            def __init__(self, null=False, non_blocking=False, *, handle=None):
                 fake.next_stream += 1
                 self.ptr = fake.next_stream if handle is None else handle
+                self.device_id = fake.get_device() if handle is None else -1
+                if handle is None:
+                    fake.stream_devices[self.ptr] = self.device_id
+                    if not non_blocking:
+                        fake.blocking.add(self.ptr)
 
             @classmethod
             def from_external(cls, obj):
-                return cls(handle=obj.__cuda_stream__()[1])
+                version, handle = obj.__cuda_stream__()
+                if version != 0 or not isinstance(handle, int):
+                    raise TypeError(f"__cuda_stream__() must return (0, int), got {version, handle}")
+                return cls(handle=handle)
 
             def __cuda_stream__(self):
                 return 0, self.ptr
 
             def __enter__(self):
+                if self.device_id not in (-1, fake.get_device()):
+                    raise RuntimeError(f"The device that the stream is created on ({self.device_id}) does not match")
                 self.streams = dict(getattr(fake.state, "streams", {}))
                 fake.state.streams = {**self.streams, fake.get_device(): self}
                 return self
@@ -205,6 +233,7 @@ class FakeCuda:
             def __init__(self, disable_timing=False):
                 assert disable_timing
                 self.ptr = id(self)
+                fake.event_devices[self.ptr] = fake.get_device()
 
         class RawKernel:
             def __init__(self, name):
@@ -249,7 +278,7 @@ class FakeCuda:
                 contents.device[:] = 2, fake.get_device()
                 return capsule
 
-        self.Stream = Stream
+        self.Device, self.Stream = Device, Stream
         runtime = types.ModuleType("cupy.cuda.runtime")
         vars(runtime).update(
             CUDARuntimeError=CUDARuntimeError,
@@ -266,8 +295,8 @@ class FakeCuda:
             streamSynchronize=lambda stream: self.record("streamSynchronize", stream),
             deviceSynchronize=lambda: self.record("deviceSynchronize", self.get_device()),
             pointerGetAttributes=lambda address: types.SimpleNamespace(device=self.pointer_devices.get(address, 0)),
-            streamIsCapturing=lambda stream: stream in self.capturing,
-            eventRecord=lambda event, stream: self.record("eventRecord", event, stream),
+            streamIsCapturing=self.is_capturing,
+            eventRecord=self.record_event,
             streamWaitEvent=lambda stream, event: self.record("streamWaitEvent", stream, event),
         )
         driver = types.ModuleType("cupy.cuda.driver")

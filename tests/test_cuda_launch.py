@@ -79,14 +79,16 @@ def test_tables_are_uploaded_on_the_stream_that_their_memory_is_for(gpus):
 
 
 def test_each_device_has_its_own_kernel_and_its_own_current_stream(gpus):
-    stream = gpus.Stream()
-    for device in ("cuda:0", "cuda:1"):
+    for number, device in enumerate(("cuda:0", "cuda:1")):
+        with gpus.Device(number):
+            stream = gpus.Stream()
         source = frames().to_device(device)
         gpus.launched.clear()
         source.relayout(layout="NHWC")
         source.relayout(layout="NHWC", stream=stream)
-        number = int(device[-1])
         assert [(launch["device"], launch["stream"]) for launch in gpus.launched] == [(number, 0), (number, stream.ptr)]
+        with pytest.raises(sg.DeviceError, match="InvalidResourceHandle"):
+            frames().to_device(f"cuda:{1 - number}").relayout(layout="NHWC", stream=stream)
     assert gpus.get_device() == 0
 
 

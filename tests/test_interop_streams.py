@@ -62,6 +62,27 @@ def test_the_current_stream_waits_for_the_producers_by_an_event(gpus, current, p
     assert not [call for call in gpus.calls if call[0] in WAITS]
 
 
+def test_a_producer_is_asked_with_its_own_device_as_the_current_one(gpus):
+    held = sg.zeros((4, 6), "int16", device="cuda:1")
+    asked = []
+
+    class Produced:
+        """As CuPy's arrays: they take the current device's stream for the one that they were made on."""
+
+        def __dlpack_device__(self):
+            return held.__dlpack_device__()
+
+        def __dlpack__(self, **request):
+            asked.append((gpus.get_device(), request["stream"]))
+            return held.__dlpack__(**request)
+
+    assert sg.from_dlpack(Produced()).device == "cuda:1"
+    gpus.state.streams = {1: gpus.Stream(handle=7)}
+    sg.asarray(Produced())
+    assert asked == [(1, 1), (1, 7)]
+    assert gpus.get_device() == 0
+
+
 def test_between_devices_each_side_waits_for_the_other_and_the_host_for_neither(gpus):
     source = frames().to_device("cuda:0")
     gpus.calls.clear()
@@ -124,6 +145,14 @@ def test_what_a_graph_cannot_record_says_so_before_anything_is_launched(gpus, ca
         call(source)
     assert gpus.launched == []
     assert not [name for name, *_ in gpus.calls if name.startswith(("memcpy", "stream"))]
+
+
+def test_the_default_stream_cannot_even_be_asked_while_a_blocking_one_records(gpus):
+    source = frames().to_device("cuda")
+    gpus.capturing.add(gpus.Stream().ptr)
+    for call in (source.copy, source.numpy):
+        with pytest.raises(sg.DeviceError, match=r"non_blocking=True .*StreamCaptureImplicit"):
+            call()
 
 
 def test_new_memory_on_the_recording_stream_when_that_is_current(gpus):

@@ -74,8 +74,19 @@ def wait_for_stream(device: int, handle: int, producer: int, *, producer_device:
 
 
 def check_not_capturing(handle: int, work: str) -> None:
-    """Raise `DeviceError` while the stream is recording a CUDA graph, which `work` cannot be part of."""
-    if cupy.cuda.runtime.streamIsCapturing(handle):
+    """Raise `DeviceError` while the stream is recording a CUDA graph, which `work` cannot be part of.
+
+    The default stream waits for every stream that was not made non-blocking: while one of these records, CUDA refuses
+    even to be asked.
+    """
+    try:
+        capturing = cupy.cuda.runtime.streamIsCapturing(handle)
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise DeviceError(
+            f"{work} cannot be had while a stream that the default one waits for is captured into a CUDA graph; "
+            f"capture on a stream made with non_blocking=True ({error})."
+        ) from error
+    if capturing:
         raise DeviceError(
             f"{work} cannot be captured into a CUDA graph; capture plans with out= on one device, made before."
         )
