@@ -17,7 +17,7 @@ from .errors import ElementTypeError
 from .interop import array_of_operand, operand_of_array
 from .operand import Operand
 
-__all__ = ["foreign_operand"]
+__all__ = ["foreign_operand", "listed_integers"]
 
 
 def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, bool]:
@@ -55,6 +55,14 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     if array.dtype == object:
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
     return operand_of_array(array), False
+
+
+def listed_integers(obj: object, sizes: tuple[int, ...]) -> list[Any] | None:
+    """A NumPy array of integers with these sizes as nested lists; None for anything else, which is no shorter way."""
+    if type(obj) is not np.ndarray or obj.shape != sizes or obj.dtype.kind not in "iu":
+        return None
+    listed: list[Any] = obj.tolist()
+    return listed
 
 
 def _held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:

@@ -237,7 +237,7 @@ def refusal(call, error, message):
             lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), layout="NHWC", out=out), LayoutError, "out= says where"
         ),
         refusal(
-            lambda out: sg.gather_crops(out, CENTRE, (2, 2), out=out), BindingError, "out shares memory with sources[0]"
+            lambda out: sg.gather_crops(out, CENTRE, (2, 2), out=out), BindingError, "out shares memory with sources"
         ),
         refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), out=out, stream=1), DeviceError, "stream=1"),
         refusal(

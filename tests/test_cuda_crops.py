@@ -85,7 +85,7 @@ class Case:
             origin = tuple(int(place) for place in rng.integers(-10, 16, 2))
             crops.append(Crop(layout, origin, bool(rng.random() < 0.4)))
         if self.seed % 3 == 0:
-            crops[0] = dataclasses.replace(crops[0], origin=(2**63 - 1, -(2**63)))
+            crops[0] = crops[0]._replace(origin=(2**63 - 1, -(2**63)))
         return crops
 
     @functools.cached_property

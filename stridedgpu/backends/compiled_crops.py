@@ -72,38 +72,52 @@ class _Crops:
         self._pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
         self._alone = plan.bytes_moved < _SHARED_BYTES
         _, _, height, width = plan.target.layout.sizes
-        self._whole = slice(0, height), slice(0, width)
+        self._size = height, width
+        self._wholes: dict[tuple[tuple[int, ...], bool], _Recipe] = {}
         self._band_rows = max(1, _BAND_BYTES // (len(plan.fill) * width))
 
     def __call__(self, crops: Sequence[Crop], sources: Sequence[Located], target: Located) -> None:
         """Write every window."""
         entries: list[_Entry] = []
-        itemsize, pitch = self._itemsize, self._pitch
+        (rows, columns), itemsize, pitch, wholes = self._size, self._itemsize, self._pitch, self._wholes
         batch, first = target
         place = batch.address + first
         for crop, (buffer, start) in zip(crops, sources, strict=True):
-            for part in self._parts(crop):
-                recipe = self._recipe(crop, part)
-                if part.source is None:
-                    reads = self._fill.address
-                else:
-                    _, down, right = crop.layout.strides
-                    y, x = part.source
-                    reads = buffer.address + start + (crop.layout.offset + y * down + x * right) * itemsize
-                rows = part.rows.stop - part.rows.start
-                writes = place + recipe.target_offset + part.rows.start * recipe.pitch
-                entries.append((reads + recipe.source_offset, writes, rows, recipe))
+            layout, (y, x), flip = crop
+            _, height, width = layout.sizes
+            origin = buffer.address + start
+            if 0 <= y <= height - rows and 0 <= x <= width - columns:  # most windows lie within their source
+                recipe = wholes.get((layout.strides, flip)) or self._whole(crop)
+                _, down, right = layout.strides
+                reads = origin + (layout.offset + y * down + x * right) * itemsize + recipe.source_offset
+                entries.append((reads, place + recipe.target_offset, rows, recipe))
+            else:
+                entries += self._parts(crop, origin, place)
             place += pitch
         if entries:
             _run(self._loop, entries, alone=self._alone)
 
-    def _parts(self, crop: Crop) -> Iterator[Rectangle] | tuple[Rectangle]:
-        """The rectangles of a window; most lie within their source."""
-        (y, x), (rows, columns) = crop.origin, self._whole
-        _, height, width = crop.layout.sizes
-        if 0 <= y <= height - rows.stop and 0 <= x <= width - columns.stop:
-            return (Rectangle(rows, columns, (y, x)),)
-        return rectangles(crop, (rows.stop, columns.stop))
+    def _whole(self, crop: Crop) -> _Recipe:
+        """How a window that lies within its source is moved, remembered for others like it."""
+        if len(self._wholes) >= _MOST_RECIPES:
+            self._wholes.clear()
+        rows, columns = self._size
+        recipe = self._recipe(crop, Rectangle(slice(0, rows), slice(0, columns), (0, 0)))
+        self._wholes[crop.layout.strides, crop.flip] = recipe
+        return recipe
+
+    def _parts(self, crop: Crop, origin: int, place: int) -> Iterator[_Entry]:
+        """The rectangles of a window over an edge; addresses are those of the source and of the window."""
+        _, down, right = crop.layout.strides
+        for part in rectangles(crop, self._size):
+            recipe = self._recipe(crop, part)
+            if part.source is None:
+                reads = self._fill.address
+            else:
+                y, x = part.source
+                reads = origin + (crop.layout.offset + y * down + x * right) * self._itemsize
+            writes = place + recipe.target_offset + part.rows.start * recipe.pitch
+            yield reads + recipe.source_offset, writes, part.rows.stop - part.rows.start, recipe
 
     def _recipe(self, crop: Crop, part: Rectangle) -> _Recipe:
         """How a rectangle is moved, worked out once for its kind."""
@@ -176,6 +190,9 @@ def _run(loop: Loop, entries: Sequence[_Entry], *, alone: bool) -> None:
     fields: list[int] = []
     for reads, writes, rows, recipe in entries:
         bands = -(-rows // recipe.height)
+        if pieces == 1:
+            fields += (reads, writes, recipe.band, rows, 0, bands)
+            continue
         step = -(-bands // pieces)
         for first in range(0, bands, step):
             fields += (reads, writes, recipe.band, rows, first, min(first + step, bands))

@@ -15,7 +15,8 @@ from stridedgpu.operand import Operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.asked import AskedMemory, AskedValues
 from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
-from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request, samples_of_batch
+from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
 from stridedgpu.operations.requirements import Given
 from stridedgpu.planning.problem import Side
 from stridedgpu.tensor import StridedTensor
@@ -68,13 +69,10 @@ def gather_crops(
     >>> batch.sizes, batch.numpy()[:, 0].tolist()
     ((2, 3, 2, 2), [[[5.0, 5.0], [5.0, 5.0]], [[10.0, 0.5], [10.0, 0.5]]])
     """
-    samples, first = _samples(sources, dims)
+    images = _images(sources, dims)
     made = crop_operands(
-        samples,
-        first.layout.sizes[-3],
-        first.element,
-        first.buffer.device,
-        asarray(origins).operand if samples or isinstance(origins, StridedTensor) else _no_origins(origins),
+        images,
+        asarray(origins).operand if images.places or isinstance(origins, StridedTensor) else _no_origins(origins),
         size,
         AskedValues(dtype, scale, bias, channels, rounding),
         AskedMemory(layout, row_pitch_bytes, alignment),
@@ -173,15 +171,14 @@ def _no_origins(origins: TensorLike) -> Operand:
     return tensor.operand if tensor.layout.element_count else asarray(origins, dtype="int64").operand
 
 
-def _samples(sources: TensorLike, dims: str | None) -> tuple[list[Operand], Operand]:
-    """The images with axes C, H, W, and an operand that has their type, device and, third from last, channels."""
+def _images(sources: TensorLike, dims: str | None) -> CropSources:
+    """The images, each with axes C, H, W or as a batch with N besides."""
     if isinstance(sources, (list, tuple)):
         images = [_labelled(f"sources[{n}]", asarray(image, dims=dims), "CHW") for n, image in enumerate(sources)]
         if not images:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
-        return images, images[0]
-    batch = _labelled("sources", asarray(sources, dims=dims), "NCHW")
-    return samples_of_batch(batch), batch
+        return CropSources.of_images(images)
+    return CropSources.of_batch(_labelled("sources", asarray(sources, dims=dims), "NCHW"))
 
 
 def _labelled(name: str, tensor: StridedTensor, wanted: str) -> Operand:

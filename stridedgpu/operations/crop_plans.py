@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 from stridedgpu.backends.gather_selection import gather_backend_named
 from stridedgpu.convert import Conversion
 from stridedgpu.errors import BindingError, LayoutError
-from stridedgpu.foreign import foreign_operand
+from stridedgpu.foreign import foreign_operand, listed_integers
 from stridedgpu.operand import Operand, share_memory
 from stridedgpu.planning.crops import Crop, CropPlan, plan_crops, source_steps
 from stridedgpu.planning.problem import Side
 
-from .crops import CropRequest, check_samples, flips_of, origins_of, samples_of_batch
+from .crop_sources import CropSources
+from .crops import CropRequest, flips_of, origins_of
 from .outputs import check_output_layout
 from .planned import HasOperand, Planned, no_tensor, reach_of
 from .requirements import Given, Requirement
@@ -22,7 +24,7 @@ from .requirements import Given, Requirement
 __all__ = ["PlannedCrops", "planned_crops"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PlannedCrops(Planned):
     """Crops that are planned once and run many times: `plan(sources, origins, out)`.
 
@@ -64,30 +66,26 @@ class PlannedCrops(Planned):
         """
         self.check_runnable()
         plan = self.plan
-        samples = _images(sources)
+        images = _images(sources)
         count = plan.target.layout.sizes[0]
-        if len(samples) != count:
-            raise LayoutError(f"sources are {len(samples)} images; the plan is for {count}.")
+        if len(images.places) != count:
+            raise LayoutError(f"sources are {len(images.places)} images; the plan is for {count}.")
         if not hasattr(out, "operand"):
             raise no_tensor(out=out)
         element, target = plan.conversion.source, out.operand
-        check_samples(samples, len(plan.fill) // element.itemsize, element, plan.device, "the plan")
+        images.check(len(plan.fill) // element.itemsize, element, plan.device, "the plan")
         self.target.check("out", target)
         if target.buffer.readonly:
             raise BindingError("out is read-only.")
-        for number, sample in enumerate(samples):
-            if share_memory(sample, target):
-                raise BindingError(f"out shares memory with sources[{number}].")
-        lowest = [sample.layout.shifted(-sample.layout.first_offset) for sample in samples]
-        if lowest and not plan.takes(source_steps(lowest)):
-            raise BindingError(
-                f"sources have channel and column strides {source_steps(lowest)}; the plan is for {plan.source_steps}."
-            )
-        places = origins_of(_operand_of(origins), count)
-        crops = [Crop(*sample) for sample in zip(lowest, places, flips_of(flip, count), strict=True)]
-        buffers = [(sample.buffer, sample.start_bytes) for sample in samples]
+        for number, operand in enumerate(images.operands):
+            if share_memory(operand, target):
+                raise BindingError(f"out shares memory with {images.name(number)}.")
+        steps = source_steps(images.layouts)
+        if count and not plan.takes(steps):
+            raise BindingError(f"sources have channel and column strides {steps}; the plan is for {plan.source_steps}.")
+        windows = zip(images.layouts, _origins(origins, count), flips_of(flip, count), strict=True)
         launch = gather_backend_named(plan.device).prepare_crops(plan)
-        launch(crops, buffers, (target.buffer, target.start_bytes), stream)
+        launch(list(starmap(Crop, windows)), images.places, (target.buffer, target.start_bytes), stream)
 
 
 def planned_crops(request: CropRequest, sources: Sequence[Side], out: Given, device: str) -> PlannedCrops:
@@ -103,7 +101,7 @@ def planned_crops(request: CropRequest, sources: Sequence[Side], out: Given, dev
     return PlannedCrops.of(target.side, steps, request.conversion, request.fill, required)
 
 
-def _images(sources: HasOperand | Sequence[HasOperand]) -> list[Operand]:
+def _images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:
     """The images of a batch or a list. Raises `LayoutError` for what has not their axes."""
     if not isinstance(sources, Sequence):
         if not hasattr(sources, "operand"):
@@ -111,7 +109,7 @@ def _images(sources: HasOperand | Sequence[HasOperand]) -> list[Operand]:
         batch = sources.operand
         if batch.layout.ndim != 4:
             raise LayoutError(f"sources has sizes {batch.layout.sizes}; a batch has the axes N, C, H, W.")
-        return samples_of_batch(batch)
+        return CropSources.of_batch(batch)
     for number, source in enumerate(sources):
         if not hasattr(source, "operand"):
             raise no_tensor(**{f"sources[{number}]": source})
@@ -119,10 +117,13 @@ def _images(sources: HasOperand | Sequence[HasOperand]) -> list[Operand]:
     for number, image in enumerate(images):
         if image.layout.ndim != 3:
             raise LayoutError(f"sources[{number}] has sizes {image.layout.sizes}; an image has the axes C, H, W.")
-    return images
+    return CropSources.of_images(images)
 
 
-def _operand_of(origins: object) -> Operand:
-    """Origins as an operand: a tensor's, or a copy of what else holds numbers."""
+def _origins(origins: object, count: int) -> list[tuple[int, int]]:
+    """The origins as Python integers: of a tensor, or of what else holds numbers."""
+    listed = listed_integers(origins, (count, 2))
+    if listed is not None:
+        return [(row, column) for row, column in listed]
     held = getattr(origins, "operand", None)
-    return held if isinstance(held, Operand) else foreign_operand(origins)[0]
+    return origins_of(held if isinstance(held, Operand) else foreign_operand(origins)[0], count)

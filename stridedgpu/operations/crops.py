@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from numbers import Complex, Integral, Real
 from typing import Any
 
@@ -24,6 +25,7 @@ from stridedgpu.strides import integers, round_up
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand, check_fits
 from .asked import AskedMemory, AskedValues
 from .channel_blocks import ChannelOrder, of_channels, parse_order
+from .crop_sources import CropSources
 from .outputs import check_output
 from .relayout import assign_operand
 from .values import plain
@@ -31,12 +33,10 @@ from .values import plain
 __all__ = [
     "CROP_LABELS",
     "CropRequest",
-    "check_samples",
     "crop_operands",
     "crop_request",
     "flips_of",
     "origins_of",
-    "samples_of_batch",
 ]
 
 CROP_LABELS: Labels = ("N", "C", "H", "W")
@@ -68,17 +68,8 @@ def crop_request(
     return CropRequest((images, channel_count if made.channels is None else len(made.channels), *window), made, color)
 
 
-def samples_of_batch(batch: Operand) -> list[Operand]:
-    """The images of a batch with axes N, C, H, W, as operands with axes C, H, W."""
-    layout = batch.layout
-    return [Operand(batch.buffer, layout.sliced(n), batch.element) for n in range(layout.sizes[0])]
-
-
 def crop_operands(
-    samples: Sequence[Operand],
-    channel_count: int,
-    element: ElementType,
-    device: str,
+    sources: CropSources,
     origins: Operand,
     size: Sequence[int],
     values: AskedValues,
@@ -89,48 +80,30 @@ def crop_operands(
     out: Operand | None,
     stream: object,
 ) -> Operand:
-    """What `stridedgpu.gather_crops` does, on the images' operands (axes C, H, W) of one type and channel count."""
+    """What `stridedgpu.gather_crops` does, on the images' operands."""
+    channel_count, element, device = sources.channels, sources.element, sources.device
     if out is not None:
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
-    check_samples(samples, channel_count, element, device)
-    request = crop_request((len(samples), channel_count), element, size, values, fill)
+    sources.check(channel_count, element, device)
+    count = len(sources.places)
+    request = crop_request((count, channel_count), element, size, values, fill)
     made = request.conversion
-    places = origins_of(origins, len(samples))
-    flips = flips_of(flip, len(samples))
+    windows = zip(sources.layouts, origins_of(origins, count), flips_of(flip, count), strict=True)
+    crops = list(starmap(Crop, windows))
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if out is None:
         target = memory.room(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device), stream)
     else:
-        inputs = {f"sources[{n}]": sample for n, sample in enumerate(samples)}
+        inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
         check_output(out, request.sizes, made.target, device, inputs)
         target = out
-    lowest = [sample.layout.shifted(-sample.layout.first_offset) for sample in samples]
-    crops = [Crop(*sample) for sample in zip(lowest, places, flips, strict=True)]
-    sources = [(sample.buffer, sample.start_bytes) for sample in samples]
+    steps = source_steps(sources.layouts)
     backend = gather_backend_named(device)
     for into, part in _parts(target, made, channel_count, order):
-        plan = plan_crops(into.side, source_steps(lowest), part, request.fill, device, backend.widest_access)
-        backend.prepare_crops(plan)(crops, sources, (into.buffer, into.start_bytes), stream)
+        plan = plan_crops(into.side, steps, part, request.fill, device, backend.widest_access)
+        backend.prepare_crops(plan)(crops, sources.places, (into.buffer, into.start_bytes), stream)
     return target
-
-
-def check_samples(
-    samples: Sequence[Operand], channel_count: int, element: ElementType, device: str, beside: str = "sources[0]"
-) -> None:
-    """Raise unless every image has the type, channels and device of what stands `beside` them."""
-    for number, sample in enumerate(samples):
-        if sample.element != element:
-            raise ElementTypeError(
-                f"sources[{number}] holds {sample.element} and {beside} {element}; both must be one."
-            )
-        if sample.layout.sizes[0] != channel_count:
-            raise LayoutError(
-                f"sources[{number}] has {sample.layout.sizes[0]} channels and {beside} {channel_count}; "
-                f"its sizes are {sample.layout.sizes} along C, H, W."
-            )
-        if sample.buffer.device != device:
-            raise BindingError(f"sources[{number}] is on {sample.buffer.device} and {beside} on {device}.")
 
 
 def _window(size: Sequence[int]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from stridedgpu.convert import Conversion
 from stridedgpu.layout import Layout
@@ -60,8 +60,7 @@ _ELEMENT_BY_ELEMENT: Final = {CropFamily.SPLIT: CropFamily.PLANES, CropFamily.PI
 """What takes the place of families where a vector's pixels are no whole words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Crop:
+class Crop(NamedTuple):
     """One sample's window.
 
     `layout` is that of its source, axes C, H, W, in elements from the lowest one. `origin` is the row and column of
@@ -73,8 +72,7 @@ class Crop:
     flip: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rectangle:
+class Rectangle(NamedTuple):
     """Part of a window, in pixels: rows and columns of the window before it is flipped, and where they come from.
 
     `source` is the first row and column in the source, or None where there is no source and the fill value goes.
@@ -285,5 +283,7 @@ def _store_width(target: Side, family: CropFamily, pixel_bytes: int, widest: int
 
 def source_steps(layouts: Sequence[Layout]) -> tuple[int, int]:
     """The channel and column strides that all sources share, each 0 where they differ or there is no source."""
-    channel, column = ({layout.strides[axis] for layout in layouts} for axis in (0, 2))
+    # The images of a batch have one layout, which is looked at once.
+    distinct = {id(layout): layout for layout in layouts}.values()
+    channel, column = ({layout.strides[axis] for layout in distinct} for axis in (0, 2))
     return (channel.pop() if len(channel) == 1 else 0, column.pop() if len(column) == 1 else 0)
