@@ -169,7 +169,7 @@ def _checked_channels(channels: Sequence[int], source_channels: int | None) -> t
     try:
         order = tuple(index(channel) for channel in channels)
     except TypeError:
-        raise LayoutError(f"channels={channels!r} must be a sequence of channel numbers.") from None
+        raise LayoutError(f"channels={channels!r} must be a sequence of channel numbers, such as (2, 1, 0).") from None
     if not order:
         raise LayoutError("channels=() selects nothing; give at least one source channel.")
     for channel in order:

@@ -56,7 +56,7 @@ def integer(name: str, value: object, *, least: int | None = None) -> int:
 def integers(name: str, values: Iterable[object], *, least: int | None = None) -> tuple[int, ...]:
     """`values` as exact Python integers; `name` stands in the message when one is not an integer or below `least`."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise LayoutError(f"{name}={values!r} is not a sequence of integers; one alone is (5,), say.")
+        raise LayoutError(f"{name}={values!r} is not a sequence of integers, such as (2, 3).")
     values = tuple(values)
     if all(type(value) is int and (least is None or value >= least) for value in values):
         return cast("tuple[int, ...]", values)

@@ -52,6 +52,10 @@ class Valued(Exported):
         """The one element, which must be an integer."""
         return index(self._number())
 
+    def __format__(self, spec: str) -> str:
+        """The one element as `spec` has it, such as ".2f"; without one, what the tensor is."""
+        return format(self._number(), spec) if spec else str(self)
+
     def _number(self) -> Any:
         try:
             return self.item()

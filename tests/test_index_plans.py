@@ -98,6 +98,13 @@ def test_padded_results_and_their_gaps(data):
     assert (memory[~places] == before[~places]).all()
 
 
+def test_a_plan_is_one_line_in_a_session():
+    plan = sg.plan_gather(desc(DATA), desc(ROWS))
+    assert repr(plan) == "<PlannedGather gather_rows_float32x8B_int64 on cpu, 168 bytes>"
+    there = repr(sg.plan_relayout(desc(DATA), desc(DATA), device="cuda"))
+    assert there == "<RelayoutPlan flat_float32x16B_float32x16B on cuda:0, 384 bytes, to be read only>"
+
+
 @pytest.mark.parametrize("name", PLANS)
 def test_indices_are_looked_at_every_time(name):
     make, run, indices, given, _ = PLANS[name]

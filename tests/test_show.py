@@ -176,7 +176,10 @@ REFUSALS = {
     "strides too few": (("show", "--sizes", "2,3", "--strides", "1"), "one stride for each size"),
     "strides and pitch": (("show", "--sizes", "2,3", "--strides", "5,1", "--row-pitch", "8"), "strides say all"),
     "layout": (("show", "--sizes", "2,3", "--layout", "HX"), "layout='HX' holds 'X'"),
-    "layout too long": (("show", "--sizes", "2,3", "--layout", "NCHW"), "the order NCHW has 4 axes, and there are 2 sizes"),
+    "layout too long": (
+        ("show", "--sizes", "2,3", "--layout", "NCHW"),
+        "the order NCHW has 4 axes, and there are 2 sizes",
+    ),
     "dtype": (("show", "--sizes", "2,3", "--dtype", "uint4"), "argument --dtype: A tensor cannot hold elements"),
     "row pitch": (("show", "--sizes", "1,3,4,5", "--layout", "NHWC", "--row-pitch", "8"), "is smaller than a row: 15"),
     "row pitch word": (("show", "--sizes", "2,3", "--row-pitch", "-8"), "'-8' is not a whole number"),

@@ -253,6 +253,14 @@ def test_more_or_fewer_elements_are_no_number(sizes):
             make(tensor)
 
 
+def test_one_element_is_formatted_as_a_number():
+    tensor = sg.asarray([0.25, 2.0])
+    assert f"{tensor[0]:.3f} {tensor[1]:>4.0f}" == "0.250    2"
+    assert f"{tensor}" == repr(tensor)
+    with pytest.raises(TypeError, match="elements, not one"):
+        f"{tensor:.3f}"
+
+
 def test_a_tensor_of_one_integer_is_an_index():
     tensor = sg.asarray([[1, 2], [3, 4]])
     assert tensor[tensor[0, 0]].tolist() == [3, 4]

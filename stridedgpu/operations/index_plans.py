@@ -29,7 +29,7 @@ from .scatter import check_updates
 __all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PlannedGather(Planned):
     """A gather that is planned once and run many times: `plan(data, indices, out)`.
 
@@ -72,7 +72,7 @@ class PlannedGather(Planned):
         run_plan(self.plan, out.operand, data.operand, index, stream)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PlannedScatter(Planned):
     """A scatter that is planned once and run many times: `plan(data, indices, updates, out)`.
 

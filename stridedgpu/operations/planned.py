@@ -130,6 +130,11 @@ class Planned:
         if self.missing is not None:
             raise DeviceError(f"This plan can be read and not run. {self.missing}")
 
+    def __repr__(self) -> str:
+        """What is planned, in a line; `explain` says all."""
+        can_run = "" if self.missing is None else ", to be read only"
+        return f"<{type(self).__name__} {self.kernel} on {self.device}, {self.bytes_moved:,} bytes{can_run}>"
+
     def __copy__(self) -> Self:
         """The plan itself."""
         return self

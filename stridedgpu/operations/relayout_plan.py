@@ -40,7 +40,7 @@ def move_between(
     return made, channel_axis
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RelayoutPlan(Planned):
     """A relayout that is planned once and run many times: `plan(src, out)`.
 
