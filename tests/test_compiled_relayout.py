@@ -241,6 +241,14 @@ def test_kernels_follow_the_strides():
     assert type(kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1))) is Transpose
 
 
+@pytest.mark.parametrize(
+    "size, rows", [(17, 16), (33, 16), (64, 64), (72, 16), (100, 16), (128, 128), (150, 32), (300, 64), (600, 128)]
+)
+def test_tiles_overlap_little(size, rows):
+    kernel = kernel_of((2, size, 40), (size * 40, 40, 1), (size * 41 + 1, 1, size), "float32")
+    assert (type(kernel), kernel.rows) == (Transpose, rows)
+
+
 @pytest.mark.parametrize("element, nbytes", [("uint8", 3), ("float16", 6), ("float32", 12)])
 def test_pixels_of_odd_sizes_are_transposed_whole(element, nbytes):
     kernel = kernel_of((40, 50, 3), (3, 120, 1), (150, 3, 1), element)

@@ -223,11 +223,19 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     aligned = all(loop.target % LINE_BYTES == 0 for loop in (theirs, *outer))
     # Lines that begin anywhere are written in part at both ends: the longer they are, the less of that there is.
     line = LINE_BYTES if aligned else _UNALIGNED_LINE_BYTES[draft.target_bytes]
-    rows = _power_of_two(min(ours.size, line // draft.target_bytes))
+    rows = _rows_of_tiles(ours.size, line // draft.target_bytes, max(lane, LINE_BYTES // draft.target_bytes))
     columns = _power_of_two(min(theirs.size, max(lane, LINE_BYTES // draft.source_bytes)))
     streaming = aligned and problem.bytes_moved >= _STREAMED_TILES_BYTES and rows * draft.target_bytes == LINE_BYTES
     extent = _TILE_BYTES if aligned else _UNALIGNED_TILE_BYTES
     return _tiles(problem, draft, (ours, theirs), (rows, columns), extent, streaming=streaming)
+
+
+def _rows_of_tiles(size: int, most: int, least: int) -> int:
+    """Rows of a tile: fewer, down to `least`, where the last tile would do a quarter of them all twice, or more."""
+    rows = _power_of_two(min(size, most))
+    while rows > least and -(-size // rows) * rows * 4 > size * 5:
+        rows //= 2
+    return rows
 
 
 def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
