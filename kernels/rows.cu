@@ -1,12 +1,12 @@
 // Family B, rows: the innermost run is contiguous on the target, and on the source contiguous either way, repeated
 // from one element, or picked through a table of channels.
 //
-// A row is cut into chunks; one group of 1 to 32 lanes moves one chunk. Long rows have chunks of Steps * 32 * length
-// elements, of which a warp has all loads under way at once; of short rows one warp moves several, and a thread has
-// Items of them under way:
+// A row is cut into chunks; one group of 1 to 32 lanes moves one chunk in Steps steps, all of whose loads are under way
+// at once. Of long rows a chunk is a whole warp's; of short rows one warp moves several, and a thread has Items of them
+// under way:
 //
-//     whole warps, Steps 4     row 0  | warp 0: 4 x 32 vectors | warp 1                 | …
-//     8 lanes a row, Items 4   rows   | warp 0: 0 … 3 | warp 1: 4 … 7 | … | warp 0: 32 … 35 | …
+//     whole warps, Steps 4              row 0  | warp 0: 4 x 32 vectors | warp 1                 | …
+//     8 lanes a row, Steps 2, Items 4   rows   | warp 0: 0 … 3 | warp 1: 4 … 7 | … | warp 0: 32 … 35 | …
 //
 // A warp whose chunk lies inside its row, as most do, compares nothing and keeps its distances in the instructions.
 //
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
     using Loaded = typename Step::Loaded;
     using Stored = typename Step::Stored;
     using Constants = Affine<typename Conversion::Compute>;
-    static_assert(WholeWarps ? Items == 1 : Steps == 1, "one chunk of several steps, or several chunks of one");
+    static_assert(!WholeWarps || Items == 1, "a whole warp has one chunk");
     static_assert(RunKind == Run::forward || RunKind == Run::reversed || Step::load_length == 1,
                   "elements that do not follow each other are loaded one by one");
 
@@ -142,9 +142,9 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
         store_global(to[item] + own + shared, vector);
     };
 
-    // A step is one of the only chunk's, or the only one of a chunk.
-    const auto item_of = [](int step) { return WholeWarps ? 0 : step; };
-    const auto step_start = [&](int step) { return WholeWarps ? step * lanes * Step::length : 0; };
+    // The steps of all chunks are numbered through.
+    const auto item_of = [](int step) { return WholeWarps ? 0 : step / Steps; };
+    const auto step_start = [&](int step) { return (WholeWarps ? step : step % Steps) * lanes * Step::length; };
     constexpr int steps = Steps * Items;
     constexpr bool exchanges = Step::exchanges && RunKind != Run::repeated;
     alignas(32) __shared__ uint8 exchange[exchanges ? steps * 256 * Step::exchange_bytes : 1];

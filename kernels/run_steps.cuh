@@ -36,6 +36,14 @@ template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
     static constexpr bool exchanges = load_length != store_length;
     // Bytes of one lane and step: the long source vector, or the long target vector.
     static constexpr int exchange_bytes = loads == 1 ? LoadBytes : StoreBytes;
+    // Where a byte of the group's part of the exchange lies. The parts of a warp's groups would meet in the same banks:
+    // each is turned, by accesses beside each other or by long vectors, which are not taken apart.
+    static __device__ __forceinline__ uint32 turned(uint32 place, uint32 lane, uint32 lanes) {
+        constexpr uint32 piece_bytes = exchange_bytes / (loads * stores);
+        const uint32 beside = (lanes < 8 ? lanes : 8) * piece_bytes;
+        const uint32 step = beside < uint32(exchange_bytes) ? uint32(exchange_bytes) : beside;
+        return (place + (threadIdx.x % 32 - lane) / 8 * step) & (lanes * exchange_bytes - 1);
+    }
 
     // Moves Steps steps. `load_piece(step, piece)` gives one of the lane's `loads` vectors of a step, or what `arrived`
     // makes one of; vector `piece` starts (piece * lanes + lane) * load_length elements into the step.
@@ -56,14 +64,14 @@ template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
             for (int step = 0; step < Steps; ++step) {
                 uint8* shared = exchange + step * exchange_stride;
                 if constexpr (loads == 1) {
-                    store(shared + lane * uint32(sizeof(Loaded)), arrived(loaded[step][0]));
+                    store(shared + turned(lane * uint32(sizeof(Loaded)), lane, lanes), arrived(loaded[step][0]));
                 } else {
                     using Piece = Vector<Target, load_length>;
 #pragma unroll
                     for (int piece = 0; piece < loads; ++piece) {
                         const uint32 place = piece * lanes + lane;
                         const Piece converted = convert(step, place * load_length, arrived(loaded[step][piece]));
-                        store(shared + place * uint32(sizeof(Piece)), converted);
+                        store(shared + turned(place * uint32(sizeof(Piece)), lane, lanes), converted);
                     }
                 }
             }
@@ -79,11 +87,11 @@ template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
 #pragma unroll
                 for (int piece = 0; piece < stores; ++piece) {
                     const uint32 place = piece * lanes + lane;
-                    const Piece source = load<Piece>(shared + place * uint32(sizeof(Piece)));
+                    const Piece source = load<Piece>(shared + turned(place * uint32(sizeof(Piece)), lane, lanes));
                     store_piece(step, piece, convert(step, place * store_length, source));
                 }
             } else {
-                store_piece(step, 0, load<Stored>(shared + lane * uint32(sizeof(Stored))));
+                store_piece(step, 0, load<Stored>(shared + turned(lane * uint32(sizeof(Stored)), lane, lanes)));
             }
         }
     }

@@ -23,6 +23,16 @@ _WELL_FILLED: Final = 0.8
 _MOST_CHUNKS: Final = 4
 """Short chunks that one thread has under way; each has addresses of its own in registers."""
 
+_GROUPS: Final = ((128, _WELL_FILLED), (32, 0.65), (16, 0.65))
+"""Bytes that the lanes of a group access beside each other, and the share of them with work: what is looked for first,
+and what is settled for."""
+
+_MOST_ACCESSES: Final = 12
+"""Accesses that a thread of a group has under way: with more of them, addresses and comparisons take up registers."""
+
+_MOST_STORES: Final = 8
+"""Stores that a thread of a group makes of one chunk, where they are narrower than loads: each is compared alone."""
+
 _FAR_APART_BYTES: Final = 128
 """From rows of this many bytes on, one after another may lie far apart: whole cache lines are written all the same."""
 
@@ -121,23 +131,42 @@ def _run(problem: Problem) -> str:
 def chunk_shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int, bool]:
     """Steps of a chunk, chunks of a thread, lanes of a group, and whether groups are whole warps throughout.
 
-    Long rows are cut into chunks of several steps of a whole warp, unless much of the last chunk would be empty or too
-    few would be left to go round; of shorter ones a thread has several under way.
+    Long rows are cut into even chunks of several steps of a whole warp, unless much of each would be empty or too few
+    would be left to go round; of shorter ones a thread has several under way, if there are enough to go round.
     """
     under_way = vectors.under_way(gpu)
     lane_steps = -(-count // vectors.length)
     chunks = -(-lane_steps // (WARP * under_way))
+    steps = -(-lane_steps // (WARP * chunks))
     enough = rows * chunks * WARP >= gpu.multiprocessors * THREADS
-    if enough and lane_steps >= _WELL_FILLED * chunks * WARP * under_way:
-        return under_way, 1, WARP, True
-    # The widest group of which few lanes are idle: the more lanes side by side, the longer the run of each access.
+    if enough and 2 * steps >= under_way and lane_steps >= _WELL_FILLED * chunks * WARP * steps:
+        return steps, 1, WARP, True
+    if rows * lane_steps < gpu.multiprocessors * THREADS * under_way:
+        under_way = 1
+    return (*_group(vectors, lane_steps, min(under_way, _MOST_ACCESSES)), False)
+
+
+def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int, int]:
+    """Steps of a chunk, chunks of a thread, and lanes of a group that moves a row, or an even part of one.
+
+    `lane_steps` are the steps that one lane would take alone. Of the groups that make long accesses and leave few lanes
+    idle, it is the one with the most accesses under way, and of these the one with the fewest addresses.
+    """
     widest = min(WARP, 1 << (lane_steps - 1).bit_length())
-    groups = [lanes for lanes in (32, 16, 8, 4, 2, 1) if min(4, widest) <= lanes <= widest]
-    filled = {lanes: lane_steps / (-(-lane_steps // lanes) * lanes) for lanes in groups}
-    lanes = next((lanes for lanes in groups if filled[lanes] >= _WELL_FILLED), max(groups, key=lambda n: filled[n]))
-    pieces = rows * -(-lane_steps // lanes)
-    items = min(under_way, _MOST_CHUNKS)
-    return 1, items if pieces * lanes >= gpu.multiprocessors * THREADS * items else 1, lanes, False
+    most = max(1, min(under_way, _MOST_STORES * vectors.store_length // vectors.length))
+    groups = []
+    for lanes in (32, 16, 8, 4, 2, 1):
+        if min(4, widest) <= lanes <= widest:
+            chunks = -(-lane_steps // (lanes * most))
+            steps = -(-lane_steps // (lanes * chunks))
+            items = min(under_way // steps, _MOST_CHUNKS)
+            groups.append((lane_steps / (chunks * lanes * steps), steps, items, lanes))
+    for nbytes, share in _GROUPS:
+        least = min(nbytes // vectors.wider_bytes, widest)
+        enough = [group for group in groups if group[0] >= share and group[3] >= least]
+        if enough:
+            return max(enough, key=lambda group: (group[0] * group[1] * group[2], -group[2], group[3]))[1:]
+    return max(groups)[1:]
 
 
 def row_axes(problem: Problem, length: int, chunk: int, *, forwards_or_back: bool) -> list[RowAxis]:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Final
 
 from .cuda_rows import chunk_shape, row_axes
 from .gpu import GpuProperties, KernelLaunch, axes_words, grid_of
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
 from .plan import Plan
-from .run_steps import THREADS, WARP, RunSteps
+from .run_steps import THREADS, RunSteps
 
 __all__ = ["launch"]
-
-_WELL_FILLED: Final = 0.8
-"""The share of lanes with work from which on more steps are taken."""
 
 
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
@@ -31,7 +27,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     )
     # A row begins anywhere in its first vector.
     places = count + vectors.store_length - 1
-    steps, items, lanes, whole_warps = _shape(vectors, places, prod(problem.sizes[:inner]), gpu)
+    steps, items, lanes, whole_warps = chunk_shape(vectors, places, prod(problem.sizes[:inner]), gpu)
     axes = row_axes(problem, places, steps * vectors.length * lanes, forwards_or_back=True)
     roles = [axis.role for axis in axes]
     block = ParameterBlock()
@@ -73,21 +69,3 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         parameters=block.parameters,
         tables=block.tables,
     )
-
-
-def _shape(vectors: RunSteps, places: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int, bool]:
-    """Steps of a chunk, chunks of a thread, lanes of a group, and whether groups are whole warps throughout.
-
-    Finding a row's ends takes more instructions than moving a vector: a whole warp walks a row with as many steps as
-    leave few lanes idle, and only rows of less than half a warp's vectors share one.
-    """
-    lane_steps = -(-places // vectors.length)
-    if 2 * lane_steps <= WARP:
-        return chunk_shape(vectors, places, rows, gpu)
-    filled = {}
-    for steps in range(1, vectors.under_way(gpu) + 1):
-        chunks = -(-lane_steps // (WARP * steps))
-        if steps == 1 or rows * chunks * WARP >= gpu.multiprocessors * THREADS:
-            filled[steps] = lane_steps / (chunks * WARP * steps)
-    well = [steps for steps, share in filled.items() if share >= _WELL_FILLED]
-    return max(well) if well else max(filled, key=filled.__getitem__), 1, WARP, True

@@ -47,6 +47,11 @@ class RunSteps:
         """Elements that a lane moves in one step: those of the longer vector."""
         return max(self.load_length, self.store_length)
 
+    @property
+    def wider_bytes(self) -> int:
+        """Bytes of the wider of a load and a store."""
+        return max(self.load_length * self.source_itemsize, self.store_length * self.target_itemsize)
+
     def under_way(self, gpu: GpuProperties) -> int:
         """How many steps a thread has under way: enough bytes in flight, not too many registers."""
         wanted = max(_LEAST_BYTES, 2 * gpu.bytes_in_flight // _RESIDENT_THREADS)
