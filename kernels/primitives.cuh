@@ -19,37 +19,31 @@ __device__ __forceinline__ uint16 bfloat16_bits_by_integers(float32 x) {
 
 #if defined(__CUDACC__)
 
-__device__ __forceinline__ float32 multiply_rn(float32 a, float32 b) {
-    float32 product;
-    asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
-    return product;
-}
-__device__ __forceinline__ float64 multiply_rn(float64 a, float64 b) {
-    float64 product;
-    asm("mul.rn.f64 %0, %1, %2;" : "=d"(product) : "d"(a), "d"(b));
-    return product;
-}
-__device__ __forceinline__ float32 add_rn(float32 a, float32 b) {
-    float32 sum;
-    asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
-    return sum;
-}
-__device__ __forceinline__ float64 add_rn(float64 a, float64 b) {
-    float64 sum;
-    asm("add.rn.f64 %0, %1, %2;" : "=d"(sum) : "d"(a), "d"(b));
-    return sum;
-}
+// One instruction of one number, and of two; registers are named as asm names them. Macros, since an asm template has to
+// be a literal.
+#define SG_OF_ONE(TO, NAME, FROM, INSTRUCTION, TO_REGISTER, FROM_REGISTER)                                         \
+    __device__ __forceinline__ TO NAME(FROM x) {                                                                   \
+        TO result;                                                                                                 \
+        asm(INSTRUCTION " %0, %1;" : TO_REGISTER(result) : FROM_REGISTER(x));                                      \
+        return result;                                                                                             \
+    }
+#define SG_OF_TWO(TYPE, NAME, INSTRUCTION, REGISTER)                                                               \
+    __device__ __forceinline__ TYPE NAME(TYPE a, TYPE b) {                                                         \
+        TYPE result;                                                                                               \
+        asm(INSTRUCTION " %0, %1, %2;" : "=" REGISTER(result) : REGISTER(a), REGISTER(b));                         \
+        return result;                                                                                             \
+    }
+SG_OF_TWO(float32, multiply_rn, "mul.rn.f32", "f")
+SG_OF_TWO(float64, multiply_rn, "mul.rn.f64", "d")
+SG_OF_TWO(float32, add_rn, "add.rn.f32", "f")
+SG_OF_TWO(float64, add_rn, "add.rn.f64", "d")
+SG_OF_ONE(uint16, float16_bits_rn, float32, "cvt.rn.f16.f32", "=h", "f")
+SG_OF_ONE(float32, float32_from_float16_bits, uint16, "cvt.f32.f16", "=f", "h")
+SG_OF_ONE(float64, widen, float32, "cvt.f64.f32", "=d", "f")
+SG_OF_ONE(float32, narrow_rn, float64, "cvt.rn.f32.f64", "=f", "d")
+#undef SG_OF_ONE
+#undef SG_OF_TWO
 
-__device__ __forceinline__ uint16 float16_bits_rn(float32 x) {
-    uint16 bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    return bits;
-}
-__device__ __forceinline__ float32 float32_from_float16_bits(uint16 bits) {
-    float32 x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
-    return x;
-}
 __device__ __forceinline__ uint16 bfloat16_bits_rn(float32 x) {
 #if __CUDA_ARCH__ >= 800
     uint16 bits;
@@ -83,18 +77,8 @@ __device__ __forceinline__ bool either_is_nan(float32 a, float32 b) {
     asm("{ .reg .pred p; setp.nan.f32 p, %1, %2; selp.u32 %0, 1, 0, p; }" : "=r"(either) : "f"(a), "f"(b));
     return either;
 }
-__device__ __forceinline__ float64 widen(float32 x) {
-    float64 wide;
-    asm("cvt.f64.f32 %0, %1;" : "=d"(wide) : "f"(x));
-    return wide;
-}
-__device__ __forceinline__ float32 narrow_rn(float64 x) {
-    float32 narrow;
-    asm("cvt.rn.f32.f64 %0, %1;" : "=f"(narrow) : "d"(x));
-    return narrow;
-}
 
-// To a 32- or 64-bit integer; these instructions saturate. A macro, since an asm template has to be a literal.
+// To a 32- or 64-bit integer; these instructions saturate.
 template <typename Integer, Rounding R> struct ToInteger;
 #define SG_TO_INTEGER(INTEGER, SUFFIX, CONSTRAINT)                                                                  \
     template <Rounding R> struct ToInteger<INTEGER, R> {                                                            \
