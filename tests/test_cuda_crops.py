@@ -168,6 +168,8 @@ KINDS = {
     "photographs to half": ("uint8", "float16", "NCHW", "HWC", NORMALISED, None),
     "photographs to planes": ("uint8", "uint8", "NCHW", "HWC", {}, None),
     "photographs, blue first": ("uint8", "float32", "NCHW", "HWC", NORMALISED, (2, 1, 0)),
+    "one of three channels": ("uint8", "float16", "NCHW", "HWC", {"scale": 0.5}, (1,)),
+    "one of three planes": ("uint8", "float32", "NHWC", "CHW", {}, (2,)),
     "two of four channels": ("uint8", "float16", "NCHW", "HWX", {"scale": (0.5, 0.25)}, (2, 0)),
     "four bytes a pixel": ("uint8", "float32", "NCHW", "HWX", NORMALISED, None),
     "16-bit photographs": ("uint16", "float32", "NCHW", "HWC", NORMALISED, None),

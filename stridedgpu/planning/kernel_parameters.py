@@ -79,8 +79,9 @@ class ParameterBlock:
         if conversion.channels is None:
             self.add_index(source_stride, index_bits)
             return "sg::Channels::alike"
-        # A problem has tables of two channels or more: one channel alone is evenly stepped.
         offsets = [channel * source_stride % 2**index_bits for channel in conversion.channels]
+        if len(offsets) == 1:
+            offsets *= 2  # of channels that are alike there is a stride, and no place where the first one is
         return self._add_per_channel([offset.to_bytes(nbytes, "little") for offset in offsets], 1, nbytes)
 
     def _add_per_channel(self, entries: list[bytes], per_channel: int, alignment: int) -> str:
