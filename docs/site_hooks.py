@@ -15,6 +15,7 @@ from typing import Any
 import stridedgpu
 from stridedgpu import picture
 from stridedgpu.layout import Layout
+from stridedgpu.operations.planned import Planned
 from stridedgpu.picture.page import fragment
 
 
@@ -66,7 +67,7 @@ def reference() -> Iterator[str]:
 def _entry(name: str, thing: Any) -> Iterator[str]:
     """One function, class or constant."""
     yield f"## {name}\n"
-    if callable(thing) and not _is_enumeration_or_error(thing):
+    if callable(thing) and not _is_made_elsewhere(thing):
         yield f"```text\n{signature(name, thing)}\n```\n"
     yield prose(thing)
     if inspect.isclass(thing):
@@ -76,8 +77,9 @@ def _entry(name: str, thing: Any) -> Iterator[str]:
                 yield from _member(thing, member, value)
 
 
-def _is_enumeration_or_error(thing: Any) -> bool:
-    return inspect.isclass(thing) and issubclass(thing, (Enum, Exception))
+def _is_made_elsewhere(thing: Any) -> bool:
+    """Enumerations, errors and plans: nobody calls their class."""
+    return inspect.isclass(thing) and issubclass(thing, (Enum, Exception, Planned))
 
 
 def _member(owner: Any, name: str, value: Any) -> Iterator[str]:

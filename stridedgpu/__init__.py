@@ -28,6 +28,9 @@ from .functions import (
     synchronize,
 )
 from .layout import Layout
+from .operations.crop_plans import PlannedCrops
+from .operations.index_plans import PlannedGather, PlannedScatter
+from .operations.relayout_plan import RelayoutPlan
 from .prefetching import prefetch
 from .preprocess import Preprocess
 from .strides import calc_buffer_tensor_size, calculate_strides, packed_strides
@@ -41,7 +44,11 @@ __all__ = [
     "ElementTypeError",
     "Layout",
     "LayoutError",
+    "PlannedCrops",
+    "PlannedGather",
+    "PlannedScatter",
     "Preprocess",
+    "RelayoutPlan",
     "StridedGpuError",
     "StridedTensor",
     "__version__",

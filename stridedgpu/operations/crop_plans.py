@@ -26,7 +26,7 @@ __all__ = ["PlannedCrops", "planned_crops"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedCrops(Planned):
-    """Crops that are planned once and run many times: `plan(sources, origins, out)`.
+    """Crops that `plan_gather_crops` planned once, to be run many times: `plan(sources, origins, out)`.
 
     They run on images of any sizes and row pitches, of the type, channels, and channel and column strides that they
     were planned for; where windows lie, and which are mirrored, is said at every call.

@@ -31,7 +31,7 @@ __all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedGather(Planned):
-    """A gather that is planned once and run many times: `plan(data, indices, out)`.
+    """A gather that `plan_gather` or its like planned once, to be run many times: `plan(data, indices, out)`.
 
     It runs on tensors that fit it as they fit a `RelayoutPlan`, with any indices, which are looked at every time.
     `required` is what `data`, `indices` and `out` must be.
@@ -74,7 +74,7 @@ class PlannedGather(Planned):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedScatter(Planned):
-    """A scatter that is planned once and run many times: `plan(data, indices, updates, out)`.
+    """A scatter that `plan_scatter_nd` or its like planned once: `plan(data, indices, updates, out)`.
 
     `copy` is the plan of what comes first, the data into `out`; `plan` that of the updates over it. It runs on what
     fits it, as a `PlannedGather` does. `required` is what `data`, `indices`, `updates` and `out` must be.

@@ -42,7 +42,7 @@ def move_between(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RelayoutPlan(Planned):
-    """A relayout that is planned once and run many times: `plan(src, out)`.
+    """A relayout that `plan_relayout` planned once, to be run many times: `plan(src, out)`.
 
     It runs on tensors whose sizes, strides and types are those it was made for; their offsets may differ. On a GPU, and
     in the place of a descriptor, they also keep the alignment and the room behind them that it was promised; on the CPU
