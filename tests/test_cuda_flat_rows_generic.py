@@ -328,6 +328,16 @@ def check_machine_code(cases: list[Case], architecture: str) -> None:
 
 
 @inspected
+@pytest.mark.parametrize("narrow", ["4, 16", "16, 4"])
+def test_a_vector_narrower_than_the_plans_is_seen(narrow):
+    one = case(Layout((5000,)), Layout((5000,)))
+    assert ", 16, 16, " in one.launch.name
+    vars(one)["launch"] = dataclasses.replace(one.launch, name=one.launch.name.replace(", 16, 16, ", f", {narrow}, "))
+    with pytest.raises(AssertionError, match="copy_flat"):
+        check_machine_code([one], "sm_90")
+
+
+@inspected
 @pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
 def test_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
     every = machine_code.ARCHITECTURES

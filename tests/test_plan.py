@@ -12,7 +12,9 @@ from hypothesis import given, settings, strategies as st
 from strategies import coordinates_of, element_types, layouts_of, tensor_sizes
 
 from stridedgpu.convert import Conversion, conversion
+from stridedgpu.desc import BufferTensorDesc
 from stridedgpu.dtypes import ELEMENT_TYPES, element_type
+from stridedgpu.functions import arguments
 from stridedgpu.layout import Layout
 from stridedgpu.planning.families import Family
 from stridedgpu.planning.plan import Plan, plan_relayout
@@ -508,6 +510,17 @@ def test_family_widths_and_index_bits(case):
         case.store,
         case.bits,
     )
+
+
+@pytest.mark.parametrize(
+    "guaranteed, widest, width", [(0, 16, 16), (0, 32, 16), (16, 16, 16), (16, 32, 16), (32, 16, 16), (32, 32, 32)]
+)
+def test_what_descriptors_guarantee(guaranteed, widest, width):
+    """Without a guarantee it is DirectML's own: tensors are bound at multiples of 16 bytes."""
+    desc = BufferTensorDesc("uint8", BATCH, guaranteed_base_offset_alignment=guaranteed)
+    source, target = arguments.given("src", desc), arguments.given("out", desc, is_written=True)
+    plan = plan_relayout(source.side, target.side, conversion(*[ELEMENT_TYPES["uint8"]] * 2), None, "cuda:0", widest)
+    assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (Family.FLAT, width, width)
 
 
 def test_the_table_is_long_and_has_every_family():
