@@ -1,10 +1,23 @@
-"""Look up in the installed CuPy every dotted name that the package's CUDA modules use; run as a program."""
+"""Look up in the installed CuPy the names that the CUDA modules use, and the order of arguments; run as a program."""
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
+
+ARGUMENTS = {
+    "driver.launchKernel": "f grid_dim_x grid_dim_y grid_dim_z block_dim_x block_dim_y block_dim_z "
+    "shared_mem_bytes stream kernel_params extra",
+    "runtime.eventRecord": "event stream",
+    "runtime.memcpy2DAsync": "dst dpitch src spitch width height kind stream",
+    "runtime.memcpyAsync": "dst src size kind stream",
+    "runtime.memcpyPeerAsync": "dst dstDevice src srcDevice size stream",
+    "runtime.memsetAsync": "ptr value size stream",
+    "runtime.streamWaitEvent": "stream event flags",
+}
+"""What these functions take, which Cython writes into their documentation; they are called by position."""
 
 
 def dotted_names(source: str) -> set[str]:
@@ -37,6 +50,10 @@ def main(folder: Path) -> None:
         except AttributeError:
             missing.append(name)
     assert not missing, missing
+    for name, arguments in ARGUMENTS.items():
+        module, _, function = name.partition(".")
+        signature = getattr(getattr(cupy.cuda, module), function).__doc__.splitlines()[0]
+        assert re.findall(r"(\w+)(?:=\w+)?[,)]", signature) == arguments.split(), signature
     assert hasattr(cupy.cuda.Stream, "__cuda_stream__")
     assert hasattr(cupy.cuda.function.Function, "ptr")
     assert hasattr(cupy.RawKernel, "kernel")
