@@ -23,9 +23,9 @@ struct ChannelsParameters {
     Index pixels, rows;              // in all
     Index row_elements;              // of the interleaved side, to the end of the last pixel
     Index source_row_step, target_row_step;
-    Index plane_step;                // of the planar side; a source's is in `order` where it has the channel axis
     Divisor<Index> pixel_tiles, row_tiles, channels;
     Index target_channel_step;       // along a channel axis that is fixed within a block
+    Index plane_step;                // of the planar side; a source's is in `order` where it has the channel axis
     Divisor<uint32> row_vectors, row_groups;  // of a tile
     uint32 tile_rows;
     Axes<Index, Rank> outer;

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(Threads, 1)
     Index target_offset = parameters.target_start + Index(outer.target) + row * parameters.target_row_step;
     const Index source_pixels = pixel * Index(SourcePitch), target_pixels = target_pixel * Index(TargetPitch);
     source_offset += source_pixels;
-    target_offset += target_pixels;
+    target_offset += Backwards ? Index(0) - (pixel + Index(pixels_left - 1)) * Index(TargetPitch) : target_pixels;
     if constexpr (Axis == ChannelAxis::block) {
         source_offset += parameters.order.source_offset(channel);
         target_offset += channel * parameters.target_channel_step;

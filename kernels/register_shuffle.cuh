@@ -106,27 +106,27 @@ template <> struct Interleave<2, 4> {
     }
 };
 
-// The words of whole pixels to planes of whole words, and back.
-template <int ElementBytes, int Channels, int Words, typename Plane>
+// The words of whole pixels to planes, vectors of whole words, and back.
+template <int Channels, int Words, typename Plane>
 __device__ __forceinline__ void take_apart(const uint32 (&words)[Words], Plane (&planes)[Channels]) {
 #pragma unroll
     for (int first = 0; first < Words; first += Channels) {
         uint32 some[Channels];
 #pragma unroll
         for (int w = 0; w < Channels; ++w) some[w] = words[first + w];
-        Interleave<ElementBytes, Channels>::split(some);
+        Interleave<int(sizeof(typename Plane::Element)), Channels>::split(some);
 #pragma unroll
         for (int p = 0; p < Channels; ++p) planes[p].word[first / Channels] = some[p];
     }
 }
-template <int ElementBytes, int Channels, int Words, typename Plane>
+template <int Channels, int Words, typename Plane>
 __device__ __forceinline__ void put_together(const Plane (&planes)[Channels], uint32 (&words)[Words]) {
 #pragma unroll
     for (int first = 0; first < Words; first += Channels) {
         uint32 some[Channels];
 #pragma unroll
         for (int p = 0; p < Channels; ++p) some[p] = planes[p].word[first / Channels];
-        Interleave<ElementBytes, Channels>::join(some);
+        Interleave<int(sizeof(typename Plane::Element)), Channels>::join(some);
 #pragma unroll
         for (int w = 0; w < Channels; ++w) words[first + w] = some[w];
     }

@@ -1,5 +1,5 @@
-// Channels of pixels taken apart or put together, as in channels.cu, where rows or planes begin anywhere in their
-// vectors: images of odd widths, whose planes follow each other.
+// Channels of pixels taken apart, put together or both, as in channels.cu and pixels.cu, where rows or planes begin
+// anywhere in their vectors: images of odd widths, and windows of images.
 //
 //     pixels in global memory    | . . r0 g0 | b0 r1 g1 b1 | r2 g2 b2 r3 | g3 b3 . .      whole vectors, and ends
 //     pixels in shared memory    | . . r0 g0 | b0 r1 g1 b1 | r2 g2 b2 r3 | g3 b3
@@ -9,8 +9,9 @@
 //
 // A block moves some pixels of some rows. Each side goes through shared memory in aligned vectors of 16 bytes, wherever
 // its runs begin (shifted_runs.cuh); what lies between is shifted twice, from the pixels' places to a thread's words,
-// and from the words' places to those of the planes. The other way round in the same steps. Each element is read once
-// and written once; the vectors that two tiles share are written element by element by both.
+// and from the words' places to those of the planes. Planes to pixels, and pixels to pixels, go in the same steps: a
+// side whose pitch is 1 has planes. Each element is read once and written once; the vectors that two tiles share are
+// written element by element by both.
 #include "channel_constants.cuh"
 #include "register_shuffle.cuh"
 #include "shifted_runs.cuh"
@@ -25,11 +26,11 @@ struct ShiftedChannelsParameters {
     Index source_start, target_start;
     Index blocks;
     Index pixels, rows;              // in all
-    Index row_elements;              // of the interleaved side, to the end of the last pixel
+    Index source_elements, target_elements;  // of a row, to the end of what is moved of the last pixel
     Index source_row_step, target_row_step;
-    Index plane_step;                // of the planar side; a source's is in `order` where it has the channel axis
     Divisor<Index> pixel_tiles, row_tiles, channels;
     Index target_channel_step;       // along a channel axis that is fixed within a block
+    Index plane_step;                // of the planar side; a source's is in `order` where it has the channel axis
     Divisor<uint32> source_vectors, target_vectors, row_groups;  // of a run of a tile, at most
     uint32 tile_rows;
     Axes<Index, Rank> outer;
@@ -37,20 +38,23 @@ struct ShiftedChannelsParameters {
     ChannelAffines<typename Conversion::Compute, AffineKind> affines;
 };
 
-enum class Direction { split, join };
-
 // Whether a tile is of one row.
 template <bool Value> struct OneRow { static constexpr bool value = Value; };
 
-template <typename Conversion, typename Index, int Rank, Direction Way, int PixelChannels, int Pitch, int Length,
-          int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
+// Turned: the source's channels run against the target's. Backwards: the target's pixels run against the source's, or
+// the planes against the pixels that come of them.
+template <typename Conversion, typename Index, int Rank, int PixelChannels, int SourcePitch, int TargetPitch,
+          bool Turned, bool Backwards, int Length, int Threads, ChannelAxis Axis, Channels AffineKind,
+          Channels OrderKind>
 __global__ void __launch_bounds__(Threads, 1) shifted_channels(
     __grid_constant__ const ShiftedChannelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
-    constexpr bool splits = Way == Direction::split;
-    using Interleaved = select<splits, Source, Target>;
-    constexpr int words = Pitch * Length * int(sizeof(Interleaved)) / 4;
+    constexpr int read_planes = SourcePitch == 1 ? PixelChannels : 1;
+    constexpr int written_planes = TargetPitch == 1 ? PixelChannels : 1;
+    constexpr int found_planes = SourcePitch == 1 ? PixelChannels : SourcePitch;
+    constexpr int made_planes = TargetPitch == 1 ? PixelChannels : TargetPitch;
+    constexpr bool source_turns = Backwards && SourcePitch == 1, target_turns = Backwards && !source_turns;
     static_assert(Length * int(sizeof(Source)) % 4 == 0 && Length * int(sizeof(Target)) % 4 == 0,
                   "a plane of a group is whole words, before conversion and after");
 
@@ -63,16 +67,21 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
     const Offsets<Index> outer = parameters.outer.unravel(by_channel.quotient);
     const Index channel = by_channel.remainder;
     const int groups = int(parameters.row_groups.divisor), tile_pixels = groups * Length;
-    const Index pixel = by_pixel.remainder * Index(tile_pixels), interleaved = pixel * Index(Pitch);
+    const Index pixel = by_pixel.remainder * Index(tile_pixels);
     const Index row = by_row.remainder * Index(parameters.tile_rows);
     const int rows = positions_left(parameters.rows, row, int(parameters.tile_rows));
     const int pixels = positions_left(parameters.pixels, pixel, tile_pixels);
-    const int elements = positions_left(parameters.row_elements, interleaved, tile_pixels * Pitch);
 
+    // The tile's pixel that lies lowest, from the row's first pixel on and from the lowest one on.
+    const auto first_pixel = [&](bool turns) { return turns ? Index(0) - pixel - Index(pixels - 1) : pixel; };
+    const auto lowest_pixel = [&](bool turns) { return turns ? parameters.pixels - pixel - Index(pixels) : pixel; };
+    const auto elements = [&](Index all, bool turns, int pitch) {
+        return positions_left(all, lowest_pixel(turns) * Index(pitch), pixels * pitch);
+    };
     Index source_offset = parameters.source_start + Index(outer.source) + row * parameters.source_row_step;
     Index target_offset = parameters.target_start + Index(outer.target) + row * parameters.target_row_step;
-    source_offset += splits ? interleaved : pixel;
-    target_offset += splits ? pixel : interleaved;
+    source_offset += first_pixel(source_turns) * Index(SourcePitch);
+    target_offset += first_pixel(target_turns) * Index(TargetPitch);
     if constexpr (Axis == ChannelAxis::block) {
         source_offset += parameters.order.source_offset(channel);
         target_offset += channel * parameters.target_channel_step;
@@ -84,55 +93,69 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
         else return Signed<Index>(Index(c) * parameters.plane_step);
     };
 
-    // Runs have room for a last group and a last word that reach past their end.
-    constexpr int read_planes = splits ? 1 : PixelChannels, written_planes = splits ? PixelChannels : 1;
-    constexpr int read_group = Length * (splits ? Pitch : 1) * int(sizeof(Source));
-    constexpr int written_group = Length * (splits ? 1 : Pitch) * int(sizeof(Target));
-    const int read_bytes = int(parameters.source_vectors.divisor) * 16 + (read_group + 31) / 16 * 16;
-    const int written_bytes = int(parameters.target_vectors.divisor) * 16 + (written_group + 31) / 16 * 16;
-    uint8* memory = dynamic_shared_memory();
-    uint8* written_memory = memory + int(parameters.tile_rows) * read_planes * read_bytes;
+    // Runs have room for a last group and a last word that reach past their end, or past their beginning.
+    constexpr int read_group = Length * SourcePitch * int(sizeof(Source));
+    constexpr int written_group = Length * TargetPitch * int(sizeof(Target));
+    constexpr int read_words = read_group / 4, written_words = written_group / 4;
+    constexpr int read_room = (read_group + 31) / 16 * 16, written_room = (written_group + 31) / 16 * 16;
+    const int read_bytes = int(parameters.source_vectors.divisor) * 16 + read_room;
+    const int written_bytes = int(parameters.target_vectors.divisor) * 16 + written_room;
+    uint8* read_memory = dynamic_shared_memory();
+    uint8* written_memory = read_memory + int(parameters.tile_rows) * read_planes * read_bytes;
+    if (source_turns) read_memory += read_room - 16;
+    if (target_turns) written_memory += written_room - 16;
 
     const auto move = [&](auto one_row) {
         constexpr bool is_one_row = decltype(one_row)::value;
         using Offset = decltype(plane_offset);
         const ShiftedRuns<Source, Index, Threads, read_planes, is_one_row, Offset> read{
-            memory, read_bytes, rows, splits ? elements : pixels, parameters.source_row_step, plane_offset};
+            read_memory, read_bytes, rows, elements(parameters.source_elements, source_turns, SourcePitch), 0,
+            parameters.source_row_step, plane_offset};
         const ShiftedRuns<Target, Index, Threads, written_planes, is_one_row, Offset> written{
-            written_memory, written_bytes, rows, splits ? pixels : elements, parameters.target_row_step, plane_offset};
+            written_memory, written_bytes, rows, elements(parameters.target_elements, target_turns, TargetPitch),
+            target_turns ? pixels * TargetPitch : 0, parameters.target_row_step, plane_offset};
 
         read.read(source, parameters.source_vectors);
         __syncthreads();
         for (int number = int(threadIdx.x); number < groups * rows; number += Threads) {
             const Quotient<uint32> at =
                 is_one_row ? Quotient<uint32>{0, uint32(number)} : divide(uint32(number), parameters.row_groups);
-            const int first_pixel = int(at.remainder) * Length;
-            if (first_pixel >= pixels) continue;
+            const int first = int(at.remainder) * Length;
+            if (first >= pixels) continue;
             const int read_run = int(at.quotient) * read_planes, written_run = int(at.quotient) * written_planes;
-            const int read_place = int(at.remainder) * read_group, written_place = int(at.remainder) * written_group;
-            uint32 all[words];
-            Vector<Interleaved, Length> planes[Pitch] = {};
-            const auto affine_of = [&](int c) {
-                constexpr bool differ = Axis == ChannelAxis::source || Axis == ChannelAxis::target;
-                return parameters.affines.of(differ ? Index(c) : channel);
-            };
-            if constexpr (splits) {
-                load_shifted(read.read_place(source, read_run) + read_place, all);
-                take_apart<sizeof(Interleaved)>(all, planes);
+            const int turned = pixels - first - Length;  // where a group's pixels lie that are counted back
+            const int read_place = (source_turns ? turned : first) * SourcePitch * int(sizeof(Source));
+            const int written_place = (target_turns ? turned : first) * TargetPitch * int(sizeof(Target));
+
+            Vector<Source, Length> found[found_planes] = {};
+            if constexpr (SourcePitch == 1) {
 #pragma unroll
                 for (int c = 0; c < PixelChannels; ++c) {
-                    const auto plane = Conversion::apply(planes[c], affine_of(c));
-                    store_words_apart(written.written_place(target, written_run + c) + written_place, plane.word);
+                    load_shifted(read.read_place(source, read_run + c) + read_place, found[c].word);
                 }
             } else {
+                uint32 words[read_words];
+                load_shifted(read.read_place(source, read_run) + read_place, words);
+                take_apart(words, found);
+            }
+            Vector<Target, Length> made[made_planes] = {};
+#pragma unroll
+            for (int c = 0; c < PixelChannels; ++c) {
+                constexpr bool differ = Axis == ChannelAxis::source || Axis == ChannelAxis::target;
+                const auto plane = Conversion::apply(found[Turned ? PixelChannels - 1 - c : c],
+                                                     parameters.affines.of(differ ? Index(c) : channel));
+                if constexpr (Backwards) made[c] = reversed(plane);
+                else made[c] = plane;
+            }
+            if constexpr (TargetPitch == 1) {
 #pragma unroll
                 for (int c = 0; c < PixelChannels; ++c) {
-                    Vector<Source, Length> plane{};
-                    load_shifted(read.read_place(source, read_run + c) + read_place, plane.word);
-                    planes[c] = Conversion::apply(plane, affine_of(c));
+                    store_words_apart(written.written_place(target, written_run + c) + written_place, made[c].word);
                 }
-                put_together<sizeof(Interleaved)>(planes, all);
-                store_words_apart(written.written_place(target, written_run) + written_place, all);
+            } else {
+                uint32 words[written_words];
+                put_together(made, words);
+                store_words_apart(written.written_place(target, written_run) + written_place, words);
             }
         }
         __syncthreads();

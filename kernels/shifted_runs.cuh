@@ -48,6 +48,7 @@ struct ShiftedRuns {
 
     uint8* memory;
     int run_bytes, rows, count;
+    int counted_back;  // elements before where groups of elements are counted back from; 0 where they run forwards
     Index step;
     PlaneOffset plane_offset;
 
@@ -68,7 +69,12 @@ struct ShiftedRuns {
         return memory + number * run_bytes + lead(run(first, number)) * int(sizeof(T));
     }
     __device__ __forceinline__ uint8* written_place(const T* first, int number) const {
-        return memory + number * run_bytes + (lead(run(first, number)) * int(sizeof(T)) + 3) / 4 * 4;
+        const int before = lead(run(first, number));
+        return memory + number * run_bytes + before * int(sizeof(T)) + beside(before);
+    }
+    // Bytes from there back to where the run's vectors would have it, so that groups of elements lie at whole words.
+    __device__ __forceinline__ int beside(int before) const {
+        return int(uint32(-(before + counted_back) * int(sizeof(T))) % 4);
     }
 
     // Where a vector lies, of `all`: the run, and the vector in it; `vectors` is how many a run may have.
@@ -116,7 +122,7 @@ struct ShiftedRuns {
             V vector = load<V>(place);
             if constexpr (sizeof(T) < 4) {
                 const uint32 last = load<Vector<uint32, 1>>(place + bytes).word[0];
-                const uint32 shift = uint32(-before * int(sizeof(T))) % 4 * 8;
+                const uint32 shift = uint32(beside(before)) * 8;
 #pragma unroll
                 for (int w = 0; w < V::words; ++w) {
                     const uint32 next = w + 1 < V::words ? vector.word[w + 1 < V::words ? w + 1 : w] : last;

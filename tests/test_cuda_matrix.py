@@ -68,7 +68,7 @@ def whole_pixels() -> Layouts:
         (7, 7, 8),
         (3, 3, 32),
     ):
-        for batch, gap in ((1, 0), (3, 32)):
+        for batch, gap in ((1, 0), (3, 32), (3, 1)):
             sizes = (batch, 3, 96, channels)
             sides = (in_order(sizes, range(4), {2: pitch, 1: 96 * pitch + gap}) for pitch in (source, target))
             found.append(tuple(sides))

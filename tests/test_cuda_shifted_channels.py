@@ -22,6 +22,17 @@ from stridedgpu.planning.gpu import REFERENCE_GPU
 TYPES = ("uint8", "uint8>float16", "uint8>float32", "float16", "float32", "float32>uint8")
 
 
+def repacked(types: str) -> list[Case]:
+    """Pixels that stay pixels, in rows of their own: turned either way, in gaps that are ours, filled up."""
+    found = []
+    for source, target, axes in ((3, 3, (1,)), (3, 4, ()), (4, 3, (3,)), (3, 3, (2, 3))):
+        pixels, others = nhwc(3, 131, source, 131 * source + 4), nhwc(3, 131, target, 131 * target + 9)
+        found.append(case(flipped(pixels, *axes), others, types, owned=True, slack=(0, 32)))
+        if target > 3:
+            found.append(dataclasses.replace(case(pixels, others, types), channel_axis=1, filler=target - 3))
+    return found
+
+
 def written_out() -> list[Case]:
     """Every pair of sizes of elements, with and without gaps, in one long row and in rows of their own."""
     found = []
@@ -29,6 +40,9 @@ def written_out() -> list[Case]:
         for channels, pixel in ((3, 3), (3, 4), (2, 2)):
             found += both_ways(nhwc(channels, 317, pixel), nchw(channels, 317), types)
         found += both_ways(nhwc(3, 317, 3, 957), nchw(3, 317, 330), types, aligned=(4, 4), gpu=LARGE)
+        found += both_ways(flipped(nhwc(3, 317), 3), nchw(3, 317), types)
+        found.append(case(flipped(nchw(3, 317), 3), nhwc(3, 317, 4), types, owned=True, slack=(0, 32)))
+        found += repacked(types)
     normalised = {"axis": 1, "scale": ramp(3), "bias": ramp(3)[::-1]}
     found += both_ways(nhwc(3, 317), nchw(3, 317), "uint8>float16", **normalised)
     found += both_ways(nhwc(3, 317), nchw(3, 317), "uint8>float32", axis=0, scale=ramp(2))
@@ -55,8 +69,8 @@ def odd_images(draw: st.DrawFn) -> Case:
     options["bits"] = draw(st.sampled_from((None, None, 64)))
     if types != "float32" and draw(st.booleans()):
         options |= {"axis": 1, "scale": ramp(channels)}
-    source, target = draw(st.permutations((pixels, planes)))
-    return case(flipped(source, *draw(st.sets(st.sampled_from((1, 2))))), target, types, **options)
+    source, target = draw(st.permutations((pixels, planes, nhwc(channels, width, 4, 0, pixels.sizes[::2]))))[:2]
+    return case(flipped(source, *draw(st.sets(st.sampled_from((1, 2, 3))))), target, types, **options)
 
 
 def drawn(count: int, number: int) -> list[Case]:
@@ -72,7 +86,8 @@ def drawn(count: int, number: int) -> list[Case]:
         found.append(one)
 
     collect()
-    return [one for one in found if one.plan.shifts and one.plan.family is Family.CHANNELS]
+    assert {one.plan.family for one in found if one.plan.shifts} >= {Family.CHANNELS, Family.PIXELS}
+    return [one for one in found if one.launch.sources == ("shifted_channels.cu",)]
 
 
 @emulated
@@ -107,6 +122,8 @@ FAULTS = {
     "a vector behind the run is read": Fault("element >= 0 && (is_one || element + length <= count);", "element >= 0;"),
     "a run's beginning is left out": Fault("at_start ? before > 0 || whole == 0 : whole > 0", "!at_start && whole > 0"),
     "a run's end is left out": Fault("element >= 0 && element < count", "element >= 0 && element + 1 < count"),
+    "channels are not turned": Fault("Turned ? PixelChannels - 1 - c : c", "c"),
+    "pixels are not turned": Fault("if constexpr (Backwards) made[c] = reversed(plane);", "if constexpr (false) {}"),
     "green is blue": Fault(
         "__byte_perm(__byte_perm(a, b, 0x0741), c, 0x6210)",
         "__byte_perm(__byte_perm(a, b, 0x0741), c, 0x7210)",
@@ -117,7 +134,7 @@ FAULTS = {
 @emulated
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_kernel_is_caught(name):
-    cases = both_ways(nhwc(3, 317), nchw(3, 317))
+    cases = [*both_ways(nhwc(3, 317), nchw(3, 317)), *repacked("uint8")]
     with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer|before a buffer"):
         check_cases(cases, source_of=FAULTS[name].joined_source)
 
@@ -140,7 +157,9 @@ def test_the_plan_says_what_is_shifted():
         (nhwc(3, 317, 5), nchw(3, 317), "uint8", False),
         (nhwc(3, 127, 3, 403), nchw(3, 127, 129), "uint8", False),
         (nhwc(3, 128, 3, 403), nchw(3, 128, 129), "uint8", True),
-        (flipped(nhwc(3, 317), 3), nchw(3, 317), "uint8", False),
+        (flipped(nhwc(3, 317), 3), nchw(3, 317), "uint8", True),
+        (flipped(nhwc(3, 317), 3), nhwc(3, 317), "uint8", True),
+        (flipped(nhwc(3, 317), 3), nhwc(3, 317), "float64", False),
         (nhwc(3, 317), nchw(3, 317), "float64", False),
         (nchw(3, 317), nhwc(3, 317), "uint8>float16", True),
         (nchw(3, 317), nhwc(3, 317, 4), "uint8", False),

@@ -45,6 +45,7 @@ _SHIFTED: Final[_Launches] = MappingProxyType(
         Family.FLAT: cuda_shifted_rows.launch,
         Family.ROWS: cuda_shifted_rows.launch,
         Family.CHANNELS: cuda_shifted_channels.launch,
+        Family.PIXELS: cuda_shifted_channels.launch,
     }
 )
 """Where vectors are put together from words."""

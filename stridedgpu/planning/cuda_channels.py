@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -11,30 +12,40 @@ from stridedgpu.convert import Conversion
 from .cuda_tiles import Loop, channels_turned, loops_of, outer_words, pixel_tile, turned
 from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
-from .pixels import PixelGroup, Pixels, pixels_of
+from .pixels import PixelGroup, pixels_of
 from .plan import Plan
 from .problem import Problem
 
-__all__ = ["ChannelWalk", "launch", "walk_of"]
+__all__ = ["ChannelWalk", "launch", "outer_loops", "walk_of"]
 
 _THREADS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelWalk:
-    """How a kernel walks pixels and planes: forwards through the pixels' memory, from where both sides start.
+    """How a kernel walks pixels: forwards through the memory of the source's, or of the target's where those alone are.
 
-    `rows` is the largest of the other loops, `batch` are the rest, and `channel` is a channel axis among them.
+    `rows` is the largest of the other loops, `batch` are the rest, and `channel` is a channel axis among them. Of each
+    pair, the first is the source's: pixels are `pitches` elements apart, 1 on a side that has them as planes, and
+    `lasts` of the last one of a row are moved. With `turned`, the channels of the source's pixels run the other way.
     """
 
-    shape: Pixels
     small: Loop
     pixels: Loop
     rows: Loop
     batch: tuple[Loop, ...]
     channel: Loop
     starts: tuple[int, int]
+    pitches: tuple[int, int]
+    lasts: tuple[int, int]
+    itemsizes: tuple[int, int]
     conversion: Conversion
+    turned: bool = False
+
+    @property
+    def splits(self) -> bool:
+        """Whether pixels become planes."""
+        return self.pitches[1] == 1
 
     @property
     def count(self) -> int:
@@ -43,30 +54,43 @@ class ChannelWalk:
 
     @property
     def backwards(self) -> bool:
-        """Whether the planes run against the pixels."""
-        return (self.pixels.target_stride if self.shape.splits else self.pixels.source_stride) < 0
+        """Whether the two sides' pixels run against each other."""
+        return (self.pixels.source_stride < 0) != (self.pixels.target_stride < 0)
 
     @property
     def chooses(self) -> bool:
         """Whether a table says which of a pixel's elements become planes."""
-        return self.shape.splits and self.small.is_channel and self.conversion.channels is not None
+        return self.splits and self.small.is_channel and self.conversion.channels is not None
 
     @property
     def axis(self) -> str:
         """The `sg::ChannelAxis` of what differs from channel to channel."""
         if self.small.is_channel:
-            return f"sg::ChannelAxis::{'source' if self.shape.splits else 'target'}"
+            return f"sg::ChannelAxis::{'source' if self.splits else 'target'}"
         return f"sg::ChannelAxis::{'block' if self.channel.is_channel else 'none'}"
 
-    def add_to(self, block: ParameterBlock, blocks: int, tiles: tuple[int, int], bits: int) -> None:
+    @property
+    def row_elements(self) -> tuple[int, int]:
+        """Elements of a row of either side, to the end of what is moved of the last pixel."""
+        source, target = (
+            (self.pixels.size - 1) * pitch + last for pitch, last in zip(self.pitches, self.lasts, strict=True)
+        )
+        return source, target
+
+    @property
+    def plane_step(self) -> int:
+        """Elements from plane to plane, where one side has planes."""
+        return self.small.target_stride if self.splits else self.small.source_stride
+
+    def add_to(
+        self, block: ParameterBlock, blocks: int, elements: Sequence[int], tiles: tuple[int, int], bits: int
+    ) -> None:
         """What the kernels' parameters begin with; `tiles` are those of a row, and of the rows."""
-        small, pixels, rows = self.small, self.pixels, self.rows
-        plane_step = small.target_stride if self.shape.splits else small.source_stride
-        elements = (pixels.size - 1) * self.shape.pitch + self.shape.last
-        numbers = (*self.starts, blocks, pixels.size, rows.size, elements, rows.source_stride, rows.target_stride)
-        for number in (*numbers, plane_step):
+        pixels, rows = self.pixels, self.rows
+        numbers = (*self.starts, blocks, pixels.size, rows.size, *elements, rows.source_stride, rows.target_stride)
+        for number in numbers:
             block.add_index(number, bits)
-        for divisor in (*tiles, small.size if self.chooses else self.channel.size):
+        for divisor in (*tiles, self.small.size if self.chooses else self.channel.size):
             for word in divisor_words(divisor, bits):
                 block.add_index(word, bits)
         block.add_index(self.channel.target_stride, bits)
@@ -78,6 +102,16 @@ class ChannelWalk:
         stride = self.small.source_stride if self.small.is_channel else self.channel.source_stride
         order = block.add_order(self.conversion, stride, bits)
         return rank, block.add_affines(self.conversion), order
+
+
+def outer_loops(loops: Sequence[Loop]) -> tuple[Loop, tuple[Loop, ...], Loop]:
+    """Of the loops outside of pixels: rows, the largest; the rest; and a channel axis."""
+    channel = next((loop for loop in loops if loop.is_channel), Loop(1, 0, 0))
+    others = [loop for loop in loops if not loop.is_channel]
+    rows = max(others, key=lambda loop: loop.size, default=Loop(1, 0, 0))
+    if others:
+        others.remove(rows)
+    return rows, tuple(others), channel
 
 
 def walk_of(problem: Problem) -> ChannelWalk:
@@ -92,18 +126,24 @@ def walk_of(problem: Problem) -> ChannelWalk:
     if shape.splits and pixels.source_stride < 0:
         pixels, source_start, target_start = turned(pixels, source_start, target_start)
     outer = [loop for axis, loop in enumerate(loops_of(problem)) if axis not in (shape.small_axis, shape.pixel_axis)]
-    channel = next((loop for loop in outer if loop.is_channel), Loop(1, 0, 0))
-    outer = [loop for loop in outer if not loop.is_channel]
-    rows = max(outer, key=lambda loop: loop.size, default=Loop(1, 0, 0))
-    if outer:
-        outer.remove(rows)
-    return ChannelWalk(shape, small, pixels, rows, tuple(outer), channel, (source_start, target_start), conversion)
+    pitches, lasts = (shape.pitch, 1), (shape.last, 1)
+    return ChannelWalk(
+        small,
+        pixels,
+        *outer_loops(outer),
+        (source_start, target_start),
+        pitches if shape.splits else pitches[::-1],
+        lasts if shape.splits else lasts[::-1],
+        (problem.source.element.itemsize, problem.target.element.itemsize),
+        conversion,
+    )
 
 
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family CHANNELS."""
-    walk, bits = walk_of(plan.problem), plan.index_bits
-    shape, pixels, rows = walk.shape, walk.pixels, walk.rows
+    walk, shape, bits = walk_of(plan.problem), pixels_of(plan.problem), plan.index_bits
+    assert shape is not None
+    pixels, rows = walk.pixels, walk.rows
     load, store = plan.load.nbytes, plan.store.nbytes
     pixel_bytes, planar_bytes = (load, store) if shape.splits else (store, load)
     length = planar_bytes // shape.planar_itemsize
@@ -114,7 +154,8 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     blocks = prod(tiles) * walk.count
 
     block = ParameterBlock()
-    walk.add_to(block, blocks, tiles, bits)
+    walk.add_to(block, blocks, [walk.row_elements[not shape.splits]], tiles, bits)
+    block.add_index(walk.plane_step, bits)
     row_vectors = row_groups * length * shape.pitch * shape.interleaved_itemsize // pixel_bytes
     for word in (*divisor_words(row_vectors, 32), *divisor_words(row_groups, 32), tile_rows):
         block.add_index(word, 32)

@@ -7,53 +7,53 @@ from typing import Final
 
 from stridedgpu.strides import round_up
 
-from .cuda_tiles import Loop, loops_of, outer_words, pixel_tile
+from .cuda_channels import ChannelWalk, outer_loops
+from .cuda_tiles import loops_of, pixel_tile, turned
 from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
 from .plan import Plan
-from .whole_pixels import WholePixels, whole_pixels_of
+from .problem import Problem
+from .whole_pixels import whole_pixels_of
 
-__all__ = ["launch"]
+__all__ = ["launch", "whole_walk_of"]
 
 _THREADS: Final = 256
 _SHARED_ALIGNMENT: Final = 16
 """Bytes: where the target's part of shared memory begins."""
 
 
+def whole_walk_of(problem: Problem) -> ChannelWalk:
+    """The walk of a problem of the family PIXELS."""
+    shape = whole_pixels_of(problem)
+    pixels, source_start, target_start = shape.pixels, problem.source_offset, 0
+    if pixels.source_stride < 0:
+        pixels, source_start, target_start = turned(pixels, source_start, target_start)
+    runs_back = shape.small.source_stride < 0
+    return ChannelWalk(
+        shape.small,
+        pixels,
+        *outer_loops(loops_of(problem)[:-2]),
+        (source_start - (shape.small.size - 1 if runs_back else 0), target_start),
+        (shape.source.pitch, shape.target.pitch),
+        (shape.used, shape.last),
+        (shape.source.itemsize, shape.target.itemsize),
+        problem.conversion,
+        runs_back,
+    )
+
+
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family PIXELS."""
-    problem, bits, conversion = plan.problem, plan.index_bits, plan.problem.conversion
-    shape = whole_pixels_of(problem)
-    small, pixels = shape.small, shape.pixels
-    backwards, turned = pixels.source_stride < 0, small.source_stride < 0
-    outer = loops_of(problem)[:-2]
-    channel = next((loop for loop in outer if loop.is_channel), Loop(1, 0, 0))
-    outer = [loop for loop in outer if not loop.is_channel]
-    rows = max(outer, key=lambda loop: loop.size, default=Loop(1, 0, 0))
-    batch = list(outer)
-    if outer:
-        batch.remove(rows)
-
-    count = channel.size * prod(loop.size for loop in batch)
-    length, vectors = shape.source.length, (plan.load.nbytes, plan.store.nbytes)
-    groups = (shape.source, shape.target)
+    walk, shape, bits = whole_walk_of(plan.problem), whole_pixels_of(plan.problem), plan.index_bits
+    length, vectors, groups = shape.source.length, (plan.load.nbytes, plan.store.nbytes), (shape.source, shape.target)
     whole = max(1, *(each // (length * group.itemsize) for each, group in zip(vectors, groups, strict=True)))
     shared = sum(group.shared_bytes for group in groups)
-    row_groups, tile_rows = pixel_tile(length, shared, pixels.size, rows.size, count, whole, gpu)
-    pixel_tiles, row_tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
+    row_groups, tile_rows = pixel_tile(length, shared, walk.pixels.size, walk.rows.size, walk.count, whole, gpu)
+    tiles = -(-walk.pixels.size // (row_groups * length)), -(-walk.rows.size // tile_rows)
+    blocks = prod(tiles) * walk.count
 
     block = ParameterBlock()
-    blocks = pixel_tiles * row_tiles * count
-    for number in (_lowest(problem.source_offset, shape), 0, blocks, pixels.size, rows.size):
-        block.add_index(number, bits)
-    for group, last in zip(groups, (shape.used, shape.last), strict=True):
-        block.add_index((pixels.size - 1) * group.pitch + last, bits)
-    for number in (rows.source_stride, rows.target_stride):
-        block.add_index(number, bits)
-    for divisor in (pixel_tiles, row_tiles, channel.size):
-        for word in divisor_words(divisor, bits):
-            block.add_index(word, bits)
-    block.add_index(channel.target_stride, bits)
+    walk.add_to(block, blocks, walk.row_elements, tiles, bits)
     row_vectors = (
         row_groups * length * group.pitch * group.itemsize // each for each, group in zip(vectors, groups, strict=True)
     )
@@ -61,22 +61,18 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         for word in divisor_words(divisor, 32):
             block.add_index(word, 32)
     block.add_index(tile_rows, 32)
-    rank, words = outer_words(batch, bits)
-    block.add_axes(words, bits)
-    order = block.add_order(conversion, small.source_stride if small.is_channel else channel.source_stride, bits)
-    affines = block.add_affines(conversion)
-    axis = "target" if small.is_channel else "none" if problem.channel_axis is None else "block"
+    rank, affines, order = walk.add_outer_to(block, bits)
     arguments = (
-        conversion_argument(conversion),
+        conversion_argument(walk.conversion),
         index_argument(bits),
         rank,
-        small.size,
-        *(group.pitch for group in groups),
-        *(str(flag).lower() for flag in (shape.fills, turned, backwards)),
+        walk.small.size,
+        *walk.pitches,
+        *(str(flag).lower() for flag in (shape.fills, walk.turned, walk.backwards)),
         length,
         *vectors,
         _THREADS,
-        f"sg::ChannelAxis::{axis}",
+        walk.axis,
         affines,
         order,
     )
@@ -90,8 +86,3 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         block.parameters,
         block.tables,
     )
-
-
-def _lowest(source_offset: int, shape: WholePixels) -> int:
-    """Where the first row's pixels begin in the source's memory, whichever way they and their channels run."""
-    return source_offset + sum((loop.size - 1) * min(loop.source_stride, 0) for loop in (shape.small, shape.pixels))

@@ -1,14 +1,17 @@
-"""The launch of channels whose rows or planes begin anywhere in their vectors (`kernels/shifted_channels.cu`)."""
+"""The launch of pixels whose rows or planes begin anywhere in their vectors (`kernels/shifted_channels.cu`)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from stridedgpu.strides import round_up
 
 from .cuda_channels import ChannelWalk, walk_of
+from .cuda_pixels import whole_walk_of
 from .cuda_tiles import pixel_tile
+from .families import Family
 from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
 from .plan import Plan
@@ -24,23 +27,40 @@ _GROUP_BYTES: Final = 8
 """What a thread takes of each channel at once, of the narrower type."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """One side of a tile: `count` runs a row, in which a group of pixels has `group` bytes, up to `vectors` of them."""
+
+    count: int
+    group: int
+    vectors: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of shared memory, with room for a group and a word that reach past the end."""
+        return self.count * (self.vectors * _VECTOR_BYTES + round_up(self.group + _VECTOR_BYTES, _VECTOR_BYTES))
+
+
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
-    """The launch of a plan of the family CHANNELS whose vectors are put together from words."""
-    walk, bits = walk_of(plan.problem), plan.index_bits
-    shape = walk.shape
-    length = _GROUP_BYTES // min(shape.interleaved_itemsize, shape.planar_itemsize)
-    pixel_bytes = shape.pitch * shape.interleaved_itemsize + walk.small.size * shape.planar_itemsize
+    """The launch of a plan of the family CHANNELS or PIXELS whose vectors are put together from words."""
+    walk = walk_of(plan.problem) if plan.family is Family.CHANNELS else whole_walk_of(plan.problem)
+    bits, pixels, rows = plan.index_bits, walk.pixels, walk.rows
+    length = _GROUP_BYTES // min(walk.itemsizes)
+    group_bytes = [
+        length * itemsize * (walk.small.size if pitch == 1 else pitch)
+        for itemsize, pitch in zip(walk.itemsizes, walk.pitches, strict=True)
+    ]
     row_groups, tile_rows = pixel_tile(
-        length, length * pixel_bytes, walk.pixels.size, walk.rows.size, walk.count, 1, gpu, _SHARED_BYTES
+        length, sum(group_bytes), pixels.size, rows.size, walk.count, 1, gpu, _SHARED_BYTES
     )
-    tiles = -(-walk.pixels.size // (row_groups * length)), -(-walk.rows.size // tile_rows)
+    tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
     blocks = prod(tiles) * walk.count
-    runs = _runs(walk, length)
-    vectors = [-(-row_groups * group // _VECTOR_BYTES) + 1 for _, group in runs]
+    sides = [_runs(walk, side, length, row_groups) for side in (0, 1)]
 
     block = ParameterBlock()
-    walk.add_to(block, blocks, tiles, bits)
-    for divisor in (*vectors, row_groups):
+    walk.add_to(block, blocks, walk.row_elements, tiles, bits)
+    block.add_index(walk.plane_step, bits)
+    for divisor in (*(side.vectors for side in sides), row_groups):
         for word in divisor_words(divisor, 32):
             block.add_index(word, 32)
     block.add_index(tile_rows, 32)
@@ -49,9 +69,10 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         conversion_argument(walk.conversion),
         index_argument(bits),
         rank,
-        f"sg::Direction::{'split' if shape.splits else 'join'}",
         walk.small.size,
-        shape.pitch,
+        *walk.pitches,
+        str(walk.turned).lower(),
+        str(walk.backwards).lower(),
         length,
         _THREADS,
         walk.axis,
@@ -63,19 +84,14 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         f"sg::shifted_channels<{', '.join(map(str, arguments))}>",
         grid_of(blocks),
         (_THREADS, 1, 1),
-        tile_rows
-        * sum(
-            count * (most * _VECTOR_BYTES + round_up(group + _VECTOR_BYTES, _VECTOR_BYTES))
-            for (count, group), most in zip(runs, vectors, strict=True)
-        ),
+        tile_rows * sum(side.nbytes for side in sides),
         block.parameters,
         block.tables,
     )
 
 
-def _runs(walk: ChannelWalk, length: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """For the source and for the target: runs of a row, and the bytes that a group of pixels has in each."""
-    shape = walk.shape
-    pixels = 1, length * shape.pitch * shape.interleaved_itemsize
-    planes = walk.small.size, length * shape.planar_itemsize
-    return (pixels, planes) if shape.splits else (planes, pixels)
+def _runs(walk: ChannelWalk, side: int, length: int, row_groups: int) -> _Runs:
+    """The runs of the source (0) or of the target (1)."""
+    pitch = walk.pitches[side]
+    group = length * pitch * walk.itemsizes[side]
+    return _Runs(walk.small.size if pitch == 1 else 1, group, -(-row_groups * group // _VECTOR_BYTES) + 1)

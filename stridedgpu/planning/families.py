@@ -15,7 +15,6 @@ __all__ = [
     "LARGEST_FILLED_PITCH",
     "LARGEST_PITCH",
     "LARGEST_SMALL_AXIS",
-    "MOST_PIXELS",
     "SHORT_RUN_BYTES",
     "Family",
     "choose_family",
@@ -31,9 +30,6 @@ SHORT_RUN_BYTES: Final = 16
 
 LARGEST_PITCH: Final = 8
 """Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
-
-MOST_PIXELS: Final = 16
-"""Pixels that one thread holds: those of bytes are then whole vectors, however many channels they have."""
 
 LARGEST_FILLED_PITCH: Final = 32
 """Elements of a pixel that one thread fills up with zeros: those take no registers until they are written."""
@@ -119,8 +115,6 @@ def _has_whole_pixels(problem: Problem) -> bool:
     itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
     if problem.channel_axis == pixels or problem.sizes[pixels] * itemsize < SHORT_RUN_BYTES:
         return False
-    if problem.source_strides[pixels] < 0 and problem.sizes[pixels] % MOST_PIXELS:
-        return False  # pixels are turned around whole groups at a time
     pitch, count = problem.target_strides[pixels], problem.written_sizes[inner]
     fits = pitch == count <= LARGEST_FILLED_PITCH if problem.filler else count <= pitch <= LARGEST_PITCH
     return fits and used <= abs(problem.source_strides[pixels]) <= LARGEST_PITCH

@@ -10,6 +10,7 @@ from typing import Final
 from .families import Family
 from .pixels import pixels_of
 from .problem import Problem
+from .whole_pixels import whole_pixels_of
 from .widths import PEELED_RUN_BYTES, Width
 
 __all__ = ["shifted_widths"]
@@ -31,8 +32,8 @@ def shifted_widths(
     """
     if widest < _VECTOR_BYTES:
         return None
-    if family is Family.CHANNELS:
-        return _shifted_channels(problem, load, store, widest)
+    if family in (Family.CHANNELS, Family.PIXELS):
+        return _shifted_pixels(problem, family, load, store, widest)
     if family not in (Family.FLAT, Family.ROWS) or not problem.sizes:
         return None
     inner = len(problem.sizes) - 1
@@ -50,17 +51,29 @@ def shifted_widths(
     return words, vectors
 
 
-def _shifted_channels(problem: Problem, load: Width, store: Width, widest: int) -> tuple[Width, Width] | None:
-    """The same of pixels that are taken apart or put together: whole vectors of both sides, shifted in between."""
-    pixels = pixels_of(problem)
-    assert pixels is not None
+def _shifted_pixels(
+    problem: Problem, family: Family, load: Width, store: Width, widest: int
+) -> tuple[Width, Width] | None:
+    """The same of pixels that are taken apart, put together or both: whole vectors of both sides, shifted between."""
+    count, pitches, leaves_gaps, chooses = _pixels(problem, family)
     itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
     is_narrow = min(load.nbytes, store.nbytes) <= _WORD_BYTES
-    is_plain = pixels.pixels.source_stride > 0 and not pixels.leaves_gaps and pixels.pitch <= _MOST_PITCH
-    chooses = pixels.splits and pixels.small.is_channel and problem.conversion.channels is not None
-    if not is_narrow or not is_plain or chooses or max(itemsizes) > _WORD_BYTES:
+    if not is_narrow or leaves_gaps or chooses or max(itemsizes) > _WORD_BYTES or max(pitches) > _MOST_PITCH:
         return None
-    if pixels.pixels.size * min(itemsizes) < PEELED_RUN_BYTES:
+    if count * min(itemsizes) < PEELED_RUN_BYTES:
         return None
     width = Width(_VECTOR_BYTES, "vectors are put together from words" if widest > _VECTOR_BYTES else "")
     return width, width
+
+
+def _pixels(problem: Problem, family: Family) -> tuple[int, tuple[int, ...], bool, bool]:
+    """Pixels of a row, how far apart they lie, whether they leave gaps, and whether a table says what is read."""
+    has_table = problem.conversion.channels is not None
+    if family is Family.PIXELS:
+        whole = whole_pixels_of(problem)
+        pitches = (whole.source.pitch, whole.target.pitch)
+        return whole.pixels.size, pitches, whole.leaves_gaps, has_table and whole.small.is_channel
+    pixels = pixels_of(problem)
+    assert pixels is not None
+    chooses = has_table and pixels.small.is_channel and pixels.splits
+    return pixels.pixels.size, (pixels.pitch,), pixels.leaves_gaps, chooses
