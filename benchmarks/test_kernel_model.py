@@ -1,0 +1,87 @@
+"""What the model of a GPU counts, on machine code and addresses written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_facts import machine_code
+from kernel_model import model, passes, resident_blocks
+
+from stridedgpu.planning.gpu import KernelLaunch
+
+COPY = """
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   LDC.64 R2, c[0x0][0x210] ;
+        /*0020*/                   IMAD.WIDE.U32 R2, R0, 0x10, R2 ;
+        /*0030*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0040*/                   LDG.E.128 R8, desc[UR4][R2.64+0x1000] ;
+        /*0050*/                   LDC.64 R12, c[0x0][0x218] ;
+        /*0060*/                   IMAD.WIDE.U32 R12, R0, 0x10, R12 ;
+        /*0070*/                   STG.E.128 desc[UR4][R12.64], R4 ;
+        /*0080*/                   STG.E.128 desc[UR4][R12.64+0x1000], R8 ;
+        /*0090*/                   EXIT ;
+"""
+"""Two vectors of 16 bytes a thread."""
+
+
+def launch(shared_bytes: int = 0, blocks: int = 1320) -> KernelLaunch:
+    return KernelLaunch(("copy.cu",), "copy", (blocks, 1, 1), (256, 1, 1), shared_bytes, bytes(16))
+
+
+def code(registers: int, shared_bytes: int = 0, text: str = COPY) -> machine_code.Disassembly:
+    return machine_code.Disassembly(registers, 0, shared_bytes, text)
+
+
+ADDRESSES = {
+    # 4-byte words apart, bytes of an access, lanes: passes
+    "words beside each other": (1, 4, 32, 1),
+    "one word for all": (0, 4, 32, 1),
+    "every other word": (2, 4, 32, 2),
+    "words of one bank": (32, 4, 32, 32),
+    "one word too many for a bank": (33, 4, 32, 1),
+    "vectors beside each other": (4, 16, 32, 4),
+    "vectors of one bank": (32, 16, 32, 32),
+    "half a warp": (1, 4, 16, 1),
+}
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_passes_are_those_of_the_busiest_bank(name):
+    apart, nbytes, lanes, expected = ADDRESSES[name]
+    assert passes(np.arange(lanes, dtype=np.uint64) * np.uint64(4 * apart), nbytes) == expected
+
+
+RESOURCES = {
+    # registers, shared bytes known beforehand and asked for at launch: blocks of 256 threads
+    "as many as there are warps": (32, 0, 0, 8),
+    "registers, in steps of eight": (33, 0, 0, 6),
+    "many registers": (128, 0, 0, 2),
+    "shared memory known beforehand": (32, 47 << 10, 0, 4),
+    "shared memory and the driver's part": (32, 0, 56 << 10, 4),
+}
+
+
+@pytest.mark.parametrize("name", RESOURCES)
+def test_blocks_are_held_as_far_as_their_resources_go(name):
+    registers, static, dynamic, blocks = RESOURCES[name]
+    assert resident_blocks(launch(dynamic), code(registers, static)) == blocks
+
+
+def test_a_copy_is_limited_by_memory():
+    figures = model(launch(), code(32), 1320 * 16384)
+    assert figures["resident_blocks"] == 8
+    assert figures["waves"] == 1.25
+    assert figures["instructions_per_byte"] == round(32 * 8 * 10 / 16384, 2)
+    assert figures["bytes_in_flight"] == 8 * 256 * 32
+    assert (figures["waits"], figures["sector_bytes_per_byte"]) == (1, 1.0)
+    assert (figures["limit"], figures["share_of_memory"]) == ("memory", 1.0)
+
+
+def test_a_copy_that_waits_for_each_load_has_half_as_much_under_way():
+    lines = COPY.strip("\n").splitlines()
+    loads, stores = [lines[place] for place in (3, 4)], [lines[place] for place in (7, 8)]
+    one_by_one = [*lines[:3], *lines[5:7], loads[0], stores[0], loads[1], stores[1], lines[9]]
+    figures = model(launch(), code(64, text="\n".join(one_by_one)), 1320 * 16384)
+    assert figures["waits"] == 2
+    assert figures["bytes_in_flight"] == 4 * 256 * 16
+    assert (figures["limit"], figures["share_of_memory"]) == ("waiting", round(16 / 48, 2))
