@@ -14,12 +14,11 @@ from typing import Final, NamedTuple
 from stridedgpu.convert import Conversion
 from stridedgpu.layout import Layout
 
+from .accesses import Accesses, index_bits
 from .problem import Side
 from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
 
 __all__ = ["Crop", "CropFamily", "CropPlan", "Rectangle", "covered", "plan_crops", "rectangles", "source_steps"]
-
-_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
 _WORD: Final = 4
 """Bytes that a run of a source is read by where its address allows no more."""
@@ -121,7 +120,7 @@ def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:
 
 
 @dataclass(frozen=True, slots=True)
-class CropPlan:
+class CropPlan(Accesses):
     """Crops, planned: what is written and how wide.
 
     `target` is the batch, axes N, C, H, W; `fill` is one source element for each source channel, as bytes, which is
@@ -153,21 +152,6 @@ class CropPlan:
         return f"crops_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
 
     @property
-    def load_bytes(self) -> int:
-        """Bytes of one load, where a window's place allows it."""
-        return self.load.nbytes
-
-    @property
-    def store_bytes(self) -> int:
-        """Bytes of one store."""
-        return self.store.nbytes
-
-    @property
-    def vector_bytes(self) -> int:
-        """The smaller of the two."""
-        return min(self.load_bytes, self.store_bytes)
-
-    @property
     def bytes_moved(self) -> int:
         """The bytes that must be read, where windows lie inside their sources, and written."""
         made = self.conversion
@@ -189,10 +173,7 @@ class CropPlan:
             f"  {batch} windows of {height} x {width} pixels, {channels} channels each",
             f"  {self.conversion}" + (": bits move unchanged" if self.conversion.moves_bits else ""),
             f"  writes in steps of {self.target.layout.strides} elements along N, C, H, W",
-            *(
-                f"  {verb} {width_.nbytes} B" + (f" ({width_.limit})" if width_.limit else "")
-                for verb, width_ in (("loads", self.load), ("stores", self.store))
-            ),
+            *(f"  {access}" for access in self.access_words()),
             "  outside a source: the fill value, converted like any other",
             f"  {self.index_bits}-bit offsets",
             f"  {self.bytes_moved} bytes must move",
@@ -225,7 +206,7 @@ def plan_crops(
         reason = short if follows else "the sources' elements do not lie in the target's order"
         load = Width(min(itemsize, widest), reason)
         family = _ELEMENT_BY_ELEMENT.get(family, family)
-    bits = 32 if layout.span <= _LARGEST_32_BIT_OFFSET else 64
+    bits = index_bits(layout.span)
     return CropPlan(target, conversion, fill, device, load, store, family, reads_runs, source_steps, bits)
 
 

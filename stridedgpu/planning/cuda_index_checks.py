@@ -13,6 +13,7 @@ from typing import Final
 
 from stridedgpu.errors import LayoutError
 
+from .accesses import index_bits
 from .gpu import KernelLaunch, axes_words, grid_of, rank_of
 from .index_rule import IndexRule
 from .kernel_parameters import ParameterBlock, index_argument
@@ -41,8 +42,6 @@ _UNDER_WAY: Final = 4
 _MOST_COMPONENTS: Final = 64
 """Coordinates of a tuple that a check knows: `most_components` in check_indices.cu."""
 
-_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
-
 
 @dataclass(frozen=True, slots=True)
 class WrongIndex:
@@ -65,7 +64,7 @@ def wrong_index(report: bytes, *, signed: bool = True) -> WrongIndex | None:
 def check_launch(rule: IndexRule) -> KernelLaunch:
     """The launch that looks at every index of `rule` and fills a report with the first that is out of range."""
     layout = rule.index.layout
-    bits = 32 if max(layout.element_count, layout.span) <= _LARGEST_32_BIT_OFFSET else 64
+    bits = index_bits(max(layout.element_count, layout.span))
     block, rank = _walked(layout.sizes, layout.strides, (), bits)
     block.add_index(layout.offset, bits)
     block.add_index(layout.element_count, bits)
@@ -87,7 +86,7 @@ def distinct_launch(rule: IndexRule) -> KernelLaunch:
     sizes = layout.sizes[:tuples]
     count = layout.element_count // len(rule.axes) if rule.has_tuples else layout.element_count
     own, named = rule.name_pitches
-    bits = 32 if max(count, layout.span, rule.name_count) <= _LARGEST_32_BIT_OFFSET else 64
+    bits = index_bits(max(count, layout.span, rule.name_count))
     block, rank = _walked(sizes, layout.strides[:tuples], own, bits)
     for value in (layout.offset, count, layout.strides[-1] if rule.has_tuples else 0):
         block.add_index(value, bits)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Final, Literal
 
+from .accesses import Accesses, in_words, index_bits
 from .gather_problem import GatherProblem
 from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
 
@@ -15,8 +16,6 @@ __all__ = ["SHORT_ROWS_TOGETHER", "WIDEST_INDICES", "GatherFamily", "GatherPlan"
 
 Mode = Literal["raise", "clip", "wrap", "deferred"]
 """What happens to an index out of range."""
-
-_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
 _MOST_INDICES: Final = 4
 """Numbers that a thread holds for one vector, unless one place has more: 4 elements, or 2 with a pair of indices."""
@@ -69,7 +68,7 @@ _DESCRIPTIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class GatherPlan:
+class GatherPlan(Accesses):
     """A gather or scatter, planned: the loops, the family of kernels that walks them, and how wide.
 
     `plain` and `picked` are the widths of one access on either side, in bytes, with what limits them, and `index` that
@@ -109,21 +108,6 @@ class GatherPlan:
         return self.picked if self.problem.scatters else self.plain
 
     @property
-    def load_bytes(self) -> int:
-        """Bytes of one load."""
-        return self.load.nbytes
-
-    @property
-    def store_bytes(self) -> int:
-        """Bytes of one store."""
-        return self.store.nbytes
-
-    @property
-    def vector_bytes(self) -> int:
-        """The smaller of the two."""
-        return min(self.load_bytes, self.store_bytes)
-
-    @property
     def bytes_moved(self) -> int:
         """The bytes that must be read and written."""
         return self.problem.bytes_moved
@@ -133,8 +117,7 @@ class GatherPlan:
         problem = self.problem
         plain, picked = ("reads", "writes") if problem.scatters else ("writes", "reads")
         ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in problem.indexed)
-        widths = (("loads", self.load), ("stores", self.store), ("indices", self.index))
-        accesses = [f"{what} {width.nbytes} B" + (f" ({width.limit})" if width.limit else "") for what, width in widths]
+        accesses = [*self.access_words(), in_words("indices", self.index)]
         lines = [
             f"{self.kernel} on {self.device}",
             f"  {self.family.description}",
@@ -167,7 +150,7 @@ def plan_gather(problem: GatherProblem, mode: Mode, device: str, widest: int = 1
         problem.picked.layout.span,
         problem.index.layout.span,
     )
-    bits = 32 if reach <= _LARGEST_32_BIT_OFFSET else 64
+    bits = index_bits(reach)
     plain, picked = _widths(problem, family, widest)
     index = _index_width(problem, family, plain.nbytes // problem.plain.element.itemsize)
     if family is GatherFamily.ROWS and _are_short(problem, picked):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
 
 from stridedgpu.convert import Conversion
 
+from .accesses import index_bits
 from .families import Family, choose_family
 from .kernel_families import kernel_family
 from .problem import Problem, Side, relayout_problem
@@ -15,8 +15,6 @@ from .shifted_rows import shifted_widths
 from .widths import Width, width_of
 
 __all__ = ["Plan", "plan_problem", "plan_relayout"]
-
-_LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ def plan_problem(problem: Problem, device: str, widest: int = 16) -> Plan:
         device,
         family,
         *(shifted or (load, store)),
-        32 if reach <= _LARGEST_32_BIT_OFFSET else 64,
+        index_bits(reach),
         shifted is not None,
     )
 
