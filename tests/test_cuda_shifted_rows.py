@@ -3,44 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import pytest
-from cuda_emulation import machine_code, runner
+from cuda_emulation import machine_code
+from cuda_emulation.cases import SMALL, case, drawn
+from cuda_emulation.marks import emulated, inspected
 from cuda_emulation.planned import Case, check_cases
 from cuda_emulation.runner import EmulationError
-from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+from cuda_emulation.tiled_tests import Fault
+from hypothesis import strategies as st
 
-from stridedgpu.convert import conversion
-from stridedgpu.dtypes import ELEMENT_TYPES
 from stridedgpu.kernel_sources import joined_source
 from stridedgpu.layout import Layout
 from stridedgpu.planning.families import Family
-from stridedgpu.planning.gpu import REFERENCE_GPU, GpuProperties
-from stridedgpu.planning.problem import Side
+from stridedgpu.planning.gpu import REFERENCE_GPU
 
-emulated = [
-    pytest.mark.emulation,
-    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
-]
-inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
-
-SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)
 GPUS = (SMALL, dataclasses.replace(SMALL, compute_capability=100), REFERENCE_GPU)
 CASTS = ("uint8>float16", "uint8>float32", "float16>uint8", "uint8>float64", "int16>uint8", "float32>float16")
 TYPES = ("uint8", "uint16", "float32", *CASTS)
 
 
-def rows_case(source, target, types="uint8", aligned=(1, 1), slack=(0, 0), gpu=SMALL, bits=None, **options):
-    """A case between two layouts; `options` are those of a conversion, and its channel axis."""
-    axis = options.pop("axis", None)
-    names = types.split(">")
-    elements = [ELEMENT_TYPES[name] for name in (names[0], names[-1])]
-    made = conversion(*elements, source_channels=None if axis is None else source.sizes[axis], **options)
-    sides = [
-        Side(layout.shifted(-layout.first_offset), element, max(alignment, element.itemsize), free)
-        for layout, element, alignment, free in zip((source, target), elements, aligned, slack, strict=True)
-    ]
-    return Case(*sides, made, axis, gpu, index_bits=bits)
+rows_case = functools.partial(case, aligned=(1, 1))
 
 
 @st.composite
@@ -66,42 +50,31 @@ def odd_rows(draw: st.DrawFn) -> Case:
         source,
         target,
         types,
-        draw(st.tuples(*[st.sampled_from((1, 2, 4, 16))] * 2)),
-        draw(st.tuples(st.sampled_from((0, 1, 3, 32)), st.sampled_from((0, 5)))),
-        draw(st.sampled_from(GPUS)),
-        draw(st.sampled_from((None, None, 64))),
+        aligned=draw(st.tuples(*[st.sampled_from((1, 2, 4, 16))] * 2)),
+        slack=draw(st.tuples(st.sampled_from((0, 1, 3, 32)), st.sampled_from((0, 5)))),
+        gpu=draw(st.sampled_from(GPUS)),
+        bits=draw(st.sampled_from((None, None, 64))),
         **options,
     )
 
 
-def drawn(count: int, number: int) -> list[Case]:
-    """Cases whose words are shifted. All are drawn before the first is run: they share programs."""
-    found: list[Case] = []
-
-    @seed(number)
-    @settings(
-        max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=HealthCheck
-    )
-    @given(odd_rows())
-    def collect(one: Case) -> None:
-        found.append(one)
-
-    collect()
-    assert {one.plan.family for one in found} <= {Family.FLAT, Family.ROWS}
-    return [one for one in found if one.plan.shifts]
+def shifted(count: int, number: int) -> list[Case]:
+    """Cases whose words are shifted, out of `count` drawn ones."""
+    return [one for one in drawn(odd_rows(), {Family.FLAT, Family.ROWS}, count, number) if one.plan.shifts]
 
 
-@pytest.mark.parametrize("number", [pytest.param(1, marks=emulated)])
-def test_rows_at_any_address(number):
-    cases = drawn(45, number)
+@emulated
+def test_rows_at_any_address():
+    cases = shifted(45, 1)
     assert {one.plan.family for one in cases} == {Family.FLAT, Family.ROWS}
     check_cases(cases, orders=("forward", "random"))
 
 
+@emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 4)])
+@pytest.mark.parametrize("number", [2, 3])
 def test_many_rows_at_any_address(number):
-    check_cases(drawn(300, number))
+    check_cases(shifted(300, number))
 
 
 def packed(width: int, height: int = 3) -> Layout:
@@ -114,31 +87,27 @@ def pitched(width: int, pitch: int, height: int = 3) -> Layout:
 
 FAULTS = {
     # Up to 7 bytes before a buffer cannot be watched for reads, so this is what its first word comes to.
-    "a word of the row before is read": ("if (!is_readable(vectors)) vectors += Step::length;", "vectors = 0;"),
-    "a word behind the buffer is read": (" && uint64(word + (shift ? 8 : 4)) <= uint64(end)", ""),
-    "words are not shifted": ("__funnelshift_r(loaded.low, loaded.high, loaded.shift)", "loaded.low"),
-    "the second word is not read": ("whole && split.shift ? load<uint32>(word + 4)", "false ? load<uint32>(word + 4)"),
-    "a row's end is left out": ("if (place >= last[item]) continue;", "if (place + 1 >= last[item]) continue;"),
-    "a row's beginning is left out": ("const int head = whole_first[item] - first[item];", "const int head = 0;"),
+    "a word of the row before is read": Fault("if (!is_readable(vectors)) vectors += Step::length;", "vectors = 0;"),
+    "a word behind the buffer is read": Fault(" && uint64(word + (shift ? 8 : 4)) <= uint64(end)", ""),
+    "words are not shifted": Fault("__funnelshift_r(loaded.low, loaded.high, loaded.shift)", "loaded.low"),
+    "the second word is not read": Fault(
+        "whole && split.shift ? load<uint32>(word + 4)", "false ? load<uint32>(word + 4)"
+    ),
+    "a row's end is left out": Fault("if (place >= last[item]) continue;", "if (place + 1 >= last[item]) continue;"),
+    "a row's beginning is left out": Fault("const int head = whole_first[item] - first[item];", "const int head = 0;"),
 }
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=emulated) for name in FAULTS])
+@emulated
+@pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_kernel_is_caught(name):
-    right, wrong = FAULTS[name]
-
-    def broken(*names: str) -> str:
-        text = joined_source(*names)
-        assert text.count(right) == 1
-        return text.replace(right, wrong)
-
     # Sources that begin and end inside a word; targets whose rows are whole vectors, and such as have ends.
     cases = [
         rows_case(pitched(336, 337), pitched(336, 352), aligned=(1, 16)),
         rows_case(pitched(333, 335), pitched(333, 337)),
     ]
     with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer|before a buffer"):
-        check_cases(cases, source_of=broken)
+        check_cases(cases, source_of=FAULTS[name].joined_source)
 
 
 # What plans say
