@@ -6,6 +6,7 @@ import ctypes
 import multiprocessing
 import os
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from compiled_loops import needs_compiler
 
 import stridedgpu as sg
 from stridedgpu.backends import crew, machine_code, threads
+from stridedgpu.backends.llvm_crew import crew_text
 
 FRAMES = np.random.default_rng(0).integers(0, 256, (2, 512, 640, 3), np.uint8)
 PLANES = np.ascontiguousarray(FRAMES.transpose(0, 3, 1, 2))
@@ -170,6 +172,21 @@ def test_helpers_are_found_asleep_awake_and_in_between(monkeypatch, spins):
         time.sleep(pauses.choice((0, 0, 1e-5, 1e-4, 1e-3)))
         sg.relayout(source, out=out)
     assert np.array_equal(out.numpy(), PLANES)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "triple", ["x86_64-pc-windows-msvc", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu", "arm64-apple-darwin"]
+)
+def test_helpers_need_no_library_of_any_processor(triple):
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine(reloc="default", jit=True)
+    code = machine.emit_object(llvm.parse_assembly(crew_text(triple.partition("-")[0])))
+    assert b"kernel_serve" in code
+    assert re.findall(rb"__(?:aarch64|atomic|sync)_\w+", code) == [], "what would be called instead of an instruction"
 
 
 @needs_compiler
