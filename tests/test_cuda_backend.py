@@ -10,6 +10,9 @@ import importlib.util
 import re
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fake_cupy import CompileException, CUDADriverError, CUDARuntimeError, FakeCuda
@@ -80,6 +83,24 @@ def test_no_memory_says_how_much_was_asked_and_is_free(gpus):
     with pytest.raises(sg.DeviceError, match=r"no 2147483648 bytes .*: 536870912 of 1073741824 are free"):
         sg.empty((1 << 31,), "uint8", device="cuda")
     assert existing.numpy().tolist() == [7] * 5
+
+
+def test_threads_that_defer_errors_at_once_share_one_report(gpus, monkeypatch):
+    backend = selection.backend_named("cuda:0")
+    together = threading.Barrier(4)
+    allocate = backend.allocate
+
+    def slowly(*arguments):
+        time.sleep(0.05)
+        return allocate(*arguments)
+
+    def ask(_):
+        together.wait()
+        return backend.index_errors
+
+    monkeypatch.setattr(backend, "allocate", slowly)
+    with ThreadPoolExecutor(4) as threads:
+        assert len({id(errors) for errors in threads.map(ask, range(4))}) == 1
 
 
 # Failures in words

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from typing import Final
 
@@ -39,6 +40,7 @@ class CudaBackend:
         self.name: str = f"cuda:{number}"
         self.properties: GpuProperties = gpu_properties(number)
         self._index_errors: DeferredIndexErrors | None = None
+        self._first_deferred = threading.Lock()
         self._prepared = lru_cache(maxsize=1024)(self._make_ready)
 
     @property
@@ -101,10 +103,11 @@ class CudaBackend:
     @property
     def index_errors(self) -> DeferredIndexErrors:
         """The wrong indices of gathers in mode "deferred" that nobody has waited for yet."""
-        if self._index_errors is None:
-            report = IndexReport(self.allocate(REPORT.size, _ALLOCATOR_ALIGNMENT), self._number)
-            self._index_errors = DeferredIndexErrors(report)
-        return self._index_errors
+        with self._first_deferred:
+            if self._index_errors is None:
+                report = IndexReport(self.allocate(REPORT.size, _ALLOCATOR_ALIGNMENT), self._number)
+                self._index_errors = DeferredIndexErrors(report)
+            return self._index_errors
 
     def _check_index_errors(self) -> None:
         """Raise `IndexError` for the first of them."""
