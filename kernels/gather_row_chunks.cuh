@@ -1,7 +1,7 @@
 // Runs that indices stand for, cut into chunks: where those of one thread lie on both sides.
 //
-// A group of 1 to 32 lanes moves one chunk of a run; short runs are one chunk, and a warp then moves 32 / lanes of them.
-// All lanes of a group read the same index in the same instruction, which is one load for the warp.
+// A group of 1 to 32 lanes moves one chunk of a run; short runs are one chunk, and a warp then moves 32 / lanes of
+// them. All lanes of a group read the same index in the same instruction, which is one load for the warp.
 #pragma once
 #include "gather_indices.cuh"
 #include "vectors.cuh"
