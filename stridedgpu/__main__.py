@@ -11,8 +11,9 @@ import platform
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib import metadata
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.run is None:
         parser.error("give a command: preprocess, show, explain, bench or info; --help says what they do")
     try:
-        with _termination_unwinds():
+        with _termination_unwinds(), _output_goes_somewhere():
             chosen.run(chosen)
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -83,6 +84,16 @@ def _drop_output() -> None:
 def _refuse(parser: argparse.ArgumentParser, message: str) -> int:
     print(f"{parser.prog}: {one_line(message)}", file=sys.stderr)
     return REFUSED
+
+
+@contextmanager
+def _output_goes_somewhere() -> Iterator[None]:
+    """Let what is printed go nowhere where standard output is closed, as it is for some jobs."""
+    if sys.stdout:
+        yield
+        return
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
+        yield
 
 
 @contextmanager

@@ -532,6 +532,19 @@ def test_standard_output_that_cannot_be_written(folder):
     assert "No space left on device" in done.stderr
 
 
+def test_a_standard_output_that_is_closed(folder):
+    arguments = [*PICTURE, "--out", "o.npy"]
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -m stridedgpu "$@" >&-', sys.executable, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("o.npy").stat().st_size > 0
+
+
 def test_a_reader_that_leaves_early(folder):
     done = subprocess.run(
         [
