@@ -7,7 +7,7 @@ merges already done, so that planners and kernels meet few cases.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd, prod
 from typing import Final
 
@@ -38,11 +38,16 @@ class Side:
     alignment: int
     slack_bytes: int = 0
     owns_padding: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Work out once, of integers alone, what tells sides apart most often: every call looks its plan up by two."""
+        layout = self.layout
+        object.__setattr__(self, "_hash", hash((layout.sizes, layout.strides, self.alignment)))
 
     def __hash__(self) -> int:
-        """Equal for equal sides, from what tells them apart most often: every call looks its plan up by two."""
-        layout = self.layout
-        return hash((layout.sizes, layout.strides, self.alignment))
+        """Equal for equal sides."""
+        return self._hash
 
     @classmethod
     def of(
