@@ -17,9 +17,7 @@
 // Zeros that fill up a row are part of its vectors, and of its last elements.
 //
 // Bytes moved: each element once in and once out; an element repeated along the row is loaded once by each group.
-#include "channel_constants.cuh"
-#include "indexing.cuh"
-#include "run_steps.cuh"
+#include "row_chunks.cuh"
 
 namespace sg {
 
@@ -34,20 +32,10 @@ template <typename Index> struct WholeVectors { Index loaded, stored; };
 
 template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
 struct RowsParameters {
-    const uint8* source;
-    uint8* target;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
-    ChannelOrder<Index, OrderKind> order;
-    Axes<Index, Rank> axes;  // over rows and chunks; strides in elements
-    Index source_offset;     // elements
-    Index items;             // chunks in all
-    Index count;             // elements of a row
-    Index filled;            // with the zeros that fill it up, if any
+    RowChunks<Conversion, Index, Rank, AffineKind, OrderKind> chunks;
+    Index filled;            // elements of a row with the zeros that fill it up, if any
     WholeVectors<Index> within, past_end;
     Index last_reading_on;   // the last place in the source, in elements, where a row may start and be read past_end
-    int channel_axis;        // in axes, or -1
-    int chunk_axis;          // in axes
-    int lanes_log2;          // lanes of a group
 };
 
 // Two blocks a multiprocessor, or one where numbers take two registers each, is no aim: without it, sm_80's compiler
@@ -66,11 +54,11 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
     static_assert(RunKind == Run::forward || RunKind == Run::reversed || Step::load_length == 1,
                   "elements that do not follow each other are loaded one by one");
 
-    const uint32 lanes_log2 = WholeWarps ? 5 : p.lanes_log2;
-    const uint32 lanes = 1u << lanes_log2;
-    const uint32 lane = threadIdx.x & (lanes - 1);
-    const uint32 group = threadIdx.x >> lanes_log2, groups = 256u >> lanes_log2;
-    const uint32 chunk_elements = uint32(Steps * Step::length) << lanes_log2;
+    const auto& chunks = p.chunks;
+    const LaneOfGroup place_in_block(WholeWarps ? 5 : chunks.lanes_log2);
+    const uint32 lanes = place_in_block.lanes, lane = place_in_block.lane;
+    const uint32 groups = place_in_block.groups, group = place_in_block.group;
+    const uint32 chunk_elements = uint32(Steps * Step::length) * lanes;
     const Index first_item = linear_block<Index>() * Items * groups + group;
 
     // One chunk: the addresses of its first element, how far into the row that is, and where its row's vectors end.
@@ -81,24 +69,24 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
         const Index number = first_item + item * groups;
-        const bool there = number < p.items;
+        const bool there = number < chunks.items;
         Index coordinates[2] = {0, 0};
-        Offsets<Index> offsets = p.axes.template unravel<2>(number, {p.chunk_axis, p.channel_axis}, coordinates);
+        Offsets<Index> offsets = chunks.axes.template unravel<2>(number, {chunks.chunk_axis, chunks.channel_axis}, coordinates);
         start[item] = there ? coordinates[0] * chunk_elements : 0;
-        end[item] = there ? (Fills ? p.filled : p.count) : 0;
+        end[item] = there ? (Fills ? p.filled : chunks.count) : 0;
         // Lanes without a chunk take the constants of channel 0, and leave them unused.
         const Index channel = there ? coordinates[1] : 0;
-        if constexpr (Axis != ChannelAxis::inner) constants[item] = p.affines.of(channel);
+        if constexpr (Axis != ChannelAxis::inner) constants[item] = chunks.affines.of(channel);
         Index picked = 0;
         if constexpr (Axis == ChannelAxis::outer && OrderKind != Channels::alike) {
-            picked = p.order.source_offset(channel);
+            picked = chunks.order.source_offset(channel);
         }
-        const Signed<Index> source = Signed<Index>(p.source_offset + picked + Index(offsets.source));
+        const Signed<Index> source = Signed<Index>(chunks.source_offset + picked + Index(offsets.source));
         const bool reads_on = source - Signed<Index>(start[item]) <= Signed<Index>(p.last_reading_on);
         load_end[item] = there ? (reads_on ? p.past_end.loaded : p.within.loaded) : 0;
         store_end[item] = there ? (reads_on ? p.past_end.stored : p.within.stored) : 0;
-        from[item] = reinterpret_cast<const Source*>(p.source) + source;
-        to[item] = reinterpret_cast<Target*>(p.target) + offsets.target;
+        from[item] = reinterpret_cast<const Source*>(chunks.source) + source;
+        to[item] = reinterpret_cast<Target*>(chunks.target) + offsets.target;
     }
 
     // Where the element lies that comes so many after the chunk's first: the lane's own distance, and one that all
@@ -107,13 +95,13 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
         if constexpr (RunKind == Run::forward) return from[item] + own + shared;
         else if constexpr (RunKind == Run::reversed) return from[item] - own - shared;
         else if constexpr (RunKind == Run::repeated) return from[item];
-        else return from[item] + Signed<Index>(p.order.source_offset(start[item] + own + shared));
+        else return from[item] + Signed<Index>(chunks.order.source_offset(start[item] + own + shared));
     };
     // Behind the last element, where zeros or padding are written, the last channel serves as well as any.
     const auto constants_of = [&](int item, Index element) {
         if constexpr (Axis == ChannelAxis::inner) {
             const Index channel = start[item] + element;
-            return p.affines.of(channel < p.count ? channel : p.count - 1);
+            return chunks.affines.of(channel < chunks.count ? channel : chunks.count - 1);
         } else {
             return constants[item];
         }
@@ -133,10 +121,10 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
     const auto store_piece = [&](auto checks, int item, uint32 own, uint32 shared, Stored vector) {
         const Index place = start[item] + own + shared;
         if (checks.value && place + Step::store_length > store_end[item]) return;
-        if (Fills && checks.value && place + Step::store_length > p.count) {
+        if (Fills && checks.value && place + Step::store_length > chunks.count) {
 #pragma unroll
             for (int i = 0; i < Step::store_length; ++i) {
-                if (place + i >= p.count) vector.set(i, Target{});
+                if (place + i >= chunks.count) vector.set(i, Target{});
             }
         }
         store_global(to[item] + own + shared, vector);
@@ -204,7 +192,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
     };
     if constexpr (WholeWarps) {
         const Index chunk_end = start[0] + chunk_elements;
-        if (chunk_end <= load_end[0] && chunk_end <= store_end[0] && (!Fills || chunk_end <= p.count)) {
+        if (chunk_end <= load_end[0] && chunk_end <= store_end[0] && (!Fills || chunk_end <= chunks.count)) {
             move_chunks(Checks<false>{});
             return;
         }
@@ -218,7 +206,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
 #pragma unroll 1
         for (Index place = store_end[item] + lane; place < end[item]; place += lanes) {
             const Index element = place - start[item];
-            if (Fills && place >= p.count) {
+            if (Fills && place >= chunks.count) {
                 store(to[item] + element, Target{});
                 continue;
             }

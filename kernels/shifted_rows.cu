@@ -12,26 +12,14 @@
 // only a part is not loaded: what lies in it moves element by element too, in the first and in the last row only.
 //
 // Bytes moved: each element once in and once out; the second of two words is its neighbour's first, and in the cache.
-#include "channel_constants.cuh"
-#include "indexing.cuh"
-#include "run_steps.cuh"
+#include "row_chunks.cuh"
 
 namespace sg {
 
 template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
 struct ShiftedRowsParameters {
-    const uint8* source;
-    uint8* target;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
-    ChannelOrder<Index, OrderKind> order;
-    Axes<Index, Rank> axes;  // over rows and chunks; strides in elements
-    Index source_offset;     // elements
-    Index items;             // chunks in all
-    Index count;             // elements of a row
-    uint64 source_bytes;     // that may be read, from the lowest element on
-    int channel_axis;        // in axes, or -1
-    int chunk_axis;          // in axes
-    int lanes_log2;          // lanes of a group
+    RowChunks<Conversion, Index, Rank, AffineKind, OrderKind> chunks;
+    uint64 source_bytes;  // that may be read, from the lowest element on
 };
 
 // The aligned words that a word at any address lies in.
@@ -72,11 +60,11 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
     static_assert(!WholeWarps || Items == 1, "a whole warp has one chunk");
     constexpr int direction = Backwards ? -1 : 1;
 
-    const uint32 lanes_log2 = WholeWarps ? 5 : p.lanes_log2;
-    const uint32 lanes = 1u << lanes_log2;
-    const uint32 lane = threadIdx.x & (lanes - 1);
-    const uint32 group = threadIdx.x >> lanes_log2, groups = 256u >> lanes_log2;
-    const uint32 chunk = uint32(Steps * Step::length) << lanes_log2;  // places
+    const auto& chunks = p.chunks;
+    const LaneOfGroup place_in_block(WholeWarps ? 5 : chunks.lanes_log2);
+    const uint32 lanes = place_in_block.lanes, lane = place_in_block.lane;
+    const uint32 groups = place_in_block.groups, group = place_in_block.group;
+    const uint32 chunk = uint32(Steps * Step::length) * lanes;  // places
     const Index first_item = linear_block<Index>() * Items * groups + group;
 
     // One chunk: where its first place lies on either side, and which of its places are elements of the row, and which
@@ -93,25 +81,25 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
 #pragma unroll
     for (int item = 0; item < Items; ++item) {
         const Index number = first_item + item * groups;
-        const bool there = number < p.items;
+        const bool there = number < chunks.items;
         Index coordinates[2] = {0, 0};
         const Offsets<Index> offsets =
-            p.axes.template unravel<2>(there ? number : 0, {p.chunk_axis, p.channel_axis}, coordinates);
+            chunks.axes.template unravel<2>(there ? number : 0, {chunks.chunk_axis, chunks.channel_axis}, coordinates);
         const Index start = coordinates[0] * chunk, channel = coordinates[1];
-        constants[item] = p.affines.of(channel);
-        Index source = p.source_offset + Index(offsets.source);
-        if constexpr (OrderKind != Channels::alike) source += p.order.source_offset(channel);
-        Target* element = reinterpret_cast<Target*>(p.target) + offsets.target;
+        constants[item] = chunks.affines.of(channel);
+        Index source = chunks.source_offset + Index(offsets.source);
+        if constexpr (OrderKind != Channels::alike) source += chunks.order.source_offset(channel);
+        Target* element = reinterpret_cast<Target*>(chunks.target) + offsets.target;
         const uint32 before = uint32(uint64(element) / sizeof(Target)) % Step::store_length;
         to[item] = element - before;
-        from[item] = reinterpret_cast<const Source*>(p.source) + Signed<Index>(source) - direction * int(before);
+        from[item] = reinterpret_cast<const Source*>(chunks.source) + Signed<Index>(source) - direction * int(before);
 
         // Places of the row: those of its elements, and of whole vectors whose words lie in the buffer.
-        const Index end = before + p.count;
+        const Index end = before + chunks.count;
         Index vectors = before ? Step::length : 0, vectors_end = end / Step::length * Step::length;
         const auto is_readable = [&](Index place) {
             const Signed<Index> distance = direction * (Signed<Index>(place) - Signed<Index>(start));
-            return word_of(from[item] + distance).lies_in(p.source, p.source + p.source_bytes);
+            return word_of(from[item] + distance).lies_in(chunks.source, chunks.source + p.source_bytes);
         };
         if (!is_readable(vectors)) vectors += Step::length;
         if (vectors < vectors_end && !is_readable(vectors_end - Step::load_length)) vectors_end -= Step::length;

@@ -121,7 +121,7 @@ def test_rows_share_warps_by_their_length(name):
     launch = launched(Layout((rows, count), (pitch + 16, 1)), Layout((rows, count), (pitch + 32, 1)))
     given = arguments_of(launch)
     assert (int(given[4]), int(given[5])) == (steps, items)
-    assert struct.unpack_from("<i", launch.parameters, 112) == (lanes.bit_length() - 1,)
+    assert struct.unpack_from("<i", launch.parameters, 88) == (lanes.bit_length() - 1,)
     chunks = rows * -(-count // (16 * lanes * steps))
     assert launch.grid[0] == -(-chunks // (256 // lanes * items))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Final
@@ -12,7 +13,7 @@ from .plan import Plan
 from .problem import Problem
 from .run_steps import THREADS, WARP, RunSteps
 
-__all__ = ["RowAxis", "chunk_shape", "launch", "row_axes"]
+__all__ = ["RowAxis", "add_chunks", "chunk_shape", "grid_of_chunks", "launch", "row_axes"]
 
 _FEWEST_AXES: Final = 2
 """Axes that kernels are made for at least: rows and chunks."""
@@ -70,29 +71,10 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     last_reading_on = readable - count - loaded_past // source.element.itemsize
 
     axes = row_axes(problem, filled, steps * vectors.length * lanes, forwards_or_back=run in ("forward", "reversed"))
-    roles = [axis.role for axis in axes]
-    channel_source_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
     block = ParameterBlock()
-    affines = block.add_affines(conversion)
-    order = block.add_order(conversion, channel_source_stride, bits)
-    block.add_axes(
-        axes_words(
-            [axis.size for axis in axes],
-            [axis.source_stride for axis in axes],
-            [axis.target_stride for axis in axes],
-            bits,
-        ),
-        bits,
-    )
-    chunks = prod(axis.size for axis in axes)
-    for value in (problem.source_offset, chunks, count, filled, *within, *past_end, last_reading_on):
+    affines, order = add_chunks(block, plan, axes, lanes)
+    for value in (filled, *within, *past_end, last_reading_on):
         block.add_index(value, bits)
-    for value in (
-        roles.index("channels") if "channels" in roles else -1,
-        roles.index("chunks"),
-        lanes.bit_length() - 1,
-    ):
-        block.add_int32(value)
     axis = "none" if problem.channel_axis is None else "inner" if problem.channel_axis == inner else "outer"
     arguments = (
         conversion_argument(conversion),
@@ -112,12 +94,39 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     return KernelLaunch(
         sources=("rows.cu",),
         name=f"sg::copy_rows<{', '.join(map(str, arguments))}>",
-        grid=grid_of(-(-chunks // (THREADS // lanes * items))),
+        grid=grid_of_chunks(axes, lanes, items),
         block=(THREADS, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,
         tables=block.tables,
     )
+
+
+def add_chunks(block: ParameterBlock, plan: Plan, axes: Sequence[RowAxis], lanes: int) -> tuple[str, str]:
+    """An `sg::RowChunks`, which begins the parameters; the arguments are its `sg::Channels`."""
+    problem, bits = plan.problem, plan.index_bits
+    affines = block.add_affines(problem.conversion)
+    channel_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
+    order = block.add_order(problem.conversion, channel_stride, bits)
+    sizes = [axis.size for axis in axes]
+    strides = [axis.source_stride for axis in axes], [axis.target_stride for axis in axes]
+    block.add_axes(axes_words(sizes, *strides, bits), bits)
+    for value in (problem.source_offset, prod(sizes), problem.sizes[-1]):
+        block.add_index(value, bits)
+    roles = [axis.role for axis in axes]
+    for value in (
+        roles.index("channels") if "channels" in roles else -1,
+        roles.index("chunks"),
+        lanes.bit_length() - 1,
+    ):
+        block.add_int32(value)
+    block.add(b"", 8)
+    return affines, order
+
+
+def grid_of_chunks(axes: Sequence[RowAxis], lanes: int, items: int) -> tuple[int, int, int]:
+    """The grid in which groups of so many lanes move so many chunks a thread."""
+    return grid_of(-(-prod(axis.size for axis in axes) // (THREADS // lanes * items)))
 
 
 def _run(problem: Problem) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from .cuda_rows import chunk_shape, row_axes
-from .gpu import GpuProperties, KernelLaunch, axes_words, grid_of
+from .cuda_rows import add_chunks, chunk_shape, grid_of_chunks, row_axes
+from .gpu import GpuProperties, KernelLaunch
 from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
 from .plan import Plan
 from .run_steps import THREADS, RunSteps
@@ -15,7 +15,7 @@ __all__ = ["launch"]
 
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan whose words are shifted into place."""
-    problem, bits, conversion = plan.problem, plan.index_bits, plan.problem.conversion
+    problem, conversion = plan.problem, plan.problem.conversion
     source, target = problem.source, problem.target
     inner = len(problem.sizes) - 1
     count = problem.sizes[inner]
@@ -29,28 +29,12 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     places = count + vectors.store_length - 1
     steps, items, lanes, whole_warps = chunk_shape(vectors, places, prod(problem.sizes[:inner]), gpu)
     axes = row_axes(problem, places, steps * vectors.length * lanes, forwards_or_back=True)
-    roles = [axis.role for axis in axes]
     block = ParameterBlock()
-    affines = block.add_affines(conversion)
-    channel_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
-    order = block.add_order(conversion, channel_stride, bits)
-    sizes, source_steps, target_steps = zip(
-        *((axis.size, axis.source_stride, axis.target_stride) for axis in axes), strict=True
-    )
-    block.add_axes(axes_words(sizes, source_steps, target_steps, bits), bits)
-    chunks = prod(sizes)
-    for value in (problem.source_offset, chunks, count):
-        block.add_index(value, bits)
+    affines, order = add_chunks(block, plan, axes, lanes)
     block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
-    for value in (
-        roles.index("channels") if "channels" in roles else -1,
-        roles.index("chunks"),
-        lanes.bit_length() - 1,
-    ):
-        block.add_int32(value)
     arguments = (
         conversion_argument(conversion),
-        index_argument(bits),
+        index_argument(plan.index_bits),
         plan.store.nbytes,
         steps,
         items,
@@ -63,7 +47,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     return KernelLaunch(
         sources=("shifted_rows.cu",),
         name=f"sg::copy_shifted_rows<{', '.join(map(str, arguments))}>",
-        grid=grid_of(-(-chunks // (THREADS // lanes * items))),
+        grid=grid_of_chunks(axes, lanes, items),
         block=(THREADS, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,

@@ -1,0 +1,34 @@
+// What kernels that move rows have in common: rows are cut into chunks, and groups of 1 to 32 lanes move these.
+#pragma once
+#include "channel_constants.cuh"
+#include "indexing.cuh"
+#include "run_steps.cuh"
+
+namespace sg {
+
+template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind> struct RowChunks {
+    const uint8* source;
+    uint8* target;
+    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+    ChannelOrder<Index, OrderKind> order;
+    Axes<Index, Rank> axes;  // over rows and chunks; strides in elements
+    Index source_offset;     // elements
+    Index items;             // chunks in all
+    Index count;             // elements of a row
+    int channel_axis;        // in axes, or -1
+    int chunk_axis;          // in axes
+    int lanes_log2;          // lanes of a group
+};
+
+// Where a thread of a block of 256 is among the groups.
+struct LaneOfGroup {
+    uint32 lanes, lane, groups, group;
+
+    explicit __device__ __forceinline__ LaneOfGroup(uint32 lanes_log2)
+        : lanes(1u << lanes_log2),
+          lane(threadIdx.x & (lanes - 1)),
+          groups(256u >> lanes_log2),
+          group(threadIdx.x >> lanes_log2) {}
+};
+
+}  // namespace sg
