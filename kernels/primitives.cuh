@@ -19,8 +19,8 @@ __device__ __forceinline__ uint16 bfloat16_bits_by_integers(float32 x) {
 
 #if defined(__CUDACC__)
 
-// One instruction of one number, and of two; registers are named as asm names them. Macros, since an asm template has to
-// be a literal.
+// One instruction of one number, and of two; registers are named as asm names them. Macros, since an asm template has
+// to be a literal.
 #define SG_OF_ONE(TO, NAME, FROM, INSTRUCTION, TO_REGISTER, FROM_REGISTER)                                         \
     __device__ __forceinline__ TO NAME(FROM x) {                                                                   \
         TO result;                                                                                                 \
