@@ -89,19 +89,11 @@ class StridedTensor(Valued):
 
     def squeeze(self, axis: int | Sequence[int] | None = None) -> StridedTensor:
         """Without the axes of size 1, or the given ones."""
-        layout = self.layout.squeezed(axis)
-        if axis is None:
-            gone = {place for place, size in enumerate(self.sizes) if size == 1}
-        else:
-            gone = {self.layout.axis_of(entry) for entry in (axis if isinstance(axis, Sequence) else (axis,))}
-        labels = tuple(label for place, label in enumerate(self._labels) if place not in gone)
-        return self._view(layout, dims_of(labels), whole=True)
+        return self._view(*_squeezed(self.layout, self._dims, axis), whole=True)
 
     def unsqueeze(self, axis: int) -> StridedTensor:
         """With a new plain axis of size 1 at `axis`, counted in the result."""
-        layout = self.layout.unsqueezed(axis)
-        place = axis % layout.ndim
-        return self._view(layout, dims_of((*self._labels[:place], None, *self._labels[place:])), whole=True)
+        return self._view(*_unsqueezed(self.layout, self._dims, axis), whole=True)
 
     def ensure_rank(self, rank: int) -> StridedTensor:
         """With leading axes of size 1 added, or taken away, as DirectML wants {1, 1, H, W}."""
@@ -143,10 +135,6 @@ class StridedTensor(Valued):
     def as_strided(self, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> StridedTensor:
         """Any sizes and strides over the buffer, `offset` elements from this view's first; kept inside the buffer."""
         return self._view(Layout(sizes, strides, offset).shifted(self.layout.offset), None, whole=False)
-
-    @property
-    def _labels(self) -> tuple[str | None, ...]:
-        return labels_of(self._dims, self.ndim)
 
     # Moving elements
 
@@ -243,6 +231,25 @@ def _permuted(layout: Layout, dims: str | None, order: str | Sequence[int]) -> t
     labels = inferred_labels(dims, layout.ndim, order) if isinstance(order, str) else labels_of(dims, layout.ndim)
     axes = permutation(order, labels)
     return layout.permuted(axes), dims_of(tuple(labels[axis] for axis in axes))
+
+
+@remembered
+def _squeezed(layout: Layout, dims: str | None, axis: int | Sequence[int] | None) -> tuple[Layout, str | None]:
+    """A layout without axes of size 1, and the labels of the others."""
+    made = layout.squeezed(axis)
+    if axis is None:
+        gone = {place for place, size in enumerate(layout.sizes) if size == 1}
+    else:
+        gone = {layout.axis_of(entry) for entry in (axis if isinstance(axis, Sequence) else (axis,))}
+    return made, dims_of(tuple(label for place, label in enumerate(labels_of(dims, layout.ndim)) if place not in gone))
+
+
+@remembered
+def _unsqueezed(layout: Layout, dims: str | None, axis: int) -> tuple[Layout, str | None]:
+    """A layout with a plain axis of size 1 more, and the labels with it."""
+    made, labels = layout.unsqueezed(axis), labels_of(dims, layout.ndim)
+    place = axis % made.ndim
+    return made, dims_of((*labels[:place], None, *labels[place:]))
 
 
 def _unpickled(state: State, dims: str | None) -> StridedTensor:
