@@ -242,9 +242,9 @@ def test_labels_may_be_coordinates_or_offsets():
     ids=["NCHW", "broadcast pixels", "overlapping", "one axis", "rank 8", "tangled"],
 )
 def test_a_tensor_of_billions_is_folded_at_once(layout):
-    began = time.perf_counter()
+    began = time.process_time()  # that of this process, so that a busy machine does not count
     drawn = picture.text(layout)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert len(drawn) < 6000
     assert "…" in drawn
     assert max(map(len, drawn.splitlines()[3:])) <= 100
