@@ -71,7 +71,8 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
         const Index number = first_item + item * groups;
         const bool there = number < chunks.items;
         Index coordinates[2] = {0, 0};
-        Offsets<Index> offsets = chunks.axes.template unravel<2>(number, {chunks.chunk_axis, chunks.channel_axis}, coordinates);
+        const Offsets<Index> offsets =
+            chunks.axes.template unravel<2>(number, {chunks.chunk_axis, chunks.channel_axis}, coordinates);
         start[item] = there ? coordinates[0] * chunk_elements : 0;
         end[item] = there ? (Fills ? p.filled : chunks.count) : 0;
         // Lanes without a chunk take the constants of channel 0, and leave them unused.
