@@ -10,7 +10,8 @@ own says: `layout_pairs.py`.
 Compiled: no spills and nothing in local memory, no subnormals lost, and the loads and stores that the plan names. In
 the emulator, under sanitizers: the bits that NumPy gives, and not a byte beside them.
 
-The tests marked `sweep` take far longer, and CI leaves them out: each kernel on every architecture, and other draws of layouts.
+The tests marked `sweep` take far longer, and CI leaves them out: each kernel on every architecture, and other draws of
+layouts.
 """
 
 from __future__ import annotations
