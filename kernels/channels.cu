@@ -9,29 +9,10 @@
 // side neighbouring threads touch neighbouring vectors of PixelBytes, whatever the number of channels; a thread takes a
 // whole group to its registers, splits (or joins) it by byte permutes, and stores (or loads) one vector a channel. Each
 // element is read once and written once. Conversion is on the planar side, where a vector is of one channel.
-#include "channel_constants.cuh"
 #include "pixel_groups.cuh"
+#include "pixel_tiles.cuh"
 
 namespace sg {
-
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct ChannelsParameters {
-    const typename Conversion::Source* source;
-    typename Conversion::Target* target;
-    Index source_start, target_start;
-    Index blocks;
-    Index pixels, rows;              // in all
-    Index row_elements;              // of the interleaved side, to the end of the last pixel
-    Index source_row_step, target_row_step;
-    Divisor<Index> pixel_tiles, row_tiles, channels;
-    Index target_channel_step;       // along a channel axis that is fixed within a block
-    Index plane_step;                // of the planar side; a source's is in `order` where it has the channel axis
-    Divisor<uint32> row_vectors, row_groups;  // of a tile
-    uint32 tile_rows;
-    Axes<Index, Rank> outer;
-    ChannelOrder<Index, OrderKind> order;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
-};
 
 enum class Direction { split, join };
 
@@ -154,7 +135,7 @@ template <typename Conversion, typename Index, int Rank, Direction Way, int Pixe
           bool FillsPixels, int PixelBytes, int PlanarBytes, bool Backwards, int Threads, ChannelAxis Axis,
           Channels AffineKind, Channels OrderKind>
 __global__ void __launch_bounds__(Threads, 1)
-    channels(__grid_constant__ const ChannelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
+    channels(__grid_constant__ const PixelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
     using Tile =
         ChannelTile<Conversion, Index, Way, PixelChannels, Pitch, PixelBytes, PlanarBytes, Backwards, Threads, Axis>;
     constexpr bool splits = Way == Direction::split;
@@ -162,41 +143,23 @@ __global__ void __launch_bounds__(Threads, 1)
                   "a vector would write gaps that are not ours");
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
-    const Quotient<Index> by_pixel = divide(block, parameters.pixel_tiles);
-    const Quotient<Index> by_row = divide(by_pixel.quotient, parameters.row_tiles);
-    Quotient<Index> by_channel = {by_row.quotient, 0};
-    if constexpr (Axis == ChannelAxis::block) by_channel = divide(by_row.quotient, parameters.channels);
-    const Offsets<Index> outer = parameters.outer.unravel(by_channel.quotient);
-    const Index channel = by_channel.remainder;
-    const int groups = int(parameters.row_groups.divisor);
-    const Index pixel = by_pixel.remainder * Index(groups * Tile::length);
-    const Index row = by_row.remainder * Index(parameters.tile_rows);
-
-    const Index interleaved = pixel * Index(Pitch), planar = Backwards ? Index(0) - pixel : pixel;
-    Index source_offset = parameters.source_start + Index(outer.source) + row * parameters.source_row_step;
-    Index target_offset = parameters.target_start + Index(outer.target) + row * parameters.target_row_step;
-    source_offset += splits ? interleaved : planar;
-    target_offset += splits ? planar : interleaved;
-    if constexpr (Axis == ChannelAxis::block) {
-        source_offset += parameters.order.source_offset(channel);
-        target_offset += channel * parameters.target_channel_step;
-    }
-    const auto* source = parameters.source + Signed<Index>(source_offset);
-    auto* target = parameters.target + Signed<Index>(target_offset);
-
-    const Tile tile{{dynamic_shared_memory(), groups * Tile::Group::shared_bytes,
-                     positions_left(parameters.rows, row, int(parameters.tile_rows)),
-                     positions_left(parameters.row_elements, interleaved, groups * Tile::length * Pitch)},
-                    positions_left(parameters.pixels, pixel, groups * Tile::length)};
+    const PixelTile<Index> place = pixel_tile<Axis, Tile::length>(parameters, block);
+    const Index interleaved = place.pixel * Index(Pitch), planar = Backwards ? Index(0) - place.pixel : place.pixel;
+    const auto* source = parameters.source + Signed<Index>(place.source_offset + (splits ? interleaved : planar));
+    auto* target = parameters.target + Signed<Index>(place.target_offset + (splits ? planar : interleaved));
+    const Index row_elements = splits ? parameters.source_elements : parameters.target_elements;
+    const Tile tile{{dynamic_shared_memory(), place.groups * Tile::Group::shared_bytes, place.rows,
+                     positions_left(row_elements, interleaved, place.groups * Tile::length * Pitch)},
+                    place.pixels};
     if constexpr (splits) {
-        tile.interleaved.read(source, parameters.source_row_step, parameters.row_vectors);
+        tile.interleaved.read(source, parameters.source_row_step, parameters.source_vectors);
         __syncthreads();
-        tile.template write_planes<OrderKind>(parameters, target, channel);
+        tile.template write_planes<OrderKind>(parameters, target, place.channel);
     } else {
-        tile.read_planes(parameters, source, channel);
+        tile.read_planes(parameters, source, place.channel);
         __syncthreads();
         constexpr int written = FillsPixels ? Pitch : PixelChannels;
-        tile.interleaved.template write<written>(target, parameters.target_row_step, parameters.row_vectors);
+        tile.interleaved.template write<written>(target, parameters.target_row_step, parameters.target_vectors);
     }
 }
 

@@ -10,28 +10,10 @@
 // threads touch neighbouring vectors of LoadBytes and of StoreBytes, whatever the number of channels; a thread splits a
 // whole group of the source, converts each channel's plane, and joins the planes to a group of the target. Each element
 // is read once and written once.
-#include "channel_constants.cuh"
 #include "pixel_groups.cuh"
+#include "pixel_tiles.cuh"
 
 namespace sg {
-
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct PixelsParameters {
-    const typename Conversion::Source* source;
-    typename Conversion::Target* target;
-    Index source_start, target_start;
-    Index blocks;
-    Index pixels, rows;                             // in all
-    Index source_row_elements, target_row_elements; // to the end of what is read, or written, of the last pixel
-    Index source_row_step, target_row_step;
-    Divisor<Index> pixel_tiles, row_tiles, channels;
-    Index target_channel_step;                      // along a channel axis that is fixed within a block
-    Divisor<uint32> source_vectors, target_vectors, row_groups;  // of a row of a tile
-    uint32 tile_rows;
-    Axes<Index, Rank> outer;
-    ChannelOrder<Index, OrderKind> order;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
-};
 
 // Turned: the source's channels run against the target's. Backwards: its pixels do; rows are then whole groups.
 // One block a multiprocessor is no aim: without it, sm_80's compiler aims at more, and spills.
@@ -53,43 +35,27 @@ __global__ void __launch_bounds__(Threads, 1)
 
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
-    const Quotient<Index> by_pixel = divide(block, parameters.pixel_tiles);
-    const Quotient<Index> by_row = divide(by_pixel.quotient, parameters.row_tiles);
-    Quotient<Index> by_channel = {by_row.quotient, 0};
-    if constexpr (Axis == ChannelAxis::block) by_channel = divide(by_row.quotient, parameters.channels);
-    const Offsets<Index> outer = parameters.outer.unravel(by_channel.quotient);
-    const Index channel = by_channel.remainder;
-    const int groups = int(parameters.row_groups.divisor), tile_pixels = groups * Length;
-    const Index pixel = by_pixel.remainder * Index(tile_pixels);
-    const Index row = by_row.remainder * Index(parameters.tile_rows);
-    const int rows_left = positions_left(parameters.rows, row, int(parameters.tile_rows));
-    const int pixels_left = positions_left(parameters.pixels, pixel, tile_pixels);
+    const PixelTile<Index> tile = pixel_tile<Axis, Length>(parameters, block);
     // Pixels of a tile that runs backwards end in the target where those before the tile begin.
-    const Index target_pixel = Backwards ? parameters.pixels - pixel - Index(pixels_left) : pixel;
+    const Index target_pixel = Backwards ? parameters.pixels - tile.pixel - Index(tile.pixels) : tile.pixel;
+    const Index first_target_pixel = Backwards ? Index(0) - (tile.pixel + Index(tile.pixels - 1)) : tile.pixel;
+    const Index source_offset = tile.source_offset + tile.pixel * Index(SourcePitch);
+    const Index target_offset = tile.target_offset + first_target_pixel * Index(TargetPitch);
 
-    Index source_offset = parameters.source_start + Index(outer.source) + row * parameters.source_row_step;
-    Index target_offset = parameters.target_start + Index(outer.target) + row * parameters.target_row_step;
-    const Index source_pixels = pixel * Index(SourcePitch), target_pixels = target_pixel * Index(TargetPitch);
-    source_offset += source_pixels;
-    target_offset += Backwards ? Index(0) - (pixel + Index(pixels_left - 1)) * Index(TargetPitch) : target_pixels;
-    if constexpr (Axis == ChannelAxis::block) {
-        source_offset += parameters.order.source_offset(channel);
-        target_offset += channel * parameters.target_channel_step;
-    }
-
-    const int source_bytes = groups * SourceGroup::shared_bytes, target_bytes = groups * TargetGroup::shared_bytes;
+    const int source_bytes = tile.groups * SourceGroup::shared_bytes;
+    const int target_bytes = tile.groups * TargetGroup::shared_bytes;
     unsigned char* memory = dynamic_shared_memory();
     const PixelRows<SourceGroup, LoadVector, Threads> from{
-        memory, source_bytes, rows_left,
-        positions_left(parameters.source_row_elements, source_pixels, pixels_left * SourcePitch)};
+        memory, source_bytes, tile.rows,
+        positions_left(parameters.source_elements, tile.pixel * Index(SourcePitch), tile.pixels * SourcePitch)};
     const PixelRows<TargetGroup, StoreVector, Threads> to{
-        memory + (int(parameters.tile_rows) * source_bytes + 15) / 16 * 16, target_bytes, rows_left,
-        positions_left(parameters.target_row_elements, target_pixels, pixels_left * TargetPitch)};
+        memory + (int(parameters.tile_rows) * source_bytes + 15) / 16 * 16, target_bytes, tile.rows,
+        positions_left(parameters.target_elements, target_pixel * Index(TargetPitch), tile.pixels * TargetPitch)};
 
     from.read(parameters.source + Signed<Index>(source_offset), parameters.source_row_step, parameters.source_vectors);
     __syncthreads();
-    const int groups_left = (pixels_left + Length - 1) / Length;
-    for (int number = int(threadIdx.x); number < groups * rows_left; number += Threads) {
+    const int groups_left = (tile.pixels + Length - 1) / Length;
+    for (int number = int(threadIdx.x); number < tile.groups * tile.rows; number += Threads) {
         const Quotient<uint32> at = divide(uint32(number), parameters.row_groups);
         const int group = int(at.remainder);
         if (group >= groups_left) continue;
@@ -107,7 +73,7 @@ __global__ void __launch_bounds__(Threads, 1)
                     if (chosen == Index(p)) plane = read.planes[p];
                 }
             }
-            const auto affine = parameters.affines.of(Axis == ChannelAxis::target ? Index(c) : channel);
+            const auto affine = parameters.affines.of(Axis == ChannelAxis::target ? Index(c) : tile.channel);
             auto vector = Conversion::apply(plane.parts[0], affine);
             if constexpr (Backwards) vector = reversed(vector);
             written.planes[c].parts[0] = vector;

@@ -12,31 +12,11 @@
 // and from the words' places to those of the planes. Planes to pixels, and pixels to pixels, go in the same steps: a
 // side whose pitch is 1 has planes. Each element is read once and written once; the vectors that two tiles share are
 // written element by element by both.
-#include "channel_constants.cuh"
+#include "pixel_tiles.cuh"
 #include "register_shuffle.cuh"
 #include "shifted_runs.cuh"
-#include "tiles.cuh"
 
 namespace sg {
-
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct ShiftedChannelsParameters {
-    const typename Conversion::Source* source;
-    typename Conversion::Target* target;
-    Index source_start, target_start;
-    Index blocks;
-    Index pixels, rows;              // in all
-    Index source_elements, target_elements;  // of a row, to the end of what is moved of the last pixel
-    Index source_row_step, target_row_step;
-    Divisor<Index> pixel_tiles, row_tiles, channels;
-    Index target_channel_step;       // along a channel axis that is fixed within a block
-    Index plane_step;                // of the planar side; a source's is in `order` where it has the channel axis
-    Divisor<uint32> source_vectors, target_vectors, row_groups;  // of a run of a tile, at most
-    uint32 tile_rows;
-    Axes<Index, Rank> outer;
-    ChannelOrder<Index, OrderKind> order;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
-};
 
 // Whether a tile is of one row.
 template <bool Value> struct OneRow { static constexpr bool value = Value; };
@@ -47,7 +27,7 @@ template <typename Conversion, typename Index, int Rank, int PixelChannels, int 
           bool Turned, bool Backwards, int Length, int Threads, ChannelAxis Axis, Channels AffineKind,
           Channels OrderKind>
 __global__ void __launch_bounds__(Threads, 1) shifted_channels(
-    __grid_constant__ const ShiftedChannelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
+    __grid_constant__ const PixelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
     constexpr int read_planes = SourcePitch == 1 ? PixelChannels : 1;
@@ -60,32 +40,17 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
 
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
-    const Quotient<Index> by_pixel = divide(block, parameters.pixel_tiles);
-    const Quotient<Index> by_row = divide(by_pixel.quotient, parameters.row_tiles);
-    Quotient<Index> by_channel = {by_row.quotient, 0};
-    if constexpr (Axis == ChannelAxis::block) by_channel = divide(by_row.quotient, parameters.channels);
-    const Offsets<Index> outer = parameters.outer.unravel(by_channel.quotient);
-    const Index channel = by_channel.remainder;
-    const int groups = int(parameters.row_groups.divisor), tile_pixels = groups * Length;
-    const Index pixel = by_pixel.remainder * Index(tile_pixels);
-    const Index row = by_row.remainder * Index(parameters.tile_rows);
-    const int rows = positions_left(parameters.rows, row, int(parameters.tile_rows));
-    const int pixels = positions_left(parameters.pixels, pixel, tile_pixels);
+    const PixelTile<Index> tile = pixel_tile<Axis, Length>(parameters, block);
 
     // The tile's pixel that lies lowest, from the row's first pixel on and from the lowest one on.
-    const auto first_pixel = [&](bool turns) { return turns ? Index(0) - pixel - Index(pixels - 1) : pixel; };
-    const auto lowest_pixel = [&](bool turns) { return turns ? parameters.pixels - pixel - Index(pixels) : pixel; };
+    const Index end = tile.pixel + Index(tile.pixels);
+    const auto first_pixel = [&](bool turns) { return turns ? Index(1) - end : tile.pixel; };
+    const auto lowest_pixel = [&](bool turns) { return turns ? parameters.pixels - end : tile.pixel; };
     const auto elements = [&](Index all, bool turns, int pitch) {
-        return positions_left(all, lowest_pixel(turns) * Index(pitch), pixels * pitch);
+        return positions_left(all, lowest_pixel(turns) * Index(pitch), tile.pixels * pitch);
     };
-    Index source_offset = parameters.source_start + Index(outer.source) + row * parameters.source_row_step;
-    Index target_offset = parameters.target_start + Index(outer.target) + row * parameters.target_row_step;
-    source_offset += first_pixel(source_turns) * Index(SourcePitch);
-    target_offset += first_pixel(target_turns) * Index(TargetPitch);
-    if constexpr (Axis == ChannelAxis::block) {
-        source_offset += parameters.order.source_offset(channel);
-        target_offset += channel * parameters.target_channel_step;
-    }
+    const Index source_offset = tile.source_offset + first_pixel(source_turns) * Index(SourcePitch);
+    const Index target_offset = tile.target_offset + first_pixel(target_turns) * Index(TargetPitch);
     const Source* source = parameters.source + Signed<Index>(source_offset);
     Target* target = parameters.target + Signed<Index>(target_offset);
     const auto plane_offset = [&](int c) {
@@ -109,21 +74,21 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
         constexpr bool is_one_row = decltype(one_row)::value;
         using Offset = decltype(plane_offset);
         const ShiftedRuns<Source, Index, Threads, read_planes, is_one_row, Offset> read{
-            read_memory, read_bytes, rows, elements(parameters.source_elements, source_turns, SourcePitch), 0,
+            read_memory, read_bytes, tile.rows, elements(parameters.source_elements, source_turns, SourcePitch), 0,
             parameters.source_row_step, plane_offset};
         const ShiftedRuns<Target, Index, Threads, written_planes, is_one_row, Offset> written{
-            written_memory, written_bytes, rows, elements(parameters.target_elements, target_turns, TargetPitch),
-            target_turns ? pixels * TargetPitch : 0, parameters.target_row_step, plane_offset};
+            written_memory, written_bytes, tile.rows, elements(parameters.target_elements, target_turns, TargetPitch),
+            target_turns ? tile.pixels * TargetPitch : 0, parameters.target_row_step, plane_offset};
 
         read.read(source, parameters.source_vectors);
         __syncthreads();
-        for (int number = int(threadIdx.x); number < groups * rows; number += Threads) {
+        for (int number = int(threadIdx.x); number < tile.groups * tile.rows; number += Threads) {
             const Quotient<uint32> at =
                 is_one_row ? Quotient<uint32>{0, uint32(number)} : divide(uint32(number), parameters.row_groups);
             const int first = int(at.remainder) * Length;
-            if (first >= pixels) continue;
+            if (first >= tile.pixels) continue;
             const int read_run = int(at.quotient) * read_planes, written_run = int(at.quotient) * written_planes;
-            const int turned = pixels - first - Length;  // where a group's pixels lie that are counted back
+            const int turned = tile.pixels - first - Length;  // where a group's pixels lie that are counted back
             const int read_place = (source_turns ? turned : first) * SourcePitch * int(sizeof(Source));
             const int written_place = (target_turns ? turned : first) * TargetPitch * int(sizeof(Target));
 
@@ -143,7 +108,7 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
             for (int c = 0; c < PixelChannels; ++c) {
                 constexpr bool differ = Axis == ChannelAxis::source || Axis == ChannelAxis::target;
                 const auto plane = Conversion::apply(found[Turned ? PixelChannels - 1 - c : c],
-                                                     parameters.affines.of(differ ? Index(c) : channel));
+                                                     parameters.affines.of(differ ? Index(c) : tile.channel));
                 if constexpr (Backwards) made[c] = reversed(plane);
                 else made[c] = plane;
             }
@@ -161,7 +126,7 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
         __syncthreads();
         written.write(target, parameters.target_vectors);
     };
-    if (rows == 1) move(OneRow<true>{});
+    if (tile.rows == 1) move(OneRow<true>{});
     else move(OneRow<false>{});
 }
 

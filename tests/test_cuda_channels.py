@@ -87,12 +87,12 @@ def conversion_cases() -> list[Case]:
 
 FAULTS = {
     "split: no barrier": Fault(
-        "parameters.row_vectors);\n        __syncthreads();\n        tile.template write_planes",
-        "parameters.row_vectors);\n        tile.template write_planes",
+        "parameters.source_vectors);\n        __syncthreads();\n        tile.template write_planes",
+        "parameters.source_vectors);\n        tile.template write_planes",
     ),
     "join: no barrier": Fault(
-        "        tile.read_planes(parameters, source, channel);\n        __syncthreads();",
-        "        tile.read_planes(parameters, source, channel);",
+        "        tile.read_planes(parameters, source, place.channel);\n        __syncthreads();",
+        "        tile.read_planes(parameters, source, place.channel);",
     ),
     "one element too many is read": Fault("if (element < elements_left) move(", "if (element <= elements_left) move("),
     "the last vector of a row is left out": Fault(

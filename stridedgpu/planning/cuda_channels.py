@@ -82,26 +82,33 @@ class ChannelWalk:
         """Elements from plane to plane, where one side has planes."""
         return self.small.target_stride if self.splits else self.small.source_stride
 
-    def add_to(
-        self, block: ParameterBlock, blocks: int, elements: Sequence[int], tiles: tuple[int, int], bits: int
-    ) -> None:
-        """What the kernels' parameters begin with; `tiles` are those of a row, and of the rows."""
-        pixels, rows = self.pixels, self.rows
-        numbers = (*self.starts, blocks, pixels.size, rows.size, *elements, rows.source_stride, rows.target_stride)
-        for number in numbers:
+    def parameters(
+        self, tile: tuple[int, int], tiles: tuple[int, int], vectors: tuple[int, int], bits: int
+    ) -> tuple[ParameterBlock, tuple[int, str, str]]:
+        """The kernels' `sg::PixelsParameters`, and the template arguments of the loops and of what channels differ in.
+
+        `tile` is groups of a row and rows, `tiles` are those of a row and of the rows, and `vectors` those of a tile's
+        row on either side.
+        """
+        block, pixels, rows = ParameterBlock(), self.pixels, self.rows
+        sizes = (prod(tiles) * self.count, pixels.size, rows.size)
+        for number in (*self.starts, *sizes, *self.row_elements, rows.source_stride, rows.target_stride):
             block.add_index(number, bits)
         for divisor in (*tiles, self.small.size if self.chooses else self.channel.size):
             for word in divisor_words(divisor, bits):
                 block.add_index(word, bits)
         block.add_index(self.channel.target_stride, bits)
-
-    def add_outer_to(self, block: ParameterBlock, bits: int) -> tuple[int, str, str]:
-        """What they end with; the template arguments of the loops, and of what differs from channel to channel."""
+        block.add_index(self.plane_step, bits)
+        row_groups, tile_rows = tile
+        for divisor in (*vectors, row_groups):
+            for word in divisor_words(divisor, 32):
+                block.add_index(word, 32)
+        block.add_index(tile_rows, 32)
         rank, words = outer_words(self.batch, bits)
         block.add_axes(words, bits)
         stride = self.small.source_stride if self.small.is_channel else self.channel.source_stride
         order = block.add_order(self.conversion, stride, bits)
-        return rank, block.add_affines(self.conversion), order
+        return block, (rank, block.add_affines(self.conversion), order)
 
 
 def outer_loops(loops: Sequence[Loop]) -> tuple[Loop, tuple[Loop, ...], Loop]:
@@ -149,17 +156,13 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     length = planar_bytes // shape.planar_itemsize
     group = PixelGroup(length, shape.pitch, shape.interleaved_itemsize)
     whole = max(1, pixel_bytes // shape.interleaved_itemsize // length)
-    row_groups, tile_rows = pixel_tile(length, group.shared_bytes, pixels.size, rows.size, walk.count, whole, gpu)
+    tile = pixel_tile(length, group.shared_bytes, pixels.size, rows.size, walk.count, whole, gpu)
+    row_groups, tile_rows = tile
     tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
-    blocks = prod(tiles) * walk.count
-
-    block = ParameterBlock()
-    walk.add_to(block, blocks, [walk.row_elements[not shape.splits]], tiles, bits)
-    block.add_index(walk.plane_step, bits)
+    # A group of planes is one vector of each.
     row_vectors = row_groups * length * shape.pitch * shape.interleaved_itemsize // pixel_bytes
-    for word in (*divisor_words(row_vectors, 32), *divisor_words(row_groups, 32), tile_rows):
-        block.add_index(word, 32)
-    rank, affines, order = walk.add_outer_to(block, bits)
+    vectors = (row_vectors, row_groups) if shape.splits else (row_groups, row_vectors)
+    block, (rank, affines, order) = walk.parameters(tile, tiles, vectors, bits)
     arguments = (
         conversion_argument(walk.conversion),
         index_argument(bits),
@@ -179,7 +182,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     return KernelLaunch(
         ("channels.cu",),
         f"sg::channels<{', '.join(map(str, arguments))}>",
-        grid_of(blocks),
+        grid_of(prod(tiles) * walk.count),
         (_THREADS, 1, 1),
         row_groups * tile_rows * group.shared_bytes,
         block.parameters,

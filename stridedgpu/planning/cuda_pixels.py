@@ -9,8 +9,8 @@ from stridedgpu.strides import round_up
 
 from .cuda_channels import ChannelWalk, outer_loops
 from .cuda_tiles import loops_of, pixel_tile, turned
-from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
-from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
+from .gpu import GpuProperties, KernelLaunch, grid_of
+from .kernel_parameters import conversion_argument, index_argument
 from .plan import Plan
 from .problem import Problem
 from .whole_pixels import whole_pixels_of
@@ -48,20 +48,13 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     length, vectors, groups = shape.source.length, (plan.load.nbytes, plan.store.nbytes), (shape.source, shape.target)
     whole = max(1, *(each // (length * group.itemsize) for each, group in zip(vectors, groups, strict=True)))
     shared = sum(group.shared_bytes for group in groups)
-    row_groups, tile_rows = pixel_tile(length, shared, walk.pixels.size, walk.rows.size, walk.count, whole, gpu)
+    tile = pixel_tile(length, shared, walk.pixels.size, walk.rows.size, walk.count, whole, gpu)
+    row_groups, tile_rows = tile
     tiles = -(-walk.pixels.size // (row_groups * length)), -(-walk.rows.size // tile_rows)
-    blocks = prod(tiles) * walk.count
-
-    block = ParameterBlock()
-    walk.add_to(block, blocks, walk.row_elements, tiles, bits)
-    row_vectors = (
+    source_vectors, target_vectors = (
         row_groups * length * group.pitch * group.itemsize // each for each, group in zip(vectors, groups, strict=True)
     )
-    for divisor in (*row_vectors, row_groups):
-        for word in divisor_words(divisor, 32):
-            block.add_index(word, 32)
-    block.add_index(tile_rows, 32)
-    rank, affines, order = walk.add_outer_to(block, bits)
+    block, (rank, affines, order) = walk.parameters(tile, tiles, (source_vectors, target_vectors), bits)
     arguments = (
         conversion_argument(walk.conversion),
         index_argument(bits),
@@ -80,7 +73,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     return KernelLaunch(
         ("pixels.cu",),
         f"sg::pixels<{', '.join(map(str, arguments))}>",
-        grid_of(blocks),
+        grid_of(prod(tiles) * walk.count),
         (_THREADS, 1, 1),
         round_up(source_bytes, _SHARED_ALIGNMENT) + tile_rows * row_groups * shape.target.shared_bytes,
         block.parameters,

@@ -12,8 +12,8 @@ from .cuda_channels import ChannelWalk, walk_of
 from .cuda_pixels import whole_walk_of
 from .cuda_tiles import pixel_tile
 from .families import Family
-from .gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
-from .kernel_parameters import ParameterBlock, conversion_argument, index_argument
+from .gpu import GpuProperties, KernelLaunch, grid_of
+from .kernel_parameters import conversion_argument, index_argument
 from .plan import Plan
 
 __all__ = ["launch"]
@@ -50,21 +50,11 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         length * itemsize * (walk.small.size if pitch == 1 else pitch)
         for itemsize, pitch in zip(walk.itemsizes, walk.pitches, strict=True)
     ]
-    row_groups, tile_rows = pixel_tile(
-        length, sum(group_bytes), pixels.size, rows.size, walk.count, 1, gpu, _SHARED_BYTES
-    )
+    tile = pixel_tile(length, sum(group_bytes), pixels.size, rows.size, walk.count, 1, gpu, _SHARED_BYTES)
+    row_groups, tile_rows = tile
     tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
-    blocks = prod(tiles) * walk.count
-    sides = [_runs(walk, side, length, row_groups) for side in (0, 1)]
-
-    block = ParameterBlock()
-    walk.add_to(block, blocks, walk.row_elements, tiles, bits)
-    block.add_index(walk.plane_step, bits)
-    for divisor in (*(side.vectors for side in sides), row_groups):
-        for word in divisor_words(divisor, 32):
-            block.add_index(word, 32)
-    block.add_index(tile_rows, 32)
-    rank, affines, order = walk.add_outer_to(block, bits)
+    read, written = (_runs(walk, side, length, row_groups) for side in (0, 1))
+    block, (rank, affines, order) = walk.parameters(tile, tiles, (read.vectors, written.vectors), bits)
     arguments = (
         conversion_argument(walk.conversion),
         index_argument(bits),
@@ -82,9 +72,9 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     return KernelLaunch(
         ("shifted_channels.cu",),
         f"sg::shifted_channels<{', '.join(map(str, arguments))}>",
-        grid_of(blocks),
+        grid_of(prod(tiles) * walk.count),
         (_THREADS, 1, 1),
-        tile_rows * sum(side.nbytes for side in sides),
+        tile_rows * (read.nbytes + written.nbytes),
         block.parameters,
         block.tables,
     )
