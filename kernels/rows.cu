@@ -38,11 +38,11 @@ struct RowsParameters {
     Index last_reading_on;   // the last place in the source, in elements, where a row may start and be read past_end
 };
 
-// Two blocks a multiprocessor, or one where numbers take two registers each, is no aim: without it, sm_80's compiler
-// aims at eight and spills.
+// Two blocks a multiprocessor, or one where numbers take two registers each or rows have many axes, is no aim: without
+// it, sm_80's compiler aims at eight and spills.
 template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps, int Items, bool WholeWarps,
           bool Fills, Run RunKind, ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(256, Conversion::is_wide ? 1 : 2)
+__global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
     copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
     using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
     using Source = typename Step::Source;
