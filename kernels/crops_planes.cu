@@ -22,10 +22,15 @@ template <typename Conversion, typename Index, Channels AffineKind, Channels Ord
     Index channel_stride;                  // of the target, in elements
 };
 
-// Wide numbers aim at two blocks a multiprocessor, as the compiler's own aim would have them spill; others at its own.
+// Blocks a multiprocessor: three, or two where numbers are wide or become narrower, which takes more registers. By the
+// compiler's own aim some would spill.
+template <typename Conversion>
+constexpr int planes_blocks =
+    Conversion::is_wide || sizeof(typename Conversion::Target) < sizeof(typename Conversion::Source) ? 2 : 3;
+
 template <typename Conversion, typename Index, int Pitch, int LoadBytes, int StoreBytes, int Rows, Channels AffineKind,
           Channels OrderKind>
-__global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 0)
+__global__ void __launch_bounds__(256, planes_blocks<Conversion>)
     crops_planes(__grid_constant__ const CropsPlanesParameters<Conversion, Index, AffineKind, OrderKind> p) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;

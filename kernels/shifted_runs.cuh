@@ -93,10 +93,12 @@ struct ShiftedRuns {
             int places[loads_held];
 #pragma unroll
             for (int i = 0; i < loads_held; ++i) {
-                const Quotient<uint32> at = place_of(number + i * Threads, vectors);
+                const int own = number + i * Threads;
+                // Behind the last vector there may be no plane to ask for.
+                const Quotient<uint32> at = place_of(own < end ? own : 0, vectors);
                 const T* start = run(first, int(at.quotient));
                 const int place = int(at.remainder) * length, element = place - lead(start);
-                const bool there = number + i * Threads < end && element >= 0 && (is_one || element + length <= count);
+                const bool there = own < end && element >= 0 && (is_one || element + length <= count);
                 places[i] = there ? int(at.quotient) * run_bytes + int(at.remainder) * bytes : -1;
                 if (there) held[i] = load_global<V>(start + element);
             }

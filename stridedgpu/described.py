@@ -148,7 +148,9 @@ class Described:
         return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """What is called otherwise here says so; only names that are not there come this way."""
+        """What is called otherwise here says so; only names that are not there come this way, or not on this device."""
+        if hasattr(type(self), name):
+            object.__getattribute__(self, name)  # raises again what its property said
         advice = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
         raise AttributeError(f"A {type(self).__name__} has no {name!r}{advice}.", name=name, obj=self)
 
