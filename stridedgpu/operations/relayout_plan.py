@@ -46,8 +46,8 @@ class RelayoutPlan(Planned):
 
     It runs on tensors whose sizes, strides and types are those it was made for; their offsets may differ. On a GPU, and
     in the place of a descriptor, they also keep the alignment and the room behind them that it was promised; on the CPU
-    they may lie anywhere. Where the plan's device cannot be had, which `missing` tells, it is for a reference GPU and
-    can only be read.
+    any whole elements of memory will do. Where the plan's device cannot be had, which `missing` tells, it is for a
+    reference GPU and can only be read.
     """
 
     plan: Plan
