@@ -79,10 +79,10 @@ def plan_relayout(
 
     Each side is a tensor, or a descriptor of one that will be bound later. The plan runs on every tensor of the same
     type, sizes and strides, such as each `batch[i]` in turn. Its kernel on a GPU relies on the alignment of the tensor
-    that it was planned for, and others must have as much; on the CPU whole elements anywhere will do. From a descriptor it trusts
-    only the alignment and size that are guaranteed there, which are checked on every device when it runs. `device` is
-    None for where the tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is none: then
-    for a reference GPU, and the plan can only be read.
+    that it was planned for, and others must have as much; on the CPU whole elements anywhere will do. From a descriptor
+    it trusts only the alignment and size that are guaranteed there, which are checked on every device when it runs.
+    `device` is None for where the tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is
+    none: then for a reference GPU, and the plan can only be read.
 
     Plans pickle: in another process they are made ready again, for the device of the same name there.
 
