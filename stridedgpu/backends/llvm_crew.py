@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["ASLEEP", "DESK_WORDS", "FREE", "crew_text"]
+__all__ = ["DESK_WORDS", "crew_text"]
 
 DESK_WORDS: Final = 16
 """64-bit words of a desk."""
 
-FREE: Final = 0
-"""Nothing is to be done; the helper is looking out."""
-
-ASLEEP: Final = 1
-"""Nothing is to be done; the helper waits for "wake"."""
+_STATES: Final = {"free": 0, "asleep": 1, "posted": 2, "taken": 3, "awaited": 4}
+"""A desk's: the helper has nothing to do, and looks out or waits for "wake"; a job lies there; the helper is at it; and
+the caller waits for "done".
+"""
 
 _TEXT: Final = """\
 {pause_declaration}
@@ -210,9 +209,5 @@ def crew_text(processor: str) -> str:
     return _TEXT.format(
         pause_declaration="declare void @llvm.x86.sse2.pause()" if x86 else "",
         pause="call void @llvm.x86.sse2.pause()" if x86 else "fence seq_cst",
-        free=FREE,
-        asleep=ASLEEP,
-        posted=2,
-        taken=3,
-        awaited=4,
+        **_STATES,
     )
