@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from stridedgpu.bench.facts import Step, facts_of, steps_of
-from stridedgpu.bench.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
-from stridedgpu.kernel_sources import joined_source
+from stridedgpu.commands.bench.facts import Step, facts_of, steps_of
+from stridedgpu.commands.bench.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
+from stridedgpu.devices.cuda.sources import joined_source
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
-from cuda_emulation import machine_code
-from cuda_emulation.warp import UnknownInstructionError
+from harness.emulator import machine_code
+from harness.emulator.warp import UnknownInstructionError
 from kernel_model import model
 
 RECORDED = Path(__file__).parent / "facts" / "kernels.json"

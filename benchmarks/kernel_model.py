@@ -1,6 +1,6 @@
 """What a launch asks of an H200, computed and not measured: its machine code is executed, for one block.
 
-The block in the middle of the grid is executed instruction by instruction (`tests/cuda_emulation/warp.py`), and
+The block in the middle of the grid is executed instruction by instruction (`tests/harness/emulator/warp.py`), and
 counted: what is issued, what is on its way from memory when a thread first waits for it, which cache lines and banks
 each access touches. Registers and shared memory say how many blocks a multiprocessor holds. Memory is made up: zeros,
 but for the tables of a launch and the indices of a gather.
@@ -15,11 +15,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 import numpy as np
-from cuda_emulation.machine_code import Disassembly
-from cuda_emulation.sass import Instruction, parsed
-from cuda_emulation.warp import Block, Warp
+from harness.emulator.machine_code import Disassembly
+from harness.emulator.sass import Instruction, parsed
+from harness.emulator.warp import Block, Warp
 
-from stridedgpu.planning.gpu import REFERENCE_GPU, KernelLaunch
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
 
 REGISTERS, WARPS, BLOCKS, SHARED_BYTES, RESERVED_SHARED_BYTES = 65536, 64, 32, 228 << 10, 1 << 10
 """What one multiprocessor of sm_90 has; of shared memory the driver takes a part for each block."""

@@ -7,7 +7,7 @@ import pytest
 from kernel_facts import machine_code
 from kernel_model import model, passes, resident_blocks
 
-from stridedgpu.planning.gpu import KernelLaunch
+from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
 
 COPY = """
         /*0000*/                   S2R R0, SR_TID.X ;

@@ -14,9 +14,9 @@ from typing import Any
 
 import stridedgpu
 from stridedgpu import picture
-from stridedgpu.layout import Layout
 from stridedgpu.operations.planned import Planned
 from stridedgpu.picture.page import fragment
+from stridedgpu.values.layout import Layout
 
 
 def pictures() -> dict[str, tuple[object, dict[str, Any]]]:

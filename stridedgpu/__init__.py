@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from . import typing
-from .ahead_of_time import warmup
-from .backends.selection import devices
-from .backends.threads import get_num_threads, set_num_threads
-from .creation import asarray, empty, from_dlpack, from_pointer, full, zeros
-from .desc import BufferTensorDesc
-from .dtypes import DataType
-from .errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
-from .functions import (
+from .api.creation import asarray, empty, from_dlpack, from_pointer, full, zeros
+from .api.functions import (
     gather,
     gather_crops,
     gather_elements,
@@ -27,14 +21,20 @@ from .functions import (
     scatter_nd,
     synchronize,
 )
-from .layout import Layout
+from .api.tensor import StridedTensor
+from .api.warmup import warmup
+from .devices.cpu.thread_count import get_num_threads, set_num_threads
+from .devices.selection import devices
 from .operations.crop_plans import PlannedCrops
-from .operations.index_plans import PlannedGather, PlannedScatter
+from .operations.gather_plans import PlannedGather, PlannedScatter
 from .operations.relayout_plan import RelayoutPlan
-from .prefetching import prefetch
-from .preprocess import Preprocess
-from .strides import calc_buffer_tensor_size, calculate_strides, packed_strides
-from .tensor import StridedTensor
+from .preprocess.prefetch import prefetch
+from .preprocess.step import Preprocess
+from .values.descriptor import BufferTensorDesc
+from .values.dtypes import DataType
+from .values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
+from .values.layout import Layout
+from .values.strides import calc_buffer_tensor_size, calculate_strides, packed_strides
 
 __all__ = [
     "BindingError",

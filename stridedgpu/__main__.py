@@ -18,12 +18,12 @@ from types import FrameType
 from typing import NoReturn
 
 from . import __version__
-from .backends.selection import devices
-from .bench.command import add_bench
+from .commands.bench.command import add_bench
 from .commands.console import one_line, print_table
 from .commands.preprocess import add_preprocess
 from .commands.show import add_explain, add_show
-from .errors import StridedGpuError
+from .devices.selection import devices
+from .values.errors import StridedGpuError
 
 LIBRARIES = {
     "numpy": "numpy",

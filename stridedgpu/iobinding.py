@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from .creation import asarray
-from .errors import BindingError, LayoutError
-from .layout import Layout
-from .strides import packed_strides
-from .tensor import StridedTensor
+from .api.creation import asarray
+from .api.tensor import StridedTensor
 from .typing import TensorLike
+from .values.errors import BindingError, LayoutError
+from .values.layout import Layout
+from .values.strides import packed_strides
 
 __all__ = ["bind_input", "bind_output"]
 

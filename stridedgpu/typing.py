@@ -11,8 +11,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from .dtypes import DataType, ElementType
-from .layout import Layout
+from .values.dtypes import DataType, ElementType
+from .values.layout import Layout
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_gpus import gpus
+from harness.fake_gpus import gpus
 from hypothesis import settings
 
 __all__ = ["gpus"]

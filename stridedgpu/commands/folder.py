@@ -11,8 +11,8 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
-from stridedgpu.backends.threads import set_num_threads
-from stridedgpu.preprocess import Preprocess
+from stridedgpu.devices.cpu.thread_count import set_num_threads
+from stridedgpu.preprocess.step import Preprocess
 
 from .console import progress
 from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_shards, read_record, start, write_shard

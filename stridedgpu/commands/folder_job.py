@@ -19,12 +19,12 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from stridedgpu.backends.threads import usable_cores
-from stridedgpu.dtypes import element_type
-from stridedgpu.errors import StridedGpuError
-from stridedgpu.interop import numpy_dtype
-from stridedgpu.preprocess import Preprocess
-from stridedgpu.preprocessing.sample_keys import draw
+from stridedgpu.devices.cpu.thread_count import usable_cores
+from stridedgpu.exchange.exports import numpy_dtype
+from stridedgpu.preprocess.sample_keys import draw
+from stridedgpu.preprocess.step import Preprocess
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.errors import StridedGpuError
 
 from .images import Frame, PictureError, load_frame, picture_names, quiet_decoders, window_origin
 from .npy import replacement, write_elements

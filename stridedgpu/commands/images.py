@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stridedgpu.errors import StridedGpuError
-from stridedgpu.preprocessing.sample_keys import Draw
+from stridedgpu.preprocess.sample_keys import Draw
+from stridedgpu.values.errors import StridedGpuError
 
 from .npy import read_array
 

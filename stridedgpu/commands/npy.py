@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from stridedgpu.errors import StridedGpuError
+from stridedgpu.values.errors import StridedGpuError
 
 CHUNK_BYTES = 1 << 24
 

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from stridedgpu.preprocessing.declaration import SEEDS
-from stridedgpu.strides import AXIS_LETTERS
-from stridedgpu.tensor import StridedTensor
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.preprocess.declaration import SEEDS
+from stridedgpu.values.strides import AXIS_LETTERS
 
-from .batching import Comparison, Recipe, compare, make_batch, memory_of
+from .compare import Comparison, Recipe, compare, make_batch, memory_of
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
 from .images import PictureFile, find_pictures, sample_pictures

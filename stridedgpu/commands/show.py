@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from stridedgpu import picture
-from stridedgpu.creation import asarray
-from stridedgpu.dtypes import element_type
-from stridedgpu.operations.asked import AskedValues
+from stridedgpu.api.creation import asarray
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
+from stridedgpu.operations.options import AskedValues
 from stridedgpu.operations.relayout_plan import move_between
-from stridedgpu.planning.gpu import REFERENCE_GPU
-from stridedgpu.planning.plan import Plan, plan_relayout
-from stridedgpu.planning.problem import Side
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.dtypes import element_type
 
-from .npy import check_writable, read_array, replacement
-from .words import (
+from .layout_arguments import (
     SIDE,
     InWords,
     axes_of,
@@ -35,6 +34,7 @@ from .words import (
     sizes_of,
     strides_of,
 )
+from .npy import check_writable, read_array, replacement
 
 __all__ = ["add_explain", "add_show"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from stridedgpu.backends.selection import backend_named
-from stridedgpu.buffer import Buffer, checked_alignment
-from stridedgpu.dtypes import ElementType
-from stridedgpu.errors import LayoutError
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
-from stridedgpu.planning.problem import Side
-from stridedgpu.strides import round_up
+from stridedgpu.devices.buffer import Buffer, checked_alignment
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import round_up
 
 __all__ = ["DEFAULT_ALIGNMENT", "Room", "allocate_operand", "check_fits"]
 

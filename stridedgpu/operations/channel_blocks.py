@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
-from stridedgpu.convert import Conversion
-from stridedgpu.dims import Labels, memory_axes
-from stridedgpu.errors import LayoutError
-from stridedgpu.layout import Layout
-from stridedgpu.remembered import remembered
-from stridedgpu.strides import packed_strides, padded_strides, round_up
+from stridedgpu.values.axis_labels import Labels, memory_axes
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.memoized import remembered
+from stridedgpu.values.strides import packed_strides, padded_strides, round_up
 
 __all__ = ["ChannelOrder", "Part", "of_channels", "ordered_layouts", "parse_order", "parts"]
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
-from stridedgpu.backends.gather_selection import gather_backend_named
-from stridedgpu.convert import Conversion
-from stridedgpu.errors import BindingError, LayoutError
-from stridedgpu.foreign import foreign_operand, listed_integers
-from stridedgpu.operand import Operand, share_memory
-from stridedgpu.planning.crops import Crop, CropPlan, plan_crops, source_steps
-from stridedgpu.planning.problem import Side
+from stridedgpu.devices.gather_selection import gather_backend_named
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.exchange.array_like import foreign_operand, listed_integers
+from stridedgpu.planning.crop_windows import Crop, CropPlan, plan_crops, source_steps
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.errors import BindingError, LayoutError
 
 from .crop_sources import CropSources
 from .crops import CropRequest, flips_of, origins_of

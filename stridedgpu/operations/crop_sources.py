@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stridedgpu.backends.gather_interface import Located
-from stridedgpu.dtypes import ElementType
-from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
+from stridedgpu.devices.gather_interface import Located
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
 
 __all__ = ["CropSources"]
 

@@ -8,27 +8,27 @@ from itertools import starmap
 from numbers import Complex, Integral, Real
 from typing import Any
 
-from stridedgpu.backends.gather_selection import gather_backend_named
-from stridedgpu.backends.selection import backend_named
-from stridedgpu.buffer import Buffer
-from stridedgpu.convert import Conversion
-from stridedgpu.dims import Labels
-from stridedgpu.dtypes import ElementType
-from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
-from stridedgpu.foreign import foreign_operand
-from stridedgpu.interop import array_of_operand
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
-from stridedgpu.planning.crops import Crop, plan_crops, source_steps
-from stridedgpu.strides import integers, round_up
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.gather_selection import gather_backend_named
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.exchange.array_like import foreign_operand
+from stridedgpu.exchange.exports import array_of_operand
+from stridedgpu.exchange.values import plain
+from stridedgpu.planning.crop_windows import Crop, plan_crops, source_steps
+from stridedgpu.values.axis_labels import Labels
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import integers, round_up
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand, check_fits
-from .asked import AskedMemory, AskedValues
 from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .crop_sources import CropSources
+from .options import AskedMemory, AskedValues
 from .outputs import check_output
 from .relayout import assign_operand
-from .values import plain
 
 __all__ = [
     "CROP_LABELS",

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from stridedgpu.backends.gather_selection import gather_backend_named
-from stridedgpu.dims import Labels, dims_of, labels_of
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
-from stridedgpu.planning.gather import GatherPlan, Mode, plan_gather
-from stridedgpu.planning.problem import Side
+from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode, plan_gather
+from stridedgpu.devices.gather_selection import gather_backend_named
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
+from stridedgpu.values.layout import Layout
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
+from .index_arguments import Picking, elements_picking, slices_picking, tuples_picking
 from .indices import check_index_operand, checked_mode
 from .outputs import check_output
-from .picking import Picking, elements_picking, slices_picking, tuples_picking
 
 __all__ = ["gather_elements_operand", "gather_nd_operand", "gather_operand", "pick", "run_plan"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, cast
 
-from stridedgpu.dtypes import ElementType
-from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
-from stridedgpu.operand import Operand
-from stridedgpu.planning.gather import Mode
+from stridedgpu.devices.cuda.planning.gather import Mode
+from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.problem import Side
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 
 __all__ = ["INDEX_TYPES", "check_axes", "check_index_operand", "check_index_type", "checked_mode", "index_rule"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stridedgpu.dtypes import ElementType
-from stridedgpu.errors import BindingError, LayoutError
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand, share_memory
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.layout import Layout
 
 __all__ = ["check_output", "check_output_layout"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 
-from stridedgpu.backends.selection import backend_named
-from stridedgpu.buffer import Buffer
-from stridedgpu.dtypes import element_type
-from stridedgpu.errors import DeviceError
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.errors import DeviceError
+from stridedgpu.values.layout import Layout
 
 from .allocation import allocate_operand
 from .relayout import assign_operand

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol, Self
 
-from stridedgpu.backends.selection import backend_named
-from stridedgpu.errors import DeviceError, ElementTypeError
-from stridedgpu.operand import Operand
-from stridedgpu.planning.gpu import REFERENCE_GPU
-from stridedgpu.planning.widths import Width
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.planning.widths import Width
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.values.errors import DeviceError, ElementTypeError
 
 __all__ = ["AnyPlan", "HasOperand", "Planned", "no_tensor", "reach_of"]
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stridedgpu.backends.selection import backend_named, device_name
-from stridedgpu.convert import Conversion, conversion
-from stridedgpu.dims import Labels, dims_of, inferred_labels
-from stridedgpu.errors import BindingError, LayoutError
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand, share_memory
-from stridedgpu.planning.plan import Plan, plan_relayout
-from stridedgpu.planning.problem import Side
-from stridedgpu.remembered import remembered
+from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.devices.selection import backend_named, device_name
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
+from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.memoized import remembered
 
 from .allocation import Room
-from .asked import AskedMemory, AskedValues
 from .channel_blocks import ChannelOrder, parse_order, parts
+from .options import AskedMemory, AskedValues
 from .transfer import move_elements, zero_bytes
 
 __all__ = ["assign_operand", "relayout_operand", "result_sizes"]

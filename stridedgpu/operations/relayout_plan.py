@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stridedgpu.backends.interface import Launch
-from stridedgpu.backends.selection import backend_named
-from stridedgpu.convert import Conversion
-from stridedgpu.dims import Labels
-from stridedgpu.errors import BindingError, LayoutError
-from stridedgpu.operand import share_memory
-from stridedgpu.planning.plan import Plan, plan_problem, plan_relayout
-from stridedgpu.planning.problem import Problem, Side
+from stridedgpu.devices.cuda.planning.relayout import Plan, plan_problem, plan_relayout
+from stridedgpu.devices.interface import Launch
+from stridedgpu.devices.operand import share_memory
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.planning.relayout_problem import Problem, Side
+from stridedgpu.values.axis_labels import Labels
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.errors import BindingError, LayoutError
 
-from .asked import AskedValues
+from .options import AskedValues
 from .planned import HasOperand, Planned, no_tensor, reach_of
 from .relayout import result_sizes
 from .requirements import Given, Requirement

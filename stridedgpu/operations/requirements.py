@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from stridedgpu.errors import BindingError
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
-from stridedgpu.planning.problem import Side
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.errors import BindingError
+from stridedgpu.values.layout import Layout
 
 __all__ = ["Given", "Requirement"]
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from stridedgpu.backends.gather_selection import gather_backend_named
-from stridedgpu.dtypes import ElementType
-from stridedgpu.errors import BindingError, ElementTypeError, LayoutError
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
-from stridedgpu.planning.problem import Side
+from stridedgpu.devices.gather_selection import gather_backend_named
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .gather import pick
+from .index_arguments import Picking, elements_picking, tuples_picking
 from .indices import check_index_operand
 from .outputs import check_output
-from .picking import Picking, elements_picking, tuples_picking
 from .relayout import assign_operand
 
 __all__ = ["check_updates", "scatter_elements_operand", "scatter_nd_operand"]

@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Final
 
-from stridedgpu.backends.interface import Backend, Launch, RemoteBackend
-from stridedgpu.backends.selection import backend_named, remote_backend_named
-from stridedgpu.buffer import Buffer
-from stridedgpu.convert import Conversion, conversion
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
-from stridedgpu.planning.plan import plan_relayout
-from stridedgpu.planning.problem import Side, relayout_problem
-from stridedgpu.planning.runs import Runs, runs_of
-from stridedgpu.strides import packed_strides
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.planning.relayout import plan_relayout
+from stridedgpu.devices.interface import Backend, Launch, RemoteBackend
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named, remote_backend_named
+from stridedgpu.planning.pitched_copy import Runs, runs_of
+from stridedgpu.planning.relayout_problem import Side, relayout_problem
+from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import packed_strides
 
 __all__ = ["move_elements", "zero_bytes"]
 

@@ -1,7 +1,7 @@
 """Pictures of layouts, tensors and plans: `text` for a terminal, `svg` for a document, `html` to explore.
 
 >>> from stridedgpu import picture
->>> from stridedgpu.layout import Layout
+>>> from stridedgpu.values.layout import Layout
 >>> picture.text(Layout((2, 3))).splitlines()[-1]
 'value  A B C D E F'
 """

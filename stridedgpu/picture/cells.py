@@ -11,8 +11,8 @@ from itertools import groupby, islice, product
 from math import gcd, prod
 from typing import Final, Literal
 
-from stridedgpu.errors import LayoutError
-from stridedgpu.layout import Layout
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
 
 from .subject import Subject
 

@@ -35,7 +35,7 @@ def text(
     Cells carry letters, a letter for each place; `labels` may ask for "coordinates" or "offsets". `dims` labels the
     axes, `dtype` is the element type of a bare layout, and `buffer_elements` how far the memory reaches.
 
-    >>> from stridedgpu.layout import Layout
+    >>> from stridedgpu.values.layout import Layout
     >>> print(text(Layout((2, 3), (5, 1)), dims="HW", buffer_elements=10))
     sizes   H=2 W=3
     strides H=5 W=1

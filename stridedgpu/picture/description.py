@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stridedgpu.desc import BufferTensorDesc
-from stridedgpu.operand import Operand
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.descriptor import BufferTensorDesc
 
 from .subject import subject_of
 
@@ -13,7 +13,7 @@ __all__ = ["description"]
 def description(operand: Operand, directml: BufferTensorDesc | Exception) -> list[str]:
     r"""Span, padding, DirectML's descriptor or why there is none, what kind of layout it is, and alignment.
 
-    >>> from stridedgpu.creation import empty
+    >>> from stridedgpu.api.creation import empty
     >>> tensor = empty((2, 3), "float16", row_pitch_bytes=8, device="cpu")
     >>> print("\n".join(description(tensor.operand, tensor.desc)))
     offset 0, span 7 elements, 14 bytes of a buffer of 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stridedgpu.errors import LayoutError
+from stridedgpu.values.errors import LayoutError
 
 from .canvas import CHARACTER, MARGIN, ROW, WIDEST, Canvas, box, centred, colour_of, joined
 from .cells import Coordinates, Grid, LabelKind, Labeller, grid_of, memory_of
@@ -32,7 +32,7 @@ def svg(
     target, vector accesses are outlined and the cells that one warp or tile touches have a strong border. The other
     arguments are those of `text`.
 
-    >>> from stridedgpu.layout import Layout
+    >>> from stridedgpu.values.layout import Layout
     >>> svg(Layout((2, 3))).count('class="sg-cell"')
     6
     """

@@ -12,12 +12,12 @@ from itertools import product
 from math import prod
 from typing import Final
 
-from stridedgpu.layout import Layout
-from stridedgpu.planning.cuda_transpose import tile_extents
-from stridedgpu.planning.families import Family, unit_axis
-from stridedgpu.planning.packed_tiles import packed_tiles
-from stridedgpu.planning.plan import Plan
-from stridedgpu.planning.whole_pixels import whole_pixels_of
+from stridedgpu.devices.cuda.launches.transpose import tile_extents
+from stridedgpu.devices.cuda.planning.families import Family, unit_axis
+from stridedgpu.devices.cuda.planning.packed_tiles import packed_tiles
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.whole_pixels import whole_pixels_of
+from stridedgpu.values.layout import Layout
 
 from .cells import place_at
 
@@ -70,8 +70,8 @@ class PlanMap:
 def footprint_of(plan: Plan) -> Footprint:
     """The box of loops that one warp, or one tile, moves at a time.
 
-    >>> from stridedgpu.functions import plan_relayout
-    >>> from stridedgpu.desc import BufferTensorDesc
+    >>> from stridedgpu.api.functions import plan_relayout
+    >>> from stridedgpu.values.descriptor import BufferTensorDesc
     >>> pixels = BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))
     >>> footprint_of(plan_relayout(pixels, BufferTensorDesc("uint8", (1, 3, 64, 64))).plan).extents
     (3, 512)

@@ -32,7 +32,7 @@ def html(
     also where it comes from and goes to. Coordinates that are typed are multiplied out with the strides. `title`
     (escaped) is the heading; the other arguments are those of `text`.
 
-    >>> from stridedgpu.layout import Layout
+    >>> from stridedgpu.values.layout import Layout
     >>> html(Layout((2, 3)), title="<rows>").splitlines()[4]
     '<title>&lt;rows&gt;</title>'
     """

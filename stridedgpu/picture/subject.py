@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from stridedgpu.desc import BufferTensorDesc
-from stridedgpu.dims import Labels, checked_dims, inferred_labels, labels_of
-from stridedgpu.dtypes import ElementType, element_type
-from stridedgpu.errors import LayoutError
-from stridedgpu.layout import Layout
-from stridedgpu.operand import Operand
-from stridedgpu.overlap import self_overlaps
-from stridedgpu.planning.plan import Plan
-from stridedgpu.planning.problem import Side
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
+from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.dtypes import ElementType, element_type
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.overlap import self_overlaps
 
 __all__ = ["Subject", "plan_of", "plan_subjects", "subject_of"]
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from stridedgpu.layout import Layout
-from stridedgpu.loops import LoopNest, simplify
+from stridedgpu.values.layout import Layout
 
-from .problem import Side
+from .loop_nest import LoopNest, simplify
+from .relayout_problem import Side
 
 __all__ = ["GatherProblem", "IndexedAxis", "elements_problem", "gather_problem", "tuples_problem"]
 

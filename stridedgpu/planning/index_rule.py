@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from .problem import Side
+from .relayout_problem import Side
 
 __all__ = ["IndexRule"]
 
@@ -49,8 +49,8 @@ class IndexRule:
     def out_of_range(self, position: Sequence[int], value: int) -> str:
         """What is wrong with `value` at `position` in the indices.
 
-        >>> from stridedgpu.dtypes import element_type
-        >>> from stridedgpu.layout import Layout
+        >>> from stridedgpu.values.dtypes import element_type
+        >>> from stridedgpu.values.layout import Layout
         >>> rule = IndexRule(Side(Layout((4,)), element_type("int64"), 8), ((1, 10),))
         >>> rule.out_of_range((2,), 12)
         'indices[2] = 12 is out of range for axis 1 of size 10: valid are -10 to 9.'

@@ -1,0 +1,133 @@
+"""Machine code of sm_90, executed: the bits that NumPy gives, so that what is counted on the way is true."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from harness.emulator import machine_code
+from harness.emulator.cases import case, flipped, in_order, ramp
+from harness.emulator.marks import inspected
+from harness.emulator.planned import Case
+from harness.emulator.sass import parsed
+from harness.emulator.warp import Block, UnknownInstructionError
+
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.values.layout import Layout
+
+ADDRESSES = (1 << 40, 1 << 41, 1 << 42)
+
+
+class Buffers:
+    """Memory at some addresses, and nothing between."""
+
+    def __init__(self, *buffers):
+        self.regions = [(at, np.array(buffer)) for at, buffer in zip(ADDRESSES, buffers, strict=False)]
+
+    def _bytes(self, addresses, nbytes):
+        start, content = next(region for region in reversed(self.regions) if region[0] <= addresses.min())
+        places = (addresses - np.uint64(start)).astype(np.int64)[:, None] + np.arange(nbytes)
+        assert places.max() < content.size, "behind a buffer's end"
+        return content, places
+
+    def read(self, addresses, nbytes):
+        content, places = self._bytes(addresses, nbytes)
+        return content[places]
+
+    def write(self, addresses, rows):
+        content, places = self._bytes(addresses, rows.shape[1])
+        content[places] = rows
+
+
+@functools.cache
+def disassembled(sources: tuple[str, ...]) -> dict[str, machine_code.Disassembly]:
+    """All kernels of the cases from the same sources: compiled together they take little more time than one."""
+    names = {one.launch.name for one in CASES.values() if one.launch.sources == sources}
+    return machine_code.disassembled(joined_source(*sources), sorted(names), "sm_90")
+
+
+def executed(one: Case) -> bytes:
+    """The target's memory after all blocks."""
+    launch = one.launch
+    tables = [np.frombuffer(content, np.uint8) for _, content in launch.tables]
+    memory = Buffers(one.source_bytes, one.pattern, *tables)
+    parameters = bytearray(launch.parameters)
+    for at, address in zip((0, 8, *(at for at, _ in launch.tables)), ADDRESSES, strict=False):
+        parameters[at : at + 8] = address.to_bytes(8, "little")
+    blocks, instructions = launch.grid[0] * launch.grid[1], parsed(disassembled(launch.sources)[launch.name].text)
+    for number in range(blocks):
+        Block(instructions, memory, bytes(parameters), launch.block[0], blocks, number).run()
+    return memory.regions[1][1].tobytes()
+
+
+def line(count: int) -> tuple[Layout, Layout]:
+    return Layout((count,)), Layout((count,))
+
+
+def rows(pitch: int, count: int = 45) -> tuple[Layout, Layout]:
+    return in_order((9, count), (0, 1), {0: pitch}), Layout((9, count))
+
+
+MATRIX = (in_order((70, 45), (0, 1), {0: 48}), in_order((70, 45), (1, 0), {1: 80}))
+PIXELS = (in_order((2, 3, 5, 32), (0, 2, 3, 1)), in_order((2, 3, 5, 32), (0, 1, 2, 3)))
+
+CASES = {
+    "a run": case(*line(1037), "float32"),
+    "a run, cast": case(*line(700), "uint8>float32", scale=0.5, bias=-1.5),
+    "a run, to halves": case(*line(700), "uint8>float16", scale=0.25),
+    "a run, to bytes": case(*line(700), "float32>uint8", scale=0.25),
+    "a run, from halves": case(*line(700), "float16>float32"),
+    "a run, from floats to halves": case(*line(700), "float32>float16"),
+    "rows": case(*rows(52), "uint16"),
+    "rows of odd pitches": case(*rows(53), "float32", (4, 4)),
+    "rows backwards": case(flipped(rows(64, 64)[0], 1), rows(64, 64)[1], "uint8"),
+    "rows that begin anywhere": case(*rows(203, 199), "uint8", (1, 1)),
+    "every other element": case(in_order((9, 80), (0, 1)).sliced((slice(None), slice(None, None, 2))), Layout((9, 40))),
+    "bytes turned": case(*MATRIX, "uint8"),
+    "halves turned": case(*MATRIX, "uint16"),
+    "words turned": case(*MATRIX, "float32"),
+    "doubles turned": case(*MATRIX, "int64"),
+    "words turned, 64-bit indices": case(*MATRIX, "float32", bits=64),
+    "bytes turned to halves": case(*MATRIX, "uint8>float16", axis=1, scale=ramp(45)),
+    "pixels to planes": case(*PIXELS, "uint8"),
+    "planes to pixels": case(*reversed(PIXELS), "uint8"),
+    "pixels to planes of halves": case(*PIXELS, "uint8>float16", axis=1, scale=ramp(3), bias=ramp(3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@inspected
+def test_every_byte_is_right(name):
+    one = CASES[name]
+    one.check(executed(one), "the machine code's")
+
+
+def test_another_instruction_is_named():
+    code = parsed("        /*0000*/                   HMMA.16816.F32 R4, R8, R10, R4 ;")
+    with pytest.raises(UnknownInstructionError, match=r"HMMA\.16816\.F32 R4, R8, R10, R4"):
+        Block(code, Buffers(), b"", 32, 1, 0).run()
+
+
+def test_lanes_that_part_meet_again():
+    code = """
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   ISETP.GT.U32.AND P0, PT, R0, 0x7, PT ;
+        /*0020*/               @P0 BRA `(.L_x_1) ;
+        /*0030*/                   IADD3 R0, R0, 0x64, RZ ;
+.L_x_1:
+        /*0040*/                   IMAD.SHL.U32 R2, R0, 0x4, RZ ;
+        /*0050*/                   EXIT ;
+    """
+
+    class Issued(list):
+        def issue(self, _warp, one):
+            self.append(one.name)
+
+    seen = Issued()
+    block = Block(parsed(code), Buffers(), b"", 32, 1, 0, seen)
+    block.run()
+    assert seen == ["S2R", "ISETP", "BRA", "IADD3", "IMAD", "EXIT"]
+    (register,) = {register for one in parsed(code) if one.name == "IMAD" for register in one.operands[:1]}
+    expected = [4 * (lane + 100 * (lane < 8)) for lane in range(32)]
+    assert block.warps[0].value(register).tolist() == expected

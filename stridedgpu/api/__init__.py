@@ -1,0 +1,1 @@
+"""What `sg.` is: anything array-like in, tensors out."""

@@ -1,0 +1,66 @@
+"""Arguments that several functions take."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from stridedgpu.devices.operand import Operand
+from stridedgpu.operations.requirements import Given
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.typing import TensorLike
+from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.errors import ElementTypeError, LayoutError
+
+from .creation import asarray
+from .tensor import StridedTensor
+
+__all__ = ["given", "index_tensor", "output_operand"]
+
+_DIRECTML_ALIGNMENT: Final = 16
+"""Bytes that every bound buffer offset is a multiple of, whatever a descriptor guarantees beyond it."""
+
+
+def output_operand(out: object) -> Operand | None:
+    """The operand of `out`, where there is one. Raises `LayoutError` for anything but a tensor."""
+    if out is None or isinstance(out, StridedTensor):
+        return None if out is None else out.operand
+    raise LayoutError(f"out must be a StridedTensor, not {type(out).__name__}; wrap it with asarray.")
+
+
+def index_tensor(indices: TensorLike) -> StridedTensor:
+    """Indices as a tensor: one stays what it is, Python numbers are int64. Raises `ElementTypeError` for no numbers."""
+    if isinstance(indices, StridedTensor):
+        return indices
+    try:
+        tensor = asarray(indices)
+    except (ElementTypeError, ValueError) as error:
+        raise ElementTypeError(f"indices={indices!r} must be integers of at most 64 bits, of even rows.") from error
+    if isinstance(indices, (list, tuple)) and tensor.layout.element_count == 0:
+        return asarray(indices, dtype="int64")
+    return tensor
+
+
+def given(name: str, operand: object, *, is_written: bool = False) -> Given:
+    """What is known of a tensor, or promised by a descriptor of one that will be bound later.
+
+    Raises `LayoutError` for anything else.
+    """
+    if isinstance(operand, StridedTensor):
+        side = operand.operand.side
+        # What follows a window is there for this one only, and the plan is for all that are like it.
+        return Given(side if side.owns_padding else replace(side, slack_bytes=0))
+    if not isinstance(operand, BufferTensorDesc):
+        raise LayoutError(
+            f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}; "
+            "asarray() makes a tensor of any array."
+        )
+    side = Side.of(
+        operand.layout,
+        element_type(operand.data_type),
+        base_alignment=max(operand.guaranteed_base_offset_alignment, _DIRECTML_ALIGNMENT),
+        buffer_bytes=operand.total_tensor_size_in_bytes,
+        owns_padding=is_written,
+    )
+    return Given(side, promised=True)

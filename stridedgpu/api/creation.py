@@ -1,0 +1,272 @@
+"""Making tensors: new memory, or memory that another library already holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named, default_device, device_name
+from stridedgpu.exchange.array_like import foreign_operand
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, Room
+from stridedgpu.operations.channel_blocks import parse_order
+from stridedgpu.operations.options import AskedMemory
+from stridedgpu.typing import DTypeLike, LayoutLike, SupportsDLPack, TensorLike
+from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
+from stridedgpu.values.dtypes import ElementType, element_type
+from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.memoized import remembered
+from stridedgpu.values.strides import canonical_axes, integers
+
+from .tensor import StridedTensor
+
+__all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "full", "zeros"]
+
+
+def empty(
+    sizes: Sequence[int],
+    dtype: DTypeLike,
+    *,
+    layout: LayoutLike | None = None,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    alignment: int = DEFAULT_ALIGNMENT,
+    device: str | None = None,
+) -> StridedTensor:
+    """A new tensor whose elements are not initialised.
+
+    `sizes` are elements in canonical order (N, C, D, H, W). `layout` is the memory order ("NHWC"; with channels in
+    multiples "NHWC8" or, in blocks, "NCHW4"), an exact `Layout`, or None for row-major. `dims` labels the axes (an
+    order string does that too). `row_pitch_bytes` is the bytes from one row to the next. `alignment` is the bytes, a
+    power of two, that the first element's address is a multiple of. `device` is "cpu", "cuda" or "cuda:N", None for
+    the first CUDA device that works, else the CPU.
+
+    The buffer's bytes are `calc_buffer_tensor_size`, and the tensor owns its padding.
+
+    Raises `LayoutError` for sizes, orders, pitches or alignments that break a rule, `ElementTypeError` for an
+    unknown type, `DeviceError` when the device or its memory cannot be had.
+
+    >>> batch = empty((2, 3, 4, 5), "uint8", layout="NHWC", row_pitch_bytes=16, device="cpu")
+    >>> batch.strides, batch.dims, batch.buffer.nbytes
+    ((64, 1, 16, 3), 'NCHW', 128)
+    """
+    return _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
+
+
+def zeros(
+    sizes: Sequence[int],
+    dtype: DTypeLike,
+    *,
+    layout: LayoutLike | None = None,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    alignment: int = DEFAULT_ALIGNMENT,
+    device: str | None = None,
+) -> StridedTensor:
+    """A new tensor of zeros, padding included; the arguments are those of `empty`.
+
+    >>> zeros((2, 2), "float16", device="cpu").numpy().tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    tensor = _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
+    StridedTensor(tensor.buffer, Layout((tensor.buffer.nbytes,)), "uint8")[...] = 0
+    return tensor
+
+
+def full(
+    sizes: Sequence[int],
+    value: complex,
+    dtype: DTypeLike,
+    *,
+    layout: LayoutLike | None = None,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    alignment: int = DEFAULT_ALIGNMENT,
+    device: str | None = None,
+) -> StridedTensor:
+    """A new tensor with every element `value`, converted as `relayout` does; the other arguments are those of `empty`.
+
+    Raises `LayoutError` for an integer that the type cannot hold, besides what `empty` raises.
+
+    >>> full((2, 2), 7, "uint8", device="cpu").numpy().tolist()
+    [[7, 7], [7, 7]]
+    """
+    if np.asarray(value, object).ndim:
+        raise LayoutError(f"value={value!r} is not one number; fill a tensor from an array with tensor[...] = array.")
+    tensor = _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
+    tensor[...] = value
+    return tensor
+
+
+def asarray(
+    obj: TensorLike,
+    *,
+    dims: str | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> StridedTensor:
+    """Anything array-like as a tensor, over the same memory when that is possible.
+
+    `dims` says how the **given** object's axes are ordered ("NHWC" for frames of a decoder); the tensor's axes are in
+    canonical order over the same memory. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
+    raises when a copy would be needed, None copies only then. A read-only object makes a read-only tensor.
+
+    Takes tensors, NumPy arrays and scalars, objects with DLPack or the CUDA Array Interface (CuPy, PyTorch, JAX, ONNX
+    Runtime's OrtValue), with NumPy's array interface or the buffer protocol, numbers and nested sequences, all without
+    importing their libraries; Pillow's pictures are copied. Raises `LayoutError` when `copy=False` cannot be
+    had, `ElementTypeError` for elements that a tensor cannot hold.
+
+    >>> frames = asarray(np.zeros((2, 4, 5, 3), np.uint8), dims="NHWC")
+    >>> frames.sizes, frames.strides, frames.dims
+    ((2, 3, 4, 5), (60, 1, 15, 3), 'NCHW')
+    """
+    if copy is not None and not isinstance(copy, bool):
+        raise LayoutError(f"copy={copy!r} is none of True, False and None.")
+    if isinstance(obj, StridedTensor):
+        tensor, shared = obj, True
+    else:
+        held, shared = foreign_operand(obj, copy)
+        tensor = StridedTensor.over(held)
+    if not shared and copy is False:
+        raise LayoutError(f"copy=False, but {type(obj).__name__} has no memory that a tensor could share.")
+    tensor = tensor if dims is None else _relabelled(tensor, dims)
+    wanted = tensor.element if dtype is None else element_type(dtype)
+    where = tensor.device if device is None else device_name(device)
+    if wanted == tensor.element and where == tensor.device:
+        return tensor.copy() if copy and shared else tensor
+    if copy is False:
+        raise LayoutError(f"copy=False, but {tensor.element} on {tensor.device} as {wanted} on {where} needs a copy.")
+    return tensor.relayout(dtype=wanted, device=where)
+
+
+def from_dlpack(obj: SupportsDLPack, *, dims: str | None = None) -> StridedTensor:
+    """A tensor over the memory of an object with DLPack; never a copy. `dims` orders its axes as in `asarray`.
+
+    Raises `LayoutError` for an object without DLPack.
+
+    >>> from_dlpack(np.zeros((2, 3), np.float32)).sizes
+    (2, 3)
+    """
+    if not hasattr(obj, "__dlpack__"):
+        raise LayoutError(f"{type(obj).__name__} has no __dlpack__; wrap it with asarray.")
+    return asarray(obj, dims=dims, copy=False)
+
+
+def from_pointer(
+    ptr: int,
+    sizes: Sequence[int],
+    dtype: DTypeLike,
+    *,
+    owner: object,
+    layout: LayoutLike | None = None,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    device: str = "cpu",
+    readonly: bool = False,
+) -> StridedTensor:
+    """A tensor over memory at an address: a decoder's pitched surface, a frame of a camera, what a C library returned.
+
+    `ptr` is the address, an integer or `ctypes.c_void_p`, of the element at coordinates 0. `sizes` are elements in
+    canonical order, and `layout`, `dims` and `row_pitch_bytes` say how they lie, as in `empty`; the memory ends with
+    the last element, so that nothing behind it is ever touched. `owner` is the object that keeps the memory alive, held
+    as long as any view; None says that you see to it. `device` is where the address is: "cpu" or "cuda:N", where work
+    that still writes there has to be ordered before yours. `readonly` memory is never written. The alignment is found
+    from the address.
+
+    Nothing can be checked about an address: one that is wrong ends the process. Raises `BindingError` for no address,
+    or one at which no element of the type may lie, `LayoutError` for layouts as in `empty`, and `DeviceError` for a
+    device that cannot be had.
+
+    >>> import ctypes
+    >>> surface = (ctypes.c_uint8 * (4 * 512))()  # 4 rows of 160 RGB pixels, 512 bytes apart
+    >>> frame = from_pointer(ctypes.addressof(surface), (1, 3, 4, 160), "uint8", layout="NHWC", row_pitch_bytes=512,
+    ...                      owner=surface)
+    >>> frame.strides, frame.dims, frame.buffer.owner is surface
+    ((2048, 1, 512, 3), 'NCHW', True)
+    >>> surface[512 + 3 * 7 + 2] = 99  # row 1, pixel 7, blue
+    >>> int(frame.numpy()[0, 2, 1, 7])
+    99
+    """
+    sizes = integers("sizes", sizes, least=0)
+    element = element_type(dtype)
+    memory = AskedMemory(layout, row_pitch_bytes)
+    dims, labels = _labelled(dims, len(sizes), layout)
+    wanted, stored = memory.layouts(sizes, labels, element)
+    given = getattr(ptr, "value", ptr) or 0
+    (address,) = integers("ptr", (given,), least=0)
+    if stored.span and (address == 0 or address % element.itemsize):
+        raise BindingError(
+            f"ptr={address:#x} is not the address of {element} elements: it must be a multiple of {element.itemsize}, "
+            "and not null."
+        )
+    where = device_name(device)
+    backend_named(where)
+    start = address + stored.first_offset * element.itemsize if stored.span else 0
+    buffer = Buffer(start, stored.span * element.itemsize, owner=owner, device=where, readonly=readonly)
+    made = wanted.shifted(-stored.first_offset)
+    return StridedTensor.over(Operand(buffer, made, element), dims if made.ndim == len(sizes) else None)
+
+
+def _relabelled(tensor: StridedTensor, dims: str) -> StridedTensor:
+    """The tensor with its axes, which come in the order of `dims`, in canonical order and labelled so."""
+    operand = tensor.operand
+    layout, canonical = _canonical(operand.layout, dims)
+    return StridedTensor.over(Operand(operand.buffer, layout, operand.element, operand.owns_padding), canonical)
+
+
+@remembered
+def _canonical(layout: Layout, dims: str) -> tuple[Layout, str]:
+    """A layout whose axes come in the order of `dims`, and the labels, in canonical order."""
+    labels = labels_of(checked_dims(dims, layout.ndim), layout.ndim)
+    canonical = canonical_axes(dims)
+    axes = (*range(layout.ndim - len(dims)), *(labels.index(letter) for letter in canonical))
+    return layout.permuted(axes), canonical
+
+
+def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: AskedMemory) -> StridedTensor:
+    """A tensor that is not initialised, of sizes in canonical order."""
+    room, dims = _room(integers("sizes", sizes, least=0), element_type(dtype), dims, *memory[:3])
+    where = default_device() if memory.device is None else device_name(memory.device)
+    return StridedTensor.over(room.allocate(backend_named(where)), dims)
+
+
+@remembered
+def _room(
+    sizes: tuple[int, ...],
+    element: ElementType,
+    dims: str | None,
+    layout: str | Layout | None,
+    row_pitch_bytes: int | None,
+    alignment: int | None,
+) -> tuple[Room, str | None]:
+    """The memory of a new tensor, and its labels."""
+    dims, labels = _labelled(dims, len(sizes), layout)
+    if isinstance(layout, Layout):
+        layout = layout.shifted(-layout.first_offset)
+    room = AskedMemory(layout, row_pitch_bytes, alignment).room(sizes, labels, element)
+    return room, dims if room.layout.ndim == len(sizes) else None
+
+
+def _labelled(dims: str | None, ndim: int, layout: object) -> tuple[str | None, Labels]:
+    """The labels of a tensor of canonical sizes, as `dims` and one for each axis; an order string gives them, too."""
+    dims = _canonical_dims(dims, ndim)
+    if not isinstance(layout, str):
+        return dims, labels_of(dims, ndim)
+    letters = parse_order(layout).letters
+    if dims is None and len(canonical_axes(letters)) == ndim:
+        dims = canonical_axes(letters)
+    return dims, inferred_labels(dims, ndim, letters)
+
+
+def _canonical_dims(dims: str | None, ndim: int) -> str | None:
+    """Labels for new sizes, which are in canonical order."""
+    if checked_dims(dims, ndim) is not None and dims != canonical_axes(str(dims)):
+        raise LayoutError(
+            f"dims={dims!r} is not in canonical order; sizes go with dims={canonical_axes(str(dims))!r}, "
+            f"and layout={dims!r} says the order in memory."
+        )
+    return dims

@@ -1,0 +1,192 @@
+"""Batched crops: windows of photographs as one batch, mirrored, converted and laid out in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import device_name
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
+from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
+from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.requirements import Given
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
+from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.errors import LayoutError
+
+from .arguments import given, output_operand
+from .creation import asarray
+from .tensor import StridedTensor
+
+__all__ = ["gather_crops", "plan_gather_crops"]
+
+
+def gather_crops(
+    sources: TensorLike,
+    origins: TensorLike,
+    size: Sequence[int],
+    *,
+    dims: str | None = None,
+    flip: bool | Sequence[bool] | SupportsArray | None = None,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
+    rounding: str = "nearest",
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """One window of each image as a batch (N, C, height, width): the crop-mirror-normalise step of training.
+
+    `sources` is a batch (N, C, H, W), or a list of images (C, H, W) of one type and channel count, each of its own
+    size and layout. `dims` says how the given objects' axes are ordered ("NHWC", "HWC"), as in `asarray`; tensors
+    that have labels need none, and other arrays are taken to be canonical. `origins` are integers (N, 2): the row and
+    column, in pixels of the source, where each window begins; they are read on the host. `size` is the height and
+    width of every window, in pixels. `flip` mirrors left and right: a bool, or one for each sample.
+
+    A window may lie over the edge or wholly outside: there every pixel has the value `fill`, one number of the
+    sources' type or one for each source channel, which is converted like any other pixel, so that a black border is
+    normalised like black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`,
+    `out` and `stream` are those of `relayout`, to the bit; without `layout` the batch is packed, NCHW.
+
+    Nothing is allocated besides the batch. Raises before anything is written: `LayoutError` for ranks, sizes,
+    origins, flips and fills that do not fit, `ElementTypeError` for types that differ and conversions that do not
+    exist, `BindingError` for devices that differ and an `out` that is read-only or shares memory with a source.
+
+    >>> import numpy as np
+    >>> photos = [np.full((4, 6, 3), 10, np.uint8), np.full((5, 2, 3), 20, np.uint8)]
+    >>> batch = gather_crops(photos, [[0, 2], [1, 1]], (2, 2), dims="HWC", dtype="float16", scale=0.5, fill=1)
+    >>> batch.sizes, batch.numpy()[:, 0].tolist()
+    ((2, 3, 2, 2), [[[5.0, 5.0], [5.0, 5.0]], [[10.0, 0.5], [10.0, 0.5]]])
+    """
+    images = _images(sources, dims)
+    made = crop_operands(
+        images,
+        asarray(origins).operand if images.places or isinstance(origins, StridedTensor) else _no_origins(origins),
+        size,
+        AskedValues(dtype, scale, bias, channels, rounding),
+        AskedMemory(layout, row_pitch_bytes, alignment),
+        flip=flip,
+        fill=fill,
+        out=output_operand(out),
+        stream=stream,
+    )
+    if out is not None:
+        return out
+    return StridedTensor.over(made, "NCHW" if made.layout.ndim == 4 else None)
+
+
+def plan_gather_crops(
+    sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc],
+    size: Sequence[int],
+    *,
+    dims: str | None = None,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
+    rounding: str = "nearest",
+    row_pitch_bytes: int | None = None,
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedCrops:
+    """Plan `gather_crops(sources, origins, size, ...)` once, to run it many times and to explain it.
+
+    `sources` are those of `gather_crops`, or descriptors of them: one of a batch (N, C, H, W), or a list of those of
+    images (C, H, W). The plan runs on as many images of any sizes, of the same type, channels, and channel and column
+    strides, as `plan(sources, origins, out, flip)`, whose sources are tensors. The other arguments are those of
+    `gather_crops`, and `device` that of `plan_gather`; orders that fill channels up take a plan for each block, with
+    `out`.
+
+    Raises what `gather_crops` raises for what does not fit.
+
+    >>> photos = BufferTensorDesc("uint8", (32, 3, 480, 640), (921600, 1, 1920, 3))
+    >>> plan = plan_gather_crops(photos, (224, 224), dtype="float16", scale=1 / 255, device="cuda")
+    >>> plan.kernel, plan.load_bytes, plan.store_bytes
+    ('crops_split_uint8x8B_float16x16B', 8, 16)
+    """
+    values, memory = AskedValues(dtype, scale, bias, channels, rounding), AskedMemory(layout, row_pitch_bytes)
+    if out is not None:
+        memory.check_beside_out()
+    images = _described(sources, dims)
+    if not images:
+        raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
+    first, target = images[0], None if out is None else given("out", out, is_written=True)
+    if target is not None and dtype is None:
+        values = values._replace(dtype=target.side.element)
+    request = crop_request((len(images), first.layout.sizes[0]), first.element, size, values, fill)
+    if target is None:
+        room = memory.room(request.sizes, CROP_LABELS, request.conversion.target)
+        if room.layout.sizes != request.sizes or not room.owns_padding:
+            raise LayoutError(
+                f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
+            )
+        side = Side.of(room.layout, room.side.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
+        target = Given(side)
+    tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, StridedTensor))
+    where = next((tensor.device for tensor in tensors), "cpu")
+    return planned_crops(request, images, target, where if device is None else device_name(device))
+
+
+def _items(sources: object) -> Sequence[object]:
+    """The images of a list, or none where `sources` is one object."""
+    return sources if isinstance(sources, (list, tuple)) else ()
+
+
+def _described(
+    sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc], dims: str | None
+) -> list[Side]:
+    """What is known of images with axes C, H, W, given one by one or as a batch, as objects or as descriptors."""
+    if isinstance(sources, (list, tuple)):
+        return [_side(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
+    batch = _side("sources", cast("TensorLike | BufferTensorDesc", sources), dims, "NCHW")
+    return [replace(batch, layout=batch.layout.sliced(n)) for n in range(batch.layout.sizes[0])]
+
+
+def _side(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> Side:
+    """What is known of one object with these axes, or of a descriptor, whose sizes are in their order already."""
+    if not isinstance(source, BufferTensorDesc):
+        return _labelled(name, asarray(source, dims=dims), wanted).side
+    side = given(name, source).side
+    if side.layout.ndim != len(wanted):
+        raise LayoutError(f"{name} describes sizes {side.layout.sizes}; it must have the axes {', '.join(wanted)}.")
+    return side
+
+
+def _no_origins(origins: TensorLike) -> Operand:
+    """The origins of an empty batch: `[]` holds no integers, nor anything else."""
+    tensor = asarray(origins)
+    return tensor.operand if tensor.layout.element_count else asarray(origins, dtype="int64").operand
+
+
+def _images(sources: TensorLike, dims: str | None) -> CropSources:
+    """The images, each with axes C, H, W or as a batch with N besides."""
+    if isinstance(sources, (list, tuple)):
+        images = [_labelled(f"sources[{n}]", asarray(image, dims=dims), "CHW") for n, image in enumerate(sources)]
+        if not images:
+            raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
+        return CropSources.of_images(images)
+    return CropSources.of_batch(_labelled("sources", asarray(sources, dims=dims), "NCHW"))
+
+
+def _labelled(name: str, tensor: StridedTensor, wanted: str) -> Operand:
+    """The operand of a tensor with these axes. Raises `LayoutError` for others."""
+    labels = inferred_labels(tensor.dims, tensor.ndim, wanted)
+    if "".join(label or "?" for label in labels) != wanted:
+        raise LayoutError(
+            f"{name} has sizes {tensor.sizes} and dims={tensor.dims!r}; it must have the axes {', '.join(wanted)}: "
+            "say with dims= how they are ordered."
+        )
+    return tensor.operand

@@ -1,0 +1,163 @@
+"""Picking elements by index, and writing them there: gather and scatter."""
+
+from __future__ import annotations
+
+from stridedgpu.devices.operand import Operand
+from stridedgpu.operations.gather import gather_elements_operand, gather_nd_operand, gather_operand
+from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
+from stridedgpu.typing import StreamLike, TensorLike
+
+from .arguments import index_tensor, output_operand
+from .creation import asarray
+from .tensor import StridedTensor
+
+__all__ = ["gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
+
+
+def gather(
+    data: TensorLike,
+    indices: TensorLike,
+    axis: int = 0,
+    *,
+    mode: str = "raise",
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """Slices of `data` along `axis`, in the order of `indices`: `numpy.take`, ONNX Gather, DML_GATHER.
+
+    `indices` are int32, int64, uint32 or uint64 of any rank, as a tensor, array or Python list (int64); their axes
+    take the place of `axis`, so that the result has sizes `data[:axis] + indices + data[axis + 1:]`. Any of `data`,
+    `indices` and `out` may be padded, permuted, flipped or broadcast. Elements move as opaque bits; nothing is
+    allocated besides the packed result, or nothing at all with `out`.
+
+    `mode` is for indices out of range, and in none of them is memory outside `data` touched. "raise": an
+    `IndexError` names position, value, axis and valid range; negative ones count from the end. "clip": the nearest
+    valid one, so that negative ones are 0. "wrap": counted round the axis. "deferred", on CUDA: as "raise", but
+    clamped, and raised at the next `synchronize`, `.numpy()` or export to the host; the CPU raises at once.
+
+    Raises before anything is written: `IndexError`, also where `axis` has no elements; `ElementTypeError` for other
+    indices; `LayoutError` for a wrong axis or an `out` of other sizes or type; `BindingError` for an `out` that is
+    read-only, on another device or shares memory with `data` or `indices`.
+
+    >>> gather(asarray([[1, 2], [3, 4], [5, 6]]), [2, 0, -1]).numpy().tolist()
+    [[5, 6], [1, 2], [5, 6]]
+    """
+    tensor = asarray(data)
+    found = gather_operand(
+        tensor.operand, tensor.dims, _indices(indices, tensor, stream), axis, mode, output_operand(out), stream
+    )
+    return StridedTensor.over(*found) if out is None else out
+
+
+def gather_elements(
+    data: TensorLike,
+    indices: TensorLike,
+    axis: int = 0,
+    *,
+    mode: str = "raise",
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """One element for each index: `numpy.take_along_axis`, ONNX GatherElements, DML_GATHER_ELEMENTS.
+
+    Along `axis` the coordinate is the index, on the others it is the index's own. `indices` have the rank of `data`
+    and, on the other axes, at most its sizes; the result has the sizes of `indices`. Everything else, modes and
+    errors included, is as in `gather`, and ranks or sizes that do not fit are a `LayoutError`.
+
+    >>> gather_elements(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 0]], axis=1).numpy().tolist()
+    [[2, 1], [3, 3]]
+    """
+    tensor = asarray(data)
+    index = _indices(indices, tensor, stream)
+    found = gather_elements_operand(tensor.operand, tensor.dims, index, axis, mode, output_operand(out), stream)
+    return StridedTensor.over(*found) if out is None else out
+
+
+def gather_nd(
+    data: TensorLike,
+    indices: TensorLike,
+    *,
+    batch_dims: int = 0,
+    mode: str = "raise",
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """Elements or slices named by tuples of coordinates: ONNX GatherND, DML_GATHER_ND1.
+
+    The last axis of `indices` holds tuples of k coordinates, for the k axes of `data` that follow its first
+    `batch_dims` ones, which are common to both. The result has sizes `indices[:-1] + data[batch_dims + k:]`.
+    Everything else, modes and errors included, is as in `gather`, and ranks or sizes that do not fit are a
+    `LayoutError`.
+
+    >>> gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]]).numpy().tolist()
+    [3, 2]
+    """
+    tensor = asarray(data)
+    index = _indices(indices, tensor, stream)
+    found = gather_nd_operand(tensor.operand, tensor.dims, index, batch_dims, mode, output_operand(out), stream)
+    return StridedTensor.over(*found) if out is None else out
+
+
+def scatter_elements(
+    data: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    axis: int = 0,
+    *,
+    unique: bool = False,
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """A copy of `data` in which each index's element is replaced: ONNX ScatterElements, `numpy.put_along_axis`.
+
+    `indices` are as in `gather_elements`, and `updates` have their sizes and the type of `data`. Where indices name
+    one element several times, the last one (in row-major order of `indices`) wins on the CPU; on a GPU the element is
+    one of them, whole, and which one is not defined. `unique=True` refuses that with an `IndexError`, -1 and n-1
+    being the same; the CPU sorts the indices for it, with 24 bytes for each besides, and a GPU marks what they name,
+    with 1 bit for each element, or slice, of `data`. Indices out of range are always refused.
+
+    Raises before anything is written what `gather_elements` raises, `ElementTypeError` for updates of another type,
+    and `BindingError` for an `out` that shares memory with `data`, `indices` or `updates`.
+
+    >>> scatter_elements(asarray([1, 2, 3]), [2, 0], asarray([30, 10])).numpy().tolist()
+    [10, 2, 30]
+    """
+    tensor = asarray(data)
+    operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
+    found = scatter_elements_operand(*operands, axis, unique=unique, out=output_operand(out), stream=stream)
+    return StridedTensor.over(found, tensor.dims) if out is None else out
+
+
+def scatter_nd(
+    data: TensorLike,
+    indices: TensorLike,
+    updates: TensorLike,
+    *,
+    unique: bool = False,
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """A copy of `data` in which the elements or slices that tuples name are replaced: ONNX ScatterND, DML_SCATTER_ND.
+
+    The last axis of `indices` holds tuples of k coordinates for the first k axes of `data`; `updates` have sizes
+    `indices[:-1] + data[k:]` and the type of `data`. Everything else is as in `scatter_elements`; of slices that are
+    named several times, a GPU may mix elements.
+
+    >>> scatter_nd(asarray([[1, 2], [3, 4]]), [[1]], asarray([[7, 8]])).numpy().tolist()
+    [[1, 2], [7, 8]]
+    """
+    tensor = asarray(data)
+    operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
+    found = scatter_nd_operand(*operands, unique=unique, out=output_operand(out), stream=stream)
+    return StridedTensor.over(found, tensor.dims) if out is None else out
+
+
+def _indices(indices: TensorLike, data: StridedTensor, stream: StreamLike | None) -> Operand:
+    """Indices as an operand: a tensor stays where it is, other objects come to the data's device.
+
+    Their memory there is given back to `stream`, behind the work that reads them.
+    """
+    tensor = index_tensor(indices)
+    if tensor is indices or tensor.device == data.device:
+        return tensor.operand
+    return tensor.relayout(device=data.device, stream=stream).operand

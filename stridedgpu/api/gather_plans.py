@@ -1,0 +1,182 @@
+"""Gathers and scatters planned once, to be read, explained and run many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stridedgpu.devices.cuda.planning.gather import WIDEST_INDICES, Mode
+from stridedgpu.devices.selection import device_name
+from stridedgpu.operations.gather_plans import PlannedGather, PlannedScatter, planned_gather, planned_scatter
+from stridedgpu.operations.index_arguments import Picking, elements_picking, slices_picking, tuples_picking
+from stridedgpu.operations.indices import checked_mode
+from stridedgpu.operations.requirements import Given
+from stridedgpu.typing import TensorLike
+from stridedgpu.values.descriptor import BufferTensorDesc
+
+from .arguments import given, index_tensor
+from .creation import asarray
+from .tensor import StridedTensor
+
+__all__ = ["plan_gather", "plan_gather_elements", "plan_gather_nd", "plan_scatter_elements", "plan_scatter_nd"]
+
+
+def plan_gather(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    axis: int = 0,
+    *,
+    mode: str = "raise",
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedGather:
+    """Plan `gather(data, indices, axis, out=out)` once, to run it many times and to explain it.
+
+    Each operand is a tensor or array, or a descriptor of one that will be bound later, of which no more is trusted than
+    what it guarantees; without `out`, the plan is for a packed result. Nothing is read but sizes, strides, types and
+    alignments: the plan runs on every tensor with these, as `plan(data, indices, out)`, and looks at the indices then.
+    `kernel`, `load_bytes`, `store_bytes`, `vector_bytes`, `index_bits`, `bytes_moved` and `explain()` tell what it
+    does. `device` is None for where the tensors are (descriptors: the CPU), or "cuda" or "cuda:N" to plan for a GPU,
+    even where there is none: then for a reference GPU, and the plan can only be read.
+
+    Raises what `gather` raises for operands that do not fit each other.
+
+    >>> table, ids = BufferTensorDesc("float32", (1000, 64)), BufferTensorDesc("int32", (256,))
+    >>> plan = plan_gather(table, ids, device="cuda")
+    >>> plan.kernel, plan.vector_bytes, plan.bytes_moved
+    ('gather_rows_float32x16B_int32', 16, 132096)
+    """
+    wanted = checked_mode(mode)
+    held = _Operands.of(device, data, indices, out)
+    return held.gather(slices_picking(held.data.side, held.indices.side, axis), wanted)
+
+
+def plan_gather_elements(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    axis: int = 0,
+    *,
+    mode: str = "raise",
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedGather:
+    """Plan `gather_elements(data, indices, axis, out=out)` once; everything else is as in `plan_gather`.
+
+    >>> scores, order = BufferTensorDesc("float16", (32, 128)), BufferTensorDesc("int64", (32, 128))
+    >>> plan = plan_gather_elements(scores, order, axis=1, device="cuda")
+    >>> plan.kernel, plan.load_bytes, plan.store_bytes
+    ('gather_elements_float16x8B_int64', 2, 8)
+    """
+    wanted = checked_mode(mode)
+    held = _Operands.of(device, data, indices, out)
+    return held.gather(elements_picking(held.data.side, held.indices.side, axis), wanted)
+
+
+def plan_gather_nd(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    *,
+    batch_dims: int = 0,
+    mode: str = "raise",
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedGather:
+    """Plan `gather_nd(data, indices, batch_dims=batch_dims, out=out)` once; everything else is as in `plan_gather`.
+
+    >>> plan = plan_gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]])
+    >>> found = asarray([0, 0])
+    >>> plan(asarray([[1, 2], [3, 4]]), asarray([[1, 0], [0, 1]]), found)
+    >>> found.numpy().tolist()
+    [3, 2]
+    """
+    wanted = checked_mode(mode)
+    held = _Operands.of(device, data, indices, out)
+    return held.gather(tuples_picking(held.data.side, held.indices.side, batch_dims), wanted)
+
+
+def plan_scatter_elements(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    updates: TensorLike | BufferTensorDesc,
+    axis: int = 0,
+    *,
+    unique: bool = False,
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedScatter:
+    """Plan `scatter_elements(data, indices, updates, axis, out=out)` once, the copy of the data included.
+
+    It runs as `plan(data, indices, updates, out)`; everything else is as in `plan_gather`. `bytes_moved` are those of
+    the copy and of the updates, and `explain()` tells both; `kernel` and widths are those of the updates.
+
+    Raises what `scatter_elements` raises for operands that do not fit each other.
+
+    >>> table, ids = BufferTensorDesc("float32", (64, 128)), BufferTensorDesc("int32", (8, 128))
+    >>> plan = plan_scatter_elements(table, ids, BufferTensorDesc("float32", (8, 128)), device="cuda")
+    >>> plan.kernel, plan.load_bytes, plan.store_bytes, plan.bytes_moved
+    ('scatter_elements_float32x16B_int32', 16, 4, 77824)
+    """
+    held = _Operands.of(device, data, indices, out, updates)
+    return held.scatter(elements_picking(held.data.side, held.indices.side, axis, unique=unique))
+
+
+def plan_scatter_nd(
+    data: TensorLike | BufferTensorDesc,
+    indices: TensorLike | BufferTensorDesc,
+    updates: TensorLike | BufferTensorDesc,
+    *,
+    unique: bool = False,
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: str | None = None,
+) -> PlannedScatter:
+    """Plan `scatter_nd(data, indices, updates, out=out)` once; everything else is as in `plan_scatter_elements`.
+
+    >>> rows = BufferTensorDesc("uint8", (16, 256))
+    >>> plan = plan_scatter_nd(BufferTensorDesc("uint8", (64, 256)), BufferTensorDesc("int64", (16, 1)), rows)
+    >>> plan.kernel, plan.vector_bytes, plan.device
+    ('scatter_rows_uint8x16B_int64', 16, 'cpu')
+    """
+    held = _Operands.of(device, data, indices, out, updates)
+    return held.scatter(tuples_picking(held.data.side, held.indices.side, 0, unique=unique))
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """What is known of the operands, and the device to plan for; without updates, the data stands in for them."""
+
+    data: Given
+    indices: Given
+    updates: Given
+    out: Given | None
+    device: str
+
+    @classmethod
+    def of(
+        cls,
+        device: str | None,
+        data: TensorLike | BufferTensorDesc,
+        indices: TensorLike | BufferTensorDesc,
+        out: StridedTensor | BufferTensorDesc | None,
+        updates: TensorLike | BufferTensorDesc | None = None,
+    ) -> _Operands:
+        """Tensors, arrays and descriptors as what is known of them."""
+        held = data if isinstance(data, BufferTensorDesc) else asarray(data)
+        index = indices if isinstance(indices, BufferTensorDesc) else index_tensor(indices)
+        written = updates if updates is None or isinstance(updates, BufferTensorDesc) else asarray(updates)
+        source = given("data", held)
+        tensors = (tensor for tensor in (out, held, written, index) if isinstance(tensor, StridedTensor))
+        where = next((tensor.device for tensor in tensors), "cpu")
+        return cls(
+            source,
+            given("indices", index).within(WIDEST_INDICES),
+            source if written is None else given("updates", written),
+            None if out is None else given("out", out, is_written=True),
+            where if device is None else device_name(device),
+        )
+
+    def gather(self, picking: Picking, mode: Mode) -> PlannedGather:
+        """The plan of a gather."""
+        return planned_gather(picking, mode, self.data, self.indices, self.out, self.device)
+
+    def scatter(self, picking: Picking) -> PlannedScatter:
+        """The plan of a scatter."""
+        return planned_scatter(picking, self.data, self.indices, self.updates, self.out, self.device)

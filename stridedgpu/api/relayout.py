@@ -1,0 +1,111 @@
+"""Relayout, planned or at once, and waiting for a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stridedgpu.devices.selection import backend_named, backends_in_use, device_name
+from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.relayout import relayout_operand
+from stridedgpu.operations.relayout_plan import RelayoutPlan, move_between
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
+from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.descriptor import BufferTensorDesc
+
+from .arguments import given, output_operand
+from .creation import asarray
+from .tensor import StridedTensor
+
+__all__ = ["plan_relayout", "relayout", "synchronize"]
+
+
+def relayout(
+    src: TensorLike,
+    *,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    device: str | None = None,
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """The elements of `src` in another memory layout, converted on the way, in one pass.
+
+    `layout` is the memory order of the result ("NHWC"), an exact `Layout`, or None: packed in the source's own axis
+    order, whatever its strides were. Logical axes and sizes do not change. "NHWC8" fills each pixel up with zeros to
+    a multiple of 8 channels; "NCHW4" splits C into blocks of 4 that lie innermost, the last filled up with zeros, and
+    the result has one axis more: sizes (N, ceil(C/4), 4, H, W). `dtype` is the result's type; `scale` and
+    `bias` are one value or one for each output channel: `x * scale + bias`, computed in float32, or in float64 when
+    either side is float64 or a 32- or 64-bit integer. `channels` picks the source channel of each output channel:
+    `(2, 1, 0)` swaps RGB and BGR. `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and
+    NaN becomes 0. `row_pitch_bytes` is the bytes from one row to the next, `alignment` that of the result's address
+    in bytes (default 32). `device` is where the result goes, None where the source is. With `out` the elements go
+    into that tensor, of any layout; only its own padding is ever written besides. `stream` is for CUDA.
+
+    Nothing of the data's size is allocated besides the result. Raises before anything is written: `LayoutError` for
+    layouts, channels or sizes that do not fit, `BindingError` for an `out` that is read-only, on another device or
+    shares memory with the source, `ElementTypeError` for a conversion that does not exist, `DeviceError` when the
+    device or its memory cannot be had.
+
+    >>> import numpy as np
+    >>> frame = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
+    >>> planes = relayout(asarray(frame, dims="NHWC"), layout="NCHW", dtype="float32", scale=1 / 255)
+    >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
+    ((1, 3, 2, 4), (24, 8, 4, 1), True)
+    """
+    tensor = src if isinstance(src, StridedTensor) else asarray(src)
+    values = AskedValues(dtype, scale, bias, channels, rounding)
+    memory = AskedMemory(layout, row_pitch_bytes, alignment, device)
+    operand, dims = relayout_operand(tensor.operand, tensor.dims, values, memory, output_operand(out), stream)
+    return StridedTensor.over(operand, dims) if out is None else out
+
+
+def plan_relayout(
+    src: StridedTensor | BufferTensorDesc,
+    dst: StridedTensor | BufferTensorDesc,
+    *,
+    scale: float | Iterable[float] | None = None,
+    bias: float | Iterable[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    device: str | None = None,
+) -> RelayoutPlan:
+    """Plan `relayout(src, out=dst)` once, to run it many times and to explain it.
+
+    Each side is a tensor, or a descriptor of one that will be bound later. The plan runs on every tensor of the same
+    type, sizes and strides, such as each `batch[i]` in turn. Its kernel on a GPU relies on the alignment of the tensor
+    that it was planned for, and others must have as much; on the CPU whole elements anywhere will do. From a descriptor
+    it trusts only the alignment and size that are guaranteed there, which are checked on every device when it runs.
+    `device` is None for where the tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is
+    none: then for a reference GPU, and the plan can only be read.
+
+    Plans pickle: in another process they are made ready again, for the device of the same name there.
+
+    Raises `LayoutError` when the sides do not fit each other.
+
+    >>> plan = plan_relayout(BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3)),
+    ...                      BufferTensorDesc("uint8", (1, 3, 64, 64)))
+    >>> plan.load_bytes, plan.store_bytes, plan.index_bits, plan.bytes_moved
+    (16, 16, 32, 24576)
+    """
+    read, written = given("src", src), given("dst", dst, is_written=True)
+    labels = inferred_labels(src.dims if isinstance(src, StridedTensor) else None, read.side.layout.ndim)
+    values = AskedValues(written.side.element, scale, bias, channels, rounding)
+    made, channel_axis = move_between(read.side, written.side, labels, values, "dst")
+    where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
+    name = where if device is None else device_name(device)
+    return RelayoutPlan.make(read, written, made, channel_axis, name)
+
+
+def synchronize(device: str | None = None) -> None:
+    """Wait until the work of a device is done (None: of every device in use), and raise what went wrong there.
+
+    >>> synchronize("cpu")
+    """
+    for backend in backends_in_use() if device is None else (backend_named(device),):
+        backend.synchronize()

@@ -1,0 +1,265 @@
+"""`StridedTensor`: a dtype and a layout over a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import device_name
+from stridedgpu.exchange.values import value_operand
+from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
+from stridedgpu.operations.relayout import assign_operand, relayout_operand
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
+from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
+from stridedgpu.values.dtypes import ElementType, element_type
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.indexing import Index
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.memoized import remembered
+from stridedgpu.values.reinterpreting import recounted
+
+from .tensor_values import Valued
+
+__all__ = ["StridedTensor"]
+
+
+class StridedTensor(Valued):
+    """Elements of one type, laid out with sizes and strides over raw bytes on one device.
+
+    `buffer` is a `Buffer` or any contiguous object with the buffer protocol, which stays somebody else's; `layout`
+    says where in it the elements lie, in elements from its start; `dtype` is a NumPy dtype, a name or a `DataType`;
+    `dims` labels the last axes, such as "NCHW". Views share the buffer and keep it alive.
+
+    Raises `BindingError` when the layout leaves the buffer, `ElementTypeError` for an unknown type.
+
+    >>> tensor = StridedTensor(bytearray(range(12)), Layout((2, 3), (5, 1), offset=1), "uint8")
+    >>> tensor.numpy().tolist()
+    [[1, 2, 3], [6, 7, 8]]
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, buffer: object, layout: Layout, dtype: DTypeLike, *, dims: str | None = None) -> None:
+        """Wrap a buffer."""
+        if not isinstance(layout, Layout):
+            raise LayoutError(f"layout={layout!r} is not a Layout, such as Layout((2, 3)).")
+        self._operand = Operand(Buffer.of(buffer), layout, element_type(dtype))
+        self._dims = checked_dims(dims, layout.ndim)
+
+    @classmethod
+    def over(cls, operand: Operand, dims: str | None = None) -> StridedTensor:
+        """A tensor of an operand that exists already, and of labels that are known to fit it."""
+        tensor = cls.__new__(cls)
+        tensor._operand = operand
+        tensor._dims = dims
+        return tensor
+
+    # Views
+
+    def _view(
+        self, layout: Layout, dims: str | None, *, element: ElementType | None = None, whole: bool
+    ) -> StridedTensor:
+        """Another layout over the same buffer; `whole` says that it has every element, and so owns what was owned."""
+        operand = self._operand
+        owns = whole and operand.owns_padding
+        return StridedTensor.over(Operand(operand.buffer, layout, element or operand.element, owns), dims)
+
+    def __getitem__(self, index: Index | tuple[Index, ...]) -> StridedTensor:
+        """A window: integers, slices with any step, `...` and None, as in NumPy; never a copy."""
+        operand = self._operand
+        layout, axes = operand.layout.window(index)
+        dims = self._dims and _kept_dims(self._dims, operand.layout.ndim, axes)
+        return StridedTensor.over(Operand(operand.buffer, layout, operand.element), dims)
+
+    def permute(self, order: str | Sequence[int]) -> StridedTensor:
+        """The axes in another order: axis numbers, or letters such as "NHWC" for an image library.
+
+        Without labels, axes of rank 4 and 5 are taken to be NCHW and NCDHW. Plain axes stay in front.
+        """
+        return self._view(*_permuted(self.layout, self._dims, order), whole=True)
+
+    def broadcast_to(self, sizes: Sequence[int]) -> StridedTensor:
+        """Repeated to `sizes` with strides of 0; leading axes are added as NumPy does."""
+        return self._view(self.layout.broadcast_to(sizes), self._dims, whole=False)
+
+    def squeeze(self, axis: int | Sequence[int] | None = None) -> StridedTensor:
+        """Without the axes of size 1, or the given ones."""
+        return self._view(*_squeezed(self.layout, self._dims, axis), whole=True)
+
+    def unsqueeze(self, axis: int) -> StridedTensor:
+        """With a new plain axis of size 1 at `axis`, counted in the result."""
+        return self._view(*_unsqueezed(self.layout, self._dims, axis), whole=True)
+
+    def ensure_rank(self, rank: int) -> StridedTensor:
+        """With leading axes of size 1 added, or taken away, as DirectML wants {1, 1, H, W}."""
+        layout = self.layout.aligned_to_rank(rank)
+        dims = self._dims
+        full = {4: "NCHW", 5: "NCDHW"}.get(rank)
+        if dims is not None and full is not None and full.endswith(dims):
+            dims = full
+        elif dims is not None:
+            dims = dims[-rank:] if rank else None
+        return self._view(layout, dims, whole=True)
+
+    def reinterpret(
+        self, dtype: DTypeLike | None = None, sizes: Sequence[int] | None = None, strides: Sequence[int] | None = None
+    ) -> StridedTensor:
+        """The same bytes as other elements, never a copy.
+
+        With `dtype` alone, or with `sizes` to follow, the last axis is counted in the new elements, as in NumPy and
+        PyTorch: it must be contiguous, and the sizes and strides must come out whole. `sizes` alone is a reshape.
+        `strides` (in new elements, from this view's first byte) says all oneself, such as the low halves of int64:
+        `t.reinterpret("uint32", t.sizes, [2 * s for s in t.strides])`.
+
+        Raises `LayoutError` when a view is impossible, `BindingError` when it would leave this tensor's buffer.
+        """
+        element = self.element if dtype is None else element_type(dtype)
+        if strides is not None:
+            start = self.layout.offset * self.itemsize
+            if start % element.itemsize:
+                raise LayoutError(
+                    f"The view starts {start} bytes into its buffer, not at a whole {element.itemsize}-byte element."
+                )
+            layout = Layout(self.sizes if sizes is None else sizes, strides, start // element.itemsize)
+            return self._view(layout, None, element=element, whole=False)
+        layout = recounted(self.layout, self.itemsize, element.itemsize)
+        if sizes is None:
+            return self._view(layout, self._dims, element=element, whole=True)
+        return self._view(layout.reshaped(sizes), None, element=element, whole=True)
+
+    def as_strided(self, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> StridedTensor:
+        """Any sizes and strides over the buffer, `offset` elements from this view's first; kept inside the buffer."""
+        return self._view(Layout(sizes, strides, offset).shifted(self.layout.offset), None, whole=False)
+
+    # Moving elements
+
+    def relayout(
+        self,
+        *,
+        layout: LayoutLike | None = None,
+        dtype: DTypeLike | None = None,
+        scale: float | Sequence[float] | None = None,
+        bias: float | Sequence[float] | None = None,
+        channels: Sequence[int] | None = None,
+        rounding: str = "nearest",
+        row_pitch_bytes: int | None = None,
+        alignment: int | None = None,
+        device: str | None = None,
+        out: StridedTensor | None = None,
+        stream: StreamLike | None = None,
+    ) -> StridedTensor:
+        """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
+        values = AskedValues(dtype, scale, bias, channels, rounding)
+        memory = AskedMemory(layout, row_pitch_bytes, alignment, device)
+        target = None if out is None else _operand_of("out", out)
+        operand, dims = relayout_operand(self._operand, self._dims, values, memory, target, stream)
+        return StridedTensor.over(operand, dims) if out is None else out
+
+    def copy(self) -> StridedTensor:
+        """A packed copy, in this tensor's own axis order, on the same device."""
+        return self.relayout()
+
+    def to_device(self, device: str) -> StridedTensor:
+        """This tensor on another device, packed; itself when it is there already."""
+        return self if device_name(device) == self.device else self.relayout(device=device)
+
+    def __setitem__(self, index: Index | tuple[Index, ...], value: TensorLike) -> None:
+        """Write a tensor, array or scalar into a view, broadcast and converted as `relayout` does.
+
+        Raises before anything is written: sizes that do not broadcast, an integer that does not fit, a read-only or
+        overlapping view, a value that shares memory with it.
+        """
+        target = self[index]
+        source = value._operand if isinstance(value, StridedTensor) else value_operand(value, target.element)
+        layout = source.layout.broadcast_to(target.sizes)
+        assign_operand(Operand(source.buffer, layout, source.element), target._operand, name="the view")
+
+    # What Python expects of a container
+
+    def __len__(self) -> int:
+        """The size of the first axis."""
+        if not self.sizes:
+            raise TypeError("A tensor of rank 0 has no first axis to count or iterate over; .item() is its element.")
+        return self.sizes[0]
+
+    def __iter__(self) -> Iterator[StridedTensor]:
+        """Views along the first axis."""
+        return (self[place] for place in range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether this is the same tensor; no elements are compared, and a comparison that means them is refused."""
+        if self is other:
+            return True
+        if isinstance(other, (StridedTensor, np.ndarray, np.generic, int, float, complex)):
+            raise TypeError(
+                "== does not compare elements: use a.numpy() == b, np.array_equal(a, b), or `a is b` for one tensor."
+            )
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
+    # Copies that keep gaps, strides and labels
+
+    def __copy__(self) -> StridedTensor:
+        """A tensor of the same layout, gaps and labels in memory of its own, on the same device."""
+        return StridedTensor.over(copied_operand(self._operand), self._dims)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> StridedTensor:
+        """The same: elements hold no objects."""
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
+        return _unpickled, (state_of_operand(self._operand), self._dims)
+
+
+@lru_cache(maxsize=1024)
+def _kept_dims(dims: str, ndim: int, axes: tuple[int | None, ...]) -> str | None:
+    """The labels of a window, each of whose axes came from one of these, or from none."""
+    labels = labels_of(dims, ndim)
+    return dims_of(tuple(None if axis is None else labels[axis] for axis in axes))
+
+
+@remembered
+def _permuted(layout: Layout, dims: str | None, order: str | Sequence[int]) -> tuple[Layout, str | None]:
+    """A layout with its axes in another order, and the labels in that order."""
+    labels = inferred_labels(dims, layout.ndim, order) if isinstance(order, str) else labels_of(dims, layout.ndim)
+    axes = permutation(order, labels)
+    return layout.permuted(axes), dims_of(tuple(labels[axis] for axis in axes))
+
+
+@remembered
+def _squeezed(layout: Layout, dims: str | None, axis: int | Sequence[int] | None) -> tuple[Layout, str | None]:
+    """A layout without axes of size 1, and the labels of the others."""
+    made = layout.squeezed(axis)
+    if axis is None:
+        gone = {place for place, size in enumerate(layout.sizes) if size == 1}
+    else:
+        gone = {layout.axis_of(entry) for entry in (axis if isinstance(axis, Sequence) else (axis,))}
+    return made, dims_of(tuple(label for place, label in enumerate(labels_of(dims, layout.ndim)) if place not in gone))
+
+
+@remembered
+def _unsqueezed(layout: Layout, dims: str | None, axis: int) -> tuple[Layout, str | None]:
+    """A layout with a plain axis of size 1 more, and the labels with it."""
+    made, labels = layout.unsqueezed(axis), labels_of(dims, layout.ndim)
+    place = axis % made.ndim
+    return made, dims_of((*labels[:place], None, *labels[place:]))
+
+
+def _unpickled(state: State, dims: str | None) -> StridedTensor:
+    """A tensor on the device that it was on, or one of its kind; else on the CPU, with a warning."""
+    return StridedTensor.over(restored_operand(state), dims)
+
+
+def _operand_of(name: str, tensor: object) -> Operand:
+    """A tensor's operand; anything else is refused by name."""
+    if not isinstance(tensor, StridedTensor):
+        raise LayoutError(f"{name} must be a StridedTensor, not {type(tensor).__name__}; wrap it with asarray.")
+    return tensor.operand

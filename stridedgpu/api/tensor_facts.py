@@ -1,0 +1,199 @@
+"""What a tensor says of itself: sizes and strides, types, device, descriptor, and a line, a text or a picture of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.operand import Operand
+from stridedgpu.exchange.exports import numpy_dtype
+from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.dtypes import DataType, ElementType
+from stridedgpu.values.errors import BindingError, LayoutError, StridedGpuError
+from stridedgpu.values.layout import Layout
+
+__all__ = ["Described", "Released"]
+
+
+_NUMBERS: Final = "compute with .numpy(), torch.from_dlpack or another library's view of the memory"
+
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("transpose", "T", "mT", "moveaxis", "swapaxes"), "permute(axes) orders axes anew"),
+    **dict.fromkeys(("reshape", "view", "ravel", "flatten"), "reinterpret(sizes=...) is a reshape without a copy"),
+    **dict.fromkeys(("expand", "repeat"), "broadcast_to(sizes) repeats without a copy"),
+    **dict.fromkeys(("astype", "type", "float", "half"), "relayout(dtype=...) converts"),
+    **dict.fromkeys(("cpu", "cuda", "to"), "to_device(device) moves, and relayout(device=..., dtype=...) converts too"),
+    **dict.fromkeys(("clone", "contiguous"), "copy() packs"),
+    **dict.fromkeys(("size", "numel"), "layout.element_count is the number of elements, and sizes those of each axis"),
+    **dict.fromkeys(("flip", "flipud", "fliplr"), "t[::-1] runs backwards"),
+    **dict.fromkeys(("take", "index_select"), "gather(t, indices, axis) picks"),
+    **dict.fromkeys(("sum", "mean", "max", "min", "std"), _NUMBERS),
+    "fill_": "t[...] = value fills",
+    "data_ptr": "operand.address is that of the first element",
+}
+"""What NumPy's and PyTorch's users look for, and where it is."""
+
+
+class Released:
+    """In the place of the operand of a tensor that has let go of its memory: whatever is asked of it is refused.
+
+    `kept` is memory that must live as long as the tensor, since others know its address and hold the tensor for it.
+    """
+
+    def __init__(self, kept: Buffer | None = None) -> None:
+        self._kept = kept
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise BindingError("This tensor was released, by its `with` block or release(); make another over the memory.")
+
+
+class Described:
+    """An operand and the labels of its axes, in words that users know."""
+
+    __slots__ = ("_dims", "_operand")
+
+    _operand: Operand
+    _dims: str | None
+
+    @property
+    def operand(self) -> Operand:
+        """Buffer, layout and element type: what operations work on."""
+        return self._operand
+
+    @property
+    def layout(self) -> Layout:
+        """Sizes, strides and offset, in elements from the buffer's start."""
+        return self._operand.layout
+
+    @property
+    def buffer(self) -> Buffer:
+        """The bytes that the tensor lies in."""
+        return self._operand.buffer
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Elements along each axis."""
+        return self.layout.sizes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The same as `sizes`, by NumPy's name."""
+        return self.layout.sizes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements (not bytes) from one element to the next along each axis."""
+        return self.layout.strides
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.layout.ndim
+
+    @property
+    def element(self) -> ElementType:
+        """The element type, without needing the library that a NumPy dtype may come from."""
+        return self._operand.element
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype; bfloat16 and float8 need ml_dtypes."""
+        return numpy_dtype(self.element)
+
+    @property
+    def data_type(self) -> DataType:
+        """The DirectML type, or `DataType.UNKNOWN` for bool, bfloat16, float8 and complex."""
+        return self.element.data_type
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.element.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, as in NumPy: without padding, repeats counted. `buffer.nbytes` is the memory held."""
+        return self.layout.element_count * self.itemsize
+
+    @property
+    def dims(self) -> str | None:
+        """The labels of the last axes, or None."""
+        return self._dims
+
+    @property
+    def device(self) -> str:
+        """Where the bytes are: "cpu" or "cuda:N"."""
+        return self.buffer.device
+
+    @property
+    def alignment(self) -> int:
+        """The power of two, in bytes, guaranteed to divide the address of this tensor's first element."""
+        return self._operand.alignment
+
+    @property
+    def desc(self) -> BufferTensorDesc:
+        """The DirectML descriptor of this tensor, whose bytes start at its first element.
+
+        Raises `LayoutError` where DirectML cannot say it: rank 0 or above 8, empty, flipped, a type that it lacks,
+        more than 2^32-1 elements.
+        """
+        if self.data_type is DataType.UNKNOWN:
+            raise LayoutError(f"DirectML has no element type for {self.element}.")
+        total = None
+        if self._operand.owns_padding and self.layout.span:
+            total = self.buffer.nbytes // 4 * 4
+        alignment = self.alignment if self.alignment >= self.itemsize else 0
+        return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """What is called otherwise here says so; only names that are not there come this way, or not on this device."""
+        if hasattr(type(self), name):
+            object.__getattribute__(self, name)  # raises again what its property said
+        advice = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+        raise AttributeError(f"A {type(self).__name__} has no {name!r}{advice}.", name=name, obj=self)
+
+    def describe(self) -> str:
+        """Everything about the memory, in a few lines for a person.
+
+        Sizes and strides; the bytes spanned and what of them is padding, and whose; the DirectML descriptor, or why
+        there is none; packed, padded, broadcast or overlapping; alignment.
+        """
+        from stridedgpu.picture.description import description
+
+        try:
+            directml: BufferTensorDesc | StridedGpuError = self.desc
+        except StridedGpuError as problem:
+            directml = problem
+        return "\n".join([repr(self), *description(self._operand, directml)])
+
+    def __repr__(self) -> str:
+        """What it is in one line; no elements are read."""
+        if isinstance(self._operand, Released):
+            return "StridedTensor(released)"
+        layout = self.layout
+        kinds = ("broadcast", layout.is_broadcast), ("padded", layout.is_padded), ("packed", layout.is_packed)
+        kind = next((name for name, holds in kinds if holds), "overlapping")
+        facts = [
+            f"sizes={self.sizes}",
+            f"strides={self.strides}",
+            f"dtype={self.element}",
+            f"dims={self._dims!r}",
+            f"device={self.device!r}",
+            f"alignment={self.alignment}",
+            kind + (", read-only" if self.buffer.readonly else ""),
+        ]
+        return f"StridedTensor({', '.join(facts)})"
+
+    def _repr_svg_(self) -> str:
+        """The picture that notebooks show."""
+        from stridedgpu.picture.drawing import svg
+
+        return svg(self)
+
+    def _repr_html_(self) -> str:
+        """The picture that notebooks show where they take HTML: hover, tab and coordinates."""
+        from stridedgpu.picture.page import fragment
+
+        return fragment(self)

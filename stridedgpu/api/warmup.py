@@ -1,0 +1,78 @@
+"""Preparing plans before they are needed: kernels compiled, or the CPU's loops made, while nobody waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from stridedgpu.devices.selection import default_device, device_name
+from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.strides import calculate_strides
+
+from .functions import plan_relayout
+from .tensor import StridedTensor
+
+__all__ = ["warmup"]
+
+_COMMON: Final = (
+    # (source type, order), (target type, order), with scale and bias
+    (("uint8", "NHWC"), ("float32", "NCHW"), True),
+    (("uint8", "NHWC"), ("float16", "NCHW"), True),
+    (("uint8", "NHWC"), ("uint8", "NCHW"), False),
+    (("uint8", "NCHW"), ("uint8", "NHWC"), False),
+    (("float32", "NHWC"), ("float32", "NCHW"), False),
+    (("float16", "NHWC"), ("float16", "NCHW"), False),
+    (("float32", "NCHW"), ("float16", "NCHW"), False),
+)
+"""What image pipelines do most: batches of decoded frames for a network, and back."""
+
+_SIZES: Final = (8, 3, 224, 224)
+"""Sizes of the common batches; other sizes share their kernels when their strides allow the same vectors."""
+
+_ALIGNMENT: Final = 32
+"""Bytes: what new tensors guarantee."""
+
+
+def warmup(
+    src: StridedTensor | BufferTensorDesc | None = None,
+    dst: StridedTensor | BufferTensorDesc | None = None,
+    *,
+    scale: float | Iterable[float] | None = None,
+    bias: float | Iterable[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    device: str | None = None,
+) -> tuple[str, ...]:
+    """Compile ahead what `relayout(src, out=dst)` will run, so that the first call is as fast as the others.
+
+    The arguments are those of `plan_relayout`. Without `src` and `dst`: what image pipelines commonly run (uint8 NHWC
+    to float32 and float16 NCHW with scale and bias, the plain transposes, the narrowing cast), on the device of new
+    tensors. CuPy keeps compiled kernels on disk, so that other processes only load them.
+
+    Returns the names of the prepared kernels. Raises `LayoutError` for one of `src` and `dst` without the other, and
+    `DeviceError` when a device was named that cannot be had.
+
+    >>> warmup(BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3)), BufferTensorDesc("uint8", (1, 3, 64, 64)))
+    ('channels_uint8x16B_uint8x16B',)
+    """
+    if (src is None) != (dst is None):
+        raise LayoutError(f"{'dst' if dst is None else 'src'} is missing: give both sides, or neither.")
+    if src is not None and dst is not None:
+        plan = plan_relayout(src, dst, scale=scale, bias=bias, channels=channels, rounding=rounding, device=device)
+        plan.check_runnable()
+        return (plan.kernel,)
+    if any(given is not None for given in (scale, bias, channels)):
+        raise LayoutError("scale, bias and channels are for one pair of tensors: give src and dst with them.")
+    where = default_device() if device is None else device_name(device)
+    return tuple(dict.fromkeys(name for common in _COMMON for name in _warmed(*common, where)))
+
+
+def _warmed(source: tuple[str, str], target: tuple[str, str], arithmetic: bool, device: str) -> tuple[str, ...]:
+    """Prepare one of the common relayouts."""
+    sides = (
+        BufferTensorDesc(dtype, _SIZES, calculate_strides(order, _SIZES), guaranteed_base_offset_alignment=_ALIGNMENT)
+        for dtype, order in (source, target)
+    )
+    constants = (0.25, 0.5, 0.75) if arithmetic else None
+    return warmup(*sides, scale=constants, bias=constants, device=device)

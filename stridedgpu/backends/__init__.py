@@ -1,1 +1,0 @@
-"""The devices. These modules, and no others, compute with NumPy, LLVM or CuPy."""

@@ -1,0 +1,160 @@
+"""Facts of a workload that depend on no machine: what the planner decides for a GPU, and each kernel's launch.
+
+Nothing is allocated: the sizes are those of a GPU's memory. A change that makes a fast path slow shows here, without a
+timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stridedgpu.devices.cuda.launches.crops import crops_launch
+from stridedgpu.devices.cuda.launches.gather import gather_launch
+from stridedgpu.devices.cuda.launches.index_checks import check_launch
+from stridedgpu.devices.cuda.launches.relayout import cuda_launch
+from stridedgpu.devices.cuda.planning.gather import plan_gather
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
+from stridedgpu.devices.cuda.planning.relayout import plan_relayout
+from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
+from stridedgpu.planning.crop_windows import plan_crops
+from stridedgpu.planning.gather_problem import gather_problem
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.layout import Layout
+
+from .workloads import Crops, Embed, Relayout, Workload
+
+__all__ = ["Step", "facts_of", "steps_of"]
+
+_ALIGNMENT = 32
+"""Bytes: what new tensors guarantee."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One launch of a workload: the plan that it carries out, in words, and the kernel."""
+
+    kernel: str
+    bytes_moved: int
+    load_bytes: int
+    store_bytes: int
+    index_bits: int
+    launch: KernelLaunch
+
+
+def facts_of(workload: Workload) -> dict[str, Any]:
+    """The facts as JSON has them: each launch's family, bytes, widths, index width, kernel and grid."""
+    return {
+        "launches": [
+            {
+                "plan": step.kernel,
+                "bytes_moved": step.bytes_moved,
+                "load_bytes": step.load_bytes,
+                "store_bytes": step.store_bytes,
+                "index_bits": step.index_bits,
+                "kernel": step.launch.name,
+                "grid": list(step.launch.grid),
+                "block": list(step.launch.block),
+                "shared_bytes": step.launch.shared_bytes,
+            }
+            for step in steps_of(workload)
+        ],
+    }
+
+
+def steps_of(workload: Workload) -> Iterator[Step]:
+    """Every launch of one call, on the reference GPU, in order."""
+    if isinstance(workload, Embed):
+        yield from _picks(workload)
+    elif isinstance(workload, Crops):
+        yield _crops(workload)
+    else:
+        yield from _moves(workload)
+
+
+def _moves(workload: Relayout) -> Iterator[Step]:
+    sizes = workload.sizes["gpu"]
+    source_type, target_type = element_type(workload.source_type), element_type(workload.target_type)
+    letters = parse_order(workload.target_order).letters
+    labels = inferred_labels(None, len(sizes), letters)
+    channel_axis = labels.index("C") if "C" in labels else None
+    pitch = None
+    if workload.extra_row_bytes:
+        row = sizes[-1] * (sizes[1] if workload.source_order.endswith("C") else 1) * source_type.itemsize
+        pitch = row + workload.extra_row_bytes
+    stored = (1, sizes[1], 1, 1) if workload.broadcast else sizes
+    visible, held = ordered_layouts(stored, workload.source_order, labels, source_type.itemsize, pitch)
+    source_bytes = held.span * source_type.itemsize
+    layout = visible.sliced((..., *workload.window)) if workload.window else visible
+    layout = layout.broadcast_to(sizes) if workload.broadcast else layout
+    target, allocated = ordered_layouts(layout.sizes, workload.target_order, labels, target_type.itemsize, None)
+    made = conversion(
+        source_type,
+        target_type,
+        scale=workload.scale,
+        bias=workload.bias,
+        source_channels=None if channel_axis is None else layout.sizes[channel_axis],
+    )
+    order = parse_order(workload.target_order)
+    owned = not workload.window and not workload.broadcast
+    source = Side.of(layout, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes, owns_padding=owned)
+    target_bytes = allocated.span * target_type.itemsize
+    if order.multiple == 1 or channel_axis is None:
+        into = Side.of(target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes, owns_padding=True)
+        yield _step(source, into, made, channel_axis)
+        return
+    for part in parts(layout, target, made, channel_axis, order):
+        read = Side.of(part.source, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes)
+        into = Side.of(part.target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes)
+        yield _step(read, into, part.conversion, part.channel_axis, part.filler)
+
+
+def _step(source: Side, target: Side, made: Conversion, channel_axis: int | None, filler: int = 0) -> Step:
+    plan = plan_relayout(source, target, made, channel_axis, "cuda:0", REFERENCE_GPU.widest_access, filler)
+    launch = cuda_launch(plan, REFERENCE_GPU)
+    return Step(plan.kernel, plan.bytes_moved, plan.load.nbytes, plan.store.nbytes, plan.index_bits, launch)
+
+
+def _picks(workload: Embed) -> Iterator[Step]:
+    """The look at the indices, then the gather."""
+    rows, width = workload.sizes["gpu"]
+    element, index_type = element_type("float32"), element_type(workload.index_type)
+    data = _packed(Layout((rows, width // 4)), element.name)
+    index = _packed(Layout((rows,)), index_type.name)
+    problem = gather_problem(data, index, data, 0)
+    plan = plan_gather(problem, "raise", "cuda:0", REFERENCE_GPU.widest_access)
+    check = check_launch(IndexRule(index, ((0, rows),)))
+    nbytes = index.layout.span * index_type.itemsize
+    yield Step("check_indices", nbytes, index_type.itemsize, 0, 32, check)
+    launch = gather_launch(plan, REFERENCE_GPU)
+    yield Step(plan.kernel, plan.bytes_moved, plan.load_bytes, plan.store_bytes, plan.index_bits, launch)
+
+
+def _crops(workload: Crops) -> Step:
+    *frames, count, side = workload.sizes["gpu"]
+    channels = frames[1]
+    made = conversion(
+        element_type("uint8"),
+        element_type(workload.target_type),
+        scale=workload.scale,
+        bias=workload.bias,
+        source_channels=channels,
+    )
+    target = _packed(Layout((count, channels, side, side)), workload.target_type)
+    plan = plan_crops(target, (1, channels), made, bytes(channels), "cuda:0", REFERENCE_GPU.widest_access)
+    widths = (plan.load_bytes, plan.store_bytes)
+    return Step(plan.kernel, plan.bytes_moved, *widths, plan.index_bits, crops_launch(plan, REFERENCE_GPU))
+
+
+def _packed(layout: Layout, dtype: str) -> Side:
+    """A side in memory of its own."""
+    element = element_type(dtype)
+    nbytes = layout.span * np.dtype(dtype).itemsize
+    return Side.of(layout, element, base_alignment=_ALIGNMENT, buffer_bytes=nbytes, owns_padding=True)

@@ -1,0 +1,243 @@
+"""The main job: photographs into one batch, some at a time by `gather_crops`, and the same work in NumPy."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from stridedgpu.api.creation import asarray, empty
+from stridedgpu.api.functions import synchronize
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.cpu.thread_count import usable_cores
+from stridedgpu.preprocess.sample_keys import Draw, draw
+from stridedgpu.preprocess.windows import write_windows
+from stridedgpu.values.errors import StridedGpuError
+from stridedgpu.values.layout import Layout
+
+from .images import Frame, PictureFile, load_frame, quiet_decoders, window_origin
+
+# Pictures that are decoded together, and are all that is in memory besides the batch and what is measured.
+PICTURES_AT_ONCE = 16
+# How much of a batch is measured against NumPy: its first pictures, while they and the crops stay below these.
+COMPARED_CROP_BYTES = 1 << 24
+COMPARED_FRAME_BYTES = 1 << 28
+RUNS = 7
+ENOUGH_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a batch shall be: sizes in pixels, `scale` and `bias` one value for each output channel.
+
+    `random_crop` draws windows, and `flip` mirrors one picture in two, from `seed` and each picture's name.
+    `zero_padding` is for a batch whose memory is going to be written out with its padding.
+    """
+
+    size: tuple[int, int]
+    resize: int | None = None
+    random_crop: bool = False
+    flip: bool = False
+    seed: int | None = None
+    layout: str = "NCHW"
+    dtype: str = "float32"
+    scale: tuple[float, ...] | None = None
+    bias: tuple[float, ...] | None = None
+    bgr: bool = False
+    alignment: int = 32
+    row_pitch_bytes: int | None = None
+    device: str | None = None
+    zero_padding: bool = False
+
+    def new_batch(self, count: int) -> StridedTensor:
+        """Room for `count` pictures."""
+        batch = empty(
+            (count, 3, *self.size),
+            self.dtype,
+            layout=self.layout,
+            row_pitch_bytes=self.row_pitch_bytes,
+            alignment=self.alignment,
+            device=self.device,
+        )
+        if self.zero_padding and batch.layout.is_padded:
+            memory_of(batch)[...] = 0
+        return batch
+
+    def drawn(self, key: str) -> Draw | None:
+        """What chance decides for the picture of that name."""
+        return None if self.seed is None else draw(self.seed, key)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A decoded picture (HWC), where its window begins, and whether that is mirrored."""
+
+    frame: Frame
+    origin: tuple[int, int]
+    is_mirrored: bool
+
+    def window(self, size: tuple[int, int]) -> Frame:
+        """The window's pixels as NumPy sees them."""
+        (top, left), (height, width) = self.origin, size
+        pixels = self.frame[top : top + height, left : left + width]
+        return pixels[:, ::-1] if self.is_mirrored else pixels
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Seconds that gather_crops and plain NumPy take for the same pictures, and the bytes each reads and writes."""
+
+    pictures: int
+    bytes_moved: int
+    seconds: float
+    numpy_seconds: float
+    runs: int
+
+
+def make_batch(
+    pictures: Sequence[PictureFile], recipe: Recipe, step: Callable[[], None]
+) -> tuple[StridedTensor, list[Sample]]:
+    """The batch of `pictures`, decoded on all cores and written some at a time; and the samples to compare.
+
+    These are the first ones, as many as may stay in memory. `step` is called after each picture.
+    """
+    batch: StridedTensor | None = None
+    compared: list[Sample] = []
+    first = 0
+    for samples in _decoded(pictures, recipe, step):
+        if batch is None:  # only now: a size that no picture has is refused before memory is asked for
+            batch = recipe.new_batch(len(pictures))
+        if len(compared) == first:
+            compared = _affordable([*compared, *samples], recipe)
+        write(samples, batch[first : first + len(samples)], recipe)
+        first += len(samples)
+    if batch is None:
+        raise StridedGpuError("no pictures: a batch holds at least one.")
+    return batch, compared
+
+
+def _decoded(pictures: Sequence[PictureFile], recipe: Recipe, step: Callable[[], None]) -> Iterator[list[Sample]]:
+    """The pictures, some at a time, with what chance decides for each."""
+    keyed = zip(pictures, sample_keys(picture.name for picture in pictures), strict=True)
+
+    def decode(picture: PictureFile, key: str) -> Sample:
+        frame, drawn = load_frame(picture.path, recipe.resize), recipe.drawn(key)
+        origin = window_origin(frame, recipe.size, picture.path, drawn if recipe.random_crop else None)
+        return Sample(frame, origin, recipe.flip and drawn is not None and drawn.flips(0.5))
+
+    with quiet_decoders(), ThreadPoolExecutor(usable_cores()) as pool:
+        while group := list(islice(keyed, PICTURES_AT_ONCE)):
+            samples = []
+            for sample in pool.map(decode, *zip(*group, strict=True)):
+                samples.append(sample)
+                step()
+            yield samples
+
+
+def sample_keys(names: Iterable[str]) -> Iterator[str]:
+    """A key for each picture: its name, and from the second of one name on a number with it.
+
+    >>> list(sample_keys(["cat.png", "dog.png", "cat.png"]))
+    ['cat.png', 'dog.png', 'cat.png 2']
+    """
+    seen: Counter[str] = Counter()
+    for name in names:
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} {seen[name]}"
+
+
+def _affordable(samples: list[Sample], recipe: Recipe) -> list[Sample]:
+    """The first samples that together stay below what is kept for comparison; one at least."""
+    frame_bytes, crop_bytes = 0, 0
+    for place, sample in enumerate(samples):
+        frame_bytes += sample.frame.nbytes
+        crop_bytes += sample.window(recipe.size).nbytes
+        if place and (frame_bytes > COMPARED_FRAME_BYTES or crop_bytes > COMPARED_CROP_BYTES):
+            return samples[:place]
+    return samples
+
+
+def write(samples: Sequence[Sample], batch: StridedTensor, recipe: Recipe) -> None:
+    """The samples' windows, where the decoder left them, into `batch`: one pass over the pixels, no temporary."""
+    write_windows(
+        [asarray(sample.frame, dims="HWC", copy=False) for sample in samples],
+        [sample.origin for sample in samples],
+        batch,
+        flip=[sample.is_mirrored for sample in samples],
+        scale=recipe.scale,
+        bias=recipe.bias,
+        channels=(2, 1, 0) if recipe.bgr else None,
+    )
+
+
+def write_with_numpy(crop: Frame, slot: np.ndarray[Any, np.dtype[Any]], recipe: Recipe) -> None:
+    """The same as NumPy's users write it, `slot` being HWC: expression by expression, each with its own temporary."""
+    values: np.ndarray[Any, np.dtype[Any]] = crop[..., ::-1] if recipe.bgr else crop
+    bounds = np.iinfo(slot.dtype) if slot.dtype.kind in "iu" else None
+    if recipe.scale is not None and recipe.bias is not None:
+        precise = slot.dtype == np.float64 or (bounds is not None and bounds.bits >= 32)
+        compute = np.dtype(np.float64 if precise else np.float32)
+        values = values.astype(compute) * np.array(recipe.scale, compute) + np.array(recipe.bias, compute)
+        if bounds is not None:
+            values = np.clip(np.rint(values), bounds.min, bounds.max)
+    elif bounds is not None and bounds.max < 255:
+        values = np.minimum(values, bounds.max)
+    with np.errstate(over="ignore"):  # beyond float16's range a value becomes an infinity
+        slot[...] = values
+
+
+def compare(batch: StridedTensor, samples: Sequence[Sample], recipe: Recipe) -> Comparison:
+    """Do the first pictures again, by gather_crops and by NumPy, for their times and for every bit of their pixels.
+
+    Raises `StridedGpuError` where a bit differs: wrong pixels are not handed out.
+    """
+    scratch = replace(recipe, device="cpu").new_batch(len(samples))
+    slots = scratch.permute("NHWC").numpy()
+    windows = [sample.window(recipe.size) for sample in samples]
+
+    def by_gather_crops() -> None:
+        write(samples, batch[: len(samples)], recipe)
+        synchronize(batch.device)
+
+    def by_numpy() -> None:
+        for window, slot in zip(windows, slots, strict=True):
+            write_with_numpy(window, slot, recipe)
+
+    times: list[tuple[float, float]] = []
+    began = time.perf_counter()
+    while len(times) < RUNS and (len(times) < 3 or time.perf_counter() - began < ENOUGH_SECONDS):
+        times.append((_seconds(by_gather_crops), _seconds(by_numpy)))
+
+    bits = np.dtype(f"u{slots.dtype.itemsize}")
+    for index, slot in enumerate(slots):
+        ours = batch[index].permute("HWC").numpy()
+        if not np.array_equal(ours.view(bits), slot.view(bits)):
+            raise StridedGpuError(
+                f"picture {index} of the batch differs from NumPy's: a fault in stridedgpu, please report it. "
+                "Nothing was written."
+            )
+    return Comparison(
+        pictures=len(samples),
+        bytes_moved=sum(window.nbytes for window in windows) + slots.size * slots.dtype.itemsize,
+        seconds=median(ours for ours, _ in times),
+        numpy_seconds=median(theirs for _, theirs in times),
+        runs=len(times),
+    )
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def memory_of(batch: StridedTensor) -> StridedTensor:
+    """The bytes that `batch` takes up, padding included, in the order in which they lie."""
+    return StridedTensor(batch.buffer, Layout((batch.buffer.nbytes,)), "uint8")

@@ -1,0 +1,170 @@
+"""Tensors in words: what the command line's arguments say of them, read and checked."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order
+from stridedgpu.values.axis_labels import Labels, inferred_labels
+from stridedgpu.values.dtypes import ElementType, element_type
+from stridedgpu.values.errors import ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
+
+__all__ = [
+    "SIDE",
+    "InWords",
+    "axes_of",
+    "element_of",
+    "figures_of",
+    "in_words",
+    "number_of",
+    "order_of",
+    "side_of",
+    "sizes_of",
+    "strides_of",
+]
+
+SIDE: Final = "DTYPE:ORDER:SIZES[:pitch=BYTES][:align=BYTES][:strides=S,S][:broadcast=AXES]"
+"""One side of a relayout as an argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class InWords:
+    """A tensor that exists in words only."""
+
+    layout: Layout
+    element: ElementType
+    labels: Labels
+    stored_elements: int
+    alignment: int = 32
+
+    @property
+    def dims(self) -> str:
+        """The labels as `dims`, empty for plain axes."""
+        return "".join(filter(None, self.labels))
+
+
+def in_words(
+    sizes: tuple[int, ...],
+    order: str | None,
+    element: ElementType,
+    pitch: int | None = None,
+    broadcast: tuple[str, ...] = (),
+    strides: tuple[int, ...] | None = None,
+    alignment: int = 32,
+) -> InWords:
+    """The tensor of some words. Raises `LayoutError` where they do not fit each other."""
+    letters = None if order is None else parse_order(order).letters
+    if letters is not None and len(letters) != len(sizes):
+        raise LayoutError(f"the order {order} has {len(letters)} axes, and there are {len(sizes)} sizes.")
+    labels = inferred_labels(None, len(sizes), letters)
+    repeated = {_axis(name, labels) for name in broadcast}
+    kept = tuple(1 if axis in repeated else size for axis, size in enumerate(sizes))
+    if strides is not None:
+        if pitch is not None or order not in (None, "".join(filter(None, labels))):
+            raise LayoutError("strides say all: neither an order in memory nor a row pitch goes with them.")
+        layout = stored = Layout(sizes, strides)
+    else:
+        layout, stored = ordered_layouts(kept, order, labels, element.itemsize, pitch)
+    if repeated:
+        if layout.ndim != len(sizes):
+            raise LayoutError(f"an axis of {order!r} cannot repeat: its channels are split in blocks.")
+        zeroed = [0 if axis in repeated else stride for axis, stride in enumerate(layout.strides)]
+        layout = Layout(sizes, zeroed)
+    elif layout.ndim != len(sizes):
+        labels = (None,) * layout.ndim
+    lowest = layout.first_offset
+    return InWords(layout.shifted(-lowest), element, labels, max(stored.span, layout.span), alignment)
+
+
+def _axis(name: str, labels: Labels) -> int:
+    """An axis by its letter or number."""
+    if name in labels:
+        return labels.index(name)
+    if name.isdecimal() and int(name) < len(labels):
+        return int(name)
+    known = ", ".join(label or str(axis) for axis, label in enumerate(labels))
+    raise LayoutError(f"broadcast axis {name!r} is unknown; the axes are {known}.")
+
+
+def number_of(text: str) -> int:
+    """A whole number."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def sizes_of(text: str) -> tuple[int, ...]:
+    """Whole numbers with commas between."""
+    try:
+        return tuple(number_of(part) for part in text.split(","))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of whole numbers with commas between, such as 1,3,224,224"
+        ) from None
+
+
+def strides_of(text: str) -> tuple[int, ...]:
+    """The same, of which some may be negative."""
+    parts = text.split(",")
+    if not all(part.removeprefix("-").isdigit() and part.isascii() for part in parts):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a list of whole numbers with commas between, such as 60,1,15,3"
+        )
+    return tuple(int(part) for part in parts)
+
+
+def axes_of(text: str) -> tuple[str, ...]:
+    """Letters or numbers of axes."""
+    return tuple(part.strip().upper() for part in text.split(","))
+
+
+def order_of(text: str) -> str:
+    """An order of axes."""
+    return text.upper()
+
+
+def element_of(text: str) -> ElementType:
+    """An element type."""
+    try:
+        return element_type(text)
+    except ElementTypeError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
+
+
+def figures_of(text: str) -> tuple[float, ...]:
+    """Numbers with commas between."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one number, or several with commas between") from None
+
+
+def side_of(text: str) -> InWords:
+    """One side of a relayout in words: `uint8:NHWC:8,3,224,224:pitch=1024`."""
+    parts = text.split(":")
+    if len(parts) < 3:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {SIDE}, such as uint8:NHWC:8,3,224,224")
+    dtype, order, sizes, *rest = parts
+    options: dict[str, Any] = {}
+    readers = {
+        "pitch": ("pitch", number_of),
+        "align": ("alignment", number_of),
+        "strides": ("strides", strides_of),
+        "broadcast": ("broadcast", axes_of),
+    }
+    for entry in rest:
+        name, _, value = entry.partition("=")
+        if name not in readers:
+            raise argparse.ArgumentTypeError(f"{entry!r} in {text!r} is unknown; there are {', '.join(readers)}")
+        key, read = readers[name]
+        options[key] = read(value)
+    alignment = options.get("alignment", 32)
+    if alignment < 1 or alignment & (alignment - 1):
+        raise argparse.ArgumentTypeError(f"align={alignment} in {text!r} is not a power of two")
+    try:
+        return in_words(sizes_of(sizes), order_of(order), element_of(dtype), **options)
+    except LayoutError as problem:
+        raise argparse.ArgumentTypeError(f"{text!r}: {problem}") from None

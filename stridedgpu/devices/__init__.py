@@ -1,0 +1,1 @@
+"""The devices: memory, plans and all that computes."""

@@ -1,0 +1,149 @@
+"""`Buffer`: a range of raw bytes on one device, owned or borrowed, with a guaranteed base alignment."""
+
+from __future__ import annotations
+
+import weakref
+from ctypes import addressof, c_char
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.values.errors import BindingError, LayoutError
+
+__all__ = ["LARGEST_ALIGNMENT", "Buffer", "address_of", "alignment_of"]
+
+LARGEST_ALIGNMENT: Final = 4096
+"""Alignments found in borrowed addresses are counted up to a page."""
+
+
+def address_of(array: NDArray[Any]) -> int:
+    """The address of an array's element at coordinates 0; `array.ctypes.data` takes four times as long."""
+    try:
+        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]  # NumPy's stubs for 3.11 have no buffer
+    except (TypeError, ValueError):  # strided, read-only, empty, or of a type that is not Python's
+        return array.ctypes.data
+
+
+def alignment_of(address: int) -> int:
+    """The largest power of two, up to a page, that divides an address.
+
+    >>> alignment_of(48), alignment_of(1 << 20)
+    (16, 4096)
+    """
+    return (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
+
+
+def checked_alignment(alignment: object) -> int:
+    """`alignment` as a positive power of two, in bytes. Raises `LayoutError` when it is not."""
+    if not isinstance(alignment, int) or isinstance(alignment, bool) or alignment < 1 or alignment & (alignment - 1):
+        raise LayoutError(f"alignment={alignment!r} is not a power of two; 16, 32, 64 and 4096 are.")
+    return alignment
+
+
+class Buffer:
+    """Raw bytes at a fixed address of one device.
+
+    `nbytes` and `alignment` are in bytes; `alignment` is the power of two that the address is guaranteed to be a
+    multiple of; `device` is "cpu" or "cuda:N"; `readonly` bytes are never written. `owner` is whatever keeps the
+    memory alive, held as long as this object; `owned` says that this library allocated it; `is_lent`, that others were
+    given the address without a hold on this object.
+
+    Raises `BindingError` when the address does not keep the guarantee.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_bytes",
+        "address",
+        "alignment",
+        "device",
+        "is_lent",
+        "nbytes",
+        "owned",
+        "owner",
+        "readonly",
+    )
+
+    def __init__(
+        self,
+        address: int,
+        nbytes: int,
+        *,
+        owner: object,
+        device: str = "cpu",
+        alignment: int | None = None,
+        readonly: bool = False,
+        owned: bool = False,
+    ) -> None:
+        """Describe memory that exists already."""
+        if nbytes < 0:
+            raise BindingError(f"nbytes={nbytes} is negative.")
+        self.address = address
+        self.nbytes = nbytes
+        self.owner = owner
+        self.device = device
+        self.alignment = alignment_of(address) if alignment is None else checked_alignment(alignment)
+        self.readonly = readonly
+        self.owned = owned
+        self.is_lent = False
+        self._bytes: NDArray[np.uint8] | None = None
+        if address % self.alignment:
+            raise BindingError(f"The address {address:#x} is not a multiple of alignment={self.alignment}.")
+
+    @classmethod
+    def of(cls, memory: object) -> Buffer:
+        """The bytes of an object with the buffer protocol (bytearray, mmap, a C-contiguous array), borrowed.
+
+        Raises `BindingError` for anything else.
+        """
+        if isinstance(memory, cls):
+            return memory
+        try:
+            view = memoryview(memory)  # type: ignore[arg-type]
+        except TypeError:
+            raise BindingError(
+                f"buffer={memory!r} is neither a Buffer nor an object with the buffer protocol, such as a bytearray."
+            ) from None
+        if not view.c_contiguous:
+            raise BindingError("buffer must be contiguous bytes; describe strided memory with asarray instead.")
+        array = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+        # Not `memory`: while the view of it lives, a bytearray cannot be resized, nor a mapped file closed.
+        return cls(array.ctypes.data, array.nbytes, owner=view, readonly=view.readonly)
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """The bytes as a flat NumPy array over the same memory, on the CPU only; it keeps the owner alive."""
+        if self._bytes is None:
+            self._bytes = np.asarray(_AddressRange(self.address, self.nbytes, self.owner, readonly=self.readonly))
+        return self._bytes
+
+    def has_arrays(self) -> bool:
+        """Whether anything still looks at the bytes through the array that `bytes` gave out.
+
+        The buffer's own hold on it is dropped, and the array made anew when it is next asked for.
+        """
+        if self._bytes is None:
+            return False
+        watched, self._bytes = weakref.ref(self._bytes), None
+        self._bytes = watched()
+        return self._bytes is not None
+
+    def __repr__(self) -> str:
+        """The facts in one line."""
+        kind = "owned" if self.owned else "borrowed"
+        lock = ", read-only" if self.readonly else ""
+        return f"<Buffer {self.nbytes} bytes on {self.device}, aligned to {self.alignment}, {kind}{lock}>"
+
+
+class _AddressRange:
+    """What NumPy reads to make an array over raw memory; the array keeps it, and it keeps the owner."""
+
+    def __init__(self, address: int, nbytes: int, owner: object, *, readonly: bool) -> None:
+        self.owner = owner
+        self.__array_interface__: dict[str, Any] = {
+            "version": 3,
+            "typestr": "|u1",
+            "shape": (nbytes,),
+            "data": (address, readonly),
+        }

@@ -1,0 +1,1 @@
+"""Loops compiled for the processor at hand through llvmlite."""

@@ -1,0 +1,204 @@
+"""Crops by compiled loops: the windows of a batch as one list of relayouts, which all threads share."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import Final
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.gather_interface import CropsMove, Located
+from stridedgpu.planning.crop_windows import Crop, CropPlan, Rectangle, rectangles
+from stridedgpu.planning.relayout_problem import Side, relayout_problem
+from stridedgpu.values.layout import Layout
+
+from .conversion import can_compile
+from .crop_batch import ENTRY_FIELDS, Band, batch_text
+from .ir import LINE_BYTES
+from .jit import Loop, compiled
+from .relayout import walk_of
+from .worker_pool import run_shared
+
+__all__ = ["compiled_crops"]
+
+_SHARED_BYTES: Final = 512 * 1024
+"""Batches of fewer bytes are done before another thread has woken up."""
+
+_LEAST_ENTRIES: Final = 16
+"""Entries that are shared out evenly: the windows of a smaller batch are cut in pieces."""
+
+_BAND_BYTES: Final = 4 * 1024
+"""Bytes of source of a band, about: those of the next one have time to arrive, and the first cache holds both."""
+
+_MOST_RECIPES: Final = 4096
+"""Kinds of rectangles that are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """How rectangles of one kind are moved; both offsets, in bytes, are from the rectangle's first pixel on a side.
+
+    On the target's side that is its place in row 0 of the batch's first sample, from the batch's lowest element, and
+    `pitch` is in bytes from row to row. `band` is the address of a `Band`.
+    """
+
+    height: int
+    pitch: int
+    source_offset: int
+    target_offset: int
+    band: int
+    kept: tuple[object, ...]
+
+
+def compiled_crops(plan: CropPlan) -> CropsMove | None:
+    """A plan's windows by compiled loops; None where its conversion or this processor is left to NumPy."""
+    if not can_compile(plan.conversion) or 0 in plan.target.layout.sizes:
+        return None
+    loop = compiled(batch_text)
+    return None if loop is None else _Crops(plan, loop)
+
+
+class _Crops:
+    """A plan with the recipes that its rectangles needed so far."""
+
+    def __init__(self, plan: CropPlan, loop: Loop) -> None:
+        """Nothing is planned before it is asked for."""
+        self._plan = plan
+        self._loop = loop
+        self._fill = Buffer.of(plan.fill)
+        self._recipes: dict[tuple[object, ...], _Recipe] = {}
+        self._itemsize = plan.conversion.source.itemsize
+        self._pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
+        self._alone = plan.bytes_moved < _SHARED_BYTES
+        _, _, height, width = plan.target.layout.sizes
+        self._size = height, width
+        self._wholes: dict[tuple[tuple[int, ...], bool], _Recipe] = {}
+        self._band_rows = max(1, _BAND_BYTES // (len(plan.fill) * width))
+
+    def __call__(self, crops: Sequence[Crop], sources: Sequence[Located], target: Located) -> None:
+        """Write every window."""
+        entries: list[_Entry] = []
+        (rows, columns), itemsize, pitch, wholes = self._size, self._itemsize, self._pitch, self._wholes
+        batch, first = target
+        place = batch.address + first
+        for crop, (buffer, start) in zip(crops, sources, strict=True):
+            layout, (y, x), flip = crop
+            _, height, width = layout.sizes
+            origin = buffer.address + start
+            if 0 <= y <= height - rows and 0 <= x <= width - columns:  # most windows lie within their source
+                recipe = wholes.get((layout.strides, flip)) or self._whole(crop)
+                _, down, right = layout.strides
+                reads = origin + (layout.offset + y * down + x * right) * itemsize + recipe.source_offset
+                entries.append((reads, place + recipe.target_offset, rows, recipe))
+            else:
+                entries += self._parts(crop, origin, place)
+            place += pitch
+        if entries:
+            _run(self._loop, entries, alone=self._alone)
+
+    def _whole(self, crop: Crop) -> _Recipe:
+        """How a window that lies within its source is moved, remembered for others like it."""
+        if len(self._wholes) >= _MOST_RECIPES:
+            self._wholes.clear()
+        rows, columns = self._size
+        recipe = self._recipe(crop, Rectangle(slice(0, rows), slice(0, columns), (0, 0)))
+        self._wholes[crop.layout.strides, crop.flip] = recipe
+        return recipe
+
+    def _parts(self, crop: Crop, origin: int, place: int) -> Iterator[_Entry]:
+        """The rectangles of a window over an edge; addresses are those of the source and of the window."""
+        _, down, right = crop.layout.strides
+        for part in rectangles(crop, self._size):
+            recipe = self._recipe(crop, part)
+            if part.source is None:
+                reads = self._fill.address
+            else:
+                y, x = part.source
+                reads = origin + (crop.layout.offset + y * down + x * right) * self._itemsize
+            writes = place + recipe.target_offset + part.rows.start * recipe.pitch
+            yield reads + recipe.source_offset, writes, part.rows.stop - part.rows.start, recipe
+
+    def _recipe(self, crop: Crop, part: Rectangle) -> _Recipe:
+        """How a rectangle is moved, worked out once for its kind."""
+        height = min(part.rows.stop - part.rows.start, self._band_rows)
+        strides = None if part.source is None else crop.layout.strides
+        key = (strides, crop.flip, height, part.columns.start, part.columns.stop)
+        if key not in self._recipes:
+            if len(self._recipes) >= _MOST_RECIPES:
+                self._recipes.clear()
+            self._recipes[key] = self._made(crop, part, height)
+        return self._recipes[key]
+
+    def _made(self, crop: Crop, part: Rectangle, height: int) -> _Recipe:
+        """The recipe of a rectangle that is moved in bands of `height` rows."""
+        conversion = self._plan.conversion
+        whole = slice(None)
+        window = self._plan.target.layout.sliced(0)
+        if crop.flip:
+            window = window.sliced((whole, whole, slice(None, None, -1)))
+        ours = window.sliced((whole, slice(0, height), part.columns))
+        sizes = (crop.layout.sizes[0], *ours.sizes[1:])
+        theirs = Layout(sizes, (1, 0, 0) if part.source is None else crop.layout.strides)
+        source = Side(theirs.shifted(-theirs.first_offset), conversion.source, 1)
+        target = Side(ours.shifted(-ours.first_offset), conversion.target, 1)
+        walk = walk_of(relayout_problem(source, target, conversion, 0))
+        loop = None if walk is None else compiled(walk.kernel.text)
+        assert walk is not None, "the conversion can be compiled, and no rectangle is empty"
+        assert loop is not None, "the loop over entries was compiled here"
+        itemsize = conversion.source.itemsize
+        lowest = theirs.first_offset * itemsize
+        band = Band(
+            loop.address,
+            walk.parameters.ctypes.data,
+            walk.items,
+            height,
+            theirs.strides[1] * itemsize,
+            ours.strides[1] * conversion.target.itemsize,
+            -walk.source_offset - min(0, (height - 1) * theirs.strides[1] * itemsize),
+            *_runs_of_row(theirs, itemsize),
+        )
+        fields = (ctypes.c_int64 * len(astuple(band)))(*astuple(band))
+        return _Recipe(
+            height,
+            band.target_stride,
+            lowest + walk.source_offset,
+            ours.first_offset * conversion.target.itemsize + walk.target_offset,
+            ctypes.addressof(fields),
+            (walk, loop, fields),
+        )
+
+
+_Entry = tuple[int, int, int, _Recipe]
+"""Where a rectangle is read and written, its rows, and how."""
+
+
+def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:
+    """Of one row of a source with axes C, H, W: runs worth asking for, bytes between them, and lines of each."""
+    (channels, _, width), (across, _, right) = layout.sizes, layout.strides
+    if not across or not right:
+        return 0, 0, 0
+    if abs(across) < abs(right):
+        reach = (width - 1) * abs(right) + channels * abs(across)
+        return 1, 0, reach * itemsize // LINE_BYTES + 1
+    return channels, abs(across) * itemsize, (width * abs(right)) * itemsize // LINE_BYTES + 1
+
+
+def _run(loop: Loop, entries: Sequence[_Entry], *, alone: bool) -> None:
+    """Run a kernel over a list; whatever it leads to is kept alive by the caller."""
+    pieces = 1 if alone else -(-_LEAST_ENTRIES // len(entries))
+    fields: list[int] = []
+    for reads, writes, rows, recipe in entries:
+        bands = -(-rows // recipe.height)
+        if pieces == 1:
+            fields += (reads, writes, recipe.band, rows, 0, bands)
+            continue
+        step = -(-bands // pieces)
+        for first in range(0, bands, step):
+            fields += (reads, writes, recipe.band, rows, first, min(first + step, bands))
+    table = (ctypes.c_int64 * len(fields))(*fields)
+    place, count = ctypes.addressof(table), len(fields) // ENTRY_FIELDS
+    if alone:
+        loop.alone(0, 0, place, 0, count)
+    else:
+        run_shared(loop, 0, 0, place, count)

@@ -1,0 +1,256 @@
+"""Gathers and scatters run by compiled loops: which kernel, with which parameters, on how many threads."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode
+from stridedgpu.devices.gather_interface import GatherMove, Located
+from stridedgpu.planning.gather_problem import GatherProblem
+
+from .gather_indices import IndexKind, lanes_of
+from .gather_loop import CHUNK, Gather
+from .ir import LINE_BYTES
+from .jit import compiled
+from .worker_pool import run_shared
+
+__all__ = ["GatherWalk", "compiled_gather", "gather_walk"]
+
+_ITEMS: Final = 64
+"""Items of the work, about, of results that are large enough: so many are shared out evenly."""
+
+_ITEM_BYTES: Final = range(64 * 1024, 1024 * 1024)
+"""Bytes that one item writes, about: fewer are not worth starting, nor waiting for what was streamed to arrive."""
+
+_SHARED_BYTES: Final = 256 * 1024
+"""Work on fewer bytes is done before another thread has woken up."""
+
+_STREAMED_BYTES: Final = 4 * 1024 * 1024
+"""Results of so many bytes are written past the caches, and leave them to what is read at random."""
+
+_MOST_LINES_AHEAD: Final = 16
+"""Lines of a run that are asked for ahead; what follows them the processor foresees."""
+
+_LARGE_SPAN_BYTES: Final = 16 * 1024 * 1024
+"""From here on single elements are asked for ahead too: the processor's own view does not reach far enough."""
+
+_GROUPED: Final = (1, 2, 4, 8)
+"""Bytes of the runs that are put together to vectors."""
+
+_MOST_LINES_OF_ROW: Final = 512
+"""Lines of a row of which each element has an index: with those of the next row, the first caches hold them."""
+
+_USES_OF_LINE: Final = 4
+"""Indices to a line that make it worth being asked for."""
+
+_PARTS_OF_RUN: Final = 4
+"""Parts of a long run that is scattered: they are written independently of each other."""
+
+_SHORT: Final = 8
+"""Loops of fewer steps are walked around a longer one: within, they would leave vectors empty."""
+
+_LONGEST_STEP: Final = 4 * LINE_BYTES
+"""Bytes of one step along a long run."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """One loop, and its steps on the plain side, the picked side and in the indices, in bytes."""
+
+    size: int
+    strides: tuple[int, int, int]
+
+
+_ONCE: Final = _Loop(1, (0, 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The bytes of a run, and the loops of a kernel as `llvm_gather` names them."""
+
+    run: int
+    m: _Loop
+    b: _Loop
+    a: _Loop
+    outer: tuple[_Loop, ...]
+
+    @property
+    def items_differ(self) -> bool:
+        """Whether every step of the loops around `b` leads to other elements of the picked side."""
+        return all(loop.strides[1] for loop in (*self.outer, self.a) if loop.size > 1)
+
+    @property
+    def group(self) -> int:
+        """How many short runs side by side fill a vector."""
+        if self.run not in _GROUPED or self.m is not _ONCE or self.b.strides[0] != self.run:
+            return 1
+        return _power_of_two(min(self.b.size, LINE_BYTES // self.run))
+
+
+@dataclass(frozen=True, slots=True)
+class GatherWalk:
+    """A kernel with its parameters, all but the address of the indices, which comes first; offsets are in bytes.
+
+    `in_order` says that items write the same elements, the last one for good: they are done one after another.
+    """
+
+    kernel: Gather
+    items: int
+    in_order: bool
+    plain_offset: int
+    picked_offset: int
+    index_offset: int
+    parameters: tuple[int, ...]
+
+
+def compiled_gather(plan: GatherPlan) -> GatherMove | None:
+    """A plan with its kernel compiled or loaded; None where there is nothing to move, or nothing to compile with."""
+    walk = gather_walk(plan.problem, plan.mode)
+    loop = None if walk is None else compiled(walk.kernel.text)
+    if walk is None or loop is None:
+        return None
+    form = ctypes.c_int64 * (1 + len(walk.parameters))
+    template = bytes(form(0, *walk.parameters))
+    scatters, items = plan.problem.scatters, walk.items
+    plain_offset, picked_offset, index_offset = walk.plain_offset, walk.picked_offset, walk.index_offset
+    alone = walk.in_order or plan.bytes_moved < _SHARED_BYTES
+
+    def move(plain: Located, picked: Located, indices: Located) -> None:
+        (held, start), (chosen, chosen_start), (numbers, numbers_start) = plain, picked, indices
+        parameters = form.from_buffer_copy(template)
+        parameters[0] = numbers.address + numbers_start + index_offset
+        ours = held.address + start + plain_offset
+        theirs = chosen.address + chosen_start + picked_offset
+        reads, writes = (ours, theirs) if scatters else (theirs, ours)
+        place = ctypes.addressof(parameters)
+        if alone:
+            loop.alone(reads, writes, place, 0, items)
+        else:
+            run_shared(loop, reads, writes, place, items)
+
+    return move
+
+
+def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
+    """The kernel for a problem; None where there is nothing to move."""
+    if 0 in problem.sizes:
+        return None
+    itemsize, index_bytes = problem.plain.element.itemsize, problem.index.element.itemsize
+    nest = _nest(problem, itemsize, index_bytes)
+    wanted = max(_ITEM_BYTES.start, min(problem.element_count * itemsize // _ITEMS, _ITEM_BYTES.stop))
+    blocks = _scatter_blocks(nest, wanted) if problem.scatters else _blocks(nest, wanted)
+    kernel = _kernel(problem, mode, nest, blocks[2])
+    fields: list[int] = []
+    items = prod(loop.size for loop in nest.outer)
+    for size, strides, block in zip(
+        (nest.run, nest.m.size, nest.b.size, nest.a.size),
+        ((), nest.m.strides, nest.b.strides, nest.a.strides),
+        blocks,
+        strict=True,
+    ):
+        fields += [size, *strides, block, -(-size // block)]
+        items *= fields[-1]
+    fields.append(_lines_of_next(problem, nest))
+    for loop in reversed(nest.outer):
+        fields += [loop.size, *loop.strides]
+    for entry in problem.indexed:
+        fields += [entry.size, entry.stride * itemsize, entry.component * index_bytes]
+    return GatherWalk(
+        kernel,
+        items,
+        problem.scatters and not nest.items_differ,
+        problem.plain_offset * itemsize,
+        problem.picked_offset * itemsize,
+        problem.index_offset * index_bytes,
+        tuple(fields),
+    )
+
+
+def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
+    """The problem's loops, each in its part."""
+    loops = [
+        _Loop(size, (plain * itemsize, picked * itemsize, index * index_bytes))
+        for size, plain, picked, index in zip(
+            problem.sizes, problem.plain_strides, problem.picked_strides, problem.index_strides, strict=True
+        )
+    ]
+    stop = len(loops) - problem.row_axes
+    followed, rows = loops[:stop], loops[stop:]
+    run = itemsize
+    if rows and rows[-1].strides[:2] == (itemsize, itemsize):
+        run *= rows.pop().size
+    m, b, a = (part.pop() if part else _ONCE for part in (rows, followed, followed))
+    if b.size < _SHORT <= a.size and not problem.scatters:
+        a, b = b, a
+    # What is left within an index is walked outside of all: its elements differ, so no order is lost.
+    return _Nest(run, m, b, a, (*rows, *followed))
+
+
+def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
+    """Of the run in bytes, of `m`, `b` and `a`: what one item of the work takes, about `wanted` bytes."""
+    run = min(nest.run, max(wanted, _LONGEST_STEP))
+    m = max(1, min(nest.m.size, wanted // run))
+    whole = nest.a.size if nest.a.size < _SHORT else 1
+    b = max(1, min(nest.b.size, wanted // (run * m * whole)))
+    if nest.group > 1 and b < nest.b.size:
+        # Whole chunks, so that none is shorter than a group.
+        b = min(-(-b // CHUNK) * CHUNK, nest.b.size)
+    return run, m, b, max(whole, min(nest.a.size, wanted // (run * m * b)))
+
+
+def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
+    """The same where of several updates of one element the last one stays: all of `b` in one item."""
+    run = nest.run if nest.run <= _LONGEST_STEP else max(_LONGEST_STEP, -(-nest.run // _PARTS_OF_RUN))
+    if not nest.items_differ:
+        return run, nest.m.size, nest.b.size, nest.a.size
+    return run, nest.m.size, nest.b.size, max(1, min(nest.a.size, wanted // (run * nest.m.size * nest.b.size)))
+
+
+def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
+    """The kernel for the loops."""
+    run, scatters = nest.run, problem.scatters
+    group = 1 if scatters else nest.group
+    result_bytes = problem.element_count * problem.plain.element.itemsize
+    return Gather(
+        IndexKind(
+            problem.index.element.itemsize,
+            problem.index.element.kind == "i",
+            nest.b.strides[2] == problem.index.element.itemsize,
+            mode,
+        ),
+        components=len(problem.indexed),
+        rank=len(nest.outer),
+        lanes=lanes_of(b_block),
+        follows=scatters or nest.a.strides[2] != 0,
+        deep=nest.m is not _ONCE,
+        run=_power_of_two(min(run, _LONGEST_STEP)),
+        long=run & (run - 1) != 0 or run > _LONGEST_STEP,
+        packed=nest.b.strides[0] == run,
+        group=group,
+        lines_ahead=0 if scatters else _lines_ahead(run, problem.picked.layout.span * problem.picked.element.itemsize),
+        streaming=not scatters and result_bytes >= _STREAMED_BYTES and group * run >= LINE_BYTES,
+        scatters=scatters,
+    )
+
+
+def _lines_ahead(run: int, span: int) -> int:
+    """How many lines of a run of so many bytes are asked for ahead, in a tensor that spans so many."""
+    if run < LINE_BYTES:
+        return int(span >= _LARGE_SPAN_BYTES)
+    return _power_of_two(min(_MOST_LINES_AHEAD, run // LINE_BYTES))
+
+
+def _lines_of_next(problem: GatherProblem, nest: _Nest) -> int:
+    """How many lines the indices of one step of `a` choose from, if so few that all are soon used."""
+    entry, itemsize = problem.indexed[0], problem.picked.element.itemsize
+    lines = entry.size * entry.stride * itemsize // LINE_BYTES
+    is_row = len(problem.indexed) == 1 and entry.stride > 0 and not nest.b.strides[1] and nest.run < LINE_BYTES
+    return lines if is_row and lines <= min(_MOST_LINES_OF_ROW, nest.b.size // _USES_OF_LINE) else 0
+
+
+def _power_of_two(most: int) -> int:
+    """The largest power of two up to `most`."""
+    return 1 << (most.bit_length() - 1)

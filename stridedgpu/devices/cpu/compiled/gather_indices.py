@@ -1,0 +1,61 @@
+"""Indices in compiled loops: read as they lie, and made places along an axis that are inside it whatever they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gather import Mode
+
+from .ir import Code, Value, vector_type
+
+__all__ = ["IndexKind", "lanes_of", "load_indices", "resolved"]
+
+_MOST_LANES: Final = 8
+"""64-bit numbers that fill the widest vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexKind:
+    """How indices are held and what they mean: bytes of one, signed or not, side by side or not, and the mode."""
+
+    nbytes: int
+    signed: bool
+    packed: bool
+    mode: Mode
+
+
+def lanes_of(count: int) -> int:
+    """How many of so many indices are read at once: a power of two."""
+    return 1 << (min(count, _MOST_LANES).bit_length() - 1)
+
+
+def load_indices(code: Code, kind: IndexKind, address: Value, stride: Value, lanes: int) -> Value:
+    """So many indices from an address on, as 64-bit numbers; `stride` is in bytes."""
+    type_ = f"i{8 * kind.nbytes}"
+    if kind.packed:
+        numbers = code.load(vector_type(lanes, type_), address, 1)
+    else:
+        numbers = Value(vector_type(lanes, type_), "poison")
+        for lane in range(lanes):
+            numbers = code.insert(numbers, code.load(type_, address, 1), lane)
+            address = code.at(address, stride)
+    return numbers if kind.nbytes == 8 else code.cast("sext" if kind.signed else "zext", numbers, "i64")
+
+
+def resolved(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Value:
+    """Places from 0 to `size` - 1, both 64-bit vectors; `size` is positive.
+
+    In modes that check, the indices are taken to be valid: one that was changed since then is the last place.
+    """
+    if kind.mode == "wrap":
+        rest = code.binary("srem" if kind.signed else "urem", numbers, size)
+        if not kind.signed:
+            return rest
+        return code.select(code.compare("icmp slt", rest, 0), code.binary("add", rest, size), rest)
+    last = code.binary("add", size, -1)
+    if kind.signed and kind.mode == "clip":
+        numbers = code.select(code.compare("icmp slt", numbers, 0), code.full(numbers.type, 0), numbers)
+    elif kind.signed:
+        numbers = code.select(code.compare("icmp slt", numbers, 0), code.binary("add", numbers, size), numbers)
+    return code.select(code.compare("icmp ult", numbers, last), numbers, last)

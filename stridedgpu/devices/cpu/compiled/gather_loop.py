@@ -1,0 +1,323 @@
+"""Rows and elements picked by index: the kernel of gather, gather_elements, gather_nd and their scatters.
+
+    indices   7  0  3  3 ...         some hundred at a time, resolved in vectors to offsets on the stack
+              |  |  |  |
+    picked    [=====]  [=====] ...   a run of bytes at each offset: one word, one vector, or vectors in a row
+    plain     [=====][=====][=====]
+
+`b` is the innermost loop with indices of its own, `a` the one around it; within an index run the loop `m`, and the run
+itself. Where `a` has no say in the indices, those of a chunk of `b` serve all of its block. An offset never leads
+outside of the axis, whatever the index is: what no mode makes valid becomes the last place.
+
+Runs are read and written once, but for the last step of a long one, which is moved back to end with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from .gather_indices import IndexKind, load_indices, resolved
+from .ir import LINE_BYTES, Code, Value, vector_type
+
+__all__ = ["CHUNK", "Gather"]
+
+_INDEX, _RUN, _M, _B, _A, _LINES = 0, 1, 4, 10, 16, 22
+_OUTER_PLACE: Final = 23
+"""The parameters: the address of the indices; of the run its bytes, bytes of a block and number of blocks; of `m`, `b`
+and `a` size, plain, picked and index stride, block and number of blocks; how many lines of the picked side are asked
+for a step of `a` ahead; then four for each outer loop, innermost first; then three for each number of a tuple of
+indices. Strides are in bytes."""
+
+_OUTER_FIELDS: Final = 4
+"""Of an outer loop: size, plain, picked and index stride."""
+
+_COMPONENT_FIELDS: Final = 3
+"""Of one number of a tuple: the axis' size, its stride in the picked side, and its place in the tuple."""
+
+CHUNK: Final = 256
+"""Indices resolved at a time: their offsets take 2 KB of the stack, which needs no probing anywhere."""
+
+_CHUNKS_AHEAD: Final = 3
+"""How many chunks before their turn indices are asked for."""
+
+_UNROLLED: Final = 4
+"""Runs of one turn of the loop over a chunk."""
+
+_RUNS_AHEAD: Final = 12
+"""How many runs before its turn a run is asked for."""
+
+_GROUPED_AHEAD: Final = 32
+"""The same where runs are short and soon done."""
+
+
+_Block = tuple[Value, Value]
+"""A loop's first step of an item, and the one behind its last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """An inner loop's parameters."""
+
+    size: Value
+    plain: Value
+    picked: Value
+    index: Value
+    block: Value
+    blocks: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where work starts on each operand."""
+
+    plain: Value
+    picked: Value
+    index: Value
+
+    def along(self, code: Code, loop: _Loop, number: Value) -> _Place:
+        """The place so many steps on."""
+        return _Place(
+            code.at(self.plain, code.multiply(number, loop.plain)),
+            code.at(self.picked, code.multiply(number, loop.picked)),
+            code.at(self.index, code.multiply(number, loop.index)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """One item of the work: where it starts, and the blocks of its loops."""
+
+    place: _Place
+    m: _Block
+    b: _Block
+    a: _Block
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """A kernel with `rank` outer loops, for indices of one kind in tuples of `components`.
+
+    `lanes` indices are resolved at once. `follows` says that `a` has a say in the indices, `deep` that there is a loop
+    `m`. `run` is what one step moves, in bytes, and with `long` there are several steps to a run. `packed` says that
+    the runs of `b` lie side by side on the plain side, where `group` of them are written as one vector. `lines_ahead`
+    of a run are prefetched; `streaming` writes past the caches where lines allow it. With `scatters` the plain side is
+    read.
+    """
+
+    index: IndexKind
+    components: int
+    rank: int
+    lanes: int
+    follows: bool
+    deep: bool
+    run: int
+    long: bool
+    packed: bool
+    group: int
+    lines_ahead: int
+    streaming: bool
+    scatters: bool
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code = Code()
+        # A vector that is resolved at the end of a chunk may begin before it.
+        slack = self.lanes + _GROUPED_AHEAD
+        offsets = code.at(code.scratch(8 * (CHUNK + slack)), 8 * self.lanes)
+        walk = _Walk(code, self)
+        with walk.items() as item:
+            if self.follows:
+                with code.loop(*item.a) as row:
+                    start = item.place.along(code, walk.a, row)
+                    walk.prefetch_next(start)
+                    with walk.chunks(item.b) as chunk:
+                        walk.resolve(start.index, chunk, offsets)
+                        walk.move(start, chunk, item.m, offsets)
+            else:
+                with walk.chunks(item.b) as chunk:
+                    walk.resolve(item.place.index, chunk, offsets)
+                    with code.loop(*item.a) as row:
+                        walk.move(item.place.along(code, walk.a, row), chunk, item.m, offsets)
+        return code.text(name)
+
+
+class _Walk:
+    """The loops of a kernel, and what is done in them."""
+
+    def __init__(self, code: Code, kernel: Gather) -> None:
+        """Read the parameters, once and outside of every loop."""
+        self._code, self._kernel = code, kernel
+        self._index = code.pointer(code.parameter(_INDEX))
+        self._run, self._run_block, self._run_blocks = (code.parameter(_RUN + n) for n in range(3))
+        self.m, self.b, self.a = (_Loop(*(code.parameter(first + n) for n in range(6))) for first in (_M, _B, _A))
+        self._lines = code.parameter(_LINES)
+        self._along = code.full(vector_type(kernel.lanes, "i64"), 0)
+        for lane in range(kernel.lanes):
+            self._along = code.insert(self._along, code.multiply(self.b.picked, lane), lane)
+        self._outer = [
+            tuple(code.parameter(_OUTER_PLACE + _OUTER_FIELDS * axis + field) for field in range(_OUTER_FIELDS))
+            for axis in range(kernel.rank)
+        ]
+        tuples = _OUTER_PLACE + _OUTER_FIELDS * kernel.rank
+        self._components = [
+            tuple(code.parameter(tuples + _COMPONENT_FIELDS * n + field) for field in range(_COMPONENT_FIELDS))
+            for n in range(kernel.components)
+        ]
+
+    @contextmanager
+    def items(self) -> Iterator[_Item]:
+        """Every item from `first` to `last`."""
+        code = self._code
+        plain, picked = (code.source, code.target) if self._kernel.scatters else (code.target, code.source)
+        with code.loop(code.first, code.last) as number:
+            part = code.binary("urem", number, self._run_blocks)
+            rest = code.binary("udiv", number, self._run_blocks)
+            rest, m = self._block(rest, self.m)
+            rest, b = self._block(rest, self.b)
+            rest, a = self._block(rest, self.a)
+            # The last block of a long run begins earlier, so that all are equally long.
+            offset = code.smaller(code.multiply(part, self._run_block), code.binary("sub", self._run, self._run_block))
+            place = _Place(code.at(plain, offset), code.at(picked, offset), self._index)
+            for size, *strides in self._outer:
+                steps = [code.multiply(code.binary("urem", rest, size), stride) for stride in strides]
+                place = _Place(*map(code.at, (place.plain, place.picked, place.index), steps))
+                rest = code.binary("udiv", rest, size)
+            yield _Item(place, m, b, a)
+
+    def _block(self, item: Value, loop: _Loop) -> tuple[Value, _Block]:
+        """What is left of an item's number, and the block of one loop."""
+        code = self._code
+        start = code.multiply(code.binary("urem", item, loop.blocks), loop.block)
+        return code.binary("udiv", item, loop.blocks), (start, code.smaller(code.add(start, loop.block), loop.size))
+
+    def prefetch_next(self, place: _Place) -> None:
+        """Ask for what the indices of the next step of `a` lead to, where that is little."""
+        code = self._code
+        with code.loop(0, self._lines) as line:
+            code.prefetch(code.at(code.at(place.picked, self.a.picked), code.multiply(line, LINE_BYTES)))
+
+    @contextmanager
+    def chunks(self, block: _Block) -> Iterator[_Block]:
+        """The parts of a block of `b` whose indices are resolved together; none is shorter than a group."""
+        code = self._code
+        start, stop = block
+        with code.loop(start, stop, CHUNK) as first:
+            end = code.smaller(code.add(first, CHUNK), stop)
+            least = self._kernel.group
+            yield first if least == 1 else code.smaller(first, code.add(self.b.size, -least)), end
+
+    def resolve(self, index: Value, chunk: _Block, offsets: Value) -> None:
+        """Put the offset of every step of a chunk on the stack, what `b` itself adds to it included."""
+        code, kernel = self._code, self._kernel
+        start, end = chunk
+        latest = code.add(end, -kernel.lanes)
+        with code.loop(start, end, kernel.lanes) as step:
+            at = code.smaller(step, latest)
+            total = code.binary("add", self._along, code.splat(code.multiply(at, self.b.picked), kernel.lanes))
+            first = code.at(index, code.multiply(at, self.b.index))
+            # They are read in bursts, a chunk at a time, which no processor foresees.
+            soon = code.at(first, code.multiply(self.b.index, _CHUNKS_AHEAD * CHUNK))
+            for line in range(kernel.components):
+                code.prefetch(code.at(soon, line * LINE_BYTES))
+            for size, stride, component in self._components:
+                found = load_indices(code, kernel.index, code.at(first, component), self.b.index, kernel.lanes)
+                place = resolved(code, kernel.index, found, code.splat(size, kernel.lanes))
+                total = code.binary("add", total, code.binary("mul", place, code.splat(stride, kernel.lanes)))
+            code.store(total, code.at(offsets, code.multiply(code.binary("sub", at, start), 8)), 8)
+
+    def move(self, place: _Place, chunk: _Block, m: _Block, offsets: Value) -> None:
+        """Move what a chunk's indices stand for."""
+        code, kernel = self._code, self._kernel
+        if not kernel.streaming:
+            self._runs(place, chunk, m, offsets, streaming=False)
+            return
+        if kernel.group > 1:
+            steps = [code.multiply(chunk[1], kernel.run)]
+        else:
+            steps = [self.b.plain, self._run_block, *([self.m.plain] if kernel.deep else [])]
+        aligned = code.is_aligned(place.plain, *steps)
+        with code.when(aligned):
+            self._runs(place, chunk, m, offsets, streaming=True)
+        with code.when(code.negated(aligned)):
+            self._runs(place, chunk, m, offsets, streaming=False)
+
+    def _runs(self, place: _Place, chunk: _Block, m: _Block, offsets: Value, *, streaming: bool) -> None:
+        """The runs of a chunk, one after another, or a group at a time."""
+        code, kernel = self._code, self._kernel
+        start, end = chunk
+        if kernel.group > 1:
+            latest = code.add(end, -kernel.group)
+            with code.loop(start, end, kernel.group) as step:
+                at = code.smaller(step, latest)
+                self._copy_group(place, at, code.binary("sub", at, start), offsets, streaming=streaming)
+            return
+        count = code.binary("sub", end, start)
+        begin = _Place(code.at(place.plain, code.multiply(start, self.b.plain)), place.picked, place.index)
+        whole = code.binary("and", count, -_UNROLLED)
+        with code.loop(0, whole, _UNROLLED) as first:
+            for number in range(_UNROLLED):
+                self._step(begin, code.add(first, number), count, m, offsets, streaming=streaming)
+        with code.loop(whole, count) as rest:
+            self._step(begin, rest, count, m, offsets, streaming=streaming)
+
+    def _step(self, place: _Place, number: Value, count: Value, m: _Block, offsets: Value, *, streaming: bool) -> None:
+        """Move what one index stands for, the numbered one of a chunk of `count` that starts at `place`."""
+        code, kernel = self._code, self._kernel
+        if kernel.lines_ahead:
+            ahead = code.smaller(code.add(number, _RUNS_AHEAD), code.add(count, -1))
+            soon = self._picked(place, ahead, offsets)
+            for line in range(kernel.lines_ahead):
+                code.prefetch(code.at(soon, line * LINE_BYTES))
+        # A step that is part of the kernel takes no multiplication.
+        step = kernel.run if kernel.packed and not kernel.long else self.b.plain
+        run = _Place(
+            code.at(place.plain, code.multiply(number, step)), self._picked(place, number, offsets), place.index
+        )
+        if not kernel.deep:
+            self._copy(run, streaming=streaming)
+            return
+        with code.loop(*m) as inner:
+            self._copy(run.along(code, self.m, inner), streaming=streaming)
+
+    def _picked(self, place: _Place, number: Value, offsets: Value) -> Value:
+        """Where the numbered index of a chunk leads."""
+        code = self._code
+        return code.at(place.picked, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
+
+    def _copy_group(self, place: _Place, at: Value, number: Value, offsets: Value, *, streaming: bool) -> None:
+        """Move several short runs as one vector: where `b` is at `at`, the numbered indices of a chunk."""
+        code, kernel = self._code, self._kernel
+        type_ = f"i{8 * kernel.run}"
+        if kernel.lines_ahead:
+            for lane in range(kernel.group):
+                # Past the end of a chunk lie offsets of an earlier one, or none: of no use there, and of no harm.
+                code.prefetch(self._picked(place, code.add(number, lane + _GROUPED_AHEAD), offsets))
+        vector = Value(vector_type(kernel.group, type_), "poison")
+        for lane in range(kernel.group):
+            found = code.load(type_, self._picked(place, code.add(number, lane), offsets), 1)
+            vector = code.insert(vector, found, lane)
+        code.store(vector, code.at(place.plain, code.multiply(at, kernel.run)), 1, streaming=streaming)
+
+    def _copy(self, place: _Place, *, streaming: bool) -> None:
+        """Move one run, or a block of it."""
+        code, kernel = self._code, self._kernel
+        source, target = (place.plain, place.picked) if kernel.scatters else (place.picked, place.plain)
+        if not kernel.long:
+            self._copy_step(source, target, streaming=streaming)
+            return
+        latest = code.add(self._run_block, -kernel.run)
+        with code.loop(0, self._run_block, kernel.run) as step:
+            at = code.smaller(step, latest)
+            self._copy_step(code.at(source, at), code.at(target, at), streaming=streaming)
+
+    def _copy_step(self, source: Value, target: Value, *, streaming: bool) -> None:
+        """Move `run` bytes: all loads first."""
+        code, run = self._code, self._kernel.run
+        width = min(run, LINE_BYTES)
+        type_ = f"i{8 * width}" if width <= 8 else vector_type(width, "i8")
+        found = [code.load(type_, code.at(source, at), 1) for at in range(0, run, width)]
+        for number, value in enumerate(found):
+            code.store(value, code.at(target, number * width), 1, streaming=streaming)

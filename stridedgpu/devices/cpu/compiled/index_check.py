@@ -1,0 +1,75 @@
+"""Indices looked at by compiled loops, on as many threads as the work is worth."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.gather_interface import IndicesWithin, Located
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.loop_nest import simplify
+from stridedgpu.planning.relayout_problem import Side
+
+from .gather_indices import IndexKind, lanes_of
+from .index_check_loop import IndexCheck
+from .jit import compiled
+from .worker_pool import run_shared
+
+__all__ = ["compiled_index_check"]
+
+_ITEM_INDICES: Final = 16 * 1024
+"""Indices that one item of the work looks at."""
+
+_SHARED_BYTES: Final = 256 * 1024
+"""Fewer bytes are looked at before another thread has woken up."""
+
+
+def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
+    """A look at every index by compiled loops; None where there is nothing to compile with."""
+    layout = rule.index.layout
+    if rule.has_tuples:
+        whole = slice(None)
+        parts = [
+            (replace(rule.index, layout=layout.sliced((*(whole,) * (layout.ndim - 1), place))), size)
+            for place, (_, size) in enumerate(rule.axes)
+        ]
+    else:
+        parts = [(rule.index, rule.axes[0][1])]
+    checks = [check for part in parts if (check := _of_axis(*part)) is not None]
+    if len(checks) < len(parts):
+        return None
+    return checks[0] if len(checks) == 1 else lambda indices: all(check(indices) for check in checks)
+
+
+def _of_axis(side: Side, size: int) -> IndicesWithin | None:
+    """The same for indices of one axis."""
+    nbytes = side.element.itemsize
+    nest = simplify([side.layout])
+    # Of a repeated index one look is enough.
+    loops = [(count, step * nbytes) for count, step in zip(nest.sizes, nest.strides[0], strict=True) if step]
+    b = loops.pop() if loops else (1, 0)
+    kind = IndexKind(nbytes, side.element.kind == "i", b[1] == nbytes, "raise")
+    loop = compiled(IndexCheck(kind, len(loops), lanes_of(b[0])).text)
+    if loop is None:
+        return None
+    block = min(b[0], _ITEM_INDICES)
+    blocks = -(-b[0] // block)
+    fields = [size, *b, block, blocks, *(field for entry in reversed(loops) for field in entry)]
+    parameters = (ctypes.c_int64 * len(fields))(*fields)
+    offset = nest.offsets[0] * nbytes
+    items = prod(count for count, _ in loops) * blocks
+    alone = nbytes * prod(count for count, _ in (*loops, b)) < _SHARED_BYTES
+
+    def within(indices: Located) -> bool:
+        buffer, start = indices
+        reads, wrong = buffer.address + start + offset, ctypes.c_int64(0)
+        status, place = ctypes.addressof(wrong), ctypes.addressof(parameters)
+        if alone:
+            loop.alone(reads, status, place, 0, items)
+        else:
+            run_shared(loop, reads, status, place, items)
+        return not wrong.value
+
+    return within

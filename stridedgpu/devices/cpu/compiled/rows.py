@@ -1,0 +1,119 @@
+"""Rows: the elements of a target row in order, from a source row in any steps. Flat copies and the generic case too.
+
+    source  ... x x x x x x x x ...      one vector load, or a load for each lane where the steps are wide
+                | | | | | | | |
+    target  ... y y y y y y y y ...      one vector store, or a store for each lane
+
+Bits that are neither loaded nor stored as a vector do not become one.
+Each element is read once and written once. `b` runs along the row, `a` over rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, auto
+
+from .conversion import Affine
+from .ir import Code, Value, constant, vector_type
+from .work_grid import Constants, Elements, Grid
+
+__all__ = ["Rows", "Step"]
+
+
+class Step(StrEnum):
+    """How a row's elements follow each other."""
+
+    FORWARD = auto()
+    BACKWARD = auto()
+    REPEATED = auto()
+    STRIDED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A kernel over rows of at least `lanes` elements.
+
+    `prefetches` asks early for source rows, which lie far apart; `streaming` writes past the caches.
+    """
+
+    elements: Elements
+    rank: int
+    lanes: int
+    source_step: Step
+    target_step: Step
+    prefetches: bool = False
+    streaming: bool = False
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code, elements = Code(), self.elements
+        grid = Grid(code, elements, self.rank)
+        source_step = _stride(self.source_step, elements.source_bytes, grid.b.source)
+        target_step = _stride(self.target_step, elements.target_bytes, grid.b.target)
+        with grid.items(1, self.lanes) as item:
+            fixed = grid.affine(item.place, self.lanes, along=False) if elements.constants == Constants.ITEM else None
+            with code.loop(*item.a) as a:
+                source = code.at(item.source, code.multiply(a, grid.a.source))
+                target = code.at(item.target, code.multiply(a, grid.a.target))
+                of_row = grid.affine(a, self.lanes, along=False) if elements.constants == Constants.A else fixed
+                start = target if self.streaming else None
+                with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, apart):
+                    affine = of_row or grid.affine(b, self.lanes, along=True)
+                    here = code.at(source, code.multiply(b, source_step))
+                    if self.prefetches:
+                        grid.prefetch(here, self.lanes * elements.source_bytes)
+                    there = code.at(target, code.multiply(b, target_step))
+                    self._move(code, (here, source_step), (there, target_step), affine, apart)
+        return code.text(name)
+
+    def _move(
+        self,
+        code: Code,
+        source: tuple[Value, Value],
+        target: tuple[Value, Value],
+        affine: Affine,
+        apart: Value | None,
+    ) -> None:
+        """One step along a row: addresses on both sides, and the bytes from each element to the next."""
+        if self.elements.itemsize and self.source_step is self.target_step is Step.STRIDED:
+            (here, source_step), (there, target_step) = source, target
+            places = [code.full("i64", lane) for lane in range(self.lanes)]
+            type_ = self.elements.source_type
+            made = [code.load(type_, code.at(here, code.multiply(source_step, place)), 1) for place in places]
+            for value, place in zip(made, places, strict=True):
+                code.store(value, code.at(there, code.multiply(target_step, place)), 1)
+            return
+        vector = self.elements.convert(code, self._load(code, *source), affine)
+        self._store(code, vector, *target, apart)
+
+    def _load(self, code: Code, address: Value, stride: Value) -> Value:
+        """The lanes that begin at an address."""
+        type_, nbytes = self.elements.source_type, self.elements.source_bytes
+        if self.source_step is Step.FORWARD:
+            return code.load(vector_type(self.lanes, type_), address, 1)
+        if self.source_step is Step.REPEATED:
+            return code.splat(code.load(type_, address, 1), self.lanes)
+        if self.source_step is Step.BACKWARD:
+            lowest = code.at(address, -nbytes * (self.lanes - 1))
+            vector = code.load(vector_type(self.lanes, type_), lowest, 1)
+            return code.shuffle(vector, None, range(self.lanes)[::-1])
+        vector = Value(vector_type(self.lanes, type_), "poison")
+        for lane in range(self.lanes):
+            vector = code.insert(vector, code.load(type_, address, 1), lane)
+            address = code.at(address, stride)
+        return vector
+
+    def _store(self, code: Code, vector: Value, address: Value, stride: Value, apart: Value | None) -> None:
+        """The lanes from an address on."""
+        if self.target_step is Step.FORWARD:
+            code.store_all([(vector, address)], apart)
+            return
+        for lane in range(self.lanes):
+            code.store(code.extract(vector, lane), address, 1)
+            address = code.at(address, stride)
+
+
+def _stride(step: Step, nbytes: int, stride: Value) -> Value:
+    """The bytes from one element to the next: known to the compiler wherever they are to us."""
+    known = {Step.FORWARD: nbytes, Step.BACKWARD: -nbytes, Step.REPEATED: 0}.get(step)
+    return stride if known is None else constant(known)

@@ -1,0 +1,99 @@
+"""Shuffles of whole vectors: lanes gathered from several, lanes transposed, and elements of odd sizes taken apart.
+
+An element of 3, 5, 6, 7 or 9 to 15 bytes lies packed in memory and stands in a register as the next larger power of
+two, with bytes at its end of which nothing is asked:
+
+    memory     r g b r g b r g b r g b ...
+    register   r g b . r g b . r g b . r g b . ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .ir import Code, Value, vector_type
+
+__all__ = ["gathered", "odd_unit", "packed", "transposed_lanes", "unpacked", "word_bytes"]
+
+
+def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Value:
+    """One vector of the lanes at `places` of several vectors laid end to end, two of them at a time.
+
+    It is as long as they are; -1 is a lane of which nothing is asked.
+    """
+    lanes = vectors[0].lanes
+    made: Value | None = None
+    filled: set[int] = set()
+    # Of the end of a long element in narrow vectors nothing is asked at all.
+    for number in sorted({place // lanes for place in places if place >= 0}) or [0]:
+        here = {lane for lane, place in enumerate(places) if place >= 0 and place // lanes == number}
+        if made is None:
+            made = code.shuffle(
+                vectors[number], None, [place % lanes if lane in here else -1 for lane, place in enumerate(places)]
+            )
+        else:
+            mask = [
+                lanes + place % lanes if lane in here else lane if lane in filled else -1
+                for lane, place in enumerate(places)
+            ]
+            made = code.shuffle(made, vectors[number], mask)
+        filled |= here
+    assert made is not None, "a vector has lanes"
+    return made
+
+
+def transposed_lanes(code: Code, lines: list[Value], lane: int) -> list[Value]:
+    """`lane` vectors, in each 16 bytes of which the elements are transposed: row r, element c to row c, element r.
+
+    Rows half the height apart are riffled, as often as halving takes: log2(lane) shuffles of a vector.
+    """
+    half = lane // 2
+    width = lines[0].lanes
+    low = [start + at // 2 + width * (at % 2) for start in range(0, width, lane) for at in range(lane)]
+    high = [place + half for place in low]
+    for _ in range(lane.bit_length() - 1):
+        lines = [
+            code.shuffle(lines[number], lines[number + half], mask) for number in range(half) for mask in (low, high)
+        ]
+    return lines
+
+
+def word_bytes(nbytes: int) -> int:
+    """The bytes that an element takes up in a register."""
+    return 1 << (nbytes - 1).bit_length()
+
+
+def odd_unit(nbytes: int) -> int:
+    """The largest power of two that an element is made up of: what shuffles move."""
+    return nbytes & -nbytes
+
+
+def unpacked(code: Code, address: Value, lanes: int, nbytes: int) -> Value:
+    """The `lanes` packed elements at an address as words."""
+    unit, word = odd_unit(nbytes), word_bytes(nbytes)
+    pieces = [
+        code.load(vector_type(lanes, f"i{8 * unit}"), code.at(address, piece * lanes * unit), 1)
+        for piece in range(nbytes // unit)
+    ]
+    parts, units = word // unit, nbytes // unit
+    places = [element * units + part if part < units else -1 for element in range(lanes) for part in range(parts)]
+    words = [gathered(code, pieces, places[first : first + lanes]) for first in range(0, len(places), lanes)]
+    return code.recast(_joined(code, words), f"i{8 * word}")
+
+
+def packed(code: Code, vector: Value, nbytes: int) -> list[Value]:
+    """Words as packed elements: vectors to be written one after another."""
+    unit, word = odd_unit(nbytes), word_bytes(nbytes)
+    lanes, parts, units = vector.lanes, word // unit, nbytes // unit
+    whole = code.recast(vector, f"i{8 * unit}")
+    pieces = [code.shuffle(whole, None, range(first, first + lanes)) for first in range(0, lanes * parts, lanes)]
+    places = [element * parts + part for element in range(lanes) for part in range(units)]
+    return [gathered(code, pieces, places[first : first + lanes]) for first in range(0, len(places), lanes)]
+
+
+def _joined(code: Code, vectors: list[Value]) -> Value:
+    """A power of two of vectors, end to end."""
+    while len(vectors) > 1:
+        places = range(2 * vectors[0].lanes)
+        vectors = [code.shuffle(left, right, places) for left, right in zip(vectors[::2], vectors[1::2], strict=True)]
+    return vectors[0]

@@ -1,0 +1,139 @@
+"""Tiled transpose: the source is contiguous along `a`, the target along `b`; both are long.
+
+    source                 registers                  scratch              target
+    `rows` lines           16-byte lanes of as many   one line for each    `columns` lines,
+    of `columns`    ->     rows transpose among   ->  column of the   ->   each a cache line
+    elements               themselves                 tile
+
+A tile is a cache line wide on both sides, or more, wherever the tensor is: whole lines are read and written, so that
+it does not matter when rows that lie a power of two apart drive each other out of the cache. Each element is read once,
+stored once into scratch memory of at most 16 KB, and written once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .conversion import Affine
+from .ir import LINE_BYTES, Code, Value, vector_type
+from .shuffles import packed, transposed_lanes, unpacked, word_bytes
+from .work_grid import Constants, Elements, Grid
+
+__all__ = ["LANE_BYTES", "Transpose"]
+
+_AHEAD: Final = 256
+"""Bytes along a source line from what is read to what is asked for: no processor follows 64 lines on its own."""
+
+LANE_BYTES: Final = 16
+"""The unit that rows are transposed in: what every vector instruction set shuffles within."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose:
+    """A kernel over tiles of `rows` (along `b`) by `columns` (along `a`) elements.
+
+    Both are multiples of the target elements in a lane. A `streaming` kernel, whose lines are whole cache lines, writes
+    those that are aligned past the caches.
+    """
+
+    elements: Elements
+    rank: int
+    rows: int
+    columns: int
+    streaming: bool = False
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code, elements = Code(), self.elements
+        grid = Grid(code, elements, self.rank)
+        scratch = code.scratch(self.columns * self._line)
+        with grid.items(self.columns, self.rows) as item:
+            fixed = grid.affine(item.place, self.columns, along=False)
+            start = item.target if self.streaming else None
+            places = grid.places(item.b, self.rows, start, elements.target_bytes)
+            with places as (b, apart), grid.steps(item.a, self.columns) as a:
+                constants = fixed
+                if elements.constants == Constants.A:
+                    constants = grid.affine(a, self.columns, along=True)
+                source = code.at(item.source, code.multiply(a, grid.a.source))
+                self._read(code, grid, code.at(source, code.multiply(b, grid.b.source)), b, constants, scratch)
+                target = code.at(item.target, code.multiply(b, grid.b.target))
+                self._write(code, grid, code.at(target, code.multiply(a, grid.a.target)), scratch, apart)
+        return code.text(name)
+
+    @property
+    def _word(self) -> int:
+        """Bytes of a target element in scratch memory."""
+        return word_bytes(self.elements.target_bytes)
+
+    @property
+    def _line(self) -> int:
+        """Bytes of a line of scratch memory."""
+        return self.rows * self._word
+
+    @property
+    def _is_odd(self) -> bool:
+        """Whether elements are larger in registers than in memory."""
+        return self._word != self.elements.target_bytes
+
+    def _read(self, code: Code, grid: Grid, source: Value, b: Value, constants: Affine, scratch: Value) -> None:
+        """Source lines, converted and transposed lane by lane, into scratch memory."""
+        elements, line = self.elements, self._line
+        lane = LANE_BYTES // self._word
+        with code.loop(0, self.rows, lane) as row:
+            lines = []
+            address = code.at(source, code.multiply(row, grid.b.source))
+            for number in range(lane):
+                if self._is_odd:
+                    vector = unpacked(code, address, self.columns, elements.source_bytes)
+                else:
+                    vector = code.load(vector_type(self.columns, elements.source_type), address, 1)
+                for line_start in range(0, self.columns * elements.source_bytes, LINE_BYTES):
+                    code.prefetch(code.at(address, _AHEAD + line_start))
+                affine = constants
+                if elements.constants == Constants.B:
+                    affine = grid.affine(code.add(code.add(b, row), number), self.columns, along=False)
+                lines.append(elements.convert(code, vector, affine))
+                address = code.at(address, grid.b.source)
+            start = code.at(scratch, code.multiply(row, self._word))
+            for number, vector in enumerate(transposed_lanes(code, lines, lane)):
+                for group in range(self.columns // lane):
+                    part = code.shuffle(vector, None, range(group * lane, (group + 1) * lane))
+                    code.store(part, code.at(start, (group * lane + number) * line), min(line, LANE_BYTES))
+
+    def _write(self, code: Code, grid: Grid, target: Value, scratch: Value, apart: Value | None) -> None:
+        """Scratch lines to the target."""
+        if apart is None:
+            self._copy_lines(code, grid, target, scratch, streaming=False)
+            return
+        streaming = code.both(apart, code.is_aligned(target, grid.a.target))
+        with code.when(streaming):
+            self._copy_lines(code, grid, target, scratch, streaming=True)
+        with code.when(code.negated(streaming)):
+            self._copy_lines(code, grid, target, scratch, streaming=False)
+
+    def _copy_lines(self, code: Code, grid: Grid, target: Value, scratch: Value, *, streaming: bool) -> None:
+        together = min(4, self.columns)
+        with code.loop(0, self.columns, together) as column:
+            for number in range(together):
+                at = code.add(column, number)
+                address = code.at(target, code.multiply(at, grid.a.target))
+                for part in self._line_parts(code, code.at(scratch, code.multiply(at, self._line))):
+                    code.store(part, address, 1, streaming=streaming)
+                    address = code.at(address, part.nbytes)
+
+    def _line_parts(self, code: Code, start: Value) -> list[Value]:
+        """A line of scratch memory as it is written: one vector, or several one after another."""
+        if not self._is_odd:
+            unit = min(self._word, 8)
+            return [code.load(vector_type(self._line // unit, f"i{8 * unit}"), start, LANE_BYTES)]
+        together = min(self.rows, self.columns)
+        type_ = vector_type(together, self.elements.target_type)
+        return [
+            part
+            for first in range(0, self.rows, together)
+            for part in packed(
+                code, code.load(type_, code.at(start, first * self._word), LANE_BYTES), self.elements.target_bytes
+            )
+        ]

@@ -1,0 +1,221 @@
+"""What all compiled kernels share: their parameters, the items of work that they walk, and one element's constants.
+
+A kernel's work is a grid of items: every place of the outer loops, times blocks of two inner loops, `a` around `b`.
+Sizes and strides come as parameters, so one kernel serves every tensor that is walked in the same way. Loops step by
+whole vectors; the last step is moved back to end with the loop, which does some elements twice and needs no tail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import Final
+
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.dtypes import ElementType
+
+from .conversion import Affine, converted, storage_type
+from .ir import LINE_BYTES, Code, Value
+from .shuffles import word_bytes
+
+__all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item"]
+
+_SCALE, _BIAS, _A, _B, _SMALL = 0, 1, 2, 7, 12
+OUTER_PLACE: Final = 14
+"""The parameters: addresses of scale and bias; of `a` and of `b` size, source and target stride, block and number
+of blocks; the small axis' source and target stride; then five for each outer loop, innermost first."""
+
+OUTER_FIELDS: Final = 5
+"""Of an outer loop: size, source stride, target stride, constants' stride, and a table of source offsets or 0."""
+
+
+_ROWS_AHEAD: Final = 2
+"""Rows from the one that is read to the one that is asked for."""
+
+
+class Constants(StrEnum):
+    """Which loop chooses an element's scale and bias."""
+
+    ITEM = auto()
+    A = auto()
+    B = auto()
+    SMALL = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """What happens to an element: the conversion, which loop its constants follow, and how it is held."""
+
+    conversion: Conversion
+    constants: Constants
+    finite: bool
+    itemsize: int
+    """Bytes of an element where bits move, up to 16, which may be several of the tensor's elements; else 0."""
+
+    @property
+    def source_type(self) -> str:
+        """The LLVM type of a source element in a register."""
+        return (
+            f"i{8 * word_bytes(self.itemsize)}" if self.itemsize else storage_type(self.conversion.source, opaque=False)
+        )
+
+    @property
+    def target_type(self) -> str:
+        """The LLVM type of a target element in a register."""
+        return (
+            f"i{8 * word_bytes(self.itemsize)}" if self.itemsize else storage_type(self.conversion.target, opaque=False)
+        )
+
+    @property
+    def source_bytes(self) -> int:
+        """Bytes of a source element."""
+        return self.itemsize or self.conversion.source.itemsize
+
+    @property
+    def target_bytes(self) -> int:
+        """Bytes of a target element."""
+        return self.itemsize or self.conversion.target.itemsize
+
+    def _register_type(self, element: ElementType) -> str:
+        if self.itemsize:
+            return f"i{8 * word_bytes(self.itemsize)}"
+        return storage_type(element, opaque=False)
+
+    def convert(self, code: Code, vector: Value, affine: Affine) -> Value:
+        """A vector of source elements as target elements."""
+        return converted(code, vector, self.conversion, affine, finite=self.finite)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An inner loop's parameters."""
+
+    size: Value
+    source: Value
+    target: Value
+    block: Value
+    blocks: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of the work: where it starts on both sides, its place in the constants, and its blocks."""
+
+    source: Value
+    target: Value
+    place: Value
+    a: tuple[Value, Value]
+    b: tuple[Value, Value]
+
+
+class Grid:
+    """The items of a kernel with `rank` outer loops."""
+
+    def __init__(self, code: Code, elements: Elements, rank: int) -> None:
+        """Read the parameters, once and outside of every loop."""
+        self._code, self._elements = code, elements
+        arithmetic = elements.conversion.scale, elements.conversion.bias
+        self._addresses = [
+            None if values is None else code.pointer(code.parameter(place))
+            for values, place in zip(arithmetic, (_SCALE, _BIAS), strict=True)
+        ]
+        self.a, self.b = (Axis(*(code.parameter(first + n) for n in range(5))) for first in (_A, _B))
+        self.small_source, self.small_target = code.parameter(_SMALL), code.parameter(_SMALL + 1)
+        self._outer = [
+            tuple(code.parameter(OUTER_PLACE + OUTER_FIELDS * axis + field) for field in range(OUTER_FIELDS))
+            for axis in range(rank)
+        ]
+
+    @contextmanager
+    def items(self, a_step: int, b_step: int) -> Iterator[Item]:
+        """Every item from `first` to `last`; blocks that would be shorter than a step begin earlier."""
+        code = self._code
+        with code.loop(code.first, code.last) as item:
+            rest, b = self._block(item, self.b, b_step)
+            rest, a = self._block(rest, self.a, a_step)
+            source, target, place = code.source, code.target, code.full("i64", 0)
+            for size, source_stride, target_stride, constants_stride, table in self._outer:
+                index = code.binary("urem", rest, size)
+                rest = code.binary("udiv", rest, size)
+                target = code.at(target, code.multiply(index, target_stride))
+                place = code.add(place, code.multiply(index, constants_stride))
+                # Without a table the first entry of the outer loop's own parameters is read, and not used.
+                absent = code.compare("icmp eq", table, 0)
+                entry = code.select(absent, code.full("i64", 0), code.multiply(index, 8))
+                base = code.select(absent, Value("ptr", "%parameters"), code.pointer(table))
+                offset = code.load("i64", code.at(base, entry), 8)
+                offset = code.select(absent, code.multiply(index, source_stride), offset)
+                source = code.at(source, offset)
+            yield Item(source, target, place, a, b)
+
+    def affine(self, place: Value, lanes: int, *, along: bool) -> Affine:
+        """Scale and bias of `lanes` elements: those from `place` on where `along`, else that of `place` for all."""
+        code, compute = self._code, self._elements.conversion.compute
+        type_ = storage_type(compute, opaque=False)
+        made: list[Value | None] = []
+        for address in self._addresses:
+            if address is None:
+                made.append(None)
+                continue
+            at = code.at(address, code.multiply(place, compute.itemsize))
+            if along:
+                made.append(code.load(f"<{lanes} x {type_}>", at, compute.itemsize))
+            else:
+                made.append(code.splat(code.load(type_, at, compute.itemsize), lanes))
+        return Affine(*made)
+
+    def prefetch(self, address: Value, nbytes: int) -> None:
+        """Ask for the bytes at the same place of a source row soon to come: none before it leads there."""
+        code = self._code
+        ahead = code.at(address, code.multiply(self.a.source, _ROWS_AHEAD))
+        for line in range(0, nbytes, LINE_BYTES):
+            code.prefetch(code.at(ahead, line))
+
+    def _block(self, item: Value, axis: Axis, step: int) -> tuple[Value, tuple[Value, Value]]:
+        """What is left of an item's number, and the block of one axis."""
+        code = self._code
+        index = code.multiply(code.binary("urem", item, axis.blocks), axis.block)
+        end = code.smaller(code.add(index, axis.block), axis.size)
+        return code.binary("udiv", item, axis.blocks), (code.smaller(index, code.add(axis.size, -step)), end)
+
+    @contextmanager
+    def steps(self, block: tuple[Value, Value], step: int) -> Iterator[Value]:
+        """The places of a block's vectors; the last one ends with the block."""
+        code = self._code
+        begin, end = block
+        latest = code.add(end, -step)
+        with code.loop(begin, end, step) as place:
+            yield code.smaller(place, latest)
+
+    @contextmanager
+    def places(
+        self, block: tuple[Value, Value], step: int, start: Value | None, nbytes: int
+    ) -> Iterator[tuple[Value, Value | None]]:
+        """The places of a block's vectors, and beside each whether it may be written past the caches (None: none may).
+
+        With the address `start` of the target's first element, and `nbytes` from each to the next, vectors of a power
+        of two begin with a cache line wherever that can be, except the first and the last. A place may go past the
+        caches if no other vector of the block writes to its lines: to do so would read them again, slowly.
+        """
+        if start is None:
+            with self.steps(block, step) as place:
+                yield place, None
+            return
+        code = self._code
+        begin, end = block
+        latest = code.add(end, -step)
+        bits = code.value("i64", f"ptrtoint ptr {start.name} to i64")
+        until_line = code.binary("and", code.binary("sub", code.full("i64", 0), bits), LINE_BYTES - 1)
+        # With `nbytes` an odd number times 2**shift, the odd number's inverse modulo a line leads to one.
+        shift = (nbytes & -nbytes).bit_length() - 1
+        lead = code.multiply(code.binary("lshr", until_line, shift), pow(nbytes >> shift, -1, LINE_BYTES))
+        lowest = code.binary("sub", begin, code.binary("and", code.binary("sub", begin, lead), step - 1))
+        rest = code.binary("and", code.binary("sub", end, lowest), step - 1)
+        first = code.select(code.compare("icmp slt", lowest, begin), code.add(begin, step), begin)
+        last = code.select(code.compare("icmp eq", rest, 0), latest, code.add(latest, -step))
+        with code.loop(lowest, end, step) as place:
+            ended = code.smaller(place, latest)
+            within = code.select(code.compare("icmp slt", ended, begin), begin, ended)
+            yield within, code.both(code.compare("icmp sge", within, first), code.compare("icmp sle", within, last))

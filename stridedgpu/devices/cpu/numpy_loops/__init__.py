@@ -1,0 +1,1 @@
+"""Every operation in NumPy: the reference, and what runs where nothing can be compiled."""

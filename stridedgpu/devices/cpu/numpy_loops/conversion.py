@@ -1,0 +1,222 @@
+"""Element conversions on NumPy arrays, to the bit as `stridedgpu.values.conversion` states them.
+
+Blocks of a tensor pass through here, so every temporary is of a block's size. bfloat16 is handled as its 16 bits
+and bool as its byte, which needs no other library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.values.conversion import Conversion, Rounding
+from stridedgpu.values.dtypes import ElementType
+
+__all__ = ["Array", "constants", "convert_block", "storage_dtype"]
+
+Array = NDArray[Any]
+
+_OPAQUE: Final = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.complex128}
+_SIGN_AND_QUIET: Final = {  # by itemsize: bits of the significand, and the quiet bit that is its highest
+    2: (10, np.uint16),
+    4: (23, np.uint32),
+    8: (52, np.uint64),
+}
+
+
+def storage_dtype(element: ElementType, *, opaque: bool) -> np.dtype[Any]:
+    """The NumPy dtype that blocks of an element type are held in: its bits if `opaque`, else its numbers."""
+    if opaque:
+        return np.dtype(_OPAQUE[element.itemsize])
+    return np.dtype({"bool": "uint8", "bfloat16": "uint16"}.get(element.name, element.name))
+
+
+def constants(values: Sequence[float], compute: ElementType) -> Array:
+    """Scales or biases in the type that they are computed in; what is too large for float32 is infinite there."""
+    with np.errstate(over="ignore"):
+        return np.array(values, compute.name)
+
+
+def convert_block(block: Array, conversion: Conversion, scale: Array | None = None, bias: Array | None = None) -> Array:
+    """`block` (of the source's storage dtype) converted, as a new array of the target's storage dtype.
+
+    `scale` and `bias` are arrays of `conversion.compute` that broadcast against the block, None where absent.
+    """
+    if block.ndim == 0:  # NumPy's functions would answer with scalars, which cannot be written
+        return convert_block(block.reshape(1), conversion, scale, bias).reshape(())
+    source, target, rounding = conversion.source, conversion.target, conversion.rounding
+    with np.errstate(all="ignore"):
+        if scale is None and bias is None:
+            return _cast(block, source, target, rounding)
+        compute = conversion.compute
+        numbers = _cast(block, source, compute, rounding)
+        if numbers is block:
+            numbers = block.copy(order="K")
+        if scale is not None:
+            np.multiply(numbers, scale, out=numbers)
+        if bias is not None:
+            np.add(numbers, bias, out=numbers)
+        if source.kind == "f" or not all(values is None or np.isfinite(values).all() for values in (scale, bias)):
+            np.copyto(numbers, np.nan, where=np.isnan(numbers))
+        return _cast(numbers, compute, target, rounding)
+
+
+def _cast(block: Array, source: ElementType, target: ElementType, rounding: Rounding) -> Array:
+    """One direct conversion, rounded once."""
+    if source == target:
+        return block
+    if target.kind == "b":
+        truth: Array = (_float32_of_bfloat16(block) if source.name == "bfloat16" else block) != 0
+        return truth.view(np.uint8)
+    if source.kind == "b":
+        block, source = (block != 0).view(np.uint8), _UINT8
+    if source.kind == target.kind == "c":
+        return block.astype(target.name)
+    if target.kind == "c":
+        return _cast(block, source, target.component, rounding).astype(target.name)
+    if target.is_integer:
+        if source.is_integer:
+            return _saturated_integers(block, target)
+        return _integers_of_floats(
+            _float32_of_bfloat16(block) if source.name == "bfloat16" else block, target, rounding
+        )
+    if target.name == "bfloat16":
+        return _TO_BFLOAT16[source.name](block)
+    if source.is_integer:
+        return block.astype(target.name)
+    if source.name == "bfloat16":
+        return _floats(_float32_of_bfloat16(block), target)
+    return _floats(block, target)
+
+
+def _saturated_integers(block: Array, target: ElementType) -> Array:
+    """Integers clamped to the target's range."""
+    own, wanted = np.iinfo(block.dtype), np.iinfo(target.name)
+    if own.min < wanted.min or own.max > wanted.max:
+        least, most = max(own.min, wanted.min), min(own.max, wanted.max)
+        block = np.clip(block, block.dtype.type(least), block.dtype.type(most))
+    return block.astype(target.name)
+
+
+def _integers_of_floats(block: Array, target: ElementType, rounding: Rounding) -> Array:
+    """Floats rounded, clamped to the target's range, NaN as 0."""
+    # Every bound of up to 32 bits is exact in float64, those of up to 16 in float32.
+    numbers = block.astype(np.float64 if target.itemsize >= 4 else np.promote_types(block.dtype, np.float32))
+    (np.rint if rounding == "nearest" else np.trunc)(numbers, out=numbers)
+    np.copyto(numbers, 0, where=np.isnan(numbers))
+    limits = np.iinfo(target.name)
+    if target.itemsize < 8:
+        np.clip(numbers, limits.min, limits.max, out=numbers)
+        return numbers.astype(target.name)
+    # 2^63 and 2^64 are exact in float64, but the largest integers below them are not.
+    beyond = numbers >= float(limits.max)
+    np.clip(numbers, float(limits.min), np.nextafter(float(limits.max), 0.0), out=numbers)
+    whole = numbers.astype(target.name)
+    whole[beyond] = limits.max
+    return whole
+
+
+def _floats(block: Array, target: ElementType) -> Array:
+    """float16, float32 or float64 as another of them; NaN keeps sign and leading payload and becomes quiet."""
+    if block.dtype == target.name:
+        return block
+    made = block.astype(target.name)
+    # float16 is slow to look at: NaNs are looked for in the wider of the two.
+    nans = np.isnan(block if block.itemsize > made.itemsize else made)
+    if nans.any():
+        _bits_of(made)[nans] = _nan_bits(block[nans], made.dtype)
+    return made
+
+
+def _nan_bits(block: Array, dtype: np.dtype[Any]) -> Array:
+    """The bits of NaNs as quiet NaNs of another float type, by moving the fields."""
+    own_width, own_word = _SIGN_AND_QUIET[block.dtype.itemsize]
+    width, word = _SIGN_AND_QUIET[dtype.itemsize]
+    bits = block.view(own_word).astype(np.uint64)
+    sign = bits >> np.uint64(8 * block.dtype.itemsize - 1) << np.uint64(8 * dtype.itemsize - 1)
+    payload = bits & np.uint64((1 << own_width) - 1)
+    shift = width - own_width
+    payload = payload << np.uint64(shift) if shift >= 0 else payload >> np.uint64(-shift)
+    exponent = (1 << (8 * dtype.itemsize - 1)) - (1 << width)
+    return (sign | payload | np.uint64(exponent | 1 << (width - 1))).astype(word)
+
+
+def _bits_of(block: Array) -> Array:
+    """The same memory as unsigned integers."""
+    return block.view(_SIGN_AND_QUIET[block.dtype.itemsize][1])
+
+
+def _float32_of_bfloat16(block: Array) -> Array:
+    """bfloat16 bits as float32, exactly; NaN becomes quiet."""
+    bits = block.astype(np.uint32)
+    bits <<= np.uint32(16)
+    numbers = bits.view(np.float32)
+    bits[np.isnan(numbers)] |= np.uint32(0x400000)
+    return numbers
+
+
+def _bfloat16_of_float32(numbers: Array) -> Array:
+    """float32 rounded to nearest even, as bfloat16 bits."""
+    bits = numbers.view(np.uint32)
+    rounded = bits >> np.uint32(16)
+    odd = rounded & np.uint32(1)
+    odd += np.uint32(0x7FFF)
+    odd += bits  # cannot wrap, but for NaN, which is replaced below
+    odd >>= np.uint32(16)
+    nans = np.isnan(numbers)
+    if nans.any():
+        odd[nans] = rounded[nans] | np.uint32(0x40)
+    return odd.astype(np.uint16)
+
+
+def _bfloat16_of_float64(numbers: Array) -> Array:
+    """float64 rounded to nearest even once, as bfloat16 bits.
+
+    Going through float32 would round twice; rounded to odd on the way, the second rounding is the only one
+    (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd").
+    """
+    narrow = numbers.astype(np.float32)
+    back = narrow.astype(np.float64)
+    bits = narrow.view(np.uint32)
+    inexact = (back != numbers) & np.isfinite(numbers)
+    even = (bits & np.uint32(1)) == 0
+    larger = np.abs(back) > np.abs(numbers)
+    # An inexact even result moves to its odd neighbour, on the side where the exact number lies.
+    np.add(bits, np.where(larger, np.uint32(0xFFFFFFFF), np.uint32(1)), out=bits, where=inexact & even)
+    nans = np.isnan(numbers)
+    if nans.any():
+        bits[nans] = _nan_bits(numbers[nans], narrow.dtype)
+    return _bfloat16_of_float32(narrow)
+
+
+def _bfloat16_of_wide_integers(block: Array) -> Array:
+    """64-bit integers rounded to nearest even once, as bfloat16 bits."""
+    # float64 holds 53 bits: rounded to odd at bit 11, the rest is exact and the rounding to bfloat16 the only one.
+    low = block.dtype.type(0x7FF)
+    large = np.abs(block) >= 2**53 if block.dtype.kind == "i" else block >= 2**53
+    large |= block < -(2**53)  # the most negative number has no absolute value
+    odd = (block & ~low) | ((block & low) != 0).astype(block.dtype) << block.dtype.type(11)
+    return _bfloat16_of_float64(np.where(large, odd, block).astype(np.float64))
+
+
+def _bfloat16_through(dtype: str) -> Callable[[Array], Array]:
+    """A conversion to bfloat16 from numbers that `dtype` holds exactly."""
+    narrow = _bfloat16_of_float32 if dtype == "float32" else _bfloat16_of_float64
+    return lambda block: narrow(_quiet(block).astype(dtype))
+
+
+def _quiet(block: Array) -> Array:
+    """The block itself, or float16 with its NaNs made quiet as float32."""
+    return _floats(block, _FLOAT32) if block.dtype == np.float16 else block
+
+
+_UINT8: Final = ElementType("uint8", "u", 1)
+_FLOAT32: Final = ElementType("float32", "f", 4)
+_TO_BFLOAT16: Final[dict[str, Callable[[Array], Array]]] = {
+    **dict.fromkeys(("uint8", "int8", "uint16", "int16", "float16", "float32"), _bfloat16_through("float32")),
+    **dict.fromkeys(("uint32", "int32", "float64"), _bfloat16_through("float64")),
+    **dict.fromkeys(("uint64", "int64"), _bfloat16_of_wide_integers),
+}

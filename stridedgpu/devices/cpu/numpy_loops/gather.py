@@ -1,0 +1,264 @@
+"""Gather and scatter on NumPy alone: indices looked up a block at a time, whole rows moved where rows are long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.devices.cpu.thread_count import share_steps
+from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.strides import byte_strides
+
+from .conversion import Array, storage_dtype
+
+__all__ = ["NumpyGather", "check_indices", "resolved"]
+
+_BLOCK_ELEMENTS: Final = 32 * 1024
+"""Elements of a block: with their offsets, some hundred KB, which a core's second-level cache holds."""
+
+_LONG_ROW: Final = 2048
+"""From this many elements on, a row is copied by a call of its own."""
+
+_WORTH_A_CALL: Final = 1024
+"""Elements that make a NumPy call worth its cost."""
+
+_WORTH_THREADS: Final = 1 << 20
+"""Bytes to move from which on several threads share the blocks."""
+
+_CHUNK: Final = 128 * 1024
+"""Indices looked at together when a wrong one has to be found."""
+
+
+class NumpyGather:
+    """A plan made ready for NumPy: called with the bytes of the three operands, it moves the elements.
+
+    The loops fall into three: *outer* ones that the indices do not depend on, then those with an index of their own,
+    then *rows*, which an index stands for. Where rows are short and contiguous, NumPy sees each as one opaque item.
+
+    Indices must have been checked; one that is wrong all the same is clamped or raises `IndexError`, and nothing
+    outside is touched.
+    """
+
+    def __init__(self, plan: GatherPlan) -> None:
+        """Choose the blocks; nothing is allocated."""
+        problem = plan.problem
+        self._problem = problem
+        self._mode = plan.mode
+        rank = len(problem.sizes)
+        self._stop = rank - problem.row_axes
+        self._start = self._looped(problem.index_strides[: self._stop])
+        self._row_sizes = problem.sizes[self._stop :]
+        item = storage_dtype(problem.plain.element, opaque=True)
+        row = prod(self._row_sizes)
+        self._one_by_one = row >= _LONG_ROW
+        joined = problem.row_axes == 1 and problem.plain_strides[-1] == problem.picked_strides[-1] == 1
+        self._joined = joined and 0 < row < _LONG_ROW
+        self._dtype = np.dtype((np.void, row * item.itemsize)) if self._joined else item
+        self._itemsize = item.itemsize
+        steps = [*problem.picked_strides[self._start : self._stop], *(entry.stride for entry in problem.indexed)]
+        lasts = [size - 1 for size in (*self._indexed_sizes, *(entry.size for entry in problem.indexed))]
+        reaches = [last * step for last, step in zip(lasts, steps, strict=True)]
+        # Items start anywhere between these two offsets, both inside the picked side, in whole `unit`s.
+        self._lowest = sum(reach for reach in reaches if reach < 0)
+        self._unit = row if self._joined and not any(step % row for step in steps) else 1
+        self._starts = 1 + sum(abs(reach) for reach in reaches) // self._unit
+        self._extents = _block_extents(self._indexed_sizes, max(1, _BLOCK_ELEMENTS // max(row, 1)))
+
+    @property
+    def _indexed_sizes(self) -> tuple[int, ...]:
+        """The sizes of the loops that have indices of their own."""
+        return self._problem.sizes[self._start : self._stop]
+
+    def _looped(self, index_strides: tuple[int, ...]) -> int:
+        """How many outer loops the same indices serve; none, where that would leave blocks of few elements."""
+        outer = 0
+        while outer < len(index_strides) and index_strides[outer] == 0:
+            outer += 1
+        return outer if prod(self._problem.sizes[outer:]) >= _WORTH_A_CALL else 0
+
+    def __call__(self, plain: Array, picked: Array, index: Array) -> None:
+        """Move every element; each operand is given as bytes from its lowest element on."""
+        problem, start, stop = self._problem, self._start, self._stop
+        if 0 in problem.sizes:
+            return
+        rows = () if self._joined else problem.sizes[stop:]
+        kept = len(problem.sizes) if not self._joined else stop
+        walked = self._items(plain, (*problem.sizes[:stop], *rows), problem.plain_strides[:kept], problem.plain_offset)
+        items = self._items(
+            picked,
+            (*problem.sizes[:start], self._starts, *rows),
+            (*problem.picked_strides[:start], self._unit, *problem.picked_strides[stop:kept]),
+            problem.picked_offset + self._lowest,
+        )
+        dtype = np.dtype(problem.index.element.name)
+        numbers = [
+            _strided(
+                index,
+                dtype,
+                self._indexed_sizes,
+                problem.index_strides[start:stop],
+                problem.index_offset + entry.component,
+            )
+            for entry in problem.indexed
+        ]
+        blocks = list(self._blocks())
+
+        def move(number: int) -> None:
+            places = self._places(numbers, blocks[number])
+            for outer in np.ndindex(problem.sizes[:start]):
+                self._move(items[outer], places, walked[(*outer, *blocks[number], ...)])
+
+        # NumPy lets other threads run while it moves elements. A scatter's blocks keep their order.
+        if problem.scatters or problem.bytes_moved < _WORTH_THREADS:
+            for number in range(len(blocks)):
+                move(number)
+        else:
+            share_steps(move, len(blocks))
+
+    def _items(self, memory: Array, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
+        """An array of items over part of `memory`; strides and offset are in elements."""
+        steps = tuple(step * self._itemsize for step in strides)
+        return np.ndarray(sizes, self._dtype, memory, offset * self._itemsize, steps)
+
+    def _move(self, items: Array, places: NDArray[np.int64], block: Array) -> None:
+        """Move one block between its places among `items` and the plain side."""
+        if self._one_by_one:
+            for at in np.ndindex(places.shape):
+                pair = (block[at], items[places[at]])
+                np.copyto(*(pair if not self._problem.scatters else pair[::-1]))
+        elif self._problem.scatters:
+            # Assigned through one flat list of places, so that of equal ones the last wins.
+            items[places.reshape(-1)] = block.reshape(-1, *items.shape[1:])
+        elif items.ndim > 1 or not items.flags.c_contiguous:
+            np.copyto(block, items[places])
+        elif block.flags.c_contiguous:
+            items.take(places, out=block, mode="clip")
+        else:
+            np.copyto(block, items.take(places, mode="clip"))
+
+    def _blocks(self) -> Iterator[tuple[slice, ...]]:
+        """The places of all blocks in the loops with indices, in the order of the coordinates."""
+        starts = [range(0, size, extent) for size, extent in zip(self._indexed_sizes, self._extents, strict=True)]
+        for chosen in product(*starts):
+            yield tuple(slice(start, start + extent) for start, extent in zip(chosen, self._extents, strict=True))
+
+    def _places(self, numbers: list[Array], place: tuple[slice, ...]) -> NDArray[np.int64]:
+        """Which items a block's indices stand for."""
+        problem, unit = self._problem, self._unit
+        shape = tuple(min(part.stop, size) - part.start for part, size in zip(place, self._indexed_sizes, strict=True))
+        places = np.full(shape, -self._lowest // unit, np.int64)
+        for axis, part in enumerate(place):
+            step = problem.picked_strides[self._start + axis] // unit
+            if step:
+                along = np.arange(part.start, part.start + shape[axis], dtype=np.int64) * step
+                places += along.reshape(-1, *(1,) * (len(shape) - axis - 1))
+        for entry, values in zip(problem.indexed, numbers, strict=True):
+            along = resolved(np.asarray(values[place]), entry.size, self._mode)
+            places += along if entry.stride == unit else along * (entry.stride // unit)
+        return places
+
+
+def resolved(block: Array, size: int, mode: Mode) -> NDArray[np.int64]:
+    """Indices of any integer type as places from 0 to `size` - 1 along an axis; the block itself is left alone.
+
+    In modes that check, the indices are taken to be valid.
+    """
+    if block.dtype.kind == "u":
+        numbers = block.astype(np.uint64)
+        if mode == "wrap":
+            numbers %= np.uint64(size)
+        else:
+            np.minimum(numbers, np.uint64(size - 1), out=numbers)
+        return numbers.view(np.int64)
+    places = block.astype(np.int64)
+    if mode == "wrap":
+        places %= size
+    elif mode == "clip":
+        np.clip(places, 0, size - 1, out=places)
+    else:
+        np.add(places, size, out=places, where=np.asarray(places < 0))
+    return places
+
+
+def check_indices(rule: IndexRule, index: Array, *, in_range: bool, mode: Mode) -> None:
+    """Raise `IndexError` for the first index outside its axis, where `in_range` asks for that, or named twice.
+
+    `index` is the bytes of the indices from their lowest element on. Nothing of their size is allocated, unless the
+    rule has pitches: then the indices are sorted, with 24 bytes for each besides.
+    """
+    layout = rule.index.layout
+    if 0 in layout.sizes:
+        return
+    numbers = _array_of(rule.index, index)
+    if in_range:
+        for component, (_, size) in enumerate(rule.axes):
+            _check_range(rule, numbers[..., component] if rule.has_tuples else numbers, component, size)
+    if rule.axis_pitches:
+        _check_distinct(rule, numbers, mode)
+
+
+def _check_range(rule: IndexRule, numbers: Array, component: int, size: int) -> None:
+    """Raise unless all of these are places along an axis of `size`."""
+    # Repeated elements need no second look.
+    seen = numbers[tuple(slice(1) if step == 0 else slice(None) for step in numbers.strides)]
+    if -size * rule.is_signed <= int(seen.min()) and int(seen.max()) < size:
+        return
+    lined = numbers[np.newaxis]  # a scalar has no axis to count along
+    for start in range(0, numbers.size, _CHUNK):
+        places = np.unravel_index(np.arange(start, min(start + _CHUNK, numbers.size)), lined.shape)
+        chunk = lined[places]
+        wrong = chunk >= size
+        if rule.is_signed:
+            wrong |= chunk < -size
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            position = [int(along[first]) for along in places[1:]]
+            raise IndexError(
+                rule.out_of_range([*position, component] if rule.has_tuples else position, int(chunk[first]))
+            )
+
+
+def _check_distinct(rule: IndexRule, numbers: Array, mode: Mode) -> None:
+    """Raise when two indices, or tuples of them, name the same element of the result."""
+    shape = numbers.shape[:-1] if rule.has_tuples else numbers.shape
+    names = np.zeros(shape, np.int64)
+    for axis, pitch in enumerate(rule.own_pitches):
+        names += (np.arange(shape[axis], dtype=np.int64) * pitch).reshape(-1, *(1,) * (len(shape) - axis - 1))
+    for component, ((_, size), pitch) in enumerate(zip(rule.axes, rule.axis_pitches, strict=True)):
+        names += resolved(numbers[..., component] if rule.has_tuples else numbers, size, mode) * pitch
+    flat = names.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    same = np.flatnonzero(flat[order[1:]] == flat[order[:-1]])
+    if same.size:
+        places = [np.unravel_index(order[same[0] + step], shape) for step in (0, 1)]
+        first, second = (tuple(int(along) for along in place) for place in places)
+        raise IndexError(rule.named_twice(first, second, [numbers[place].tolist() for place in (first, second)]))
+
+
+def _array_of(side: Side, memory: Array) -> Array:
+    """The elements of a side as an array over their bytes."""
+    layout = side.layout
+    return _strided(memory, np.dtype(side.element.name), layout.sizes, layout.strides, layout.offset)
+
+
+def _strided(
+    memory: Array, dtype: np.dtype[Any], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> Array:
+    """An array over part of `memory`; strides and offset are in elements."""
+    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, byte_strides(strides, dtype.itemsize))
+
+
+def _block_extents(sizes: tuple[int, ...], elements: int) -> tuple[int, ...]:
+    """The extent of a block of up to `elements` along each axis: whole inner axes, a part of one, one of the outer."""
+    extents: list[int] = []
+    for size in reversed(sizes):
+        extents.append(max(1, min(size, elements)))
+        elements //= extents[-1]
+    return tuple(reversed(extents))

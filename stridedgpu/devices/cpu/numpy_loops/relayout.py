@@ -1,0 +1,217 @@
+"""Relayout on NumPy alone: the loops of a plan, cut into blocks that stay in the cache.
+
+One plain NumPy assignment walks the destination in order, however far apart the source's elements lie. Here an axis
+of few elements becomes a Python loop around long inner loops, and where the two sides are contiguous along different
+axes a block is first read in the source's order, whole cache lines at a time, and then written in the destination's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import inf, prod
+from typing import Any, Final
+
+import numpy as np
+
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.planning.relayout_problem import Problem
+
+from .conversion import Array, constants, convert_block, storage_dtype
+
+__all__ = ["NumpyRelayout"]
+
+_SMALL_AXIS: Final = 16
+"""An axis of up to this many elements is worth a Python loop when another axis can be the inner one."""
+
+_LEAST_LOOPED: Final = 4 * 1024
+"""Elements that each turn of such a loop has to move at least: Python needs some microseconds for it."""
+
+_SMALL_TENSOR: Final = 64 * 1024
+"""Elements that one assignment moves as fast as any loops: they are in the cache in whatever order."""
+
+_BLOCK_ELEMENTS: Final = 128 * 1024
+"""Elements of a block: it stays in the cache, and Python's share of the time is small beside it.
+
+A conversion holds some blocks of up to 8 bytes an element besides, a few MB in all.
+"""
+
+_TILE: Final = (256, 512)
+"""Extents of a block along the target's and the source's contiguous axes; where one is shorter, the other is longer."""
+
+_LINE_BYTES: Final = 64
+"""Bytes of a cache line."""
+
+Slices = tuple[slice | int, ...]
+
+
+class NumpyRelayout:
+    """A plan made ready for NumPy: called with the bytes of both buffers, it moves the elements."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Choose the loops; nothing is allocated."""
+        problem = plan.problem
+        self._problem = problem
+        self._conversion = problem.conversion
+        opaque = problem.conversion.moves_bits
+        self._source_dtype = storage_dtype(problem.source.element, opaque=opaque)
+        self._target_dtype = storage_dtype(problem.target.element, opaque=opaque)
+        self._looped = _looped_axes(problem)
+        self._extents, self._staged = _block_extents(problem, self._looped)
+        self._constants = tuple(
+            None if values is None else constants(values, problem.conversion.compute)
+            for values in (problem.conversion.scale, problem.conversion.bias)
+        )
+
+    def __call__(self, source: Array, target: Array) -> None:
+        """Move every element; `source` and `target` are bytes from each side's lowest element on."""
+        problem = self._problem
+        if 0 in problem.sizes:
+            return
+        if problem.filler:
+            sizes = (*problem.sizes[:-1], problem.filler)
+            zeros = _strided(target, self._target_dtype, sizes, problem.target_strides, problem.sizes[-1])
+            zeros[...] = 0
+        read = _strided(source, self._source_dtype, self._source_sizes, problem.source_strides, problem.source_offset)
+        written = _strided(target, self._target_dtype, problem.sizes, problem.target_strides, 0)
+        made = self._conversion
+        if not self._looped and not self._staged and made.moves_bits and made.channels is None:
+            np.copyto(written, read)
+            return
+        stage = self._stage() if self._staged else None
+        for place in self._blocks():
+            self._move(read, written, place, stage)
+
+    @property
+    def _source_sizes(self) -> tuple[int, ...]:
+        """The sizes of the source's loops: along a channel table, the channels up to the last one used."""
+        problem = self._problem
+        channels = self._conversion.channels
+        if channels is None or problem.channel_axis is None:
+            return problem.sizes
+        axis = problem.channel_axis
+        return (*problem.sizes[:axis], max(channels) + 1, *problem.sizes[axis + 1 :])
+
+    def _blocks(self) -> Iterator[Slices]:
+        """The places of all blocks, with integers along the axes that are looped over in Python."""
+        entries: list[Sequence[slice | int]] = [
+            range(size) if axis in self._looped else [slice(start, start + extent) for start in range(0, size, extent)]
+            for axis, (size, extent) in enumerate(zip(self._problem.sizes, self._extents, strict=True))
+        ]
+        # The looped axes go round fastest, so that a block's cache lines are used again while they are near.
+        axes = range(len(entries))
+        order = sorted(axes, key=lambda axis: axis in self._looped)
+        places = [order.index(axis) for axis in axes]
+        for chosen in product(*(entries[axis] for axis in order)):
+            yield tuple(chosen[place] for place in places)
+
+    def _stage(self) -> Array:
+        """Memory for one block in the source's order, without the looped axes.
+
+        Its rows start an odd number of cache lines apart, so that a column of them spreads over all sets of the
+        cache; a power of two would map it to a few, whose lines evict each other before they are used up.
+        """
+        strides = self._problem.source_strides
+        axes = [axis for axis in range(len(strides)) if axis not in self._looped]
+        order = sorted(axes, key=lambda axis: abs(strides[axis]) or inf, reverse=True)
+        *outer, row = (self._extents[axis] for axis in order)
+        itemsize = self._target_dtype.itemsize
+        lines = -(-row * itemsize // _LINE_BYTES) | 1
+        memory = np.empty((*outer, lines * _LINE_BYTES // itemsize), self._target_dtype)
+        return memory[..., :row].transpose([order.index(axis) for axis in axes])
+
+    def _move(self, read: Array, written: Array, place: Slices, stage: Array | None) -> None:
+        """Move one block, by way of `stage` where there is one."""
+        block = self._taken(read, place)
+        if not self._conversion.moves_bits:
+            scale, bias = (self._constant(values, place) for values in self._constants)
+            block = convert_block(block, self._conversion, scale, bias)
+        if stage is not None:
+            staged = stage[tuple(slice(extent) for extent in block.shape)]
+            np.copyto(staged, block)
+            block = staged
+        np.copyto(written[(*place, ...)], block)  # with '...', the place of one element is an array too
+
+    def _taken(self, read: Array, place: Slices) -> Array:
+        """The block of the source, through the channel table where there is one."""
+        axis, channels = self._problem.channel_axis, self._conversion.channels
+        if axis is None or channels is None:
+            return read[place]
+        chosen = channels[place[axis]]
+        if isinstance(chosen, int):
+            return read[(*place[:axis], chosen, *place[axis + 1 :])]
+        block = read[(*place[:axis], slice(None), *place[axis + 1 :])]
+        before = sum(isinstance(entry, slice) for entry in place[:axis])
+        picked: tuple[Any, ...] = (*(slice(None),) * before, list(chosen))
+        taken: Array = block[picked]  # not `take`, which first makes a contiguous copy of all channels
+        return taken
+
+    def _constant(self, values: Array | None, place: Slices) -> Array | None:
+        """The scale or bias of a block, shaped to broadcast along the channel axis."""
+        axis = self._problem.channel_axis
+        if values is None or values.size == 1 or axis is None:
+            return values
+        chosen = values[place[axis]]
+        if chosen.ndim == 0:
+            return np.asarray(chosen)
+        after = sum(isinstance(entry, slice) for entry in place[axis + 1 :])
+        return np.asarray(chosen.reshape(-1, *(1,) * after))
+
+
+def _strided(
+    memory: Array, dtype: np.dtype[Any], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int
+) -> Array:
+    """An array over part of `memory`; strides and offset are in elements."""
+    steps = tuple(stride * dtype.itemsize for stride in strides)
+    return np.ndarray(sizes, dtype, memory, offset * dtype.itemsize, steps)
+
+
+def _fastest(strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
+    """The axis along which one side's elements lie closest together; repeats (stride 0) do not count."""
+    axes = [axis for axis, stride in enumerate(strides) if stride and axis not in left_out]
+    return min(axes, key=lambda axis: (abs(strides[axis]), -axis), default=None)
+
+
+def _looped_axes(problem: Problem) -> frozenset[int]:
+    """The axes of few elements that would be a short inner loop on either side."""
+    looped: frozenset[int] = frozenset()
+    if problem.element_count <= _SMALL_TENSOR:
+        return looped
+    left = problem.element_count
+
+    def loop_over(axis: int | None) -> None:
+        nonlocal looped, left
+        if axis is None or axis in looped or problem.sizes[axis] > min(_SMALL_AXIS, left // _LEAST_LOOPED):
+            return
+        looped |= {axis}
+        left //= problem.sizes[axis]
+
+    loop_over(problem.channel_axis)
+    for strides in (problem.target_strides, problem.source_strides):
+        axis = _fastest(strides, looped)
+        longest = max((size for place, size in enumerate(problem.sizes) if place not in looped | {axis}), default=0)
+        if longest > _SMALL_AXIS:
+            loop_over(axis)
+    return looped
+
+
+def _block_extents(problem: Problem, looped: frozenset[int]) -> tuple[tuple[int, ...], bool]:
+    """The extent of a block along each axis, and whether it is read in the source's order before it is written."""
+    written = _fastest(problem.target_strides, looped)
+    read = _fastest(problem.source_strides, looped)
+    if problem.element_count <= _SMALL_TENSOR:
+        return problem.sizes, False
+    extents = [1] * len(problem.sizes)
+    left = _BLOCK_ELEMENTS
+    staged = False
+    if written is not None and read is not None and written != read:
+        staged = True
+        for axis, other, extent in ((written, read, _TILE[0]), (read, written, _TILE[1])):
+            extents[axis] = min(problem.sizes[axis], max(extent, prod(_TILE) // problem.sizes[other]))
+        left //= prod(extents)
+    for axis in reversed(range(len(extents))):
+        if axis in looped or extents[axis] > 1:
+            continue
+        extents[axis] = max(1, min(problem.sizes[axis], left))
+        left //= extents[axis]
+    return tuple(extents), staged

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: planning, launches as values, and the runtime through CuPy."""

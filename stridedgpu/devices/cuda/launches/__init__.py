@@ -1,0 +1,1 @@
+"""Grid and parameters of each kernel, as values: pure, no CuPy."""

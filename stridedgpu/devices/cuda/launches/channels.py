@@ -1,0 +1,190 @@
+"""The launch of the small-channel kernels: pixels split into planes, or planes joined to pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.pixels import PixelGroup, pixels_of
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.values.conversion import Conversion
+
+from .parameters import ParameterBlock, conversion_argument, index_argument
+from .tiles import Loop, channels_turned, loops_of, outer_words, pixel_tile, turned
+
+__all__ = ["ChannelWalk", "launch", "outer_loops", "walk_of"]
+
+_THREADS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelWalk:
+    """How a kernel walks pixels: forwards through the memory of the source's, or of the target's where those alone are.
+
+    `rows` is the largest of the other loops, `batch` are the rest, and `channel` is a channel axis among them. Of each
+    pair, the first is the source's: pixels are `pitches` elements apart, 1 on a side that has them as planes, and
+    `lasts` of the last one of a row are moved. With `turned`, the channels of the source's pixels run the other way.
+    """
+
+    small: Loop
+    pixels: Loop
+    rows: Loop
+    batch: tuple[Loop, ...]
+    channel: Loop
+    starts: tuple[int, int]
+    pitches: tuple[int, int]
+    lasts: tuple[int, int]
+    itemsizes: tuple[int, int]
+    conversion: Conversion
+    turned: bool = False
+
+    @property
+    def splits(self) -> bool:
+        """Whether pixels become planes."""
+        return self.pitches[1] == 1
+
+    @property
+    def count(self) -> int:
+        """How many times the rows are walked."""
+        return self.channel.size * prod(loop.size for loop in self.batch)
+
+    @property
+    def backwards(self) -> bool:
+        """Whether the two sides' pixels run against each other."""
+        return (self.pixels.source_stride < 0) != (self.pixels.target_stride < 0)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a table says which of a pixel's elements become planes."""
+        return self.splits and self.small.is_channel and self.conversion.channels is not None
+
+    @property
+    def axis(self) -> str:
+        """The `sg::ChannelAxis` of what differs from channel to channel."""
+        if self.small.is_channel:
+            return f"sg::ChannelAxis::{'source' if self.splits else 'target'}"
+        return f"sg::ChannelAxis::{'block' if self.channel.is_channel else 'none'}"
+
+    @property
+    def row_elements(self) -> tuple[int, int]:
+        """Elements of a row of either side, to the end of what is moved of the last pixel."""
+        source, target = (
+            (self.pixels.size - 1) * pitch + last for pitch, last in zip(self.pitches, self.lasts, strict=True)
+        )
+        return source, target
+
+    @property
+    def plane_step(self) -> int:
+        """Elements from plane to plane, where one side has planes."""
+        return self.small.target_stride if self.splits else self.small.source_stride
+
+    def parameters(
+        self, tile: tuple[int, int], tiles: tuple[int, int], vectors: tuple[int, int], bits: int
+    ) -> tuple[ParameterBlock, tuple[int, str, str]]:
+        """The kernels' `sg::PixelsParameters`, and the template arguments of the loops and of what channels differ in.
+
+        `tile` is groups of a row and rows, `tiles` are those of a row and of the rows, and `vectors` those of a tile's
+        row on either side.
+        """
+        block, pixels, rows = ParameterBlock(), self.pixels, self.rows
+        sizes = (prod(tiles) * self.count, pixels.size, rows.size)
+        for number in (*self.starts, *sizes, *self.row_elements, rows.source_stride, rows.target_stride):
+            block.add_index(number, bits)
+        for divisor in (*tiles, self.small.size if self.chooses else self.channel.size):
+            for word in divisor_words(divisor, bits):
+                block.add_index(word, bits)
+        block.add_index(self.channel.target_stride, bits)
+        block.add_index(self.plane_step, bits)
+        row_groups, tile_rows = tile
+        for divisor in (*vectors, row_groups):
+            for word in divisor_words(divisor, 32):
+                block.add_index(word, 32)
+        block.add_index(tile_rows, 32)
+        rank, words = outer_words(self.batch, bits)
+        block.add_axes(words, bits)
+        stride = self.small.source_stride if self.small.is_channel else self.channel.source_stride
+        order = block.add_order(self.conversion, stride, bits)
+        return block, (rank, block.add_affines(self.conversion), order)
+
+
+def outer_loops(loops: Sequence[Loop]) -> tuple[Loop, tuple[Loop, ...], Loop]:
+    """Of the loops outside of pixels: rows, the largest; the rest; and a channel axis."""
+    channel = next((loop for loop in loops if loop.is_channel), Loop(1, 0, 0))
+    others = [loop for loop in loops if not loop.is_channel]
+    rows = max(others, key=lambda loop: loop.size, default=Loop(1, 0, 0))
+    if others:
+        others.remove(rows)
+    return rows, tuple(others), channel
+
+
+def walk_of(problem: Problem) -> ChannelWalk:
+    """The walk of a problem of the family CHANNELS."""
+    shape = pixels_of(problem)
+    assert shape is not None
+    small, pixels, conversion = shape.small, shape.pixels, problem.conversion
+    source_start, target_start = problem.source_offset, 0
+    if shape.splits and small.source_stride < 0:
+        small, source_start, target_start = turned(small, source_start, target_start)
+        conversion = channels_turned(conversion) if small.is_channel else conversion
+    if shape.splits and pixels.source_stride < 0:
+        pixels, source_start, target_start = turned(pixels, source_start, target_start)
+    outer = [loop for axis, loop in enumerate(loops_of(problem)) if axis not in (shape.small_axis, shape.pixel_axis)]
+    pitches, lasts = (shape.pitch, 1), (shape.last, 1)
+    return ChannelWalk(
+        small,
+        pixels,
+        *outer_loops(outer),
+        (source_start, target_start),
+        pitches if shape.splits else pitches[::-1],
+        lasts if shape.splits else lasts[::-1],
+        (problem.source.element.itemsize, problem.target.element.itemsize),
+        conversion,
+    )
+
+
+def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan of the family CHANNELS."""
+    walk, shape, bits = walk_of(plan.problem), pixels_of(plan.problem), plan.index_bits
+    assert shape is not None
+    pixels, rows = walk.pixels, walk.rows
+    load, store = plan.load.nbytes, plan.store.nbytes
+    pixel_bytes, planar_bytes = (load, store) if shape.splits else (store, load)
+    length = planar_bytes // shape.planar_itemsize
+    group = PixelGroup(length, shape.pitch, shape.interleaved_itemsize)
+    whole = max(1, pixel_bytes // shape.interleaved_itemsize // length)
+    tile = pixel_tile(length, group.shared_bytes, pixels.size, rows.size, walk.count, whole, gpu)
+    row_groups, tile_rows = tile
+    tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
+    # A group of planes is one vector of each.
+    row_vectors = row_groups * length * shape.pitch * shape.interleaved_itemsize // pixel_bytes
+    vectors = (row_vectors, row_groups) if shape.splits else (row_groups, row_vectors)
+    block, (rank, affines, order) = walk.parameters(tile, tiles, vectors, bits)
+    arguments = (
+        conversion_argument(walk.conversion),
+        index_argument(bits),
+        rank,
+        f"sg::Direction::{'split' if shape.splits else 'join'}",
+        shape.pitch if walk.chooses else walk.small.size,
+        shape.pitch,
+        str(shape.fills).lower(),
+        pixel_bytes,
+        planar_bytes,
+        str(walk.backwards).lower(),
+        _THREADS,
+        walk.axis,
+        affines,
+        order,
+    )
+    return KernelLaunch(
+        ("channels.cu",),
+        f"sg::channels<{', '.join(map(str, arguments))}>",
+        grid_of(prod(tiles) * walk.count),
+        (_THREADS, 1, 1),
+        row_groups * tile_rows * group.shared_bytes,
+        block.parameters,
+        block.tables,
+    )

@@ -1,0 +1,188 @@
+"""Launches of batched crops (`crops.cu`, `crops_planes.cu`, `crops_pixels.cu`).
+
+A kernel's parameters begin with two addresses: that of the samples' records, packed by `sample_record`, and that of
+the batch's lowest element. The device writes both; here they are 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.planning.crop_windows import Crop, CropFamily, CropPlan, covered
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.errors import LayoutError
+
+from .parameters import ParameterBlock, conversion_argument, index_argument
+
+__all__ = ["crops_launch", "sample_record"]
+
+_THREADS: Final = 256
+
+_SAMPLE: Final = struct.Struct("<QQQqqqIIIIQ8x")
+"""`sg::CropSample`, aligned to 16 bytes."""
+
+_UNDER_WAY_BYTES: Final = 64
+"""Bytes of a source that a thread has under way at once, if that many rows have them."""
+
+_MOST_ROWS: Final = 4
+"""Rows that a thread makes vectors of at most: they share what is worked out for their columns."""
+
+_LONGEST_ROW: Final = 2**31 - 1
+
+_FILL_AT: Final = 16
+"""Where the address of the fill elements goes."""
+
+
+def crops_launch(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
+    """The kernel, grid and parameters that carry out `plan` on `gpu`.
+
+    Raises `LayoutError` for a plan without elements: there is nothing to launch.
+    """
+    layout = plan.target.layout
+    if layout.element_count == 0:
+        raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
+    _, channels, height, width = layout.sizes
+    if max(width * channels, height) > _LONGEST_ROW:
+        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {_LONGEST_ROW} elements.")
+    if plan.family is CropFamily.PIXELS:
+        return _pixels(plan, gpu)
+    if plan.family is CropFamily.SPLIT or (plan.family is CropFamily.PLANES and plan.reads_runs):
+        return _planes(plan, gpu)
+    return _any(plan)
+
+
+def _any(plan: CropPlan) -> KernelLaunch:
+    """A thread for every vector of the target."""
+    layout, bits = plan.target.layout, plan.index_bits
+    _, channels, _, width = layout.sizes
+    pixels_run = plan.family is CropFamily.RUNS
+    length = _length(plan)
+    planes = 1 if pixels_run else channels
+    block, affines, items = _common(plan, width * channels if pixels_run else width, planes, 1)
+    order = block.add_order(plan.conversion, 1, bits)
+    _add_divisor(block, planes, bits)
+    block.add_index(layout.strides[1], bits)
+    # A vector starts `length` columns after the last one, or as many elements of side by side pixels.
+    block.add_index(1 if length > 1 or pixels_run else layout.strides[3], bits)
+    _add_divisor(block, channels, 32)
+    arguments = (
+        plan.load.nbytes if plan.reads_runs else 0,
+        plan.store.nbytes,
+        str(pixels_run).lower(),
+        affines,
+        order,
+    )
+    return _launch("crops.cu", plan, arguments, items, block)
+
+
+def _planes(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
+    """A thread for a vector of every plane, or of one where the source has planes, too; in each of a few rows."""
+    layout, bits = plan.target.layout, plan.index_bits
+    _, channels, _, width = layout.sizes
+    splits = plan.family is CropFamily.SPLIT
+    pitch, planes = (plan.source_steps[1], 1) if splits else (1, channels)
+    rows = _rows(plan, pitch, planes, gpu)
+    block, affines, items = _common(plan, width, planes, rows)
+    order = block.add_order(_places(plan, pitch) if splits else plan.conversion, 1, bits)
+    _add_divisor(block, planes, bits)
+    block.add_index(layout.strides[1], bits)
+    arguments = (pitch, plan.load.nbytes, plan.store.nbytes, rows, affines, order)
+    return _launch("crops_planes.cu", plan, arguments, items, block)
+
+
+def _places(plan: CropPlan, pitch: int) -> Conversion:
+    """The conversion with the plane that each place of a pixel goes to for its channels: to none is -1."""
+    count = plan.target.layout.sizes[1]
+    chosen = plan.conversion.channels or range(count)
+    planes = tuple(chosen.index(place) if place in chosen else -1 for place in range(pitch))
+    return replace(plan.conversion, channels=None if planes == tuple(range(count)) else planes)
+
+
+def _pixels(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
+    """A thread for as many pixels as a vector has elements, in each of a few rows."""
+    _, channels, _, width = plan.target.layout.sizes
+    pitch = plan.source_steps[1]
+    rows = _rows(plan, pitch, 1, gpu)
+    block, affines, items = _common(plan, width, 1, rows)
+    chosen = plan.conversion.channels or range(channels)
+    places = sum(place << 4 * channel for channel, place in enumerate(chosen))
+    arguments = (pitch, channels, f"{places:#x}", plan.load.nbytes, plan.store.nbytes, rows, affines)
+    return _launch("crops_pixels.cu", plan, arguments, items, block)
+
+
+def _length(plan: CropPlan) -> int:
+    """Elements of one store."""
+    return plan.store.nbytes // plan.target.element.itemsize
+
+
+def _rows(plan: CropPlan, pitch: int, planes: int, gpu: GpuProperties) -> int:
+    """How many rows a thread makes vectors of, unless there are too few to go round."""
+    samples, _, height, width = plan.target.layout.sizes
+    length = _length(plan)
+    run = length * pitch * plan.conversion.source.itemsize
+    vectors = samples * planes * height * -(-width // length)
+    enough = vectors // (gpu.multiprocessors * _THREADS)
+    most = min(_MOST_ROWS, _UNDER_WAY_BYTES // run, enough, height)
+    return 1 << max(most, 1).bit_length() - 1
+
+
+def _common(plan: CropPlan, run: int, planes: int, rows: int) -> tuple[ParameterBlock, str, int]:
+    """`sg::CropsParameters` for rows of `run` elements, its affines' template argument, and the threads in all."""
+    layout, bits = plan.target.layout, plan.index_bits
+    samples, _, height, width = layout.sizes
+    vectors, groups = -(-run // _length(plan)), -(-height // rows)
+    items = samples * planes * groups * vectors
+    block = ParameterBlock()
+    block.add(bytes(8), 8)
+    affines = block.add_affines(plan.conversion)
+    _add_divisor(block, vectors, bits)
+    _add_divisor(block, groups, bits)
+    for value in (layout.strides[0], layout.strides[2], layout.offset, items):
+        block.add_index(value, bits)
+    block.add_index(height, 32)
+    block.add_index(width, 32)
+    block.add(b"", 8)
+    return block, affines, items
+
+
+def _add_divisor(block: ParameterBlock, divisor: int, bits: int) -> None:
+    """An `sg::Divisor`."""
+    for word in divisor_words(divisor, bits):
+        block.add_index(word, bits)
+
+
+def _launch(
+    source: str, plan: CropPlan, arguments: Sequence[object], items: int, block: ParameterBlock
+) -> KernelLaunch:
+    """A thread for each item."""
+    kernel = source.removesuffix(".cu")
+    types = (conversion_argument(plan.conversion), index_argument(plan.index_bits))
+    return KernelLaunch(
+        sources=(source,),
+        name=f"sg::{kernel}<{', '.join(map(str, (*types, *arguments)))}>",
+        grid=grid_of(-(-items // _THREADS)),
+        block=(_THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+        tables=(*block.tables, (_FILL_AT, plan.fill)),
+    )
+
+
+def sample_record(crop: Crop, address: int, size: tuple[int, int], itemsize: int) -> bytes:
+    """The record of one sample whose lowest element is at `address`; `size` is a window's, in pixels.
+
+    Addresses of pixels that lie outside wrap around, as sums on the device do.
+    """
+    layout = crop.layout
+    _, *extents = layout.sizes
+    covers = [covered(*axis) for axis in zip(crop.origin, size, extents, strict=True)]
+    # Where the window shows nothing of the source, no kernel needs to know how far away it is.
+    origin = crop.origin if all(cover.start < cover.stop for cover in covers) else (0, 0)
+    pixel = layout.offset + sum(place * stride for place, stride in zip(origin, layout.strides[1:], strict=True))
+    edges = (edge for cover in covers for edge in (cover.start, cover.stop))
+    first, end = address, address + layout.span * itemsize
+    return _SAMPLE.pack((address + pixel * itemsize) % 2**64, first, end, *layout.strides, *edges, crop.flip)

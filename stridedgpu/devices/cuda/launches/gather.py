@@ -1,0 +1,302 @@
+"""Launches of gather and scatter: rows, elements and tuples, the inner axis.
+
+A kernel's parameters begin with four addresses (what is read, what is written, the indices, the report of wrong
+indices) and, at `LAUNCH_NUMBER_AT`, the number of the launch that stands in a report. The device writes these; here
+they are 0. All addresses are those of an operand's lowest element.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gather import SHORT_ROWS_TOGETHER, GatherFamily, GatherPlan
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of, rank_of
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.values.errors import LayoutError
+
+from .parameters import ParameterBlock, index_argument, word_argument
+
+__all__ = ["LAUNCH_NUMBER_AT", "gather_launch"]
+
+LAUNCH_NUMBER_AT: Final = 32
+"""Where in a gather's parameters the 32-bit number of the launch goes."""
+
+_THREADS: Final = 256
+_WARP: Final = 32
+
+_UNDER_WAY: Final = 4
+"""Vectors, elements or rows that a thread has under way at once."""
+
+_VECTORS_FOR_ENDS: Final = 4
+"""Vectors that could be moved in as many instructions as it takes to find where a run that begins anywhere ends."""
+
+_FEWEST_LANES: Final = 8
+"""Lanes of a group that moves such a run: their accesses are a whole line."""
+
+_ELEMENTS_UNDER_WAY: Final = 8
+"""Elements, or numbers of tuples, that a thread has under way at once where each has an index."""
+
+_INNER_ELEMENTS: Final = 16
+"""Elements that a thread of the inner-axis gather has under way at once."""
+
+_INNER_ROWS: Final = 8
+"""Outer rows that it walks with its indices, at most."""
+
+_LONG_ROW_THREADS: Final = 512
+"""Threads of its blocks where a row has work for more than `_THREADS`: they share the sectors that they read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """One loop: its size, and its steps on the plain side, the picked side, in the indices and in their numbering."""
+
+    size: int
+    plain: int = 0
+    picked: int = 0
+    index: int = 0
+    position: int = 0
+
+
+def gather_launch(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """The kernel, grid and parameters that carry out `plan` on `gpu`.
+
+    Raises `LayoutError` for a plan without elements: there is nothing to launch.
+    """
+    if plan.family is GatherFamily.EMPTY:
+        raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
+    if plan.family is GatherFamily.ROWS:
+        return _rows(plan, gpu)
+    if plan.family is GatherFamily.SHIFTED_ROWS:
+        return _shifted_rows(plan, gpu)
+    if plan.family is GatherFamily.SHORT_ROWS:
+        return _short_rows(plan)
+    if plan.family is GatherFamily.INNER:
+        return _inner(plan, gpu)
+    return _elements(plan, gpu)
+
+
+def _loops(problem: GatherProblem) -> list[_Loop]:
+    return [
+        _Loop(*loop)
+        for loop in zip(
+            problem.sizes,
+            problem.plain_strides,
+            problem.picked_strides,
+            problem.index_strides,
+            problem.position_strides,
+            strict=True,
+        )
+    ]
+
+
+def _filled(loops: Sequence[_Loop]) -> list[_Loop]:
+    """The loops with others of size 1 outside, up to a rank that kernels are made for."""
+    rank = rank_of(len(loops))
+    return [_Loop(1)] * (rank - len(loops)) + list(loops)
+
+
+def _common(plan: GatherPlan, loops: Sequence[_Loop], items: int) -> ParameterBlock:
+    """`sg::GatherParameters`, its addresses and launch number 0."""
+    problem, bits = plan.problem, plan.index_bits
+    block = ParameterBlock()
+    block.add(bytes(16), 8)
+    block.add_int32(0)
+    for entry in problem.indexed:
+        block.add(struct.pack("<Q", entry.size), 8)
+        block.add_index(entry.stride if entry.size > 1 else 0, bits)
+        block.add_index(entry.component, bits)
+    words = [word for loop in loops for word in divisor_words(loop.size, bits)]
+    for steps in zip(*((loop.plain, loop.picked, loop.index, loop.position) for loop in loops), strict=True):
+        words += steps
+    for word in (
+        *words,
+        problem.plain_offset,
+        problem.picked_offset,
+        problem.index_offset,
+        problem.position_offset,
+        items,
+    ):
+        block.add_index(word, bits)
+    block.add(b"", 8)
+    return block
+
+
+def _launch(
+    source: str, arguments: Sequence[object], blocks: int, block: ParameterBlock, threads: int = _THREADS
+) -> KernelLaunch:
+    kernel = source.removesuffix(".cu")
+    return KernelLaunch(
+        sources=(source,),
+        name=f"sg::{kernel}<{', '.join(map(str, arguments))}>",
+        grid=grid_of(blocks),
+        block=(threads, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+    )
+
+
+def _types(plan: GatherPlan) -> tuple[str, str, str]:
+    """The C++ types of the indices and of offsets, and the mode."""
+    mode = "clamp" if plan.mode == "raise" else plan.mode
+    return f"sg::{plan.problem.index.element}", index_argument(plan.index_bits), f"sg::OutOfRange::{mode}"
+
+
+def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """Groups of lanes for runs of this length; long ones are cut into chunks."""
+    problem = plan.problem
+    *outer, run = _loops(problem)
+    length = plan.plain.nbytes // problem.plain.element.itemsize
+    steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), gpu)
+    chunk = steps * lanes * length
+    chunks = -(-run.size // chunk)
+    loops = _filled([*outer, _Loop(chunks, chunk, chunk)])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    block.add_index(run.size, plan.index_bits)
+    block.add_index(run.size // length * length, plan.index_bits)
+    block.add_int32(lanes.bit_length() - 1)
+    arguments = (
+        word_argument(problem.plain.element),
+        plan.plain.nbytes,
+        *_types(plan),
+        str(problem.scatters).lower(),
+        steps,
+        items,
+        len(loops),
+        len(problem.indexed),
+    )
+    return _launch("gather_rows.cu", arguments, -(-count // (_THREADS // lanes * items)), block)
+
+
+def _shifted_rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """The same for runs that begin anywhere in their first vector."""
+    problem = plan.problem
+    *outer, run = _loops(problem)
+    length = plan.store.nbytes // problem.plain.element.itemsize
+    places = run.size + length - 1
+    steps, items, lanes = _shifted_shape(-(-places // length), prod(loop.size for loop in outer), gpu)
+    chunk = steps * lanes * length
+    loops = _filled([*outer, _Loop(-(-places // chunk), chunk, chunk)])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    block.add_index(run.size, plan.index_bits)
+    source = problem.plain if problem.scatters else problem.picked
+    block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
+    block.add_int32(lanes.bit_length() - 1)
+    arguments = (
+        word_argument(problem.plain.element),
+        *_types(plan),
+        str(problem.scatters).lower(),
+        steps,
+        items,
+        len(loops),
+        len(problem.indexed),
+    )
+    return _launch("gather_shifted_rows.cu", arguments, -(-count // (_THREADS // lanes * items)), block)
+
+
+def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
+    """Steps of a chunk, chunks of a thread, and lanes of a group for runs of so many vectors.
+
+    Runs of more than a warp's vectors are cut into chunks of several steps; of shorter ones a thread has several
+    under way, unless there are too few to go round.
+    """
+    lanes = min(_WARP, 1 << (vectors - 1).bit_length())
+    steps = next(steps for steps in (4, 2, 1) if steps == 1 or vectors >= steps * lanes)
+    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
+
+
+def _items(steps: int, threads: int, gpu: GpuProperties) -> int:
+    """Chunks of so many steps that a thread has under way, unless there are too few to go round."""
+    return _UNDER_WAY // steps if threads >= gpu.multiprocessors * _THREADS * _UNDER_WAY else 1
+
+
+def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
+    """The same for runs whose ends take a thread more work than a vector: few lanes, with several steps each."""
+
+    def work(shape: tuple[int, int]) -> int:
+        steps, lanes = shape
+        return -(-vectors // (steps * lanes)) * lanes * (_VECTORS_FOR_ENDS + steps)
+
+    shapes = ((steps, lanes) for lanes in (32, 16, _FEWEST_LANES) for steps in (4, 2, 1))
+    steps, lanes = min(shapes, key=work)
+    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
+
+
+def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """A thread for every few vectors of neighbouring elements, each with its own index or tuple of indices."""
+    problem, bits = plan.problem, plan.index_bits
+    length = plan.plain.nbytes // problem.plain.element.itemsize
+    *outer, row = _loops(problem) or [_Loop(1)]
+    vectors = -(-row.size // length)
+    steps = (row.plain, row.picked, row.index, row.position)
+    loops = _filled([*outer, _Loop(vectors, *(length * step for step in steps))])
+    count = prod(loop.size for loop in loops)
+    most = max(1, min(_UNDER_WAY, _ELEMENTS_UNDER_WAY // (length * len(problem.indexed))))
+    items = most if count >= gpu.multiprocessors * _THREADS * most else 1
+    block = _common(plan, loops, count)
+    for value in (row.size, row.picked, row.index, row.position):
+        block.add_index(value, bits)
+    index_type, offset_type, mode = _types(plan)
+    arguments = (
+        word_argument(problem.plain.element),
+        length,
+        index_type,
+        plan.index.nbytes,
+        offset_type,
+        mode,
+        str(problem.scatters).lower(),
+        items,
+        len(loops),
+        len(problem.indexed),
+    )
+    return _launch("gather_elements.cu", arguments, -(-count // (_THREADS * items)), block)
+
+
+def _short_rows(plan: GatherPlan) -> KernelLaunch:
+    """A thread for every few rows that follow each other on the target."""
+    problem, bits, together = plan.problem, plan.index_bits, SHORT_ROWS_TOGETHER
+    *outer, rows, run = _loops(problem)
+    steps = (rows.plain, rows.picked, rows.index, rows.position)
+    loops = _filled([*outer, _Loop(-(-rows.size // together), *(together * step for step in steps))])
+    count = prod(loop.size for loop in loops)
+    block = _common(plan, loops, count)
+    for value in (rows.size, rows.picked, rows.index, rows.position):
+        block.add_index(value, bits)
+    index_type, offset_type, mode = _types(plan)
+    arguments = (
+        word_argument(problem.plain.element),
+        plan.picked.nbytes,
+        run.size * problem.plain.element.itemsize // plan.picked.nbytes,
+        plan.plain.nbytes,
+        index_type,
+        plan.index.nbytes,
+        offset_type,
+        mode,
+        len(loops),
+    )
+    return _launch("gather_short_rows.cu", arguments, -(-count // _THREADS), block)
+
+
+def _inner(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+    """A thread for every vector of neighbouring indices, and a few rows."""
+    problem, bits = plan.problem, plan.index_bits
+    length = plan.plain.nbytes // problem.plain.element.itemsize
+    *outer, inner = _loops(problem)
+    loops = _filled(outer)
+    rows = prod(loop.size for loop in outer)
+    together = min(_INNER_ROWS, _INNER_ELEMENTS // length)
+    groups, vectors = -(-rows // together), -(-inner.size // length)
+    enough = groups * vectors >= gpu.multiprocessors * _LONG_ROW_THREADS
+    threads = _LONG_ROW_THREADS if vectors > _THREADS and enough else _THREADS
+    block = _common(plan, loops, rows)
+    for value in (inner.size, inner.plain, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
+        block.add_index(value, bits)
+    index_type, offset_type, mode = _types(plan)
+    element = word_argument(problem.plain.element)
+    arguments = (element, length, index_type, plan.index.nbytes, offset_type, mode, together, threads, len(loops))
+    return _launch("gather_inner.cu", arguments, -(-groups * vectors // threads), block, threads)

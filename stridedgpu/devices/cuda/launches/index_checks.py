@@ -1,0 +1,130 @@
+"""Launches that look at indices before anything is written: all within their axes, and no element named twice.
+
+A kernel's parameters begin with two addresses: that of the lowest index, and that of a report. The device writes both;
+here they are 0.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.planning.device_plan import index_bits
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.values.errors import LayoutError
+
+from .parameters import ParameterBlock, index_argument
+
+__all__ = [
+    "CHECK_REPORT_AT",
+    "REPORT",
+    "WrongIndex",
+    "check_launch",
+    "distinct_launch",
+    "distinct_report_bytes",
+    "wrong_index",
+]
+
+CHECK_REPORT_AT: Final = 8
+"""Where in a check's parameters, whose first address is that of the indices, the address of the report goes."""
+
+REPORT: Final = struct.Struct("<IIIIQq")
+"""`sg::IndexReport`: lock, found, launch, component, position, value. All zero before the first wrong index."""
+
+_THREADS: Final = 256
+
+_UNDER_WAY: Final = 4
+"""Indices that a thread has under way at once."""
+
+_MOST_COMPONENTS: Final = 64
+"""Coordinates of a tuple that a check knows: `most_components` in check_indices.cu."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongIndex:
+    """What a report says of the first wrong index: its number in row-major order, which of its tuple, and its value."""
+
+    launch: int
+    position: int
+    component: int
+    value: int
+
+
+def wrong_index(report: bytes, *, signed: bool = True) -> WrongIndex | None:
+    """The contents of a report; None when every index was right."""
+    _, found, launch, component, position, value = REPORT.unpack(report)
+    if not found:
+        return None
+    return WrongIndex(launch, position, component, value if signed else value % 2**64)
+
+
+def check_launch(rule: IndexRule) -> KernelLaunch:
+    """The launch that looks at every index of `rule` and fills a report with the first that is out of range."""
+    layout = rule.index.layout
+    bits = index_bits(max(layout.element_count, layout.span))
+    block, rank = _walked(layout.sizes, layout.strides, (), bits)
+    block.add_index(layout.offset, bits)
+    block.add_index(layout.element_count, bits)
+    block.add_int32(rank - 1 if rule.has_tuples else -1)
+    block.add_int32(len(rule.axes))
+    block.add(_per_component([size for _, size in rule.axes]), 8)
+    return _launch("check_indices.cu", rule, bits, (_UNDER_WAY, rank), block, layout.element_count, _UNDER_WAY)
+
+
+def distinct_report_bytes(rule: IndexRule) -> int:
+    """The bytes that `distinct_launch` needs, all 0: a report, and a bit for each element that could be named."""
+    return REPORT.size + -(-rule.name_count // 32) * 4
+
+
+def distinct_launch(rule: IndexRule) -> KernelLaunch:
+    """The launch that says in a report, with marks behind it, whether two indices of `rule` name one element."""
+    layout = rule.index.layout
+    tuples = layout.ndim - 1 if rule.has_tuples else layout.ndim
+    sizes = layout.sizes[:tuples]
+    count = layout.element_count // len(rule.axes) if rule.has_tuples else layout.element_count
+    own, named = rule.name_pitches
+    bits = index_bits(max(count, layout.span, rule.name_count))
+    block, rank = _walked(sizes, layout.strides[:tuples], own, bits)
+    for value in (layout.offset, count, layout.strides[-1] if rule.has_tuples else 0):
+        block.add_index(value, bits)
+    block.add_int32(len(rule.axes))
+    block.add(_per_component([size for _, size in rule.axes]), 8)
+    block.add(_per_component(named), 8)
+    return _launch("check_distinct.cu", rule, bits, (rank,), block, count, 1)
+
+
+def _walked(sizes: Sequence[int], strides: Sequence[int], own: Sequence[int], bits: int) -> tuple[ParameterBlock, int]:
+    """Parameters that begin with an `sg::Axes` over the indices, with their own pitches, and its rank."""
+    rank = rank_of(len(sizes))
+    filling = rank - len(sizes)
+    pitches = tuple(own) or (0,) * len(sizes)
+    block = ParameterBlock()
+    block.add_axes(
+        axes_words((*(1,) * filling, *sizes), (*(0,) * filling, *strides), (*(0,) * filling, *pitches), bits), bits
+    )
+    return block, rank
+
+
+def _per_component(values: Sequence[int]) -> bytes:
+    """One 64-bit value for each number of a tuple. Raises `LayoutError` for more than there is room for."""
+    if len(values) > _MOST_COMPONENTS:
+        raise LayoutError(f"indices hold tuples of {len(values)}; a GPU takes up to {_MOST_COMPONENTS}.")
+    return struct.pack(f"<{_MOST_COMPONENTS}Q", *values, *(0,) * (_MOST_COMPONENTS - len(values)))
+
+
+def _launch(
+    source: str, rule: IndexRule, bits: int, more: Sequence[int], block: ParameterBlock, count: int, each: int
+) -> KernelLaunch:
+    """A thread for `each` of `count` indices, or tuples."""
+    arguments = (f"sg::{rule.index.element}", index_argument(bits), *more)
+    return KernelLaunch(
+        sources=(source,),
+        name=f"sg::{source.removesuffix('.cu')}<{', '.join(map(str, arguments))}>",
+        grid=grid_of(-(-count // (_THREADS * each))),
+        block=(_THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+    )

@@ -1,0 +1,186 @@
+"""The launch of packed tiles: which of the tiles that keep the plan's widths, and the tables of its elements."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.packed_tiles import PackedTile, chunk_pitch, packed_tiles, shared_bytes
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.values.strides import round_up
+
+from .parameters import ParameterBlock, conversion_argument, index_argument
+from .tiles import Loop, gaps_are_ours, outer_words
+
+__all__ = ["launch"]
+
+_THREADS: Final = 256
+
+_GAP: Final = 0xFFFF
+_ZERO: Final = 0xFFFE
+"""In the table of positions: `packed_gap` and `packed_zero` in packed_tile.cu."""
+
+
+def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan whose kernel is that of the family PACKED_TILE."""
+    problem, bits, conversion = plan.problem, plan.index_bits, plan.problem.conversion
+    source_itemsize, target_itemsize = problem.source.element.itemsize, problem.target.element.itemsize
+    gaps = "zeros" if problem.filler else "ours" if gaps_are_ours(problem, 1) else "kept"
+    tile = _tile_for(plan, gpu, fills_gaps=gaps == "ours")
+    loops = tile.loops
+    channel = next((i for i, loop in enumerate(loops) if loop.is_channel), None)
+    in_tile = channel is not None and tile.extents[channel] > 1
+    load_length, store_length = plan.load.nbytes // source_itemsize, plan.store.nbytes // target_itemsize
+    pitch = chunk_pitch(tile.chunk_length, load_length, source_itemsize)
+
+    block = ParameterBlock()
+    block.add_table(_chunk_table(tile, bits))
+    block.add_table(_row_table(tile, pitch, bits))
+    block.add_table(_position_table(tile, pitch, store_length))
+    lowest = sum((tile.extents[i] - 1) * min(loops[i].source_stride, 0) for i in tile.chunk)
+    block.add_index(problem.source_offset + lowest, bits)
+    for number in (0, tile.blocks()):
+        block.add_index(number, bits)
+    for i in _slots(tile):
+        loop, extent = (Loop(1, 0, 0), 1) if i is None else (loops[i], tile.extents[i])
+        steps = [extent * loop.source_stride, extent * loop.target_stride, extent * loop.is_channel]
+        for number in (loop.size, extent, *steps, *divisor_words(-(-loop.size // extent), bits)):
+            block.add_index(number, bits)
+    outer_channel = Loop(1, 0, 0) if channel is None or in_tile else loops[channel]
+    for number in (*divisor_words(outer_channel.size, bits), outer_channel.target_stride):
+        block.add_index(number, bits)
+    lengths = (tile.chunk_length, tile.row_length)
+    vectors = [-(-length // each) for length, each in zip(lengths, (load_length, store_length), strict=True)]
+    for number in (
+        *divisor_words(vectors[0], 32),
+        *divisor_words(vectors[1], 32),
+        tile.chunk_count,
+        tile.row_count,
+        pitch,
+        *lengths,
+    ):
+        block.add_index(number, 32)
+    for number in _shrinks(tile):
+        block.add_index(number, 32)
+    rank, words = outer_words([loops[i] for i in tile.outer if not loops[i].is_channel], bits)
+    block.add_axes(words, bits)
+    order = block.add_order(
+        replace(conversion, channels=None) if in_tile else conversion, outer_channel.source_stride, bits
+    )
+    affines = block.add_affines(conversion)
+    arguments = (
+        conversion_argument(conversion),
+        index_argument(bits),
+        rank,
+        plan.load.nbytes,
+        plan.store.nbytes,
+        f"sg::Gaps::{gaps}",
+        _THREADS,
+        affines,
+        order,
+    )
+    return KernelLaunch(
+        ("packed_tile.cu",),
+        f"sg::packed_tile<{', '.join(map(str, arguments))}>",
+        grid_of(tile.blocks()),
+        (_THREADS, 1, 1),
+        shared_bytes(tile.chunk_count * pitch, source_itemsize),
+        block.parameters,
+        block.tables,
+    )
+
+
+def _tile_for(plan: Plan, gpu: GpuProperties, *, fills_gaps: bool) -> PackedTile:
+    """The best tile that leaves no multiprocessor idle, or the one with most blocks; all keep the plan's widths."""
+    problem = plan.problem
+    load_length = plan.load.nbytes // problem.source.element.itemsize
+    store_length = plan.store.nbytes // problem.target.element.itemsize
+    tiles = [tile for tile in packed_tiles(problem) if tile.allows(load_length, store_length, fills_gaps=fills_gaps)]
+    busy = (tile for tile in tiles if tile.blocks() >= gpu.multiprocessors)
+    return next(busy, None) or max(tiles, key=PackedTile.blocks)
+
+
+def _slots(tile: PackedTile) -> list[int | None]:
+    """The partial loops, in three slots."""
+    return [*tile.partial, *[None] * (3 - len(tile.partial))]
+
+
+def _shrinks(tile: PackedTile) -> list[int]:
+    """What a missing place of each partial loop takes off: of chunks, of rows, of positions that run backwards."""
+    steps = []
+    for i in _slots(tile):
+        loop = Loop(1, 0, 0) if i is None else tile.loops[i]
+        inside = abs(loop.source_stride) if i in tile.chunk else 0
+        steps.append((inside, loop.target_stride if i in tile.row else 0, inside if loop.source_stride < 0 else 0))
+    return [number for numbers in zip(*steps, strict=True) for number in numbers]
+
+
+def _positions(tile: PackedTile, pitch: int, i: int) -> list[int]:
+    """What each coordinate of a loop adds to an element's position in shared memory."""
+    if i in tile.chunk:
+        return tile.chunk_places(i)
+    if i not in tile.chunk_loops:
+        return [0] * tile.extents[i]
+    inner = tile.chunk_loops[tile.chunk_loops.index(i) + 1 :]
+    return [x * pitch * prod(tile.extents[j] for j in inner) for x in range(tile.extents[i])]
+
+
+def _coordinates(tile: PackedTile, loops: Sequence[int]) -> list[dict[int, int]]:
+    """The coordinates along some loops, the last one fastest."""
+    return [dict(zip(loops, at, strict=True)) for at in product(*(range(tile.extents[i]) for i in loops))]
+
+
+def _run(tile: PackedTile, at: dict[int, int], offset: int, position: int, channel: int, bits: int) -> bytes:
+    """An `sg::PackedRun`."""
+    places = [0 if i is None else at.get(i, 0) for i in _slots(tile)]
+    packed = struct.pack("<5I", position, channel, *places)
+    code, padding = ("<I", 0) if bits == 32 else ("<Q", 4)
+    return struct.pack(code, offset % 2**bits) + packed + bytes(padding)
+
+
+def _chunk_table(tile: PackedTile, bits: int) -> bytes:
+    """Where chunks start in the source, from the tile's first."""
+    return b"".join(
+        _run(
+            tile,
+            at,
+            sum(tile.source_coordinates(i)[x] * tile.loops[i].source_stride for i, x in at.items()),
+            0,
+            0,
+            bits,
+        )
+        for at in _coordinates(tile, tile.chunk_loops)
+    )
+
+
+def _row_table(tile: PackedTile, pitch: int, bits: int) -> bytes:
+    """Where rows start in the target, and what their elements' positions and channels start from."""
+    return b"".join(
+        _run(
+            tile,
+            at,
+            sum(x * tile.loops[i].target_stride for i, x in at.items()),
+            sum(_positions(tile, pitch, i)[x] for i, x in at.items()),
+            sum(x for i, x in at.items() if tile.loops[i].is_channel),
+            bits,
+        )
+        for at in _coordinates(tile, tile.row_loops)
+    )
+
+
+def _position_table(tile: PackedTile, pitch: int, store_length: int) -> bytes:
+    """For each position of a row: its element's position in shared memory, a gap or a zero, and its channel."""
+    words = [_GAP] * round_up(tile.row_length, store_length)
+    positions = {i: _positions(tile, pitch, i) for i in tile.row}
+    for at in _coordinates(tile, tile.row):
+        place = sum(x * tile.loops[i].target_stride for i, x in at.items())
+        channel = sum(x for i, x in at.items() if tile.loops[i].is_channel)
+        words[place] = sum(positions[i][x] for i, x in at.items()) | channel << 16
+        if at.get(len(tile.loops) - 1, 0) == tile.loops[-1].size - 1:
+            words[place + 1 : place + 1 + tile.filler] = [_ZERO] * tile.filler
+    return struct.pack(f"<{len(words)}I", *words)

@@ -1,0 +1,143 @@
+"""A kernel's parameter block and template arguments: how the values of a plan look to CUDA C++."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Final
+
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.dtypes import ElementType
+
+__all__ = ["ParameterBlock", "conversion_argument", "index_argument", "word_argument"]
+
+_FEW_CHANNELS: Final = 16
+"""Channels whose constants travel inside the parameter block: `most_few_channels` in channel_constants.cuh."""
+
+_WORDS: Final = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "word128"}
+
+
+class ParameterBlock:
+    """The bytes of a kernel's one parameter, a C structure: filled member after member, each at its alignment.
+
+    The first 16 bytes are the addresses of source and target, left 0. Methods that choose between several C++ types
+    return the template argument that names the choice.
+    """
+
+    def __init__(self) -> None:
+        """Two addresses, nothing else yet."""
+        self._bytes = bytearray(16)
+        self._tables: list[tuple[int, bytes]] = []
+
+    @property
+    def parameters(self) -> bytes:
+        """The structure, as long as C makes it: a multiple of the 8 bytes of an address."""
+        return bytes(self._bytes) + bytes(-len(self._bytes) % 8)
+
+    @property
+    def tables(self) -> tuple[tuple[int, bytes], ...]:
+        """Arrays for device memory, each with the position where its address belongs."""
+        return tuple(self._tables)
+
+    def add(self, data: bytes, alignment: int) -> None:
+        """A member of `data`, at the next multiple of `alignment` bytes."""
+        self._bytes += bytes(-len(self._bytes) % alignment) + data
+
+    def add_index(self, value: int, index_bits: int) -> None:
+        """An unsigned index, or a signed offset as its two's complement."""
+        nbytes = index_bits // 8
+        self.add((value % 2**index_bits).to_bytes(nbytes, "little"), nbytes)
+
+    def add_int32(self, value: int) -> None:
+        """A C int."""
+        self.add(struct.pack("<i", value), 4)
+
+    def add_axes(self, words: bytes, index_bits: int) -> None:
+        """An `sg::Axes`, or any other words of the index type."""
+        self.add(words, index_bits // 8)
+
+    def add_table(self, data: bytes) -> None:
+        """The address of constants that lie in device memory, aligned for any vector."""
+        self.add(bytes(8), 8)
+        self._tables.append((len(self._bytes) - 8, data))
+
+    def add_affines(self, conversion: Conversion) -> str:
+        """An `sg::ChannelAffines` of the conversion's compute type; the argument is its `sg::Channels`."""
+        # Opaque words of 4 and 8 bytes are unsigned integers to C++, and its compute type for these is float64.
+        opaque = conversion.moves_bits
+        wide = conversion.source.itemsize in (4, 8) if opaque else conversion.compute.itemsize == 8
+        code = "d" if wide else "f"
+        columns = (conversion.scale or (0.0,), conversion.bias or (0.0,))
+        count = max(map(len, columns))
+        scales, biases = (column * (count // len(column)) for column in columns)
+        entries = [_packed_float(value, code) for pair in zip(scales, biases, strict=True) for value in pair]
+        return self._add_per_channel(entries, 2, struct.calcsize(code))
+
+    def add_order(self, conversion: Conversion, source_stride: int, index_bits: int) -> str:
+        """An `sg::ChannelOrder` along a channel axis with this source stride; the argument is its `sg::Channels`."""
+        nbytes = index_bits // 8
+        if conversion.channels is None:
+            self.add_index(source_stride, index_bits)
+            return "sg::Channels::alike"
+        offsets = [channel * source_stride % 2**index_bits for channel in conversion.channels]
+        if len(offsets) == 1:
+            offsets *= 2  # of channels that are alike there is a stride, and no place where the first one is
+        return self._add_per_channel([offset.to_bytes(nbytes, "little") for offset in offsets], 1, nbytes)
+
+    def _add_per_channel(self, entries: list[bytes], per_channel: int, alignment: int) -> str:
+        """One channel's constants, up to 16 channels' in place, or the address of a table of more."""
+        count = len(entries) // per_channel
+        data = b"".join(entries)
+        if count > _FEW_CHANNELS:
+            self.add_table(data)
+            return "sg::Channels::many"
+        whole = len(data) if count == 1 else len(data) // count * _FEW_CHANNELS
+        self.add(data + bytes(whole - len(data)), alignment)
+        return "sg::Channels::alike" if count == 1 else "sg::Channels::few"
+
+
+def conversion_argument(conversion: Conversion) -> str:
+    """The `sg::Conversion` of a plan; elements whose bits move unchanged are words of their size.
+
+    Roundings that give the same result are one instantiation.
+    """
+    source, target = conversion.source, conversion.target
+    if conversion.moves_bits:
+        word = word_argument(source)
+        return f"sg::Conversion<{word}, {word}>"
+    flags = ", ".join(str(value is not None).lower() for value in (conversion.scale, conversion.bias))
+    rounds = target.is_integer and (conversion.has_arithmetic or source.kind == "f")
+    rounding = conversion.rounding if rounds else "nearest"
+    nans = ", sg::Nan::ignore" if target.kind == "f" and _never_nan(conversion) else ""
+    return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}{nans}>"
+
+
+def index_argument(index_bits: int) -> str:
+    """The unsigned type of indices and offsets."""
+    return f"sg::uint{index_bits}"
+
+
+def word_argument(element: ElementType) -> str:
+    """The word that an element moves as, unchanged."""
+    return f"sg::{_WORDS[element.itemsize]}"
+
+
+def _element(element: ElementType) -> str:
+    """The C++ name of an element type."""
+    return "sg::boolean" if element.kind == "b" else f"sg::{element.name}"
+
+
+def _never_nan(conversion: Conversion) -> bool:
+    """Whether there is a scale or a bias that no NaN can come of: of an integer, with finite constants."""
+    code = "d" if conversion.compute.itemsize == 8 else "f"
+    constants = (*(conversion.scale or ()), *(conversion.bias or ()))
+    finite = all(math.isfinite(struct.unpack(f"<{code}", _packed_float(value, code))[0]) for value in constants)
+    return conversion.has_arithmetic and conversion.source.kind != "f" and finite
+
+
+def _packed_float(value: float, code: str) -> bytes:
+    """A float32 or float64, rounded to nearest; what is too large for float32 is infinite, as in hardware."""
+    try:
+        return struct.pack(f"<{code}", value)
+    except OverflowError:
+        return struct.pack(f"<{code}", math.copysign(math.inf, value))

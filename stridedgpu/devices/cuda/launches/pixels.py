@@ -1,0 +1,81 @@
+"""The launch of whole pixels: filled up, cut down, or with their channels in another order or of another type."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.whole_pixels import whole_pixels_of
+from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.values.strides import round_up
+
+from .channels import ChannelWalk, outer_loops
+from .parameters import conversion_argument, index_argument
+from .tiles import loops_of, pixel_tile, turned
+
+__all__ = ["launch", "whole_walk_of"]
+
+_THREADS: Final = 256
+_SHARED_ALIGNMENT: Final = 16
+"""Bytes: where the target's part of shared memory begins."""
+
+
+def whole_walk_of(problem: Problem) -> ChannelWalk:
+    """The walk of a problem of the family PIXELS."""
+    shape = whole_pixels_of(problem)
+    pixels, source_start, target_start = shape.pixels, problem.source_offset, 0
+    if pixels.source_stride < 0:
+        pixels, source_start, target_start = turned(pixels, source_start, target_start)
+    runs_back = shape.small.source_stride < 0
+    return ChannelWalk(
+        shape.small,
+        pixels,
+        *outer_loops(loops_of(problem)[:-2]),
+        (source_start - (shape.small.size - 1 if runs_back else 0), target_start),
+        (shape.source.pitch, shape.target.pitch),
+        (shape.used, shape.last),
+        (shape.source.itemsize, shape.target.itemsize),
+        problem.conversion,
+        runs_back,
+    )
+
+
+def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan of the family PIXELS."""
+    walk, shape, bits = whole_walk_of(plan.problem), whole_pixels_of(plan.problem), plan.index_bits
+    length, vectors, groups = shape.source.length, (plan.load.nbytes, plan.store.nbytes), (shape.source, shape.target)
+    whole = max(1, *(each // (length * group.itemsize) for each, group in zip(vectors, groups, strict=True)))
+    shared = sum(group.shared_bytes for group in groups)
+    tile = pixel_tile(length, shared, walk.pixels.size, walk.rows.size, walk.count, whole, gpu)
+    row_groups, tile_rows = tile
+    tiles = -(-walk.pixels.size // (row_groups * length)), -(-walk.rows.size // tile_rows)
+    source_vectors, target_vectors = (
+        row_groups * length * group.pitch * group.itemsize // each for each, group in zip(vectors, groups, strict=True)
+    )
+    block, (rank, affines, order) = walk.parameters(tile, tiles, (source_vectors, target_vectors), bits)
+    arguments = (
+        conversion_argument(walk.conversion),
+        index_argument(bits),
+        rank,
+        walk.small.size,
+        *walk.pitches,
+        *(str(flag).lower() for flag in (shape.fills, walk.turned, walk.backwards)),
+        length,
+        *vectors,
+        _THREADS,
+        walk.axis,
+        affines,
+        order,
+    )
+    source_bytes = tile_rows * row_groups * shape.source.shared_bytes
+    return KernelLaunch(
+        ("pixels.cu",),
+        f"sg::pixels<{', '.join(map(str, arguments))}>",
+        grid_of(prod(tiles) * walk.count),
+        (_THREADS, 1, 1),
+        round_up(source_bytes, _SHARED_ALIGNMENT) + tile_rows * row_groups * shape.target.shared_bytes,
+        block.parameters,
+        block.tables,
+    )

@@ -1,0 +1,201 @@
+"""Launches of family B, rows: the innermost run is contiguous, or repeated, on both sides (`rows.cu`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.planning.relayout_problem import Problem
+
+from .parameters import ParameterBlock, conversion_argument, index_argument
+from .run_steps import THREADS, WARP, RunSteps
+
+__all__ = ["RowAxis", "add_chunks", "chunk_shape", "grid_of_chunks", "launch", "row_axes"]
+
+_FEWEST_AXES: Final = 2
+"""Axes that kernels are made for at least: rows and chunks."""
+
+_WELL_FILLED: Final = 0.8
+"""The share of lanes with work from which on wider groups of lanes are taken."""
+
+_MOST_CHUNKS: Final = 4
+"""Short chunks that one thread has under way; each has addresses of its own in registers."""
+
+_GROUPS: Final = ((128, _WELL_FILLED), (32, 0.65), (16, 0.65))
+"""Bytes that the lanes of a group access beside each other, and the share of them with work: what is looked for first,
+and what is settled for."""
+
+_MOST_ACCESSES: Final = 12
+"""Accesses that a thread of a group has under way: with more of them, addresses and comparisons take up registers."""
+
+_MOST_STORES: Final = 8
+"""Stores that a thread of a group makes of one chunk, where they are narrower than loads: each is compared alone."""
+
+_FAR_APART_BYTES: Final = 128
+"""From rows of this many bytes on, one after another may lie far apart: whole cache lines are written all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowAxis:
+    """One axis over rows or chunks; strides in elements."""
+
+    size: int
+    source_stride: int
+    target_stride: int
+    role: str = ""
+
+
+def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan over rows."""
+    problem, bits = plan.problem, plan.index_bits
+    source, target, conversion = problem.source, problem.target, problem.conversion
+    inner = len(problem.sizes) - 1
+    count, filled = problem.sizes[inner], problem.written_sizes[inner]
+    run = _run(problem)
+    vectors = RunSteps(
+        plan.load.nbytes // source.element.itemsize,
+        plan.store.nbytes // target.element.itemsize,
+        source.element.itemsize,
+        target.element.itemsize,
+    )
+    steps, items, lanes, whole_warps = chunk_shape(vectors, filled, prod(problem.sizes[:inner]), gpu)
+    loaded_past, stored_past = vectors.bytes_past_end(count, filled)
+    may_write_on = target.owns_padding and stored_past <= target.slack_bytes
+    within = vectors.whole_counts(count, filled, may_read_on=False, may_write_on=may_write_on)
+    past_end = vectors.whole_counts(count, filled, may_read_on=True, may_write_on=may_write_on)
+    # A vector that reaches past its row's end has to end before the buffer does: in the last row it may not.
+    readable = problem.source.layout.span + source.slack_bytes // source.element.itemsize
+    last_reading_on = readable - count - loaded_past // source.element.itemsize
+
+    axes = row_axes(problem, filled, steps * vectors.length * lanes, forwards_or_back=run in ("forward", "reversed"))
+    block = ParameterBlock()
+    affines, order = add_chunks(block, plan, axes, lanes)
+    for value in (filled, *within, *past_end, last_reading_on):
+        block.add_index(value, bits)
+    axis = "none" if problem.channel_axis is None else "inner" if problem.channel_axis == inner else "outer"
+    arguments = (
+        conversion_argument(conversion),
+        index_argument(bits),
+        plan.load.nbytes,
+        plan.store.nbytes,
+        steps,
+        items,
+        str(whole_warps).lower(),
+        str(filled > count).lower(),
+        f"sg::Run::{run}",
+        f"sg::ChannelAxis::{axis}",
+        len(axes),
+        affines,
+        order,
+    )
+    return KernelLaunch(
+        sources=("rows.cu",),
+        name=f"sg::copy_rows<{', '.join(map(str, arguments))}>",
+        grid=grid_of_chunks(axes, lanes, items),
+        block=(THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+        tables=block.tables,
+    )
+
+
+def add_chunks(block: ParameterBlock, plan: Plan, axes: Sequence[RowAxis], lanes: int) -> tuple[str, str]:
+    """An `sg::RowChunks`, which begins the parameters; the arguments are its `sg::Channels`."""
+    problem, bits = plan.problem, plan.index_bits
+    affines = block.add_affines(problem.conversion)
+    channel_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
+    order = block.add_order(problem.conversion, channel_stride, bits)
+    sizes = [axis.size for axis in axes]
+    strides = [axis.source_stride for axis in axes], [axis.target_stride for axis in axes]
+    block.add_axes(axes_words(sizes, *strides, bits), bits)
+    for value in (problem.source_offset, prod(sizes), problem.sizes[-1]):
+        block.add_index(value, bits)
+    roles = [axis.role for axis in axes]
+    for value in (
+        roles.index("channels") if "channels" in roles else -1,
+        roles.index("chunks"),
+        lanes.bit_length() - 1,
+    ):
+        block.add_int32(value)
+    block.add(b"", 8)
+    return affines, order
+
+
+def grid_of_chunks(axes: Sequence[RowAxis], lanes: int, items: int) -> tuple[int, int, int]:
+    """The grid in which groups of so many lanes move so many chunks a thread."""
+    return grid_of(-(-prod(axis.size for axis in axes) // (THREADS // lanes * items)))
+
+
+def _run(problem: Problem) -> str:
+    """The `sg::Run` of a problem: how the source lies along the target's run."""
+    inner = len(problem.sizes) - 1
+    if problem.channel_axis == inner and problem.conversion.channels is not None:
+        return "picked"
+    return {1: "forward", -1: "reversed", 0: "repeated"}[problem.source_strides[inner]]
+
+
+def chunk_shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int, bool]:
+    """Steps of a chunk, chunks of a thread, lanes of a group, and whether groups are whole warps throughout.
+
+    Long rows are cut into even chunks of several steps of a whole warp, unless much of each would be empty or too few
+    would be left to go round; of shorter ones a thread has several under way, if there are enough to go round.
+    """
+    under_way = vectors.under_way(gpu)
+    lane_steps = -(-count // vectors.length)
+    chunks = -(-lane_steps // (WARP * under_way))
+    steps = -(-lane_steps // (WARP * chunks))
+    enough = rows * chunks * WARP >= gpu.multiprocessors * THREADS
+    if enough and 2 * steps >= under_way and lane_steps >= _WELL_FILLED * chunks * WARP * steps:
+        return steps, 1, WARP, True
+    if rows * lane_steps < gpu.multiprocessors * THREADS * under_way:
+        under_way = 1
+    return (*_group(vectors, lane_steps, min(under_way, _MOST_ACCESSES)), False)
+
+
+def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int, int]:
+    """Steps of a chunk, chunks of a thread, and lanes of a group that moves a row, or an even part of one.
+
+    `lane_steps` are the steps that one lane would take alone. Of the groups that make long accesses and leave few lanes
+    idle, it is the one with the most accesses under way, and of these the one with the fewest addresses.
+    """
+    widest = min(WARP, 1 << (lane_steps - 1).bit_length())
+    most = max(1, min(under_way, _MOST_STORES * vectors.store_length // vectors.length))
+    groups = []
+    for lanes in (32, 16, 8, 4, 2, 1):
+        if min(4, widest) <= lanes <= widest:
+            chunks = -(-lane_steps // (lanes * most))
+            steps = -(-lane_steps // (lanes * chunks))
+            items = min(under_way // steps, _MOST_CHUNKS)
+            groups.append((lane_steps / (chunks * lanes * steps), steps, items, lanes))
+    for nbytes, share in _GROUPS:
+        least = min(nbytes // vectors.wider_bytes, widest)
+        enough = [group for group in groups if group[0] >= share and group[3] >= least]
+        if enough:
+            return max(enough, key=lambda group: (group[0] * group[1] * group[2], -group[2], group[3]))[1:]
+    return max(groups)[1:]
+
+
+def row_axes(problem: Problem, length: int, chunk: int, *, forwards_or_back: bool) -> list[RowAxis]:
+    """The axes over rows and chunks, outermost first, filled up to a rank that kernels are made for.
+
+    Rows have `length` elements. Target order, but rows that are read from the same place come one after another, so
+    that they find it in the cache.
+    """
+    *outer, inner = range(len(problem.sizes))
+    axes = []
+    for axis in outer:
+        size, source, target = problem.sizes[axis], problem.source_strides[axis], problem.target_strides[axis]
+        is_channels = axis == problem.channel_axis
+        # A table of channels has the offsets themselves.
+        through_table = is_channels and problem.conversion.channels is not None
+        axes.append(RowAxis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
+    step = chunk * problem.source_strides[inner] if forwards_or_back else 0
+    axes.append(RowAxis(-(-length // chunk), step, chunk, "chunks"))
+    if problem.sizes[inner] * problem.target.element.itemsize >= _FAR_APART_BYTES and forwards_or_back:
+        axes.sort(key=lambda axis: axis.source_stride == 0 and not axis.role)
+    rank = rank_of(max(len(axes), _FEWEST_AXES))
+    return [RowAxis(1, 0, 0)] * (rank - len(axes)) + axes

@@ -1,0 +1,85 @@
+"""How lanes step along a run that is contiguous on both sides: elements a step, steps under way, and where vectors end.
+
+The counterpart of `kernels/relayout/run_steps.cuh`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties
+from stridedgpu.values.strides import round_up
+
+__all__ = ["THREADS", "WARP", "RunSteps"]
+
+THREADS: Final = 256
+"""Threads of a block."""
+
+WARP: Final = 32
+"""Lanes of a warp."""
+
+_RESIDENT_THREADS: Final = 2048
+"""Threads that a multiprocessor holds; sm_75, sm_86 and sm_120 hold fewer, and need fewer bytes in flight."""
+
+_LEAST_BYTES: Final = 64
+"""Bytes that a thread loads before it uses the first of them: four vectors of 16 bytes."""
+
+_MOST_LOADS: Final = 16
+"""Loads that a thread has under way: with narrow vectors it is their number that counts."""
+
+_MOST_STORED_BYTES: Final = 256
+"""Bytes that a thread stores; beyond, registers and code grow and nothing is gained."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSteps:
+    """The vectors of one step: `load_length` and `store_length` are in elements, item sizes in bytes."""
+
+    load_length: int
+    store_length: int
+    source_itemsize: int
+    target_itemsize: int
+
+    @property
+    def length(self) -> int:
+        """Elements that a lane moves in one step: those of the longer vector."""
+        return max(self.load_length, self.store_length)
+
+    @property
+    def wider_bytes(self) -> int:
+        """Bytes of the wider of a load and a store."""
+        return max(self.load_length * self.source_itemsize, self.store_length * self.target_itemsize)
+
+    def under_way(self, gpu: GpuProperties) -> int:
+        """How many steps a thread has under way: enough bytes in flight, not too many registers."""
+        wanted = max(_LEAST_BYTES, 2 * gpu.bytes_in_flight // _RESIDENT_THREADS)
+        loads = self.length // self.load_length
+        most = min(
+            wanted // (self.length * self.source_itemsize),
+            _MOST_LOADS // loads,
+            _MOST_STORED_BYTES // (self.length * self.target_itemsize),
+        )
+        return 1 << max(most.bit_length() - 1, 0)
+
+    def whole_counts(self, count: int, filled: int, *, may_read_on: bool, may_write_on: bool) -> tuple[int, int]:
+        """Of a run of `count` elements, how many whole vectors may load, and how many whole vectors may store.
+
+        `filled` elements are written, the last of them zeros. More than there are where a last vector may reach past
+        the end; from the second figure to `filled`, elements move one by one.
+        """
+        loaded = _whole(count, self.load_length, reach_past=may_read_on)
+        if loaded < count:
+            return loaded, _whole(loaded, self.store_length, reach_past=False)
+        return loaded, _whole(filled, self.store_length, reach_past=may_write_on)
+
+    def bytes_past_end(self, count: int, filled: int) -> tuple[int, int]:
+        """The bytes from the last element to the end of a last whole vector, for loads and for stores of `filled`."""
+        loaded = _whole(count, self.load_length, reach_past=True) - count
+        stored = _whole(filled, self.store_length, reach_past=True) - count
+        return loaded * self.source_itemsize, stored * self.target_itemsize
+
+
+def _whole(count: int, length: int, *, reach_past: bool) -> int:
+    """`count` rounded to whole vectors, up or down."""
+    return round_up(count, length) if reach_past else count // length * length

@@ -1,0 +1,87 @@
+"""The launch of pixels whose rows or planes begin anywhere in their vectors (`shifted_channels.cu`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.families import Family
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.values.strides import round_up
+
+from .channels import ChannelWalk, walk_of
+from .parameters import conversion_argument, index_argument
+from .pixels import whole_walk_of
+from .tiles import pixel_tile
+
+__all__ = ["launch"]
+
+_THREADS: Final = 256
+_VECTOR_BYTES: Final = 16
+_SHARED_BYTES: Final = 32 * 1024
+"""What both sides of a tile should fill: as much again as where one side alone goes through shared memory."""
+
+_GROUP_BYTES: Final = 8
+"""What a thread takes of each channel at once, of the narrower type."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """One side of a tile: `count` runs a row, in which a group of pixels has `group` bytes, up to `vectors` of them."""
+
+    count: int
+    group: int
+    vectors: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of shared memory, with room for a group and a word that reach past the end."""
+        return self.count * (self.vectors * _VECTOR_BYTES + round_up(self.group + _VECTOR_BYTES, _VECTOR_BYTES))
+
+
+def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan of the family CHANNELS or PIXELS whose vectors are put together from words."""
+    walk = walk_of(plan.problem) if plan.family is Family.CHANNELS else whole_walk_of(plan.problem)
+    bits, pixels, rows = plan.index_bits, walk.pixels, walk.rows
+    length = _GROUP_BYTES // min(walk.itemsizes)
+    group_bytes = [
+        length * itemsize * (walk.small.size if pitch == 1 else pitch)
+        for itemsize, pitch in zip(walk.itemsizes, walk.pitches, strict=True)
+    ]
+    tile = pixel_tile(length, sum(group_bytes), pixels.size, rows.size, walk.count, 1, gpu, _SHARED_BYTES)
+    row_groups, tile_rows = tile
+    tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
+    read, written = (_runs(walk, side, length, row_groups) for side in (0, 1))
+    block, (rank, affines, order) = walk.parameters(tile, tiles, (read.vectors, written.vectors), bits)
+    arguments = (
+        conversion_argument(walk.conversion),
+        index_argument(bits),
+        rank,
+        walk.small.size,
+        *walk.pitches,
+        str(walk.turned).lower(),
+        str(walk.backwards).lower(),
+        length,
+        _THREADS,
+        walk.axis,
+        affines,
+        order,
+    )
+    return KernelLaunch(
+        ("shifted_channels.cu",),
+        f"sg::shifted_channels<{', '.join(map(str, arguments))}>",
+        grid_of(prod(tiles) * walk.count),
+        (_THREADS, 1, 1),
+        tile_rows * (read.nbytes + written.nbytes),
+        block.parameters,
+        block.tables,
+    )
+
+
+def _runs(walk: ChannelWalk, side: int, length: int, row_groups: int) -> _Runs:
+    """The runs of the source (0) or of the target (1)."""
+    pitch = walk.pitches[side]
+    group = length * pitch * walk.itemsizes[side]
+    return _Runs(walk.small.size if pitch == 1 else 1, group, -(-row_groups * group // _VECTOR_BYTES) + 1)

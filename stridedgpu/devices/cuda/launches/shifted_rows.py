@@ -1,0 +1,56 @@
+"""Launches of rows that begin anywhere in their words, on either side (`kernels/relayout/shifted_rows.cu`)."""
+
+from __future__ import annotations
+
+from math import prod
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
+from stridedgpu.devices.cuda.planning.relayout import Plan
+
+from .parameters import ParameterBlock, conversion_argument, index_argument
+from .rows import add_chunks, chunk_shape, grid_of_chunks, row_axes
+from .run_steps import THREADS, RunSteps
+
+__all__ = ["launch"]
+
+
+def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+    """The launch of a plan whose words are shifted into place."""
+    problem, conversion = plan.problem, plan.problem.conversion
+    source, target = problem.source, problem.target
+    inner = len(problem.sizes) - 1
+    count = problem.sizes[inner]
+    vectors = RunSteps(
+        plan.load.nbytes // source.element.itemsize,
+        plan.store.nbytes // target.element.itemsize,
+        source.element.itemsize,
+        target.element.itemsize,
+    )
+    # A row begins anywhere in its first vector.
+    places = count + vectors.store_length - 1
+    steps, items, lanes, whole_warps = chunk_shape(vectors, places, prod(problem.sizes[:inner]), gpu)
+    axes = row_axes(problem, places, steps * vectors.length * lanes, forwards_or_back=True)
+    block = ParameterBlock()
+    affines, order = add_chunks(block, plan, axes, lanes)
+    block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
+    arguments = (
+        conversion_argument(conversion),
+        index_argument(plan.index_bits),
+        plan.store.nbytes,
+        steps,
+        items,
+        str(whole_warps).lower(),
+        str(problem.source_strides[inner] < 0).lower(),
+        len(axes),
+        affines,
+        order,
+    )
+    return KernelLaunch(
+        sources=("shifted_rows.cu",),
+        name=f"sg::copy_shifted_rows<{', '.join(map(str, arguments))}>",
+        grid=grid_of_chunks(axes, lanes, items),
+        block=(THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+        tables=block.tables,
+    )

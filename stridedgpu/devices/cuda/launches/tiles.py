@@ -1,0 +1,124 @@
+"""What the launches of tiled kernels share: loops as values, flips taken out, and grids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, axes_words, rank_of
+from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.strides import round_up
+
+__all__ = [
+    "Loop",
+    "channels_turned",
+    "gaps_are_ours",
+    "last_gap_is_there",
+    "loops_of",
+    "outer_words",
+    "pixel_tile",
+    "turned",
+]
+
+_GROUPS: Final = (64, 256, 1024)
+"""Groups of pixels that a block has: at least, where there are few; usually; at most."""
+
+_USUAL_BYTES: Final = 16 * 1024
+"""What a block's groups should fill of shared memory, where nothing else is said."""
+
+_SHARED_BYTES: Final = 48 * 1024
+"""What they must not exceed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop: its size, its strides in elements of either side, and whether it runs over the output channels."""
+
+    size: int
+    source_stride: int
+    target_stride: int
+    is_channel: bool = False
+
+
+def loops_of(problem: Problem) -> list[Loop]:
+    """The loops of a problem, outermost first."""
+    axes = zip(problem.sizes, problem.source_strides, problem.target_strides, strict=True)
+    return [Loop(*entry, axis == problem.channel_axis) for axis, entry in enumerate(axes)]
+
+
+def turned(loop: Loop, source_start: int, target_start: int) -> tuple[Loop, int, int]:
+    """A loop that runs the other way, and both starts moved to its other end."""
+    steps = loop.size - 1
+    back = replace(loop, source_stride=-loop.source_stride, target_stride=-loop.target_stride)
+    return back, source_start + steps * loop.source_stride, target_start + steps * loop.target_stride
+
+
+def channels_turned(conversion: Conversion) -> Conversion:
+    """A conversion whose channels run the other way."""
+    return replace(
+        conversion,
+        scale=conversion.scale and conversion.scale[::-1],
+        bias=conversion.bias and conversion.bias[::-1],
+    )
+
+
+def gaps_are_ours(problem: Problem, cell: int) -> bool:
+    """Whether every gap inside each `cell` elements of the target, and after all but the last, may be written.
+
+    It may when the padding is ours and no loop puts an element into such a gap.
+    """
+    reach = 0
+    for size, stride in zip(reversed(problem.sizes), reversed(problem.target_strides), strict=True):
+        if stride <= reach:
+            return False
+        reach = max(reach + (size - 1) * stride, cell - 1 if stride < cell else 0)
+    return problem.target.owns_padding
+
+
+def last_gap_is_there(problem: Problem, cell: int) -> bool:
+    """Whether the target's buffer goes on to the end of the last `cell` elements."""
+    loops = zip(problem.sizes, problem.target_strides, strict=True)
+    inner = sum((size - 1) * stride for size, stride in loops if stride < cell) + 1
+    return problem.target.slack_bytes >= max(0, cell - inner) * problem.target.element.itemsize
+
+
+def outer_words(loops: Sequence[Loop], index_bits: int) -> tuple[int, bytes]:
+    """The rank and the bytes of the `sg::Axes` of some loops, with loops of size 1 added up to a rank that exists."""
+    rank = rank_of(len(loops))
+    padded = [Loop(1, 0, 0)] * (rank - len(loops)) + list(loops)
+    sizes, sources, targets = zip(
+        *((loop.size, loop.source_stride, loop.target_stride) for loop in padded), strict=True
+    )
+    return rank, axes_words(sizes, sources, targets, index_bits)
+
+
+def pixel_tile(
+    length: int,
+    shared_bytes: int,
+    pixels: int,
+    rows: int,
+    batch: int,
+    whole: int,
+    gpu: GpuProperties,
+    usual_bytes: int = _USUAL_BYTES,
+) -> tuple[int, int]:
+    """Groups of a row and rows of a tile, for rows of `pixels` in groups of `length`, a group for each thread.
+
+    A group takes `shared_bytes` of shared memory, of which a block should fill `usual_bytes`; `whole` groups make whole
+    vectors of what lies interleaved.
+    """
+    wanted, most = (limit // shared_bytes for limit in (usual_bytes, _SHARED_BYTES))
+    fewest, usual, largest = _GROUPS
+    groups = min(max(wanted, usual), largest, most)
+    needed = -(-pixels // length)
+    while True:
+        row_groups = round_up(min(needed, max(groups // whole, 1) * whole), whole)
+        # Tiles of equal size, so that the last one is not a sliver.
+        row_groups = round_up(-(-needed // -(-needed // row_groups)), whole)
+        tile_rows = min(rows, max(1, groups // row_groups))
+        tiles = -(-needed // row_groups) * -(-rows // tile_rows) * batch
+        if tiles >= gpu.multiprocessors or groups <= fewest:
+            return row_groups, tile_rows
+        groups //= 2

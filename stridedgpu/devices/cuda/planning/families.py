@@ -1,0 +1,138 @@
+"""Which family of kernels a problem belongs to: what its unit strides allow.
+
+The families, and the names that plans carry, are those of every device; a device may run several of them with the
+same loops.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from stridedgpu.planning.relayout_problem import Problem
+
+__all__ = [
+    "LARGEST_FILLED_PITCH",
+    "LARGEST_PITCH",
+    "LARGEST_SMALL_AXIS",
+    "SHORT_RUN_BYTES",
+    "Family",
+    "choose_family",
+    "pixel_axes",
+    "unit_axis",
+]
+
+LARGEST_SMALL_AXIS: Final = 16
+"""An axis of up to this many elements is interleaved in registers, not transposed through tiles."""
+
+SHORT_RUN_BYTES: Final = 16
+"""A run of fewer bytes than one vector is moved together with its neighbours."""
+
+LARGEST_PITCH: Final = 8
+"""Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
+
+LARGEST_FILLED_PITCH: Final = 32
+"""Elements of a pixel that one thread fills up with zeros: those take no registers until they are written."""
+
+
+class Family(StrEnum):
+    """Kinds of relayout, after the shape of the memory on both sides."""
+
+    EMPTY = "empty"
+    FLAT = "flat"
+    ROWS = "rows"
+    TRANSPOSE = "transpose"
+    CHANNELS = "channels"
+    PIXELS = "pixels"
+    PACKED_TILE = "packed_tile"
+    GENERIC = "generic"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Final = {
+    Family.EMPTY: "nothing to move: there are no elements",
+    Family.FLAT: "one run: both sides are contiguous in the same order",
+    Family.ROWS: "rows: the innermost run is contiguous on both sides",
+    Family.TRANSPOSE: "tiled transpose: each side is contiguous along another long axis",
+    Family.CHANNELS: "small-channel interleave: one side is contiguous along an axis of few elements",
+    Family.PIXELS: "whole pixels: both sides have pixels of few elements, one after another in the same order",
+    Family.PACKED_TILE: "packed tile: the contiguous runs are short on both sides",
+    Family.GENERIC: "element by element in destination order: one side has no contiguous run",
+}
+
+
+def unit_axis(strides: tuple[int, ...]) -> int | None:
+    """The axis that steps by one element, either way; None when there is none."""
+    return next((axis for axis in reversed(range(len(strides))) if abs(strides[axis]) == 1), None)
+
+
+def choose_family(problem: Problem) -> Family:
+    """The family of a problem, from its sizes and strides alone."""
+    sizes, itemsize = problem.sizes, max(problem.source.element.itemsize, problem.target.element.itemsize)
+    if 0 in sizes:
+        return Family.EMPTY
+    if not sizes:
+        return Family.FLAT
+    ours, theirs = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
+    innermost = len(sizes) - 1
+    if ours is None:
+        return Family.GENERIC
+    repeats = problem.source_strides[innermost] == 0 and sizes[innermost] > 1
+    if ours == theirs or (ours == innermost and repeats):
+        plain = not problem.conversion.is_per_channel and not problem.filler
+        if innermost == 0 and problem.source_strides[0] == 1 and plain:
+            return Family.FLAT
+        # A row of a few bytes wastes a vector on each side, unless it is repeated from one element.
+        if sizes[ours] * itemsize < SHORT_RUN_BYTES and len(sizes) > 1 and not repeats:
+            return Family.PIXELS if _has_whole_pixels(problem) else Family.PACKED_TILE
+        return Family.ROWS
+    if theirs is None:
+        return Family.GENERIC
+    if min(sizes[ours], sizes[theirs]) > LARGEST_SMALL_AXIS:
+        return Family.TRANSPOSE
+    return Family.CHANNELS if _interleaves(problem) else Family.PACKED_TILE
+
+
+def pixel_axes(problem: Problem) -> tuple[int, int] | None:
+    """The axis inside a pixel and the axis of the pixels, of which one is contiguous on either side.
+
+    None unless the two sides are contiguous along different axes.
+    """
+    ours, theirs = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
+    if ours is None or theirs is None or ours == theirs:
+        return None
+    return (ours, theirs) if problem.sizes[ours] <= LARGEST_SMALL_AXIS else (theirs, ours)
+
+
+def _has_whole_pixels(problem: Problem) -> bool:
+    """Whether both sides hold pixels along the two innermost loops, of no more elements than a thread holds."""
+    inner = len(problem.sizes) - 1
+    pixels, used = inner - 1, problem.source_extents[inner]
+    itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
+    if problem.channel_axis == pixels or problem.sizes[pixels] * itemsize < SHORT_RUN_BYTES:
+        return False
+    pitch, count = problem.target_strides[pixels], problem.written_sizes[inner]
+    fits = pitch == count <= LARGEST_FILLED_PITCH if problem.filler else count <= pitch <= LARGEST_PITCH
+    return fits and used <= abs(problem.source_strides[pixels]) <= LARGEST_PITCH
+
+
+def _interleaves(problem: Problem) -> bool:
+    """Whether one side holds whole pixels of a small axis, one after another along the other side's long run."""
+    axes = pixel_axes(problem)
+    if axes is None:
+        return False
+    small, pixels = axes
+    joins = abs(problem.target_strides[small]) == 1
+    strides, sizes = (
+        (problem.target_strides, problem.written_sizes) if joins else (problem.source_strides, problem.sizes)
+    )
+    # A plane's run of less than a vector takes an access for each element; a tile reads and writes across such runs.
+    itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
+    if problem.sizes[pixels] * itemsize < SHORT_RUN_BYTES:
+        return False
+    # The pixels may be padded, but not so far apart that a vector would hold mostly gaps.
+    return sizes[small] <= abs(strides[pixels]) <= 2 * max(sizes[small], 4)

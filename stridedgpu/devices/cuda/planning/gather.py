@@ -1,0 +1,292 @@
+"""`GatherPlan`: how elements are picked out of a tensor by indices, or written into one, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from math import gcd
+from typing import Final, Literal
+
+from stridedgpu.planning.device_plan import Accesses, in_words, index_bits
+from stridedgpu.planning.gather_problem import GatherProblem
+
+from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
+
+__all__ = ["SHORT_ROWS_TOGETHER", "WIDEST_INDICES", "GatherFamily", "GatherPlan", "Mode", "plan_gather"]
+
+Mode = Literal["raise", "clip", "wrap", "deferred"]
+"""What happens to an index out of range."""
+
+_MOST_INDICES: Final = 4
+"""Numbers that a thread holds for one vector, unless one place has more: 4 elements, or 2 with a pair of indices."""
+
+SHORT_ROWS_TOGETHER: Final = 4
+"""Short rows that a thread makes one after another on the target."""
+
+_SHORT_ROW_BYTES: Final = 16
+"""Bytes up to which a row that is no vector is short."""
+
+_WORD_BYTES: Final = 4
+"""Bytes of a word, which rows that begin anywhere are loaded as."""
+
+_SHIFTED_BYTES: Final = 16
+"""Bytes that such words are stored as together."""
+
+_LEAST_SHIFTED_BYTES: Final = 64
+"""From rows of this many bytes on, finding their ends costs less than moving them element by element."""
+
+WIDEST_INDICES: Final = 16
+"""Bytes of the widest load of indices."""
+
+
+class GatherFamily(StrEnum):
+    """Kinds of picking, after what an index stands for in memory."""
+
+    EMPTY = "empty"
+    ROWS = "rows"
+    SHIFTED_ROWS = "shifted_rows"
+    SHORT_ROWS = "short_rows"
+    INNER = "inner"
+    ELEMENTS = "elements"
+    ND = "nd"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Final = {
+    GatherFamily.EMPTY: "nothing to move: there are no elements",
+    GatherFamily.ROWS: "rows: each index stands for a run that is contiguous on both sides",
+    GatherFamily.SHIFTED_ROWS: "shifted rows: each index stands for a run that begins anywhere, shifted into place",
+    GatherFamily.SHORT_ROWS: "short rows: each index stands for a few bytes, and those of four make whole words",
+    GatherFamily.INNER: "inner axis: one index serves the same place of every outer row",
+    GatherFamily.ELEMENTS: "elements: each has an index of its own",
+    GatherFamily.ND: "elements: each has a tuple of indices of its own",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GatherPlan(Accesses):
+    """A gather or scatter, planned: the loops, the family of kernels that walks them, and how wide.
+
+    `plain` and `picked` are the widths of one access on either side, in bytes, with what limits them, and `index` that
+    of one load of indices; `index_bits` is the arithmetic that offsets are worked out in, 32 or 64, whatever the type
+    of the indices.
+    """
+
+    problem: GatherProblem
+    device: str
+    mode: Mode
+    family: GatherFamily
+    plain: Width
+    picked: Width
+    index: Width
+    index_bits: int
+
+    def __hash__(self) -> int:
+        """Equal for equal plans, from what tells them apart most often: every call looks its launch up by one."""
+        problem = self.problem
+        return hash((self.mode, problem.sizes, problem.plain_strides, problem.picked_strides, problem.index_strides))
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: what it does, the element and the bytes of a vector, and the indices' type."""
+        problem = self.problem
+        verb = "scatter" if problem.scatters else "gather"
+        return f"{verb}_{self.family}_{problem.plain.element}x{self.plain.nbytes}B_{problem.index.element}"
+
+    @property
+    def load(self) -> Width:
+        """The width of one load."""
+        return self.plain if self.problem.scatters else self.picked
+
+    @property
+    def store(self) -> Width:
+        """The width of one store."""
+        return self.picked if self.problem.scatters else self.plain
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written."""
+        return self.problem.bytes_moved
+
+    def explain(self) -> str:
+        """The plan in plain words: which family, how wide and why not wider, which indices are valid, bytes."""
+        problem = self.problem
+        plain, picked = ("reads", "writes") if problem.scatters else ("writes", "reads")
+        ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in problem.indexed)
+        accesses = [*self.access_words(), in_words("indices", self.index)]
+        lines = [
+            f"{self.kernel} on {self.device}",
+            f"  {self.family.description}",
+            f"  loops {problem.sizes}, the {problem.row_axes} innermost within one index",
+            f"  {plain} in steps of {problem.plain_strides} elements",
+            f"  {picked} in steps of {problem.picked_strides} elements, and where the indices say",
+            f"  indices for {ranges}; out of range: {_MODES[self.mode]}",
+            f"  {'; '.join(accesses)}; bits move unchanged",
+            f"  {self.index_bits}-bit offsets",
+            f"  {self.bytes_moved} bytes must move",
+        ]
+        return "\n".join(lines)
+
+
+_MODES: Final = {
+    "raise": "refused before anything is written",
+    "clip": "the nearest valid one; negative ones are 0",
+    "wrap": "counted round the axis",
+    "deferred": "clamped, and raised at the next synchronisation",
+}
+
+
+@lru_cache(maxsize=1024)
+def plan_gather(problem: GatherProblem, mode: Mode, device: str, widest: int = 16) -> GatherPlan:
+    """The plan of a problem; `widest` is the largest access of the device, in bytes."""
+    family = _family(problem)
+    reach = max(
+        problem.element_count,
+        problem.plain.layout.span,
+        problem.picked.layout.span,
+        problem.index.layout.span,
+    )
+    bits = index_bits(reach)
+    plain, picked = _widths(problem, family, widest)
+    index = _index_width(problem, family, plain.nbytes // problem.plain.element.itemsize)
+    if family is GatherFamily.ROWS and _are_short(problem, picked):
+        family = GatherFamily.SHORT_ROWS
+        plain = _four_rows_width(problem, widest)
+        index = _index_width(problem, family, SHORT_ROWS_TOGETHER)
+    elif family is GatherFamily.ROWS and widest >= _SHIFTED_BYTES and _begin_anywhere(problem, picked):
+        family = GatherFamily.SHIFTED_ROWS
+        load, store = _shifted_widths(picked)
+        plain, picked = (load, store) if problem.scatters else (store, load)
+    return GatherPlan(problem, device, mode, family, plain, picked, index, bits)
+
+
+def _family(problem: GatherProblem) -> GatherFamily:
+    """The family of a problem, from its sizes and strides alone."""
+    if 0 in problem.sizes:
+        return GatherFamily.EMPTY
+    inner = -1
+    if problem.sizes and problem.index_strides[inner] == 0:
+        if problem.plain_strides[inner] == problem.picked_strides[inner] == 1:
+            return GatherFamily.ROWS
+    elif len(problem.indexed) == 1 and len(problem.sizes) > 1 and not any(problem.index_strides[:inner]):
+        return GatherFamily.ELEMENTS if problem.scatters else GatherFamily.INNER
+    return GatherFamily.ELEMENTS if len(problem.indexed) == 1 else GatherFamily.ND
+
+
+def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[Width, Width]:
+    """How wide the plain and the picked side may be moved."""
+    if family is GatherFamily.ROWS:
+        run = problem.sizes[-1] * problem.plain.element.itemsize
+        bounds = [*_plain_bounds(problem, widest), *_picked_bounds(problem, widest)]
+        if run < PEELED_RUN_BYTES:
+            bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
+        width = bounded_width(bounds, problem.plain.element.itemsize, widest)
+        return width, width
+    itemsize = problem.plain.element.itemsize
+    alone = Width(min(itemsize, widest), "an index stands for one element" if itemsize < widest else "")
+    if family is GatherFamily.EMPTY:
+        return Width(alone.nbytes), Width(alone.nbytes)
+    return _vector_width(problem, alone, widest), alone
+
+
+def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
+    """How wide the plain side may be moved where each element has an index: neighbours as a vector."""
+    itemsize, count = problem.plain.element.itemsize, problem.sizes[-1] if problem.sizes else 1
+    if count == 1 or problem.plain_strides[-1] != 1:
+        return alone
+    tuples = len(problem.indexed)
+    length = max(1, _MOST_INDICES // tuples)
+    bounds = [
+        *_plain_bounds(problem, widest),
+        Bound(_power_of_two(length) * itemsize, f"a thread holds up to {_MOST_INDICES} numbers for each vector"),
+        Bound(_power_of_two(count) * itemsize, f"a row has {count} elements"),
+    ]
+    return bounded_width(bounds, itemsize, widest)
+
+
+def _are_short(problem: GatherProblem, access: Width) -> bool:
+    """Whether rows are shorter than a vector, and none, and follow each other on the side that is written."""
+    run = problem.sizes[-1] * problem.plain.element.itemsize
+    return (
+        not problem.scatters
+        and len(problem.indexed) == 1
+        and access.nbytes < run <= _SHORT_ROW_BYTES
+        and run % access.nbytes == 0
+        and len(problem.sizes) > 1
+        and problem.sizes[-2] >= SHORT_ROWS_TOGETHER
+        and problem.index_strides[-2] != 0
+        and problem.plain_strides[-2] == problem.sizes[-1]
+    )
+
+
+def _begin_anywhere(problem: GatherProblem, access: Width) -> bool:
+    """Whether rows are long, and known to begin at a word or less, so that it pays to put vectors together."""
+    itemsize = problem.plain.element.itemsize
+    run = problem.sizes[-1] * itemsize
+    return itemsize <= _WORD_BYTES and access.nbytes <= _WORD_BYTES and run >= _LEAST_SHIFTED_BYTES
+
+
+def _shifted_widths(access: Width) -> tuple[Width, Width]:
+    """How wide rows that begin anywhere are loaded and stored; `access` is how wide they would be without a shift."""
+    words = Width(_WORD_BYTES, f"{access.limit}: words are loaded, and shifted into place")
+    return words, Width(_SHIFTED_BYTES, "vectors are put together from words")
+
+
+def _four_rows_width(problem: GatherProblem, widest: int) -> Width:
+    """How wide several short rows may be stored."""
+    itemsize = problem.plain.element.itemsize
+    together = SHORT_ROWS_TOGETHER * problem.sizes[-1] * itemsize
+    bounds = [
+        alignment_bound("target", gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
+        *(stride_bound("target", abs(stride) * itemsize, widest) for stride in problem.plain_strides[:-2] if stride),
+        Bound(together, f"{SHORT_ROWS_TOGETHER} rows are {together} B"),
+    ]
+    return bounded_width(bounds, itemsize, widest)
+
+
+def _plain_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
+    """What any address of a row divides: its side's lowest, the offset that loops start at, and whole steps."""
+    itemsize, side = problem.plain.element.itemsize, "source" if problem.scatters else "target"
+    return [
+        alignment_bound(side, gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
+        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in problem.plain_strides[:-1] if stride),
+    ]
+
+
+def _picked_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
+    """The same on the side that the indices lead to, whatever they are."""
+    itemsize, side = problem.plain.element.itemsize, "target" if problem.scatters else "source"
+    strides = [*problem.picked_strides[:-1], *(entry.stride for entry in problem.indexed if entry.size > 1)]
+    return [
+        alignment_bound(side, gcd(problem.picked.alignment, problem.picked_offset * itemsize)),
+        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in strides if stride),
+    ]
+
+
+def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> Width:
+    """How wide the indices of a vector's `length` places may be loaded: several numbers where these lie in a row."""
+    itemsize, count = problem.index.element.itemsize, len(problem.indexed)
+    if family is GatherFamily.ROWS:
+        return Width(itemsize, "an index stands for a row")
+    in_a_row = all(entry.component == place for place, entry in enumerate(problem.indexed))
+    along = len(problem.sizes) - (2 if family is GatherFamily.SHORT_ROWS else 1)
+    if count * length == 1 or not in_a_row or (length > 1 and problem.index_strides[along] != count):
+        return Width(itemsize)
+    numbers = count * length * itemsize
+    outer = problem.index_strides[:along] if length > 1 else problem.index_strides
+    bounds = [
+        alignment_bound("indices", gcd(problem.index.alignment, problem.index_offset * itemsize)),
+        Bound(numbers, f"a vector has {numbers} B of indices"),
+        *(stride_bound("indices", abs(stride) * itemsize, WIDEST_INDICES) for stride in outer if stride),
+    ]
+    return bounded_width(bounds, itemsize, WIDEST_INDICES)
+
+
+def _power_of_two(count: int) -> int:
+    """The largest power of two up to `count`."""
+    return 1 << (count.bit_length() - 1)

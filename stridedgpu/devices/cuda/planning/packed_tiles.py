@@ -1,0 +1,239 @@
+"""Packed tiles: which boxes of the loops may be tiles, and what their vectors have to divide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cuda.launches.tiles import Loop, loops_of
+from stridedgpu.planning.relayout_problem import WIDEST_ACCESS, Problem
+from stridedgpu.values.strides import round_up
+
+__all__ = ["PackedTile", "Step", "chunk_pitch", "packed_tiles", "shared_bytes"]
+
+_SHARED_BYTES: Final = 40 * 1024
+_ATTEMPTS: Final = ((256, 32768), (128, 32768), (64, 32768), (64, 8192), (32, 8192), (32, 2048))
+"""Tiles to try, the best first: bytes that a run should have on both sides, and bytes in all, of the wider element."""
+
+_LAST_ATTEMPTS: Final = ((16, 32768), (1, 32768), (1, 2048))
+"""What fits where nothing else does."""
+
+_LONGER_RUNS: Final = 8
+"""How many times as long a run is as it has to be, where there is nothing else to fill a tile with."""
+
+_MOST_GAPS: Final = 2
+"""A run may be so many times as long as its elements, or as 4 elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Elements that a vector has to divide: what is "{}" bytes in `text`, or how far runs are apart."""
+
+    elements: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedTile:
+    """A box of the loops. `chunk` and `row` are the loops inside a chunk and inside a row, the innermost first.
+
+    Positions are in elements: `chunk_places(i)` are those of loop `i`'s coordinates inside a chunk. Behind each run of
+    the last loop lie `filler` zeros.
+    """
+
+    loops: tuple[Loop, ...]
+    extents: tuple[int, ...]
+    chunk: tuple[int, ...]
+    row: tuple[int, ...]
+    channels: tuple[int, ...] | None
+    filler: int
+
+    @property
+    def chunk_loops(self) -> list[int]:
+        """The loops that enumerate chunks; what is repeated is read once."""
+        return [i for i in self._enumerating(self.chunk) if self.loops[i].source_stride]
+
+    @property
+    def row_loops(self) -> list[int]:
+        """The loops that enumerate rows."""
+        return self._enumerating(self.row)
+
+    @property
+    def partial(self) -> list[int]:
+        """The loops that a tile takes a part of, a row's first: blocks beside each other write beside each other."""
+        found = [i for i, loop in enumerate(self.loops) if 1 < self.extents[i] < loop.size]
+        return sorted(found, key=lambda i: i not in self.row)
+
+    @property
+    def outer(self) -> list[int]:
+        """The loops that a block has one place of."""
+        return [i for i, extent in enumerate(self.extents) if extent == 1]
+
+    @property
+    def chunk_length(self) -> int:
+        """Elements of a chunk, gaps included."""
+        return sum(max(self.chunk_places(i)) for i in self.chunk) + 1
+
+    @property
+    def row_length(self) -> int:
+        """Elements of a row, gaps and filler included."""
+        return sum((self.extents[i] - 1) * self.loops[i].target_stride for i in self.row) + 1 + self.filler
+
+    @property
+    def chunk_count(self) -> int:
+        """Chunks of a whole tile."""
+        return prod(self.extents[i] for i in self.chunk_loops)
+
+    @property
+    def row_count(self) -> int:
+        """Rows of a whole tile."""
+        return prod(self.extents[i] for i in self.row_loops)
+
+    @property
+    def holds_channels(self) -> bool:
+        """Whether a tile knows all or one of the channels that a table picks, and all of those that are filled up."""
+        of_table = self.channels is None or not any(self.loops[i].is_channel for i in self.partial)
+        return of_table and (not self.filler or self.extents[-1] == self.loops[-1].size)
+
+    def chunk_places(self, i: int) -> list[int]:
+        """Where the coordinates of one of a chunk's loops lie in it."""
+        loop, extent = self.loops[i], self.extents[i]
+        steps = [x * loop.source_stride for x in self.source_coordinates(i)]
+        return steps if loop.source_stride > 0 else [step + (extent - 1) * -loop.source_stride for step in steps]
+
+    def source_coordinates(self, i: int) -> Sequence[int]:
+        """The source's coordinates along a loop: those of a table of channels where there is one."""
+        return self.channels if self.loops[i].is_channel and self.channels is not None else range(self.extents[i])
+
+    def blocks(self) -> int:
+        """How many tiles there are."""
+        return prod(-(-loop.size // extent) for loop, extent in zip(self.loops, self.extents, strict=True))
+
+    def source_steps(self) -> Iterator[Step]:
+        """What separates the addresses at which chunks start."""
+        for i in (*self.outer, *self.chunk_loops):
+            yield Step(self.loops[i].source_stride)
+        for i in self.partial:
+            if i in self.chunk:
+                yield Step(self.extents[i] * self.loops[i].source_stride, "tiles of the source start {} B apart")
+                if self.loops[i].source_stride < 0:
+                    # The last tile is shorter, and starts where the loop ends.
+                    text = "a run of the source is {} B long and runs backwards"
+                    yield Step(self.loops[i].size * self.loops[i].source_stride, text)
+
+    def target_steps(self, *, fills_gaps: bool) -> Iterator[Step]:
+        """What separates the addresses at which rows start, and the runs in a row if the gaps are not to be filled."""
+        for i in (*self.outer, *self.row_loops):
+            yield Step(self.loops[i].target_stride)
+        count = 1
+        for i in self.row:
+            if i in self.partial:
+                yield Step(self.extents[i] * self.loops[i].target_stride, "tiles of the target start {} B apart")
+            if self.loops[i].target_stride > count and not fills_gaps:
+                yield Step(count, "a run of the target is {} B long and what follows is not ours")
+                yield Step(self.loops[i].target_stride)
+            count = self.extents[i] * self.loops[i].target_stride + (self.filler if i == len(self.loops) - 1 else 0)
+
+    def allows(self, load_length: int, store_length: int, *, fills_gaps: bool) -> bool:
+        """Whether vectors of so many elements divide all that they have to."""
+        loads, stores = self.source_steps(), self.target_steps(fills_gaps=fills_gaps)
+        return all(step.elements % load_length == 0 for step in loads) and all(
+            step.elements % store_length == 0 for step in stores
+        )
+
+    def _enumerating(self, inside: Sequence[int]) -> list[int]:
+        return [i for i, extent in enumerate(self.extents) if extent > 1 and i not in inside]
+
+
+def packed_tiles(problem: Problem) -> Iterator[PackedTile]:
+    """The tiles that fit into shared memory, the best first; none where each would have a part of the channels."""
+    fitting = False
+    for attempts in (_ATTEMPTS, _LAST_ATTEMPTS):
+        for tile in _fitting(problem, attempts):
+            fitting = True
+            if tile.holds_channels:
+                yield tile
+        if fitting:
+            return
+
+
+def chunk_pitch(length: int, load_length: int, itemsize: int) -> int:
+    """Elements from chunk to chunk in shared memory: whole loads, and an odd number of words or elements."""
+    unit = max(1, 4 // itemsize)
+    units = -(-round_up(length, load_length) // unit)
+    return (units | 1) * unit
+
+
+def shared_bytes(elements: int, itemsize: int) -> int:
+    """Bytes of shared memory with the filling that `PackedMemory` in packed_tile.cu puts after every 128."""
+    return elements * itemsize + elements * itemsize // 128 * max(itemsize, 4)
+
+
+def _fitting(problem: Problem, attempts: Sequence[tuple[int, int]]) -> Iterator[PackedTile]:
+    """Tiles with as many elements as was meant, and no more shared memory than a block has, whatever a load's width."""
+    itemsize = problem.source.element.itemsize
+    widest = max(itemsize, problem.target.element.itemsize)
+    loops = tuple(loops_of(problem))
+    for run_bytes, nbytes in attempts:
+        elements = nbytes // widest
+        tile = _tile_of(loops, problem, max(1, run_bytes // widest), elements)
+        pitch = chunk_pitch(tile.chunk_length, max(1, WIDEST_ACCESS // itemsize), itemsize)
+        if shared_bytes(tile.chunk_count * pitch, itemsize) <= _SHARED_BYTES and prod(tile.extents) <= elements:
+            yield tile
+
+
+def _tile_of(loops: tuple[Loop, ...], problem: Problem, run: int, elements: int) -> PackedTile:
+    """A tile with runs of about `run` elements on both sides, if the loops allow, and up to `elements` in all."""
+    channels = problem.conversion.channels
+    fillers = ([0] * len(loops), [0] * (len(loops) - 1) + [problem.filler])
+    strides = [[abs(loop.source_stride) for loop in loops], [loop.target_stride for loop in loops]]
+    orders = [sorted((i for i in range(len(loops)) if steps[i]), key=steps.__getitem__) for steps in strides]
+    extents = [1] * len(loops)
+    for order, steps, filled in zip(orders, strides, fillers, strict=True):
+        count = 1
+        for i in order:
+            if count >= run or steps[i] > _MOST_GAPS * max(count, 4):
+                break
+            needed = -(-run // count)
+            whole = loops[i].size <= 2 * needed
+            # Parts of a run are whole vectors, of bytes too.
+            extents[i] = max(
+                extents[i], loops[i].size if whole else round_up(needed, min(WIDEST_ACCESS, loops[i].size))
+            )
+            count *= extents[i] + filled[i]
+            if extents[i] < loops[i].size:
+                break
+    chunk, row = (_prefix(loops, extents, *side) for side in zip(orders, strides, fillers, strict=True))
+    largest = max((i for i, extent in enumerate(extents) if extent == 1), key=lambda i: loops[i].size, default=None)
+    room = elements // prod(extents)
+    if largest is not None and room > 1 and not (loops[largest].is_channel and channels is not None):
+        extents[largest] = min(loops[largest].size, room)
+    elif largest is None:
+        # One long run on both sides: a block has more of it, as far as the table of its elements stays in the cache.
+        for i, loop in enumerate(loops):
+            if extents[i] < loop.size and not (loop.is_channel and channels is not None):
+                extents[i] = min(loop.size, extents[i] * max(1, min(room, _LONGER_RUNS)))
+                room //= _LONGER_RUNS
+    return PackedTile(loops, tuple(extents), tuple(chunk), tuple(row), channels, problem.filler)
+
+
+def _prefix(
+    loops: Sequence[Loop],
+    extents: Sequence[int],
+    order: Sequence[int],
+    steps: Sequence[int],
+    fillers: Sequence[int],
+) -> list[int]:
+    """The innermost loops of one side that make one run: all whole but the last."""
+    inside: list[int] = []
+    count = 1
+    for i in order:
+        if extents[i] == 1 < loops[i].size or steps[i] > _MOST_GAPS * max(count, 4):
+            break
+        inside.append(i)
+        count *= extents[i] + fillers[i]
+        if extents[i] < loops[i].size:
+            break
+    return inside

@@ -1,0 +1,121 @@
+"""Pixels of few channels: which axes they are made of, and how many of them a thread holds in its registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stridedgpu.devices.cuda.launches.tiles import Loop, gaps_are_ours, last_gap_is_there, loops_of
+from stridedgpu.planning.relayout_problem import Problem
+
+from .families import LARGEST_FILLED_PITCH, LARGEST_PITCH, pixel_axes
+
+__all__ = ["PixelGroup", "Pixels", "pixels_of"]
+
+_GROUP_BYTES: Final = 512
+"""A thread holds at most so much of a group of pixels in registers."""
+
+_FILLED_GROUP_BYTES: Final = 160
+"""The same of pixels that are mostly zeros, so that shared memory has a group for each thread."""
+
+_JOINED_BYTES: Final = {4: 640, 8: 512}
+"""What a thread holds of pixels and of the planes that they are put together from, by the bytes of a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class PixelGroup:
+    """The pixels that one thread moves at once: `length` of them, `pitch` elements each, and their shared memory."""
+
+    length: int
+    pitch: int
+    itemsize: int
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes with the filling that keeps groups an odd number of units apart: `PixelGroup` in pixel_groups.cuh."""
+        nbytes = self.length * self.pitch * self.itemsize
+        unit = min(self.length * self.itemsize, 16)
+        return nbytes + (unit if unit >= 4 and nbytes // unit % 2 == 0 else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pixels:
+    """A problem's pixels, `pitch` elements apart on one side, which the other side has as planes.
+
+    `splits` says that the source has the pixels. Of each, `used` elements are moved; with `fills` the gaps between a
+    target's pixels are written too, and so are the first `last` elements of a row's last pixel. `filler` is how many
+    zeros the target has room for behind a run.
+    """
+
+    small_axis: int
+    pixel_axis: int
+    small: Loop
+    pixels: Loop
+    splits: bool
+    pitch: int
+    used: int
+    fills: bool
+    last: int
+    filler: int
+    interleaved_itemsize: int
+    planar_itemsize: int
+    compute_itemsize: int
+
+    @property
+    def fit_registers(self) -> bool:
+        """Whether a thread holds whole pixels, filled up or not, and all that differs from channel to channel."""
+        filled = not self.filler or (not self.splits and self.pitch == self.small.size + self.filler)
+        most = LARGEST_FILLED_PITCH if self.filler else LARGEST_PITCH
+        return self.pitch <= most and self.small.size <= LARGEST_PITCH and not self.pixels.is_channel and filled
+
+    @property
+    def leaves_gaps(self) -> bool:
+        """Whether a target's pixels have gaps between them that may not be written."""
+        return not self.splits and self.used < self.pitch and not self.fills
+
+    @property
+    def group_bytes(self) -> int:
+        """The bytes of pixels that a thread may hold."""
+        return _GROUP_BYTES if self.pitch <= LARGEST_PITCH else _FILLED_GROUP_BYTES
+
+    @property
+    def most_planar_bytes(self) -> int:
+        """The widest vector of a plane whose pixels, all of them whole, fit into a thread's registers.
+
+        Pixels that are put together are there beside the vectors of the planes that they come from.
+        """
+        pixel_bytes = self.pitch * self.interleaved_itemsize
+        length = max(1, self.group_bytes // pixel_bytes)
+        if not self.splits:
+            room = _JOINED_BYTES[self.compute_itemsize]
+            length = min(length, max(1, room // (pixel_bytes + self.small.size * self.planar_itemsize)))
+        return (1 << (length.bit_length() - 1)) * self.planar_itemsize
+
+
+def pixels_of(problem: Problem) -> Pixels | None:
+    """The pixels of a problem of the family CHANNELS; None where there are none."""
+    axes = pixel_axes(problem)
+    if axes is None:
+        return None
+    splits = problem.target_strides[axes[0]] != 1
+    loops = loops_of(problem)
+    small, pixels = (loops[axis] for axis in axes)
+    pitch = abs(pixels.source_stride if splits else pixels.target_stride)
+    itemsizes = (problem.source.element.itemsize, problem.target.element.itemsize)
+    channels = problem.conversion.channels if splits and small.is_channel else None
+    used = small.size if channels is None else max(channels) + 1
+    fills = not splits and pitch > used and (problem.filler > 0 or gaps_are_ours(problem, pitch))
+    last = pitch if problem.filler or (fills and last_gap_is_there(problem, pitch)) else used
+    return Pixels(
+        *axes,
+        small,
+        pixels,
+        splits,
+        pitch,
+        used,
+        fills,
+        last,
+        problem.filler,
+        *(itemsizes if splits else itemsizes[::-1]),
+        problem.conversion.compute.itemsize,
+    )

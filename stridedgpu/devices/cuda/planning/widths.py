@@ -1,0 +1,187 @@
+"""How many bytes one load or store may take, and in words why not more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Final, Literal
+
+from stridedgpu.devices.cuda.launches.tiles import gaps_are_ours
+from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.values.strides import round_up
+
+from .families import Family, unit_axis
+from .packed_tiles import packed_tiles
+from .pixels import pixels_of
+from .whole_pixels import whole_pixels_of
+
+__all__ = ["PEELED_RUN_BYTES", "Bound", "Width", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
+
+PEELED_RUN_BYTES: Final = 128
+"""From this many bytes on, the end of a run that is no whole vector is moved by smaller steps of its own."""
+
+
+GENERIC_ELEMENTS: Final = 4
+"""Elements of the generic kernel's widest store: it gathers them one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """The bytes of one access on one side, and what limits it ("" when nothing does)."""
+
+    nbytes: int
+    limit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Something that a vector's bytes must divide."""
+
+    nbytes: int
+    text: str
+    mend: str = ""
+
+
+def width_of(problem: Problem, family: Family, side: Literal["source", "target"], widest: int) -> Width:
+    """The largest power of two, up to `widest` bytes, that every access of one side may take.
+
+    It divides the guaranteed alignment of the first element, every stride that the kernel walks, and the run
+    itself where no tail is peeled and the padding is not ours.
+    """
+    tensor = problem.target if side == "target" else problem.source
+    strides = problem.target_strides if side == "target" else problem.source_strides
+    sizes = problem.written_sizes if side == "target" else problem.sizes
+    itemsize = tensor.element.itemsize
+    unit = unit_axis(strides)
+    alone = _moved_one_by_one(problem, family, side, unit)
+    if alone is not None or unit is None:
+        return Width(min(itemsize, widest), alone if alone and itemsize < widest else "")
+    alignment = problem.target.alignment if side == "target" else problem.source_alignment
+    bounds = [alignment_bound(side, alignment)]
+    if family is Family.PACKED_TILE:
+        return bounded_width([*bounds, *_packed_bounds(problem, side, widest)], itemsize, widest)
+    run = [unit]
+    if family is Family.CHANNELS:
+        run, more = _channels_run(problem, side)
+        bounds += more
+    if family is Family.PIXELS:
+        run = [len(sizes) - 1, len(sizes) - 2]
+    run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
+    if family in (Family.CHANNELS, Family.PIXELS, Family.TRANSPOSE):
+        bounds.append(_length_bound(side, run_bytes))
+    for axis, stride in enumerate(strides):
+        if axis not in run and stride != 0:
+            bounds.append(stride_bound(side, abs(stride) * itemsize, widest))
+    tails_are_free = side == "target" and problem.target.owns_padding
+    peels = family in (Family.FLAT, Family.TRANSPOSE) or run_bytes >= PEELED_RUN_BYTES
+    if side == "target" and not tails_are_free and not peels:
+        bounds.append(_whole_run(run_bytes))
+    if family is Family.GENERIC:
+        most = GENERIC_ELEMENTS * itemsize
+        bounds.append(Bound(most, f"{GENERIC_ELEMENTS} elements of {itemsize} B are gathered for a store"))
+    turned = problem.source_strides[run[-1]] < 0
+    if family is Family.PIXELS and turned:
+        # Pixels are turned around whole vectors at a time.
+        bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
+    if family is Family.ROWS and side == "source" and turned:
+        # Whole vectors, the first of which ends where the run ends in memory.
+        bounds.append(Bound(run_bytes, f"a run of the source is {run_bytes} B long and is read backwards"))
+    return bounded_width(bounds, itemsize, widest)
+
+
+def _channels_run(problem: Problem, side: str) -> tuple[list[int], list[Bound]]:
+    """The axes inside a row of pixels or of a plane, innermost first, and what else bounds vectors of pixels."""
+    pixels = pixels_of(problem)
+    assert pixels is not None
+    if pixels.splits == (side == "source"):
+        return [pixels.small_axis, pixels.pixel_axis], []
+    pixel_bytes = pixels.pitch * pixels.interleaved_itemsize
+    bounds = [Bound(pixels.most_planar_bytes, f"a thread holds {pixels.group_bytes} B of pixels of {pixel_bytes} B")]
+    if problem.source_strides[pixels.pixel_axis] < 0:
+        # Pixels are turned around whole vectors at a time.
+        run_bytes = pixels.pixels.size * pixels.planar_itemsize
+        bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
+    return [pixels.pixel_axis], bounds
+
+
+def _packed_bounds(problem: Problem, side: str, widest: int) -> Iterator[Bound]:
+    """What bounds the vectors of the best tile; other tiles are taken only where they allow as much."""
+    tile = next(packed_tiles(problem))
+    if side == "source":
+        steps, itemsize = tile.source_steps(), problem.source.element.itemsize
+        run_bytes = tile.chunk_length * itemsize
+    else:
+        fills_gaps = not problem.filler and gaps_are_ours(problem, 1)
+        steps, itemsize = tile.target_steps(fills_gaps=fills_gaps), problem.target.element.itemsize
+        run_bytes = tile.row_length * itemsize
+        if not fills_gaps and run_bytes < PEELED_RUN_BYTES:
+            yield _whole_run(run_bytes)
+    yield _length_bound(side, run_bytes)
+    for step in steps:
+        nbytes = abs(step.elements) * itemsize
+        if nbytes:
+            yield Bound(nbytes, step.text.format(nbytes)) if step.text else stride_bound(side, nbytes, widest)
+
+
+def _length_bound(side: str, run_bytes: int) -> Bound:
+    """A run that is shorter than a vector: nothing behind its end is read or written."""
+    return Bound(1 << (run_bytes.bit_length() - 1), f"a run of the {side} is {run_bytes} B long")
+
+
+def _whole_run(nbytes: int) -> Bound:
+    """A run of the target that is written in whole vectors and not a byte further."""
+    return Bound(nbytes, f"a run of the target is {nbytes} B long and what follows is not ours")
+
+
+def _moved_one_by_one(
+    problem: Problem, family: Family, side: Literal["source", "target"], unit: int | None
+) -> str | None:
+    """Why one side's elements are moved one at a time, "" where there are none; None where vectors may be had."""
+    innermost = len(problem.sizes) - 1
+    if family is Family.EMPTY:
+        return ""
+    if unit is None or (family is Family.GENERIC and side == "source"):
+        return f"the {side} has no contiguous run that the kernel could walk"
+    if family is Family.GENERIC and problem.channel_axis == innermost:
+        return "neighbours in the target belong to different channels"
+    if side == "target" and _leaves_gaps(problem, family):
+        return "the gaps between the target's pixels are not ours"
+    if family is Family.ROWS and side == "source" and problem.source_strides[innermost] == 0:
+        return "one element of the source is repeated along each run"
+    if family is Family.ROWS and side == "source" and problem.channel_axis == innermost and problem.conversion.channels:
+        return "the runs of the source are picked through a table of channels"
+    return None
+
+
+def _leaves_gaps(problem: Problem, family: Family) -> bool:
+    """Whether the target's pixels have gaps between them that may not be written."""
+    pixels = pixels_of(problem) if family is Family.CHANNELS else None
+    if family is Family.PIXELS:
+        return whole_pixels_of(problem).leaves_gaps
+    return pixels is not None and pixels.leaves_gaps
+
+
+def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:
+    """The largest power of two from an element up to `widest` bytes that divides every bound, and what holds it back.
+
+    >>> bounded_width([Bound(32, "aligned to 32"), Bound(24, "runs start 24 B apart")], 2, 16)
+    Width(nbytes=8, limit='runs start 24 B apart, a multiple of 8 only')
+    """
+    tightest = min(bounds, key=lambda bound: bound.nbytes & -bound.nbytes)
+    nbytes = max(itemsize, min(widest, gcd(widest, *(bound.nbytes for bound in bounds))))
+    if nbytes >= widest:
+        return Width(nbytes)
+    return Width(nbytes, f"{tightest.text}, a multiple of {nbytes} only{tightest.mend}")
+
+
+def alignment_bound(side: str, alignment: int) -> Bound:
+    """The address of the first element."""
+    return Bound(alignment, f"the {side}'s first element is known to lie at a multiple of {alignment} B")
+
+
+def stride_bound(side: str, stride: int, widest: int) -> Bound:
+    """The step from one run to the next."""
+    return Bound(
+        stride, f"the {side}'s runs start {stride} B apart", f"; pad that to {round_up(stride, widest)} for {widest}"
+    )

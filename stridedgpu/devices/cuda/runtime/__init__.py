@@ -1,0 +1,1 @@
+"""Running on a GPU: the only modules that import CuPy."""

@@ -1,0 +1,73 @@
+"""Compiling: one instantiation of a kernel at a time, by NVRTC through CuPy, which keeps it on disk."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+import cupy
+
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.devices.cuda.status import INSTALL
+from stridedgpu.values.errors import DeviceError
+
+__all__ = ["compiled_kernel"]
+
+_OPTIONS: Final = ("-std=c++17",)
+"""CuPy adds `--device-as-default-execution-space`, without which NVRTC takes some lambdas for functions of the host.
+
+NVRTC 12 refuses an option that is given twice.
+"""
+
+_DEFAULT_SHARED_BYTES: Final = 48 * 1024
+"""Dynamic shared memory that a kernel may have without asking."""
+
+_kernels: Final[dict[tuple[tuple[str, ...], str, int], Any]] = {}
+_compiling: Final = threading.Lock()
+
+
+def compiled_kernel(sources: tuple[str, ...], name: str, device: int, shared_bytes: int) -> Any:
+    """The instantiation `name` of the joined `sources` on a device, a `cupy.cuda.Function` whose `ptr` is its handle.
+
+    It is compiled at its first use; CuPy's cache on disk knows it by the whole text. `shared_bytes` is the dynamic
+    shared memory that its launches will ask for.
+
+    Raises `DeviceError` when there is no compiler, there are no CUDA headers, or the compiler or the device refuses
+    the kernel, with the compiler's log as a note.
+    """
+    key = (sources, name, device)
+    with _compiling, cupy.cuda.Device(device):
+        kernel = _kernels.get(key)
+        if kernel is None:
+            kernel = _kernels[key] = _compile(sources, name, device)
+        if shared_bytes > _DEFAULT_SHARED_BYTES and kernel.max_dynamic_shared_size_bytes < shared_bytes:
+            kernel.max_dynamic_shared_size_bytes = shared_bytes
+        return kernel.kernel
+
+
+def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
+    """A `cupy.RawKernel`, loaded on the current device."""
+    module = cupy.RawModule(code=joined_source(*sources), options=_OPTIONS, name_expressions=(name,))
+    try:
+        return module.get_function(name)
+    except cupy.cuda.compiler.CompileException as error:
+        refusal = DeviceError(
+            f"The CUDA compiler refused the kernel {name} for cuda:{device}: {_reason(str(error))}. "
+            f"NVRTC may be older than the GPU; {INSTALL} in its newest version."
+        )
+        refusal.add_note(str(error))
+        raise refusal from error
+    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+        raise DeviceError(f"cuda:{device} could not load the kernel {name}: {error}.") from error
+    except (ImportError, RuntimeError, OSError) as error:
+        text = str(error)
+        missing = "headers" if "header" in text.lower() else "compiler (NVRTC)"
+        refusal = DeviceError(f"The kernel {name} cannot be compiled: CuPy finds no CUDA {missing}: {INSTALL}.")
+        refusal.add_note(text)
+        raise refusal from error
+
+
+def _reason(log: str) -> str:
+    """The first error of a compiler's log."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it gave no reason").rstrip(".")

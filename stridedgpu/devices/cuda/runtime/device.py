@@ -1,0 +1,148 @@
+"""The CUDA device: memory from CuPy's allocator, plans run by the kernels of `kernels/`, on CuPy's current stream."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+from typing import Final
+
+import cupy
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.launches.index_checks import REPORT
+from stridedgpu.devices.cuda.launches.relayout import cuda_launch
+from stridedgpu.devices.cuda.planning.families import Family
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties
+from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.interface import Launch
+from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.values.errors import DeviceError
+
+from .compile import compiled_kernel
+from .index_errors import DeferredIndexErrors, IndexReport
+from .launch import PreparedKernel
+from .properties import gpu_properties
+from .streams import check_not_capturing, current_on, stream_handle
+from .transfer import allocate_pinned, copy_between_devices, copy_with_host
+
+__all__ = ["CudaBackend"]
+
+_ALLOCATOR_ALIGNMENT: Final = 256
+"""Bytes that CUDA's, CuPy's and RMM's allocators guarantee."""
+
+
+class CudaBackend:
+    """One NVIDIA GPU: "cuda:N"."""
+
+    def __init__(self, number: int) -> None:
+        """Look at the device; nothing is compiled or allocated yet."""
+        self._number = number
+        self.name: str = f"cuda:{number}"
+        self.properties: GpuProperties = gpu_properties(number)
+        self._index_errors: DeferredIndexErrors | None = None
+        self._first_deferred = threading.Lock()
+        self._prepared = lru_cache(maxsize=1024)(self._make_ready)
+
+    @property
+    def widest_access(self) -> int:
+        """Bytes of the widest single load or store."""
+        return self.properties.widest_access
+
+    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
+        """New bytes from CuPy's current allocator, for work on `stream`.
+
+        Raises `DeviceError` when the device has not so many left, and while the stream records a CUDA graph, whose
+        later runs would write to memory that has become somebody else's.
+        """
+        extra = alignment if alignment > _ALLOCATOR_ALIGNMENT else 0
+        try:
+            with current_on(self._number, stream) as handle:
+                check_not_capturing(handle, "New memory")
+                memory = cupy.cuda.alloc(nbytes + extra)
+        except MemoryError as error:
+            raise DeviceError(self._out_of_memory(nbytes + extra)) from error
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise DeviceError(f"{self.name} could not allocate {nbytes + extra} bytes: {error}.") from error
+        start = -memory.ptr % alignment
+        if start > extra:
+            raise DeviceError(
+                f"The allocator that CuPy was given returned {memory.ptr:#x}, which is no multiple of {alignment}; "
+                f"CUDA's own allocators keep to {_ALLOCATOR_ALIGNMENT}."
+            )
+        return Buffer(memory.ptr + start, nbytes, owner=memory, device=self.name, alignment=alignment, owned=True)
+
+    def prepare(self, plan: Plan) -> Launch:
+        """A plan with its kernel compiled and its parameters packed; kept for the next call with the same plan."""
+        return self._prepared(plan)
+
+    def synchronize(self) -> None:
+        """Wait for all streams of this device; raises `DeviceError` for what its work did wrong."""
+        try:
+            with cupy.cuda.Device(self._number):
+                cupy.cuda.runtime.deviceSynchronize()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise DeviceError(f"{self.name} failed: {error}.") from error
+        self._check_index_errors()
+
+    def allocate_staging(self, nbytes: int) -> Buffer:
+        """Page-locked bytes on the CPU."""
+        return allocate_pinned(nbytes)
+
+    def copy(
+        self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
+    ) -> None:
+        """Copy runs between this device and the CPU, or one run from another CUDA device to this one."""
+        if "cpu" in (source.device, target.device):
+            copy_with_host(source, source_start, target, target_start, runs, stream)
+            if target.device == "cpu":
+                self._check_index_errors()
+            return
+        assert runs.is_one_run, "between devices, operations pack first"
+        copy_between_devices(source, source_start + runs.source_start, target, target_start, runs.width, stream)
+
+    @property
+    def index_errors(self) -> DeferredIndexErrors:
+        """The wrong indices of gathers in mode "deferred" that nobody has waited for yet."""
+        with self._first_deferred:
+            if self._index_errors is None:
+                report = IndexReport(self.allocate(REPORT.size, _ALLOCATOR_ALIGNMENT), self._number)
+                self._index_errors = DeferredIndexErrors(report)
+            return self._index_errors
+
+    def _check_index_errors(self) -> None:
+        """Raise `IndexError` for the first of them."""
+        if self._index_errors is not None:
+            self._index_errors.check()
+
+    def _make_ready(self, plan: Plan) -> Launch:
+        """Compile and pack."""
+        if plan.family is Family.EMPTY:
+            return self._run_nothing
+        launch = cuda_launch(plan, self.properties)
+        function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
+        tables = tuple(self.uploaded(contents) for _, contents in launch.tables)
+        return PreparedKernel(launch, function, self._number, tables)
+
+    def _run_nothing(
+        self, source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object
+    ) -> None:
+        """A plan without elements: only the stream is checked."""
+        del source, source_start, target, target_start
+        stream_handle(stream, self._number)
+
+    def uploaded(self, contents: bytes) -> Buffer:
+        """Constants in device memory, there when this returns, whichever stream uses them."""
+        buffer = self.allocate(len(contents), _ALLOCATOR_ALIGNMENT)
+        # On the stream that the memory is for: earlier work there may still be using what it was before.
+        copy_with_host(Buffer.of(contents), 0, buffer, 0, Runs(len(contents)), None)
+        return buffer
+
+    def _out_of_memory(self, nbytes: int) -> str:
+        """What was asked, what there is, and what would help."""
+        with cupy.cuda.Device(self._number):
+            free, total = cupy.cuda.runtime.memGetInfo()
+        return (
+            f"{self.name} has no {nbytes} bytes of memory left to allocate: {free} of {total} are free. "
+            "Free tensors, give CuPy's unused blocks back with cupy.get_default_memory_pool().free_all_blocks(), "
+            "or work on fewer items at once."
+        )

@@ -1,0 +1,74 @@
+"""Launching: a compiled kernel with its grid and packed parameters, run by writing two addresses.
+
+A call builds no argument objects: `cuLaunchKernel` takes an array with the address of each argument, here of one, the
+kernel's structure, and copies it before it returns. The block of parameters is a thread's own, so that threads need
+no lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import cupy
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
+from stridedgpu.values.errors import DeviceError
+
+from .streams import context_of_thread, stream_handle
+
+__all__ = ["PreparedKernel"]
+
+_ADDRESSES: Final = struct.Struct("<QQ")
+
+
+class PreparedKernel:
+    """A kernel launch, ready: `prepared(source, source_start, target, target_start, stream)` runs it.
+
+    `function` is a `cupy.cuda.Function` of the device with number `device`; `tables` are the device buffers of the
+    launch's constant arrays, in its order, and live as long as this object.
+    """
+
+    def __init__(self, launch: KernelLaunch, function: Any, device: int, tables: tuple[Buffer, ...]) -> None:
+        """Pack the parameters."""
+        self._name = launch.name
+        self._device = device
+        self._held = (function, tables)
+        packed = bytearray(launch.parameters)
+        for (position, _), table in zip(launch.tables, tables, strict=True):
+            struct.pack_into("<Q", packed, position, table.address)
+        self._parameters = bytes(packed)
+        self._launch: Callable[[int, int, int], None] = partial(
+            cupy.cuda.driver.launchKernel, function.ptr, *launch.grid, *launch.block, launch.shared_bytes
+        )
+        self._threads = threading.local()
+
+    def __call__(self, source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object) -> None:
+        """Launch on a stream; the addresses are those of each side's lowest element."""
+        try:
+            block, arguments, _ = self._threads.block
+        except AttributeError:
+            block, arguments, _ = self._block_of_thread()
+        _ADDRESSES.pack_into(block, 0, source.address + source_start, target.address + target_start)
+        try:
+            handle = stream_handle(stream, self._device)
+            if cupy.cuda.runtime.getDevice() == self._device:
+                self._launch(handle, arguments, 0)
+            else:
+                with cupy.cuda.Device(self._device):
+                    self._launch(handle, arguments, 0)
+        except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
+            raise DeviceError(f"cuda:{self._device} did not launch the kernel {self._name}: {error}.") from error
+
+    def _block_of_thread(self) -> tuple[Any, int, Any]:
+        """This thread's parameters, the address of the array that points at them, and that array."""
+        context_of_thread(self._device)
+        block = ctypes.create_string_buffer(self._parameters, len(self._parameters))
+        pointers = (ctypes.c_void_p * 1)(ctypes.addressof(block))
+        made = self._threads.block = (block, ctypes.addressof(pointers), pointers)
+        return made

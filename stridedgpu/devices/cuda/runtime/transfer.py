@@ -1,0 +1,93 @@
+"""Copies between a CUDA device and the CPU or another CUDA device: pitched runs, and nothing between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import cupy
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.device import CpuBackend
+from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.values.errors import DeviceError
+
+from .streams import check_not_capturing, stream_handle, wait_for_stream
+
+__all__ = ["allocate_pinned", "copy_between_devices", "copy_with_host", "device_number"]
+
+_STAGING_ALIGNMENT = 64
+"""Bytes: a cache line of the processor that packs there."""
+
+
+def device_number(device: str) -> int:
+    """The number in "cuda:N"."""
+    return int(device.removeprefix("cuda:"))
+
+
+def allocate_pinned(nbytes: int) -> Buffer:
+    """Page-locked bytes on the CPU, which the copy engine reads and writes by itself; ordinary ones if none are left.
+
+    They come from CuPy's pool of pinned memory. Give them back only when no copy uses them any more.
+    """
+    try:
+        memory = cupy.cuda.alloc_pinned_memory(nbytes)
+    except (cupy.cuda.runtime.CUDARuntimeError, MemoryError):
+        return CpuBackend().allocate(nbytes, _STAGING_ALIGNMENT)
+    return Buffer(memory.ptr, nbytes, owner=memory, owned=True)
+
+
+def copy_with_host(
+    source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
+) -> None:
+    """Copy runs between the CPU and a device, in the order of a stream, and wait until they are there.
+
+    Waiting keeps a promise: the caller may change what was uploaded, and read what was downloaded, as with any other
+    function. Copies from and to ordinary memory would wait by themselves.
+    """
+    runtime = cupy.cuda.runtime
+    uploads = source.device == "cpu"
+    kind = runtime.memcpyHostToDevice if uploads else runtime.memcpyDeviceToHost
+    number = device_number(target.device if uploads else source.device)
+    with cupy.cuda.Device(number), _failures(source.device, target.device):
+        handle = stream_handle(stream, number)
+        check_not_capturing(handle, "A copy between the CPU and a CUDA device")
+        for source_place, target_place in runs.places:
+            read = source.address + source_start + source_place
+            written = target.address + target_start + target_place
+            if runs.height == 1:
+                runtime.memcpyAsync(written, read, runs.width, kind, handle)
+            else:
+                pitches = runs.target_pitch, runs.source_pitch
+                runtime.memcpy2DAsync(written, pitches[0], read, pitches[1], runs.width, runs.height, kind, handle)
+        runtime.streamSynchronize(handle)
+
+
+def copy_between_devices(
+    source: Buffer, source_start: int, target: Buffer, target_start: int, nbytes: int, stream: object
+) -> None:
+    """Copy one run to another CUDA device, after the work of the source's current stream so far.
+
+    `stream` belongs to the target's device, and goes on when the copy is done. The driver takes the direct way where
+    the devices reach each other, and the way through the host where they do not.
+    """
+    there, here = device_number(target.device), device_number(source.device)
+    with _failures(source.device, target.device):
+        handle = stream_handle(stream, there)
+        check_not_capturing(handle, "A copy between CUDA devices")
+        wait_for_stream(there, handle, stream_handle(None, here), producer_device=here)
+        with cupy.cuda.Device(there):
+            cupy.cuda.runtime.memcpyPeerAsync(
+                target.address + target_start, there, source.address + source_start, here, nbytes, handle
+            )
+        # The source may be freed and given out again on its own stream, which must not run ahead of the copy.
+        wait_for_stream(here, stream_handle(None, here), handle, producer_device=there)
+
+
+@contextmanager
+def _failures(source: str, target: str) -> Iterator[None]:
+    """CUDA's errors as this library's."""
+    try:
+        yield
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise DeviceError(f"The copy from {source} to {target} failed: {error}.") from error

@@ -1,0 +1,101 @@
+"""Which device: from a name, an environment variable or what the machine has."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from stridedgpu.devices.cpu.device import CpuBackend
+from stridedgpu.devices.cuda.status import cuda_status
+from stridedgpu.values.errors import DeviceError
+
+from .interface import Backend, DeviceInfo, RemoteBackend
+
+__all__ = [
+    "backend_named",
+    "backends_in_use",
+    "default_device",
+    "device_name",
+    "devices",
+    "remote_backend_named",
+]
+
+VARIABLE: Final = "STRIDEDGPU_DEVICE"
+"""The environment variable that names the device of new tensors."""
+
+_CPU: Final = CpuBackend()
+
+_remote: Final[dict[str, RemoteBackend]] = {}
+"""The devices that have been asked for, by name."""
+
+
+def devices() -> tuple[DeviceInfo, ...]:
+    """Every device that can be used, and why the others cannot.
+
+    >>> [device.name for device in devices() if device.available][0]
+    'cpu'
+    """
+    status = cuda_status()
+    if status.device_count == 0:
+        cuda = (DeviceInfo("cuda", available=False, description="NVIDIA GPUs through CuPy", reason=status.reason),)
+        return (CpuBackend.describe(), *cuda)
+    from stridedgpu.devices.cuda.runtime.properties import describe_device
+
+    return (CpuBackend.describe(), *(describe_device(number) for number in range(status.device_count)))
+
+
+def device_name(device: object) -> str:
+    """`device` in full: "cpu" or "cuda:N" ("cuda" is "cuda:0"). Raises `DeviceError` for any other name."""
+    if isinstance(device, str):
+        if device == "cpu":
+            return "cpu"
+        if device == "cuda":
+            return "cuda:0"
+        if device.startswith("cuda:") and device[5:].isdecimal():
+            return f"cuda:{int(device[5:])}"
+    raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda' or 'cuda:N'.")
+
+
+def default_device() -> str:
+    """The device of new tensors: `STRIDEDGPU_DEVICE`, else the first CUDA device that works, else the CPU.
+
+    Raises `DeviceError` when the variable names a device that cannot be had.
+    """
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        try:
+            return backend_named(chosen).name
+        except DeviceError as error:
+            raise DeviceError(f"{VARIABLE}={chosen!r}: {error}") from None
+    return "cuda:0" if cuda_status().device_count else "cpu"
+
+
+def backend_named(device: object) -> Backend:
+    """The device of that name, ready for work.
+
+    Raises `DeviceError` when it cannot be had, saying why and how to get it.
+    """
+    return _CPU if isinstance(device, str) and device == "cpu" else remote_backend_named(device)
+
+
+def remote_backend_named(device: object) -> RemoteBackend:
+    """The CUDA device of that name; raises as `backend_named` does."""
+    found = _remote.get(device) if isinstance(device, str) else None
+    if found is not None:
+        return found
+    name = device_name(device)
+    status = cuda_status()
+    if status.device_count == 0:
+        raise DeviceError(f"device={device!r} cannot be had: {status.reason}.")
+    number = int(name.removeprefix("cuda:"))
+    if number >= status.device_count:
+        last = f"cuda:{status.device_count - 1}"
+        raise DeviceError(f"device={device!r} cannot be had: this machine's CUDA devices end with {last}.")
+    from stridedgpu.devices.cuda.runtime.device import CudaBackend
+
+    return _remote.setdefault(name, CudaBackend(number))
+
+
+def backends_in_use() -> tuple[Backend, ...]:
+    """The devices that this process has asked for."""
+    return (_CPU, *_remote.values())

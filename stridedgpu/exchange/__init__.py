@@ -1,0 +1,1 @@
+"""Memory that comes from other libraries, and memory handed to them."""

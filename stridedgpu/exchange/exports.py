@@ -1,0 +1,162 @@
+"""Exchange with other libraries: operands as NumPy arrays, DLPack capsules and CUDA's interface, without a copy."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.devices.buffer import Buffer, address_of
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, element_type
+from stridedgpu.values.errors import ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import byte_strides
+
+from .dlpack import CPU, CUDA, retyped
+
+__all__ = [
+    "array_of_operand",
+    "cuda_array_interface",
+    "dlpack_capsule",
+    "dlpack_device",
+    "numpy_dtype",
+    "operand_of_array",
+]
+
+_BITS: Final = {
+    name: ELEMENT_TYPES[bits]
+    for name, bits in (("bfloat16", "uint16"), ("float8_e4m3fn", "uint8"), ("float8_e5m2", "uint8"))
+}
+"""Types that NumPy and CuPy have no DLPack code for, and what they export in their place."""
+
+
+def numpy_dtype(element: ElementType) -> np.dtype[Any]:
+    """The NumPy dtype of an element type; bfloat16 and float8 come from ml_dtypes.
+
+    Raises `ElementTypeError` where that is not installed.
+    """
+    if element.name in _BITS:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise ElementTypeError(
+                f"NumPy has no {element} of its own: pip install ml_dtypes, or see the bits as "
+                f"uint{8 * element.itemsize} with reinterpret."
+            ) from None
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, element.name))
+        return found
+    return np.dtype(element.name)
+
+
+def array_of_operand(operand: Operand) -> NDArray[Any]:
+    """A NumPy array over an operand's memory on the CPU; it cannot be written where elements share an address."""
+    layout, itemsize = operand.layout, operand.element.itemsize
+    memory = operand.buffer.bytes
+    steps = byte_strides(layout.strides, itemsize)
+    offset = layout.offset * itemsize if layout.span else 0
+    array: NDArray[Any] = np.ndarray(layout.sizes, numpy_dtype(operand.element), memory, offset, steps)
+    if array.flags.writeable and layout.is_broadcast:
+        array.flags.writeable = False
+    return array
+
+
+def operand_of_array(array: NDArray[Any], address: int | None = None) -> Operand:
+    """A NumPy array's memory as an operand, borrowed; a read-only array stays read-only.
+
+    `address` is its `address_of`, where that is known already. Raises `LayoutError` where the array's steps are not
+    whole elements, and `ElementTypeError` for its dtype.
+    """
+    element, layout, before = _described(array.dtype, array.shape, array.strides)
+    readonly = not array.flags.writeable
+    start = (address_of(array) if address is None else address) - before
+    buffer = Buffer(start, layout.span * element.itemsize, owner=array, readonly=readonly)
+    return Operand(buffer, layout, element)
+
+
+@lru_cache(maxsize=1024)
+def _described(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[ElementType, Layout, int]:
+    """An array's element type and layout from its lowest element on, and the bytes from there to coordinates 0."""
+    element = element_type(dtype)
+    itemsize = element.itemsize
+    if any(step % itemsize for step in steps) and 0 not in sizes:
+        raise LayoutError(f"The array's strides of {steps} bytes are not whole elements of {itemsize} bytes; copy it.")
+    layout = Layout(sizes, tuple(step // itemsize for step in steps))
+    lowest = layout.first_offset
+    return element, layout.shifted(-lowest), -lowest * itemsize
+
+
+def dlpack_device(operand: Operand) -> tuple[int, int]:
+    """DLPack's device type and number of an operand."""
+    device = operand.buffer.device
+    return (CPU, 0) if device == "cpu" else (CUDA, int(device.removeprefix("cuda:")))
+
+
+def dlpack_capsule(operand: Operand, **request: Any) -> Any:
+    """What `__dlpack__(**request)` returns: the memory itself, kept alive by the capsule.
+
+    Raises `BufferError` for what consumers do not take: flipped axes, and read-only memory where that cannot be said.
+    """
+    layout, bits = _exportable(operand), _BITS.get(operand.element.name, operand.element)
+    if operand.buffer.device == "cpu":
+        seen = operand if bits is operand.element and layout is operand.layout else None
+        array = array_of_operand(seen or Operand(operand.buffer, layout, bits))
+        _check_request(array, **request)
+        capsule = array.__dlpack__(**request)
+    elif operand.buffer.readonly:
+        raise BufferError(f"Read-only memory on {operand.buffer.device} cannot be exported as such; export a .copy().")
+    else:
+        from stridedgpu.devices.cuda.runtime.exchange import device_capsule
+
+        capsule = device_capsule(operand.buffer, layout, numpy_dtype(bits), **request)
+    return capsule if bits is operand.element else retyped(capsule, operand.element)
+
+
+def _check_request(
+    array: NDArray[Any],
+    *,
+    stream: object = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> None:
+    """Raise `BufferError` for what memory on the CPU cannot be exported as."""
+    if stream is not None:
+        raise BufferError(f"stream={stream!r} has no meaning on the CPU; DLPack wants None there.")
+    if dl_device is not None and tuple(dl_device) != (CPU, 0):
+        raise BufferError(f"dl_device={dl_device} is not where this tensor is, the CPU (1, 0); move it with to_device.")
+    if not array.flags.writeable and not copy and (max_version is None or max_version[0] < 1):
+        raise BufferError(
+            "This memory is read-only or repeats elements, which a consumer cannot be told that does not ask for "
+            "DLPack 1.0 (max_version); export a .copy()."
+        )
+
+
+def cuda_array_interface(operand: Operand) -> dict[str, Any]:
+    """What `__cuda_array_interface__` returns. Raises `AttributeError` for what it cannot say, so that it is absent."""
+    if operand.buffer.device == "cpu":
+        raise AttributeError("A tensor on the CPU has no __cuda_array_interface__.")
+    if operand.element.name in _BITS:
+        raise AttributeError(f"__cuda_array_interface__ has no {operand.element}; see its bits with reinterpret.")
+    try:
+        layout = _exportable(operand)
+    except BufferError as error:
+        raise AttributeError(str(error)) from None
+    from stridedgpu.devices.cuda.runtime.exchange import array_interface
+
+    return array_interface(operand.buffer, layout, numpy_dtype(operand.element))
+
+
+def _exportable(operand: Operand) -> Layout:
+    """The layout that other libraries get to see, of which older ones abort on a negative stride."""
+    layout = operand.layout
+    if min(layout.strides, default=0) >= 0:
+        return layout
+    if any(step < 0 and size > 1 for size, step in zip(layout.sizes, layout.strides, strict=True)):
+        raise BufferError(
+            f"An axis of this tensor runs backwards (strides {layout.strides}), which consumers refuse or crash on; "
+            "export .relayout() instead."
+        )
+    return Layout(layout.sizes, tuple(abs(step) for step in layout.strides), layout.offset)

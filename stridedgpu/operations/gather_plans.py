@@ -1,0 +1,178 @@
+"""Gathers and scatters planned once for their operands' layouts, and run with any indices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode, plan_gather
+from stridedgpu.devices.cuda.planning.relayout import Plan, plan_problem
+from stridedgpu.devices.gather_selection import gather_backend_named
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import Problem, Side, relayout_problem
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.errors import BindingError
+from stridedgpu.values.layout import Layout
+
+from .allocation import DEFAULT_ALIGNMENT
+from .gather import run_plan
+from .index_arguments import Picking
+from .outputs import check_output_layout
+from .planned import HasOperand, Planned, no_tensor, reach_of
+from .relayout import assign_operand
+from .requirements import Given, Requirement
+from .scatter import check_updates
+
+__all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlannedGather(Planned):
+    """A gather that `plan_gather` or its like planned once, to be run many times: `plan(data, indices, out)`.
+
+    It runs on tensors that fit it as they fit a `RelayoutPlan`, with any indices, which are looked at every time.
+    `required` is what `data`, `indices` and `out` must be.
+    """
+
+    plan: GatherPlan
+    rule: IndexRule
+    required: tuple[Requirement, ...]
+    missing: str | None = None
+
+    @classmethod
+    def of(cls, problem: GatherProblem, mode: Mode, rule: IndexRule, *required: Requirement) -> PlannedGather:
+        """Plan for the device that the tensors are on."""
+        device = required[0].device
+        widest, missing = reach_of(device)
+        return cls(plan_gather(problem, mode, device, widest), rule, required, missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is to be done, for which tensors."""
+        return PlannedGather.of, (self.plan.problem, self.plan.mode, self.rule, *self.required)
+
+    def __call__(self, data: HasOperand, indices: HasOperand, out: HasOperand, stream: object = None) -> None:
+        """Run on three tensors; nothing is written when they do not fit the plan, or an index is wrong.
+
+        Raises `IndexError` as the plan's mode says; `BindingError` for another layout, type, device or alignment than
+        planned, a read-only `out`, or one that shares memory with `data` or `indices`; `DeviceError` where the plan's
+        device cannot be had.
+        """
+        self.check_runnable()
+        try:
+            operands = {"data": data.operand, "indices": indices.operand, "out": out.operand}
+        except AttributeError:
+            raise no_tensor(data=data, indices=indices, out=out) from None
+        _check_operands(operands, self.required)
+        index = indices.operand
+        backend = gather_backend_named(self.device)
+        backend.check_indices(self.rule, (index.buffer, index.start_bytes), self.plan.mode, stream)
+        run_plan(self.plan, out.operand, data.operand, index, stream)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlannedScatter(Planned):
+    """A scatter that `plan_scatter_nd` or its like planned once: `plan(data, indices, updates, out)`.
+
+    `copy` is the plan of what comes first, the data into `out`; `plan` that of the updates over it. It runs on what
+    fits it, as a `PlannedGather` does. `required` is what `data`, `indices`, `updates` and `out` must be.
+    """
+
+    plan: GatherPlan
+    rule: IndexRule
+    copy: Plan
+    required: tuple[Requirement, ...]
+    missing: str | None = None
+
+    @classmethod
+    def of(cls, problem: GatherProblem, rule: IndexRule, copy: Problem, *required: Requirement) -> PlannedScatter:
+        """Plan for the device that the tensors are on."""
+        device = required[0].device
+        widest, missing = reach_of(device)
+        plans = plan_gather(problem, "raise", device, widest), plan_problem(copy, device, widest)
+        return cls(plans[0], rule, plans[1], required, missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is to be done, for which tensors."""
+        return PlannedScatter.of, (self.plan.problem, self.rule, self.copy.problem, *self.required)
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, by the copy and by the updates."""
+        return self.copy.bytes_moved + self.plan.bytes_moved
+
+    def explain(self) -> str:
+        """Both plans in plain words."""
+        updates = Planned.explain(self)
+        return f"the data first:\n{self.copy.explain()}\nthen the updates over it:\n{updates}"
+
+    def __call__(
+        self, data: HasOperand, indices: HasOperand, updates: HasOperand, out: HasOperand, stream: object = None
+    ) -> None:
+        """Run on four tensors; raises as a `PlannedGather` does, before anything is written."""
+        self.check_runnable()
+        try:
+            index, target = indices.operand, out.operand
+            operands = {"data": data.operand, "indices": index, "updates": updates.operand, "out": target}
+        except AttributeError:
+            raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
+        _check_operands(operands, self.required)
+        backend = gather_backend_named(self.device)
+        backend.check_indices(self.rule, (index.buffer, index.start_bytes), "raise", stream)
+        assign_operand(data.operand, target, stream)
+        run_plan(self.plan, updates.operand, target, index, stream)
+
+
+def planned_gather(
+    picking: Picking, mode: Mode, data: Given, indices: Given, out: Given | None, device: str
+) -> PlannedGather:
+    """The plan of a gather into `out`, or into new memory.
+
+    Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
+    """
+    widest, _ = reach_of(device)
+    source, target = data.within(widest), _output(out, picking.sizes, data).within(widest)
+    problem = picking.problem(source.side, target.side)
+    required = source.required(device), indices.required(device), target.required(device, is_written=True)
+    return PlannedGather.of(problem, mode, picking.rule, *required)
+
+
+def planned_scatter(
+    picking: Picking, data: Given, indices: Given, updates: Given, out: Given | None, device: str
+) -> PlannedScatter:
+    """The plan of a scatter of `updates` into a copy of `data` in `out`, or in new memory.
+
+    Raises `LayoutError` and `ElementTypeError` for sides that do not fit.
+    """
+    check_updates(updates.side, data.side.element, picking.sizes)
+    widest, _ = reach_of(device)
+    source, over = data.within(widest), updates.within(widest)
+    target = _output(out, data.side.layout.sizes, data).within(widest)
+    problem = picking.problem(target.side, over.side, scatters=True)
+    element = data.side.element
+    copy = relayout_problem(source.side, target.side, conversion(element, element), None)
+    read = (given.required(device) for given in (source, indices, over))
+    return PlannedScatter.of(problem, picking.rule, copy, *read, target.required(device, is_written=True))
+
+
+def _output(out: Given | None, sizes: tuple[int, ...], data: Given) -> Given:
+    """What is written: `out`, checked, or what would be allocated."""
+    element = data.side.element
+    if out is None:
+        return Given(Side.of(Layout(sizes), element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True))
+    check_output_layout(out.side.layout, out.side.element, sizes, element)
+    return out
+
+
+def _check_operands(operands: Mapping[str, Operand], required: Sequence[Requirement]) -> None:
+    """Raise `BindingError` unless each operand is what was planned for, and `out` may be written."""
+    for (name, operand), requirement in zip(operands.items(), required, strict=True):
+        requirement.check(name, operand)
+    target = operands["out"]
+    if target.buffer.readonly:
+        raise BindingError("out is read-only.")
+    for name, operand in operands.items():
+        if name != "out" and share_memory(operand, target):
+            raise BindingError(f"out shares memory with {name}.")

@@ -1,0 +1,91 @@
+"""What is asked of a result: its values, and the memory that it lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from stridedgpu.values.axis_labels import Labels
+from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.dtypes import ElementType, element_type
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
+
+from .allocation import DEFAULT_ALIGNMENT, Room
+from .channel_blocks import ordered_layouts
+
+__all__ = ["AskedMemory", "AskedValues"]
+
+
+class AskedValues(NamedTuple):
+    """An element type, and `x * scale + bias` of chosen channels, rounded; None where nothing is asked."""
+
+    dtype: object = None
+    scale: float | Iterable[float] | None = None
+    bias: float | Iterable[float] | None = None
+    channels: Sequence[int] | None = None
+    rounding: object = "nearest"
+
+    def conversion(self, source: ElementType, source_channels: int | None, otherwise: ElementType) -> Conversion:
+        """The same checked, from a source with so many channels (None: with no such axis).
+
+        `otherwise` is the type where none is asked. Raises what `stridedgpu.values.conversion.conversion` does.
+        """
+        dtype, scale, bias, channels, rounding = self
+        target = otherwise if dtype is None else element_type(dtype)
+        if scale is None and bias is None and channels is None and isinstance(rounding, str) and rounding == "nearest":
+            return _cast(source, target)
+        return conversion(
+            source,
+            target,
+            scale=scale,
+            bias=bias,
+            channels=channels,
+            source_channels=source_channels,
+            rounding=rounding,
+        )
+
+
+class AskedMemory(NamedTuple):
+    """A memory order or an exact layout, pitch and alignment in bytes, and a device; None where nothing is asked."""
+
+    layout: str | Layout | None = None
+    row_pitch_bytes: int | None = None
+    alignment: int | None = None
+    device: str | None = None
+
+    def check_beside_out(self) -> None:
+        """Raise `LayoutError` where anything is asked, since `out` says it all."""
+        layout, row_pitch_bytes, alignment, device = self
+        if layout is None and row_pitch_bytes is None and alignment is None and device is None:
+            return
+        given = [name for name, value in zip(self._fields, self, strict=True) if value is not None]
+        raise LayoutError(f"out= says where and how to write: leave out {', '.join(given)}.")
+
+    def layouts(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> tuple[Layout, Layout]:
+        """The layout of a tensor, and that of the memory that it needs: more, where channels are filled up.
+
+        Raises `LayoutError` for a layout, an order or a pitch that does not fit the sizes and labels.
+        """
+        layout = self.layout
+        if isinstance(layout, Layout):
+            if layout.sizes != sizes or self.row_pitch_bytes is not None:
+                raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
+            return layout, layout
+        if layout is not None and not isinstance(layout, str):
+            raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
+        return ordered_layouts(sizes, layout, labels, element.itemsize, self.row_pitch_bytes)
+
+    def room(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> Room:
+        """The memory of a new tensor; raises also for a layout that is not one place for each element."""
+        wanted, stored = self.layouts(sizes, labels, element)
+        if wanted.has_overlap:
+            raise LayoutError(f"layout={wanted} repeats or overlaps elements; make it packed, then broadcast_to.")
+        if wanted is stored and wanted.first_offset < 0:
+            wanted = stored = wanted.shifted(-wanted.first_offset)
+        return Room.of(wanted, element, DEFAULT_ALIGNMENT if self.alignment is None else self.alignment, stored)
+
+
+_cast: Final = lru_cache(maxsize=1024)(conversion)
+"""Between two types and nothing else: what most calls ask for."""

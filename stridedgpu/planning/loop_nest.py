@@ -1,0 +1,69 @@
+"""`LoopNest`: the loops that walk several layouts together, simplified as far as their strides allow.
+
+Relayout and gather plan from this: the fewer and longer the loops, the faster the kernel that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stridedgpu.values.layout import Layout
+
+__all__ = ["LoopNest", "simplify"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """Common loops over operands, outermost first; strides and offsets are in elements of each operand.
+
+    `kept` is where the axis that was asked to be kept stands now, or None when its size was 1.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
+    kept: int | None = None
+
+
+def simplify(layouts: Sequence[Layout], keep: int | None = None) -> LoopNest:
+    """The simplest loops that visit the elements of `layouts`, which have equal sizes, in corresponding pairs.
+
+    The first layout leads (the destination): axes of size 1 are dropped; an axis along which the leader runs
+    backwards is flipped for all; axes are ordered by the leader's stride, then by the others'; neighbours are
+    merged when, for **every** operand, the outer stride is the inner size times the inner stride (0 and 0
+    included). Sizes alone never justify a merge. The axis numbered `keep` is not merged with any other.
+
+    >>> nchw, nhwc = Layout((2, 3, 4, 5)), Layout((2, 3, 4, 5), (60, 1, 15, 3))
+    >>> simplify([nhwc, nchw])
+    LoopNest(sizes=(2, 20, 3), strides=((60, 3, 1), (60, 1, 20)), offsets=(0, 0), kept=None)
+    """
+    leader = layouts[0]
+    offsets = [layout.offset for layout in layouts]
+    axes: list[tuple[int, tuple[int, ...], bool]] = []
+    for axis, size in enumerate(leader.sizes):
+        if size == 1:
+            continue
+        steps = tuple(layout.strides[axis] for layout in layouts)
+        backwards = next((step < 0 for step in steps if step != 0), False)
+        if backwards and size > 0:
+            offsets = [offset + (size - 1) * step for offset, step in zip(offsets, steps, strict=True)]
+            steps = tuple(-step for step in steps)
+        axes.append((size, steps, axis == keep))
+    axes.sort(key=lambda entry: tuple(abs(step) for step in entry[1]), reverse=True)
+
+    merged: list[tuple[int, tuple[int, ...], bool]] = []
+    for size, steps, kept in axes:
+        if merged:
+            outer_size, outer_steps, outer_kept = merged[-1]
+            nested = all(outer == size * inner for outer, inner in zip(outer_steps, steps, strict=True))
+            if nested and not kept and not outer_kept:
+                merged[-1] = (outer_size * size, steps, False)
+                continue
+        merged.append((size, steps, kept))
+    return LoopNest(
+        tuple(size for size, _, _ in merged),
+        tuple(tuple(steps[operand] for _, steps, _ in merged) for operand in range(len(layouts))),
+        tuple(offsets),
+        next((place for place, entry in enumerate(merged) if entry[2]), None),
+    )

@@ -1,0 +1,232 @@
+"""`Problem`: what a relayout has to do, reduced to the loops that matter.
+
+Two tensors' sides and a conversion become one nest of loops over the destination's memory, with flips, order and
+merges already done, so that planners and kernels meet few cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import gcd, prod
+from typing import Final
+
+from stridedgpu.values.conversion import Conversion, conversion as conversion_of
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.layout import Layout
+
+from .loop_nest import simplify
+
+__all__ = ["Problem", "Side", "relayout_problem"]
+
+
+WIDEST_ACCESS: Final = 32
+"""Bytes of the widest load or store of any device: alignment and slack beyond this make no difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One tensor as a planner sees it: no memory, only what is known about it.
+
+    `layout` has its lowest element at offset 0, so that equal windows of one tensor share a plan. `alignment` is the
+    power of two, in bytes, known to divide the address of that element; `slack_bytes` may be read after the last
+    element; both count up to the widest access. `owns_padding` says that every byte of the buffer that is no element
+    of this tensor may be overwritten, the slack included.
+    """
+
+    layout: Layout
+    element: ElementType
+    alignment: int
+    slack_bytes: int = 0
+    owns_padding: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Work out once, of integers alone, what tells sides apart most often: every call looks its plan up by two."""
+        layout = self.layout
+        object.__setattr__(self, "_hash", hash((layout.sizes, layout.strides, self.alignment)))
+
+    def __hash__(self) -> int:
+        """Equal for equal sides."""
+        return self._hash
+
+    @classmethod
+    def of(
+        cls,
+        layout: Layout,
+        element: ElementType,
+        *,
+        base_alignment: int,
+        buffer_bytes: int | None = None,
+        owns_padding: bool = False,
+    ) -> Side:
+        """What is known of a tensor in a buffer of `buffer_bytes` (None: no more than it needs), from its base on."""
+        lowest = layout.first_offset
+        end = (lowest + layout.span) * element.itemsize
+        slack = 0 if buffer_bytes is None else max(0, min(buffer_bytes - end, WIDEST_ACCESS))
+        alignment = gcd(base_alignment, lowest * element.itemsize, WIDEST_ACCESS)
+        has_padding = slack > 0 or layout.span > layout.element_count
+        return cls(layout.shifted(-lowest), element, alignment, slack, owns_padding and has_padding)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Loops over a destination, outermost first, and what happens to each element.
+
+    Strides and offsets are in elements of their side, offsets from its lowest element; destination strides are
+    positive and descend, and start at that element. `channel_axis`
+    is the loop that runs over output channels, where `conversion` treats them differently; there, with
+    `conversion.channels`, output channel `c` reads at `channels[c] * source_strides[channel_axis]`.
+
+    Behind each run of the innermost loop, whose target stride is then 1, the target has room for `filler` elements
+    more, which become zeros: the channels that fill up a pixel or a block.
+    """
+
+    sizes: tuple[int, ...]
+    target_strides: tuple[int, ...]
+    source_strides: tuple[int, ...]
+    source_offset: int
+    target: Side
+    source: Side
+    conversion: Conversion
+    channel_axis: int | None
+    filler: int = 0
+
+    @property
+    def element_count(self) -> int:
+        """Elements that come from the source."""
+        return prod(self.sizes)
+
+    @property
+    def written_sizes(self) -> tuple[int, ...]:
+        """The loops' sizes as the target sees them: each innermost run with its filler."""
+        return (*self.sizes[:-1], self.sizes[-1] + self.filler) if self.filler else self.sizes
+
+    @property
+    def written_count(self) -> int:
+        """Elements and zeros written."""
+        return prod(self.written_sizes)
+
+    @property
+    def source_extents(self) -> tuple[int, ...]:
+        """The loops' sizes as the source sees them: a table of channels reaches as far as its highest channel."""
+        sizes = list(self.sizes)
+        if self.channel_axis is not None and self.conversion.channels is not None:
+            sizes[self.channel_axis] = max(self.conversion.channels) + 1
+        return tuple(sizes)
+
+    @property
+    def source_elements(self) -> int:
+        """Different elements read: repeated (broadcast) ones count once."""
+        if self.element_count == 0:
+            return 0
+        sizes = list(self.sizes)
+        if self.channel_axis is not None and self.conversion.channels is not None:
+            sizes[self.channel_axis] = len(set(self.conversion.channels))
+        return prod(size for size, stride in zip(sizes, self.source_strides, strict=True) if stride != 0)
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        return self.source_elements * self.source.element.itemsize + self.written_count * self.target.element.itemsize
+
+    @property
+    def source_alignment(self) -> int:
+        """Bytes known to divide the lowest address that is read."""
+        lowest = Layout(self.sizes, self.source_strides, self.source_offset).first_offset
+        return gcd(self.source.alignment, lowest * self.source.element.itemsize)
+
+    def without_filler(self) -> Problem:
+        """The elements alone."""
+        if not self.filler or self.sizes[-1] > 1:
+            return replace(self, filler=0)
+        inner = len(self.sizes) - 1
+        return replace(
+            self,
+            sizes=self.sizes[:inner],
+            target_strides=self.target_strides[:inner],
+            source_strides=self.source_strides[:inner],
+            filler=0,
+        )
+
+    def filler_alone(self) -> Problem:
+        """The zeros alone: one zero at the source's address, repeated. The target starts where the first zero lies."""
+        element = self.target.element
+        layout = Layout((*self.sizes[:-1], self.filler), self.target_strides)
+        zeros = Side(Layout(()).broadcast_to(layout.sizes), element, WIDEST_ACCESS)
+        alignment = gcd(self.target.alignment, self.sizes[-1] * element.itemsize)
+        return relayout_problem(zeros, Side(layout, element, alignment), conversion_of(element, element), None)
+
+
+def relayout_problem(
+    source: Side, target: Side, conversion: Conversion, channel_axis: int | None, filler: int = 0
+) -> Problem:
+    """The loops that move `source` into `target`.
+
+    `channel_axis` is the channel axis of both layouts, or None; with `conversion.channels` the sides' sizes may
+    differ there, and nowhere else. With `filler`, the target's channels have stride 1, and room for so many zeros
+    behind the last of them.
+    """
+    source_layout, target_layout = source.layout, target.layout
+    keep = None
+    if channel_axis is not None:
+        source_layout, target_layout, conversion = _channels_forwards(
+            source_layout, target_layout, conversion, channel_axis
+        )
+        keep = channel_axis if conversion.is_per_channel or filler else None
+    nest = simplify([target_layout, Layout(target_layout.sizes, source_layout.strides, source_layout.offset)], keep)
+    sizes, (target_strides, source_strides) = nest.sizes, nest.strides
+    if filler and nest.kept is None:
+        # Channels are filled up even where there is only one.
+        sizes, target_strides, source_strides = (*sizes, 1), (*target_strides, 1), (*source_strides, 0)
+    return Problem(
+        sizes,
+        target_strides,
+        source_strides,
+        nest.offsets[1],
+        target,
+        source,
+        conversion,
+        nest.kept if conversion.is_per_channel else None,
+        filler,
+    )
+
+
+def _channels_forwards(
+    source: Layout, target: Layout, conversion: Conversion, axis: int
+) -> tuple[Layout, Layout, Conversion]:
+    """The same move with the target's channels ascending in memory, and evenly stepped channels as a view.
+
+    Swapping RGB and BGR is then a source that runs backwards, which costs nothing; only an uneven choice of
+    channels keeps its table.
+    """
+    channels: Sequence[int] = conversion.channels or range(target.sizes[axis])
+    if source.sizes[axis] == 1:
+        # Nothing was said by the stride of a single channel, which a table may repeat.
+        strides = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
+        source = Layout(source.sizes, strides, source.offset)
+    if target.strides[axis] < 0:
+        target = _along(target, axis, range(target.sizes[axis])[::-1])
+        channels = channels[::-1]
+        conversion = replace(
+            conversion,
+            scale=conversion.scale and conversion.scale[::-1],
+            bias=conversion.bias and conversion.bias[::-1],
+        )
+    step = channels[1] - channels[0] if len(channels) > 1 else 1
+    even = range(channels[0], channels[0] + step * len(channels), step) if step and len(channels) else ()
+    if tuple(even) == tuple(channels):
+        return _along(source, axis, even), target, replace(conversion, channels=None)
+    if source.strides[axis] < 0:
+        # Channel 0 is then the lowest in memory, which is where the known alignment is counted from.
+        last = source.sizes[axis] - 1
+        source, channels = _along(source, axis, range(last + 1)[::-1]), tuple(last - channel for channel in channels)
+    return source, target, replace(conversion, channels=tuple(channels))
+
+
+def _along(layout: Layout, axis: int, positions: range | tuple[()]) -> Layout:
+    """`layout` with only the evenly stepped `positions` of one axis."""
+    if not isinstance(positions, range):
+        return layout
+    stop: int | None = positions.stop if positions.stop >= 0 else None
+    return layout.sliced((slice(None),) * axis + (slice(positions.start, stop, positions.step),))

@@ -1,0 +1,172 @@
+"""`prefetch`: batches made ahead in a thread, and brought to a GPU on a stream of their own while the last is used."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final
+
+import numpy as np
+
+from stridedgpu.api.creation import asarray
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.selection import backend_named, device_name
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.strides import integer
+
+__all__ = ["prefetch"]
+
+
+def prefetch(batches: Iterable[Any], *, device: str | None = None, depth: int = 2) -> Iterator[Any]:
+    """The batches of an iterable, up to `depth` of them made ahead in a thread of their own.
+
+    On the CPU (`device=None` or "cpu") they come out as they are. With a CUDA device the arrays and tensors in them,
+    alone or in dicts, lists and tuples, come out as tensors on that device: uploads, and relayouts that the iterable
+    itself does there, run on a stream of the thread's own, and the caller's current stream waits for each batch before
+    it comes out. Memory of a batch is used again once the work that the caller had begun when asking for the next one
+    is done; of one that is kept longer, wait for the work before letting it go.
+
+    What the iterable raises is raised here, in its place. Closing the iterator, or leaving it to be collected, ends
+    the thread after the batch that it is making, and closes the iterable. Nothing is started before the first `next`.
+
+    Raises `LayoutError` for a depth below 1 or batches that are no iterable, `DeviceError` for a device that cannot be
+    had.
+
+    >>> from stridedgpu.preprocess import Preprocess
+    >>> step = Preprocess(layout="NHWC", dtype="uint8")
+    >>> loaded = (np.full((1, 2, 2, 3), number, np.uint8) for number in range(3))
+    >>> [int(batch.max()) for batch in prefetch(map(step, loaded))]
+    [0, 1, 2]
+    """
+    depth = integer("depth", depth, least=1)
+    if not hasattr(batches, "__iter__"):
+        raise LayoutError(f"batches is of type {type(batches).__name__}, which cannot be iterated over.")
+    where = "cpu" if device is None else backend_named(device_name(device)).name
+    return _received(batches, _Lane() if where == "cpu" else _CudaLane(where), depth)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What the iterable, or an upload, raised."""
+
+    error: BaseException
+
+
+_END: Final = object()
+
+
+class _Lane:
+    """How batches go from the thread that makes them to the one that takes them: as they are."""
+
+    def open(self) -> AbstractContextManager[None]:
+        """What the making thread works in."""
+        return nullcontext()
+
+    def sent(self, batch: Any) -> Any:
+        """Called by the maker with each batch."""
+        return batch
+
+    def received(self, parcel: Any) -> Any:
+        """Called by the taker with what `sent` gave; returns the batch."""
+        return parcel
+
+    def done(self, parcel: Any) -> None:
+        """Called by the taker when it asks for the next batch."""
+
+
+class _CudaLane(_Lane):
+    """Batches go to a device on the maker's stream; each side's stream waits for the other's events.
+
+    A batch's memory belongs to the maker's stream and would be given out again for it as soon as nobody holds it. So
+    it is held until that stream has been told to wait for what the taker had begun.
+    """
+
+    def __init__(self, device: str) -> None:
+        from stridedgpu.devices.cuda.runtime.overlap import event_of_current_stream, own_stream, wait_for_event
+
+        self._stream = partial(own_stream, device)
+        self._event = partial(event_of_current_stream, device)
+        self._wait = partial(wait_for_event, device)
+        self._device = device
+        self._used: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
+
+    def open(self) -> AbstractContextManager[None]:
+        return self._stream()
+
+    def sent(self, batch: Any) -> Any:
+        while not self._used.empty():
+            _, event = self._used.get()
+            self._wait(event)
+        held: list[StridedTensor] = []
+        made = self._uploaded(batch, held)
+        return made, held, self._event()
+
+    def received(self, parcel: Any) -> Any:
+        self._wait(parcel[2])
+        return parcel[0]
+
+    def done(self, parcel: Any) -> None:
+        self._used.put((parcel[1], self._event()))
+
+    def _uploaded(self, part: Any, held: list[StridedTensor]) -> Any:
+        """A batch, or a part of one, on the device; what is no array stays."""
+        if isinstance(part, Mapping):
+            return {name: self._uploaded(value, held) for name, value in part.items()}
+        if isinstance(part, (list, tuple)):
+            return type(part)(self._uploaded(value, held) for value in part)
+        is_text = isinstance(part, np.ndarray) and part.dtype.kind not in "biufc"
+        if is_text or not hasattr(part, "__dlpack__"):
+            return part
+        tensor = asarray(part).to_device(self._device)
+        held.append(tensor)
+        return tensor
+
+
+def _received(batches: Iterable[Any], lane: _Lane, depth: int) -> Iterator[Any]:
+    """The taker's side."""
+    ready: SimpleQueue[Any] = SimpleQueue()
+    room = threading.Semaphore(depth)
+    left = threading.Event()
+    arguments = (batches, lane, ready, room, left)
+    thread = threading.Thread(target=_make, args=arguments, name="stridedgpu prefetch", daemon=True)
+    thread.start()
+    try:
+        while (parcel := ready.get()) is not _END:
+            if isinstance(parcel, _Failure):
+                raise parcel.error
+            room.release()
+            yield lane.received(parcel)
+            lane.done(parcel)
+    finally:
+        left.set()
+        room.release()
+        thread.join()
+
+
+def _make(
+    batches: Iterable[Any], lane: _Lane, ready: SimpleQueue[Any], room: threading.Semaphore, left: threading.Event
+) -> None:
+    """The maker's side: a batch for each place there is room for, until there are no more or the taker has left."""
+    try:
+        with lane.open():
+            source = iter(batches)
+            try:
+                while room.acquire() and not left.is_set():
+                    try:
+                        batch = next(source)
+                    except StopIteration:
+                        break
+                    ready.put(lane.sent(batch))
+                    del batch
+            finally:
+                close = getattr(source, "close", None)
+                if close is not None:
+                    close()
+    except BaseException as error:  # noqa: BLE001 - whatever it was, the taker shall see it
+        ready.put(_Failure(error))
+    else:
+        ready.put(_END)

@@ -1,0 +1,1 @@
+"""Immutable values and integer arithmetic: no array library."""

@@ -1,0 +1,209 @@
+"""Compiled gathers pick what the NumPy path picks, to the bit and to the byte, wherever memory and indices end."""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from cpu.test_compiled_relayout import Fenced, lowest_at_zero
+from harness.compiled_loops import needs_compiler
+from harness.strategies import element_types, layouts_of, tensor_sizes
+from hypothesis import given, settings, strategies as st
+from operations.test_gather import INDEX_TYPES, MODES, limits
+
+import stridedgpu as sg
+from stridedgpu import Layout
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.compiled import gather as compiled_gather, jit as machine_code
+from stridedgpu.devices.cpu.compiled.gather import gather_walk
+from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
+from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
+from stridedgpu.devices.cuda.planning.gather import plan_gather
+from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.dtypes import element_type
+
+pytestmark = needs_compiler
+
+seeds = st.integers(0, 2**32 - 1)
+long_sizes = st.lists(st.sampled_from((1, 2, 3, 5, 8, 16, 17, 64, 67, 300)), min_size=1, max_size=2).map(tuple)
+any_sizes = st.one_of(tensor_sizes(1, 4, max_size=6), long_sizes)
+variants = pytest.mark.parametrize("variant", ["cached", "streaming", "small items"])
+
+
+@contextmanager
+def planned_as(variant):
+    """Kernels as for small results, as for those written past the caches, or in many items and prefetched."""
+    with pytest.MonkeyPatch.context() as patch:
+        if variant == "streaming":
+            patch.setattr(compiled_gather, "_STREAMED_BYTES", 0)
+        if variant == "small items":
+            patch.setattr(compiled_gather, "_ITEM_BYTES", range(64, 65))
+            patch.setattr(compiled_gather, "_LARGE_SPAN_BYTES", 0)
+        yield
+
+
+def side_of(layout, element):
+    return Side.of(lowest_at_zero(layout), element_type(element), base_alignment=element_type(element).itemsize)
+
+
+def fenced(side, rng, *, at_end):
+    return Fenced(side.layout.span * side.element.itemsize, rng, at_end=at_end)
+
+
+def run_items(problem, mode, plain, picked, index, order):
+    """Run a problem's kernel one item after another, forwards or, where the walk allows it, backwards."""
+    walk = gather_walk(problem, mode)
+    order = 1 if walk.in_order else order
+    loop = machine_code.compiled(walk.kernel.text)
+    parameters = (ctypes.c_int64 * (1 + len(walk.parameters)))(index.address + walk.index_offset, *walk.parameters)
+    ours, theirs = plain.address + walk.plain_offset, picked.address + walk.picked_offset
+    reads, writes = (ours, theirs) if problem.scatters else (theirs, ours)
+    for item in range(walk.items)[::order]:
+        loop.alone(reads, writes, ctypes.addressof(parameters), item, item + 1)
+    return walk.kernel
+
+
+def check(problem, mode, seed, *, valid=True):
+    """Pick between fenced memories by a compiled kernel and by NumPy; the kernel."""
+    rng = np.random.default_rng(seed)
+    sides = problem.plain, problem.picked, problem.index
+    plain, picked, index = (fenced(side, rng, at_end=bool(seed >> n & 1)) for n, side in enumerate(sides))
+    if valid:
+        dtype = problem.index.element.name
+        bounds = limits(dtype, min(entry.size for entry in problem.indexed), mode)
+        index.bytes[:] = rng.integers(*bounds, problem.index.layout.span, dtype, endpoint=True).view(np.uint8)
+    written = picked if problem.scatters else plain
+    expected = written.bytes.copy()
+    kernel = run_items(problem, mode, plain, picked, index, 1 if seed % 2 else -1)
+    if valid:
+        operands = (plain.bytes, expected) if problem.scatters else (expected, picked.bytes)
+        numpy_gather.NumpyGather(plan_gather(problem, mode, "cpu"))(*operands, index.bytes)
+        assert written.bytes.tobytes() == expected.tobytes(), kernel
+    return kernel
+
+
+@st.composite
+def problems(draw):
+    """Problems of every kind, with any layout of every operand, and a mode."""
+    element, index_type, mode = draw(element_types()), draw(st.sampled_from(INDEX_TYPES)), draw(st.sampled_from(MODES))
+    kind = draw(st.sampled_from(("slices", "elements", "tuples")))
+    scatters = kind != "slices" and draw(st.booleans())
+    mode = "raise" if scatters else mode
+    sizes = draw(any_sizes)
+    picked = side_of(draw(layouts_of(sizes, broadcast=not scatters)), element)
+    axis = draw(st.integers(0, len(sizes) - 1))
+    few = tensor_sizes(0, 2, max_size=300, max_elements=600)
+    if kind == "slices":
+        index_sizes = draw(few)
+        plain_sizes = (*sizes[:axis], *index_sizes, *sizes[axis + 1 :])
+    elif kind == "elements":
+        index_sizes = plain_sizes = tuple(
+            draw(st.integers(1, 300 if at == axis and len(sizes) < 3 else size)) for at, size in enumerate(sizes)
+        )
+    else:
+        length = draw(st.integers(1, len(sizes)))
+        between = draw(few)
+        index_sizes, plain_sizes = (*between, length), (*between, *sizes[length:])
+    index = side_of(draw(layouts_of(index_sizes)), index_type)
+    plain = side_of(draw(layouts_of(plain_sizes, broadcast=scatters)), element)
+    if kind == "slices":
+        return gather_problem(picked, index, plain, axis), mode
+    if kind == "elements":
+        return elements_problem(picked, index, plain, axis, scatters=scatters), mode
+    return tuples_problem(picked, index, plain, 0, scatters=scatters), mode
+
+
+@variants
+@settings(max_examples=150)
+@given(case=problems(), seed=seeds)
+def test_bits(variant, case, seed):
+    with planned_as(variant):
+        check(*case, seed)
+
+
+@settings(max_examples=50)
+@given(case=problems(), seed=seeds)
+def test_no_index_leads_outside_whatever_it_is(case, seed):
+    """Indices may change after they were looked at: the fences stop whoever follows one that is wrong."""
+    check(*case, seed, valid=False)
+
+
+RUNS = (1, 2, 3, 4, 8, 12, 16, 31, 32, 63, 64, 65, 96, 128, 200, 256, 257, 1000, 4096, 70_000)
+
+
+@variants
+@pytest.mark.parametrize("nbytes", RUNS)
+def test_runs_of_every_length(variant, nbytes):
+    count = 700 if nbytes <= 256 else 20
+    data, index = side_of(Layout((30, nbytes)), "uint8"), side_of(Layout((count,)), "int32")
+    with planned_as(variant):
+        problem = gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0)
+        kernel = check(problem, "raise", nbytes)
+        assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
+        assert kernel.group == (64 // nbytes if nbytes in (1, 2, 4, 8) else 1)
+        pitched = side_of(Layout((count, nbytes), (nbytes + 3, 1)), "uint8")
+        kernel = check(gather_problem(data, index, pitched, 0), "raise", nbytes)
+        assert kernel.group == 1
+
+
+def test_items_that_write_the_same_elements_are_done_in_order():
+    square, index = side_of(Layout((30, 40)), "float32"), side_of(Layout((30, 40)), "int64")
+    lines, columns = (elements_problem(square, index, square, axis, scatters=True) for axis in (1, 0))
+    assert not gather_walk(lines, "raise").in_order
+    assert gather_walk(columns, "raise").in_order
+    rows = tuples_problem(
+        square, side_of(Layout((9, 1)), "int64"), side_of(Layout((9, 40)), "float32"), 0, scatters=True
+    )
+    assert not gather_walk(rows, "raise").in_order
+    pairs = tuples_problem(
+        square, side_of(Layout((9, 8, 2), (20, 2, 1)), "int64"), side_of(Layout((9, 8)), "float32"), 0, scatters=True
+    )
+    assert gather_walk(pairs, "raise").in_order
+
+
+def test_a_kernel_serves_all_sizes():
+    kernels = {
+        gather_walk(
+            gather_problem(
+                side_of(Layout((rows, 4 * width)), "float32"),
+                side_of(Layout((count,)), "int64"),
+                side_of(Layout((count, 4 * width)), "float32"),
+                0,
+            ),
+            "raise",
+        ).kernel
+        for rows, width, count in ((10, 65, 9), (999, 77, 2000), (5, 97, 13))
+    }
+    assert len(kernels) == 1
+
+
+@pytest.mark.parametrize("index_type", INDEX_TYPES)
+@pytest.mark.parametrize("strides", [(1000, 1), (1, 50), (2000, -2), (0, 1), (1, 0)], ids=str)
+def test_a_compiled_look_finds_every_bad_index(index_type, strides):
+    layout = lowest_at_zero(Layout((50, 1000), strides))
+    rule = IndexRule(side_of(layout, index_type), ((0, 7),))
+    numbers = np.zeros(layout.span, index_type)
+    buffer, within = Buffer.of(numbers), compiled_index_check(rule)
+    assert within((buffer, 0))
+    info = np.iinfo(index_type)
+    wrong = (7, info.max, *((-8, info.min) if info.min else ()))
+    for count, place in enumerate(layout.offset_of((row, column)) for row in (0, 23, 49) for column in (0, 501, 999)):
+        numbers[place] = wrong[count % len(wrong)]
+        assert not within((buffer, 0))
+        numbers[place] = 6 if not info.min else -7
+        assert within((buffer, 0))
+
+
+def test_sizes_beyond_32_bits():
+    data = sg.asarray(np.arange(3, dtype=np.uint8)).broadcast_to((2**40, 3)).operand.side
+    index = side_of(Layout((2,)), "int64")
+    problem = gather_problem(data, index, side_of(Layout((2, 3)), "uint8"), 0)
+    rng = np.random.default_rng(0)
+    sides = [fenced(side, rng, at_end=True) for side in (problem.plain, data, index)]
+    sides[2].bytes.view(np.int64)[:] = 2**40 - 1, -(2**40)
+    run_items(problem, "raise", *sides, 1)
+    assert sides[0].bytes.reshape(2, 3).tolist() == [sides[1].bytes.tolist()] * 2

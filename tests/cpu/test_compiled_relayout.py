@@ -1,0 +1,405 @@
+"""Compiled kernels move what the NumPy path moves, to the bit and to the byte, wherever memory ends."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import tempfile
+from contextlib import contextmanager
+from itertools import product
+
+import numpy as np
+import pytest
+from harness.compiled_loops import compiled_kernel, needs_compiler, run_items
+from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
+from harness.strategies import element_types, layouts_of, tensor_sizes
+from hypothesis import given, settings, strategies as st
+
+import stridedgpu as sg
+from stridedgpu import Layout
+from stridedgpu.devices.cpu.compiled import relayout as llvm_relayout, relayout_walk as llvm_walk
+from stridedgpu.devices.cpu.compiled.channels import Channels
+from stridedgpu.devices.cpu.compiled.conversion import can_compile
+from stridedgpu.devices.cpu.compiled.rows import Rows
+from stridedgpu.devices.cpu.compiled.transpose import Transpose
+from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
+from stridedgpu.devices.cuda.planning.relayout import plan_relayout
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
+
+pytestmark = needs_compiler
+
+PAGE = mmap.PAGESIZE
+seeds = st.integers(0, 2**32 - 1)
+
+
+class Fenced:
+    """Random bytes between two pages that may not be touched, at the start or at the end of what lies between."""
+
+    def __init__(self, nbytes, rng, *, at_end):
+        whole = -(-nbytes // PAGE) * PAGE + 2 * PAGE
+        self._map = mmap.mmap(-1, whole)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        for fence in (base, base + whole - PAGE):
+            assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(fence), PAGE, 0) == 0
+        self.address = base + whole - PAGE - nbytes if at_end else base + PAGE
+        self.bytes = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(self.address), np.uint8)
+        self.bytes[:] = rng.integers(0, 256, nbytes, np.uint8)
+
+
+def lowest_at_zero(layout):
+    return layout.shifted(-layout.first_offset)
+
+
+def check(source_layout, target_layout, made, channel_axis, seed, words=None, filler=0):
+    """Move between fenced memories by a compiled kernel and by NumPy; the kernel, or None where NumPy alone may."""
+    source_layout, target_layout = lowest_at_zero(source_layout), lowest_at_zero(target_layout)
+    sides = [
+        Side.of(layout, element, base_alignment=element.itemsize)
+        for layout, element in ((source_layout, made.source), (target_layout, made.target))
+    ]
+    plan = plan_relayout(*sides, made, channel_axis, "cpu", filler=filler)
+    rng = np.random.default_rng(seed)
+    source = Fenced(source_layout.span * made.source.itemsize, rng, at_end=seed % 2 == 0)
+    if words is not None:
+        source.bytes[:] = rng.choice(words, source_layout.span).view(np.uint8)
+    target = Fenced((target_layout.span + filler) * made.target.itemsize, rng, at_end=seed % 3 == 0)
+    expected = target.bytes.copy()
+    if not run_items(plan, source.address, target.address, order=1 if seed % 5 else -1):
+        return None
+    NumpyRelayout(plan)(source.bytes, expected)
+    assert target.bytes.tobytes() == expected.tobytes(), plan.explain()
+    return compiled_kernel(plan)[0].kernel
+
+
+variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles"])
+
+
+@contextmanager
+def planned_as(variant):
+    """Kernels as for small moves, as for those written past the caches, or as on a processor of another make."""
+    with pytest.MonkeyPatch.context() as patch:
+        if variant == "streaming":
+            patch.setattr(llvm_walk, "_STREAMED_BYTES", 0)
+            patch.setattr(llvm_walk, "_LONG_ROW_BYTES", 0)
+            patch.setattr(llvm_walk, "_PREFETCHED_BYTES", 0)
+            patch.setattr(llvm_walk, "_ROW_GAP_BYTES", 1)
+            patch.setattr(llvm_relayout, "_STREAMED_TILES_BYTES", 0)
+        if variant == "16-byte shuffles":
+            patch.setattr(llvm_relayout, "processor_features", frozenset)
+        yield
+
+
+long_sizes = st.lists(st.sampled_from((1, 2, 3, 4, 5, 8, 16, 17, 33, 64, 70, 130)), min_size=1, max_size=3).map(tuple)
+any_sizes = st.one_of(tensor_sizes(0, 5, least=1, max_size=9), long_sizes)
+
+
+@variants
+@settings(max_examples=250)
+@given(st.data(), element_types(), seeds)
+def test_bits(variant, data, element, seed):
+    sizes = data.draw(any_sizes)
+    source, target = data.draw(layouts_of(sizes)), data.draw(layouts_of(sizes, broadcast=False))
+    with planned_as(variant):
+        assert check(source, target, conversion(element, element), None, seed) is not None
+
+
+@variants
+@settings(max_examples=250)
+@given(st.data(), element_types("uif"), element_types("uif"), st.booleans(), seeds)
+def test_conversions_on_any_channel_axis(variant, data, source, target, with_table, seed):
+    sizes = data.draw(any_sizes.filter(len))
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    stored = (*sizes[:axis], data.draw(st.integers(1, 9)), *sizes[axis + 1 :]) if with_table else sizes
+    constants = st.none() | st.sampled_from((0.5, -1 / 255, 3e38, float("inf"))).flatmap(
+        lambda last: st.sampled_from(([last], [1.5 * n for n in range(sizes[axis] - 1)] + [last]))
+    )
+    made = conversion(
+        source,
+        target,
+        scale=data.draw(constants),
+        bias=data.draw(constants),
+        channels=data.draw(st.lists(st.integers(0, stored[axis] - 1), min_size=sizes[axis], max_size=sizes[axis]))
+        if with_table
+        else None,
+        source_channels=stored[axis],
+        rounding=data.draw(st.sampled_from(("nearest", "truncate"))),
+    )
+    layouts = data.draw(layouts_of(stored)), data.draw(layouts_of(sizes, broadcast=False))
+    with planned_as(variant):
+        kernel = check(*layouts, made, axis, seed, edge_elements(source.name))
+    assert (kernel is None) == (not can_compile(made))
+
+
+@st.composite
+def turned_pixels(draw):
+    """Pixels whose elements stay together, in rows on one side and in columns, or rows, on the other."""
+    sizes = (draw(st.integers(1, 2)), draw(st.integers(1, 70)), draw(st.integers(1, 70)), draw(st.integers(1, 16)))
+    sides = []
+    for order in (st.permutations(range(3)), st.permutations(range(3))):
+        strides, step = [0, 0, 0, 1], sizes[3] + draw(st.sampled_from((0, 0, 0, 1, 3)))
+        for axis in reversed(draw(order)):
+            strides[axis] = step * draw(st.sampled_from((1, 1, -1)))
+            step = step * sizes[axis] + draw(st.sampled_from((0, 0, 5)))
+        sides.append(Layout(sizes, strides))
+    return sides
+
+
+@variants
+@settings(max_examples=150)
+@given(turned_pixels(), st.sampled_from(("uint8", "float16", "float32")), seeds)
+def test_turned_pixels(variant, layouts, element, seed):
+    with planned_as(variant):
+        assert check(*layouts, conversion(element_type(element), element_type(element)), None, seed) is not None
+
+
+@variants
+@settings(max_examples=50)
+@given(st.data(), st.integers(1, 6), st.integers(1, 8), st.sampled_from(("uint8", "float16", "float32")), seeds)
+def test_pixels_that_are_filled_up(variant, data, channels, filler, target, seed):
+    pixels, rows = data.draw(st.integers(1, 150)), data.draw(st.integers(1, 3))
+    sizes, whole = (rows, pixels, channels), channels + filler
+    source = data.draw(layouts_of(sizes))
+    wanted = Layout(sizes, (whole * pixels + data.draw(st.sampled_from((0, 0, 7))), whole, 1))
+    scale = data.draw(st.sampled_from((None, [0.5], [0.25 * (n + 1) for n in range(channels)])))
+    made = conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES[target], scale=scale, source_channels=channels)
+    with planned_as(variant):
+        kernel = check(source, wanted, made, 2, seed, filler=filler)
+    assert kernel is None or (type(kernel) is Channels and kernel.target_pixel == whole)
+    if pixels >= 4 and whole <= 16 and source.strides == (pixels * channels, channels, 1):
+        assert kernel is not None
+
+
+AFFINE = (
+    (None, None),
+    (1 / 255, -0.485),
+    (2.0**-140, 3 * 2.0**-149),
+    (-1.0, 0.0),
+    (float("nan"), 1.0),
+    (3e38, None),
+    (1e300, None),  # infinite where the arithmetic is in float32
+)
+NUMBERS = (*INTEGERS, *FLOATS)
+
+
+@pytest.mark.parametrize("source", NUMBERS)
+@pytest.mark.parametrize("target", NUMBERS)
+def test_every_conversion_is_the_exact_one(source, target):
+    words = edge_elements(source)
+    for (scale, bias), rounding in product(AFFINE, ("nearest", "truncate")):
+        made = conversion(element_type(source), element_type(target), scale=scale, bias=bias, rounding=rounding)
+        if not can_compile(made):
+            continue
+        layout = Layout((len(words),))
+        plan = plan_relayout(
+            Side.of(layout, made.source, base_alignment=1),
+            Side.of(layout, made.target, base_alignment=1),
+            made,
+            None,
+            "cpu",
+        )
+        wanted = converted(source, target, words, scale, bias, rounding)
+        got = np.zeros_like(wanted)
+        assert run_items(plan, words.ctypes.data, got.ctypes.data)
+        np.testing.assert_array_equal(got, wanted, f"{source} -> {target}, {scale=}, {bias=}, {rounding}")
+
+
+def test_what_is_compiled_is_what_the_docstring_says():
+    def compiles(source, target):
+        return can_compile(conversion(ELEMENT_TYPES[source], ELEMENT_TYPES[target]))
+
+    short = ("uint8", "int8", "uint16", "int16", "float16", "bfloat16", "float32")
+    wide = ("uint32", "int32", "uint64", "int64", "float64")
+    assert all(compiles(*pair) for pair in product(short, short))
+    assert all(compiles(*pair) for pair in product((*wide, "uint8", "int16", "float32"), repeat=2))
+    assert not any(compiles(half, other) or compiles(other, half) for half in ("float16", "bfloat16") for other in wide)
+    assert not compiles("bool", "float32")
+    assert not compiles("complex64", "complex128")
+
+
+def kernel_of(
+    sizes, source_strides, target_strides, element="uint8", target=None, channel_axis=None, filler=0, **options
+):
+    made = conversion(element_type(element), element_type(target or element), **options)
+    wanted = Layout(sizes, target_strides)
+    return check(Layout(sizes, source_strides), wanted, made, channel_axis, seed=3, filler=filler)
+
+
+def test_kernels_follow_the_strides():
+    nchw, nhwc = (2352, 784, 28, 1), (2352, 1, 84, 3)
+    sizes = (2, 3, 28, 28)
+    assert type(kernel_of(sizes, nchw, nchw)) is Rows
+    assert type(kernel_of(sizes, nhwc, nchw)) is Channels
+    assert type(kernel_of(sizes, nchw, nhwc)) is Channels
+    assert type(kernel_of(sizes, (2352, 784, 28, -1), nhwc)) is Channels
+    assert type(kernel_of((2, 28, 28, 3), (3136, 112, 4, 1), (2352, 84, 3, 1))) is Channels  # BGRX to BGR
+    assert type(kernel_of((40, 50), (1, 40), (50, 1))) is Transpose
+    assert type(kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8")) is Transpose
+    assert type(kernel_of((40, 50), (1, 400), (100, 20))) is Rows
+    # Four bytes that stay together are one element of four bytes.
+    assert type(kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1))) is Transpose
+
+
+@pytest.mark.parametrize(
+    "size, rows", [(17, 16), (33, 16), (64, 64), (72, 16), (100, 16), (128, 128), (150, 32), (300, 64), (600, 128)]
+)
+def test_tiles_overlap_little(size, rows):
+    kernel = kernel_of((2, size, 40), (size * 40, 40, 1), (size * 41 + 1, 1, size), "float32")
+    assert (type(kernel), kernel.rows) == (Transpose, rows)
+
+
+@pytest.mark.parametrize("element, nbytes", [("uint8", 3), ("float16", 6), ("float32", 12)])
+def test_pixels_of_odd_sizes_are_transposed_whole(element, nbytes):
+    kernel = kernel_of((40, 50, 3), (3, 120, 1), (150, 3, 1), element)
+    assert type(kernel) is Transpose
+    assert kernel.elements.itemsize == nbytes
+    # Too few of them for a tile move as rows.
+    assert type(kernel_of((40, 1, 3), (3, 120, 1), (150, 3, 1), element)) is not Transpose
+
+
+@pytest.mark.parametrize("nbytes", [9, 11, 13, 15])
+@pytest.mark.parametrize("narrow", [4, 7])
+def test_few_long_pixels_are_transposed_in_vectors_narrower_than_they(nbytes, narrow):
+    strides = (nbytes, 40 * nbytes, 1), (narrow * nbytes, nbytes, 1)
+    assert type(kernel_of((40, narrow, nbytes), *strides)) is Transpose
+
+
+@pytest.mark.parametrize("step", [2, 3, -2, 8])
+def test_every_other_element_is_shuffled_out_of_whole_vectors(step):
+    kernel = kernel_of((5, 100), (1000, step), (100, 1))
+    assert (type(kernel), kernel.order, kernel.source_pixel) == (Channels, (0,), abs(step))
+    kernel = kernel_of((5, 100), (100, 1), (1000, abs(step)))
+    assert (type(kernel), kernel.order, kernel.target_pixel) == (Channels, (0,), abs(step))
+    assert type(kernel_of((5, 100), (2000, 9), (100, 1))) is Rows
+    # The same from planes into pixels.
+    kernel = kernel_of((5, 100, 3), (1000, step, 6000), (300, 3, 1))
+    assert type(kernel) is (Channels if abs(step) <= 4 else Rows)
+    assert abs(step) > 4 or (kernel.planar and kernel.source_pixel == abs(step))
+
+
+@st.composite
+def rows_apart(draw):
+    """Two layouts whose innermost loop is neither side's, or steps over elements, often a power of two."""
+    sizes = draw(st.permutations((draw(st.integers(2, 9)), draw(st.integers(9, 40)), draw(st.integers(250, 600)))))
+    layouts = []
+    for _ in range(2):
+        strides, step = [0] * 3, draw(st.integers(2, 5))
+        for axis in draw(st.permutations(range(3))):
+            strides[axis] = step
+            step *= sizes[axis]
+            step = 1 << step.bit_length() if step < 2**15 and draw(st.booleans()) else step + draw(st.integers(0, 9))
+        layouts.append(Layout(tuple(sizes), tuple(strides)))
+    return layouts
+
+
+@settings(max_examples=60)
+@given(rows_apart(), st.sampled_from(("uint8", "float16", "float32", "float64")), st.booleans(), seeds)
+def test_rows_whose_elements_lie_apart(layouts, element, converts, seed):
+    source, target = layouts
+    other = "float32" if converts and element != "float32" else element
+    assert check(source, target, conversion(element_type(element), element_type(other)), None, seed) is not None
+
+
+@pytest.mark.parametrize(
+    "sizes, source, target, block",
+    [
+        ((600, 10, 300), (3, 2000, 20016), (3000, 300, 1), (256, 512)),
+        ((600, 64), (2, 1024), (64, 1), (256, 8)),
+        ((600, 64), (2, 256), (64, 1), (256, 32)),
+        ((600, 4, 200), (1, 600, 2400), (1801, 2, 9), (256, 256)),
+    ],
+    ids=["the nearest rows", "a page apart", "a quarter of a page apart", "short runs"],
+)
+def test_tiles_of_rows_whose_elements_lie_apart(sizes, source, target, block):
+    element = element_type("float32")
+    sides = (Side.of(Layout(sizes, strides), element, base_alignment=64) for strides in (source, target))
+    walk = llvm_relayout.walk_of(plan_relayout(*sides, conversion(element, element), None, "cpu").problem)
+    assert isinstance(walk.kernel, Rows)
+    (a_size, a_step, _, a_block), (b_size, *_, b_block) = walk.parameters[2:6], walk.parameters[7:11]
+    assert a_step == 4 * min(source), "the rows beside each other in the source"
+    assert (a_block, b_block) == (min(block[0], a_size), min(block[1], b_size))
+
+
+def test_one_pixel_repeated_and_long_pixels_of_planes_with_steps():
+    repeated = kernel_of((5, 100, 3), (3, 0, 1), (300, 3, 1))
+    assert (type(repeated), repeated.source_pixel, repeated.target_pixel) == (Channels, 0, 3)
+    # Sixteen planes are transposed, unless their elements lie apart.
+    assert type(kernel_of((5, 100, 16), (100, 1, 500), (1600, 16, 1))) is Transpose
+    stepped = kernel_of((5, 100, 16), (300, 3, 1500), (1600, 16, 1))
+    assert (type(stepped), stepped.planar, stepped.source_pixel) == (Channels, True, 3)
+
+
+def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
+    sizes, packed, wider = (2, 40, 3), (120, 3, 1), (160, 4, 1)
+    filled = kernel_of(sizes, packed, wider, channel_axis=2, filler=1)
+    assert (filled.target_pixel, filled.fills) == (4, True)
+    left = kernel_of(sizes, packed, wider)
+    assert (left.target_pixel, left.fills) == (4, False)
+    # More than a pixel in registers holds takes two moves.
+    assert kernel_of(sizes, packed, (1280, 32, 1), channel_axis=2, filler=29) is None
+
+
+@pytest.mark.parametrize(
+    "sizes, pitch, streams",
+    [
+        ((4, 64), 64, True),
+        ((4, 8200), 8201, True),
+        ((4, 640), 641, False),
+        ((4, 640), 704, True),
+        ((4, 650), 704, False),
+    ],
+    ids=["lines", "long rows", "short rows that begin anywhere", "short rows of lines", "short rows that end anywhere"],
+)
+def test_what_is_written_past_the_caches(sizes, pitch, streams):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llvm_walk, "_STREAMED_BYTES", 0)
+        assert kernel_of(sizes, (sizes[1] + 3, 1), (pitch, 1)).streaming == streams
+        assert not kernel_of(sizes, (1, 0), (pitch, 1)).streaming, "one element a row: nothing is read"
+
+
+def test_rows_that_lie_far_apart_are_asked_for_early():
+    window, packed = (4000, 1), (640, 1)
+    assert not kernel_of((4, 640), window, packed).prefetches, "so few bytes are in a cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(llvm_walk, "_PREFETCHED_BYTES", 0)
+        assert kernel_of((4, 640), window, packed).prefetches
+        assert kernel_of((4, 640), (4000, 2), packed).prefetches, "every other element"
+        assert not kernel_of((4, 640), (700, 1), packed).prefetches, "the gap is short"
+
+
+@variants
+@pytest.mark.parametrize("misaligned", [0, 16, 32, 1, 3])
+@pytest.mark.parametrize("element", ["uint8", "float16", "float32"])
+def test_streaming_into_memory_at_any_alignment(variant, element, misaligned):
+    rng = np.random.default_rng(misaligned)
+    for order, sizes in product(("NCHW", "NHWC"), ((1, 3, 33, 41), (2, 64, 16, 24), (1, 1, 61, 97))):
+        other = "NHWC" if order == "NCHW" else "NCHW"
+        source = sg.empty(sizes, element, layout=other)
+        source.buffer.bytes[:] = rng.integers(0, 256, source.buffer.nbytes, np.uint8)
+        memory = np.zeros(source.nbytes + 256, np.uint8)
+        start = -memory.ctypes.data % 64 + misaligned * source.itemsize
+        out = sg.StridedTensor(memory[start:], Layout.padded(sizes, order), element, dims="NCHW")
+        plan = sg.plan_relayout(source, out).plan
+        expected = memory.copy()
+        NumpyRelayout(plan)(source.buffer.bytes, expected[start:])
+        with planned_as(variant):
+            assert run_items(plan, source.buffer.address, out.buffer.address)
+        assert memory.tobytes() == expected.tobytes()
+
+
+def test_offsets_beyond_32_bits():
+    # A sparse file: only the pages of the elements exist.
+    far = 3 * 2**30
+    with tempfile.TemporaryFile() as file:
+        file.truncate(far + 2 * PAGE)
+        memory = mmap.mmap(file.fileno(), far + 2 * PAGE)
+        source = sg.StridedTensor(memory, Layout((2, 40, 3), (far, 3, 1)), "uint8")
+        for row in (0, 1):
+            memory[row * far : row * far + 120] = bytes(range(row, 120 + row))
+        out = sg.empty((2, 40, 3), "uint8")
+        plan = sg.plan_relayout(source, out)
+        assert plan.index_bits == 64
+        assert run_items(plan.plan, source.buffer.address, out.buffer.address)
+        assert out.numpy().ravel().tolist() == [*range(120), *range(1, 121)]
+        del source, plan

@@ -1,0 +1,291 @@
+"""The thread pool: any number of callers, forks, spawned workers, and how many threads there are."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import random
+import re
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from harness.compiled_loops import needs_compiler
+
+import stridedgpu as sg
+from stridedgpu.devices.cpu import thread_count as threads
+from stridedgpu.devices.cpu.compiled import jit as machine_code, worker_pool as crew
+from stridedgpu.devices.cpu.compiled.worker_pool_ir import crew_text
+
+FRAMES = np.random.default_rng(0).integers(0, 256, (2, 512, 640, 3), np.uint8)
+PLANES = np.ascontiguousarray(FRAMES.transpose(0, 3, 1, 2))
+
+
+@pytest.fixture(autouse=True)
+def four_threads(monkeypatch):
+    monkeypatch.setattr(threads, "_chosen", 4)
+
+
+def relayout_is_right(times=3):
+    for _ in range(times):
+        made = sg.asarray(FRAMES, dims="NHWC").relayout(layout="NCHW")
+        if not np.array_equal(made.numpy(), PLANES):
+            return False
+    return True
+
+
+def loop_of(each):
+    """What looks like a compiled loop, and calls `each(item)`."""
+
+    def alone(source, target, parameters, first, last):
+        for item in range(first, last):
+            each(item)
+
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)(alone)
+    return machine_code.Loop(function, ctypes.cast(function, ctypes.c_void_p).value)
+
+
+def share_items(each, items):
+    crew.run_shared(loop_of(each), 0, 0, 0, items)
+
+
+ways = pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(share_items, marks=needs_compiler, id="compiled loop"),
+        pytest.param(threads.share_steps, id="steps"),
+    ],
+)
+
+
+@ways
+@pytest.mark.parametrize("items", [0, 1, 2, 3, 5, 17, 100])
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_every_item_is_done_once(share, items, count):
+    sg.set_num_threads(count)
+    done = []
+    share(done.append, items)
+    assert sorted(done) == list(range(items))
+
+
+@ways
+def test_work_is_shared_between_threads(share):
+    met = threading.Barrier(4, timeout=30)  # breaks unless four threads work at once
+    share(lambda _: met.wait(), 4)
+
+
+@ways
+def test_work_may_share_out_work_of_its_own(share):
+    sg.set_num_threads(2)
+    done = []
+    share(lambda _: share(done.append, 10), 8)
+    assert sorted(done) == sorted([*range(10)] * 8)
+
+
+@ways
+def test_where_no_helper_comes_the_caller_does_all(share, monkeypatch):
+    monkeypatch.setattr(crew, "_crew", crew._Crew())
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
+    done = []
+    for _ in range(3):
+        share(done.append, 100)
+    assert done == [*range(100)] * 3
+
+
+@ways
+@pytest.mark.parametrize("most", [0, 1])
+def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(share, monkeypatch, most):
+    started = []
+
+    def start(thread):
+        if len(started) >= most:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        plain_start(thread)
+
+    plain_start = threading.Thread.start
+    monkeypatch.setattr(crew, "_crew", crew._Crew())
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done = []
+    share(done.append, 100)
+    assert sorted(done) == list(range(100))
+    assert len(started) == most
+
+
+def test_an_interrupted_caller_waits_for_the_others():
+    begun, finished = threading.Event(), []
+
+    def step(number):
+        if threading.current_thread() is threading.main_thread():
+            assert begun.wait(30)
+            raise KeyboardInterrupt
+        begun.set()
+        time.sleep(0.02)
+        finished.append(number)
+
+    sg.set_num_threads(2)
+    with pytest.raises(KeyboardInterrupt):
+        threads.share_steps(step, 8)
+    assert 1 <= len(finished) < 8
+    assert threads_at_rest()
+    assert relayout_is_right()
+
+
+def threads_at_rest():
+    done = []
+    threads.share_steps(done.append, 20)
+    return sorted(done) == list(range(20))
+
+
+@needs_compiler
+def test_each_thread_begins_with_its_own_part():
+    sg.set_num_threads(2)
+    for _ in range(5):
+        first, both = {}, threading.Barrier(2, timeout=30)
+
+        def each(item, first=first, both=both):
+            if threading.get_ident() not in first:
+                first[threading.get_ident()] = item
+                both.wait()
+
+        share_items(each, 10)
+        assert first.pop(threading.get_ident()) == 0
+        assert list(first.values()) == [5]
+
+
+@needs_compiler
+@pytest.mark.parametrize("spins", [0, 30, 2000])
+def test_helpers_are_found_asleep_awake_and_in_between(monkeypatch, spins):
+    monkeypatch.setattr(crew, "_SPINS", spins)
+    monkeypatch.setattr(crew, "_crew", crew._Crew())
+    monkeypatch.setattr(crew._crew, "_cores", 4)
+    pauses = random.Random(spins)
+    source, out = sg.asarray(FRAMES, dims="NHWC"), sg.empty(PLANES.shape, "uint8")
+    for _ in range(300):
+        time.sleep(pauses.choice((0, 0, 1e-5, 1e-4, 1e-3)))
+        sg.relayout(source, out=out)
+    assert np.array_equal(out.numpy(), PLANES)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "triple", ["x86_64-pc-windows-msvc", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu", "arm64-apple-darwin"]
+)
+def test_helpers_need_no_library_of_any_processor(triple):
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    machine = llvm.Target.from_triple(triple).create_target_machine(reloc="default", jit=True)
+    code = machine.emit_object(llvm.parse_assembly(crew_text(triple.partition("-")[0])))
+    assert b"kernel_serve" in code
+    assert re.findall(rb"__(?:aarch64|atomic|sync)_\w+", code) == [], "what would be called instead of an instruction"
+
+
+@needs_compiler
+def test_a_process_ends_while_helpers_look_out():
+    code = """
+import numpy as np, stridedgpu as sg
+sg.set_num_threads(4)
+sg.asarray(np.zeros((4, 512, 640, 3), np.uint8), dims="NHWC").relayout(layout="NCHW")
+"""
+    for _ in range(4):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_many_callers_at_once():
+    with ThreadPoolExecutor(12) as callers:
+        assert all(callers.map(lambda _: relayout_is_right(), range(48)))
+
+
+def test_many_callers_meet_a_kernel_for_the_first_time_together():
+    def first_call(dtype):
+        made = sg.asarray(FRAMES, dims="NHWC").relayout(layout="NCHW", dtype=dtype, scale=2.0, channels=(2, 0, 1))
+        return np.array_equal(made.numpy(), PLANES[:, [2, 0, 1]].astype(dtype) * 2)
+
+    with ThreadPoolExecutor(8) as callers:
+        assert all(callers.map(first_call, ["float32", "float64", "int32", "uint16"] * 4))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_children_of_a_fork_start_a_pool_of_their_own():
+    assert relayout_is_right()
+    with warnings.catch_warnings():
+        # Python warns of any fork beside threads; that it works here is what is shown.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with multiprocessing.get_context("fork").Pool(3) as workers:
+            assert all(workers.map(relayout_is_right, [2] * 9))
+    assert relayout_is_right()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_fork_while_other_threads_are_at_work():
+    stop = threading.Event()
+
+    def keep_working():
+        while not stop.is_set():
+            relayout_is_right(1)
+
+    workers = [threading.Thread(target=keep_working) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in range(6):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)
+                child = os.fork()
+            if child == 0:
+                os._exit(0 if relayout_is_right() else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join()
+
+
+def test_spawned_workers():
+    with multiprocessing.get_context("spawn").Pool(2) as workers:
+        assert all(workers.map(relayout_is_right, [2] * 4))
+
+
+def threads_said_by(**variables):
+    code = "import stridedgpu as sg; print(sg.get_num_threads())"
+    environment = {**os.environ, **variables}
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+
+
+def test_the_number_of_threads(monkeypatch):
+    assert sg.get_num_threads() == 4
+    sg.set_num_threads(3)
+    assert sg.get_num_threads() == 3
+    monkeypatch.setattr(threads, "_chosen", None)
+    monkeypatch.delenv(threads.VARIABLE, raising=False)
+    assert sg.get_num_threads() == threads.usable_cores() >= 1
+    assert threads_said_by(STRIDEDGPU_THREADS="7").stdout.strip() == "7"
+    refused = threads_said_by(STRIDEDGPU_THREADS="many")
+    assert refused.returncode == 1
+    assert "STRIDEDGPU_THREADS='many' is not a number of threads" in refused.stderr
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "2", None])
+def test_what_is_no_number_of_threads(count):
+    with pytest.raises(ValueError, match=r"count=.* (is not an integer|must be at least 1)"):
+        sg.set_num_threads(count)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this platform has no affinity of processes")
+def test_the_default_is_the_cores_of_this_process():
+    core = min(os.sched_getaffinity(0))
+    code = f"import os; os.sched_setaffinity(0, {{{core}}}); import stridedgpu as sg; print(sg.get_num_threads())"
+    environment = {name: value for name, value in os.environ.items() if name != threads.VARIABLE}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.strip() == "1"

@@ -1,0 +1,75 @@
+"""DLPack and the CUDA Array Interface: the memory itself goes out and comes in, in the order of its stream."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+from harness.sample_tensors import frames
+
+import stridedgpu as sg
+
+
+def test_the_array_interface_says_strides_and_stream(gpus):
+    tensor = sg.zeros((2, 3, 4, 5), "float32", layout="NHWC", row_pitch_bytes=64, device="cuda:1")[:, 1:]
+    found = tensor.__cuda_array_interface__
+    assert found == {
+        "version": 3,
+        "shape": (2, 2, 4, 5),
+        "typestr": "<f4",
+        "data": (tensor.buffer.address + 4, False),
+        "strides": tuple(4 * step for step in tensor.strides),
+        "stream": 1,
+    }
+    assert sg.empty((0, 2), "uint8", device="cuda").__cuda_array_interface__["data"] == (0, False)
+
+
+@pytest.mark.parametrize("make", [frames, lambda: frames().to_device("cuda")[..., ::-1]])
+def test_the_array_interface_is_absent_where_it_cannot_be_said(gpus, make):
+    assert not hasattr(make(), "__cuda_array_interface__")
+
+
+def test_a_foreign_device_array_is_wrapped_in_the_order_of_its_stream(gpus):
+    held = sg.zeros((4, 6), "int16", device="cuda:1")
+    gpus.pointer_devices[held.buffer.address + 2] = 1
+    foreign = types.SimpleNamespace(
+        __cuda_array_interface__={
+            "version": 3,
+            "shape": (3, 2),
+            "typestr": "<i2",
+            "data": (held.buffer.address + 2, True),
+            "strides": (12, 4),
+            "stream": 42,
+        }
+    )
+    gpus.calls.clear()
+    tensor = sg.asarray(foreign)
+    assert (tensor.device, tensor.sizes, tensor.strides) == ("cuda:1", (3, 2), (6, 2))
+    assert tensor.buffer.address == held.buffer.address + 2
+    assert tensor.buffer.readonly
+    assert tensor.buffer.owner is foreign
+    assert [call[0] for call in gpus.calls] == ["eventRecord", "streamWaitEvent"]
+    with pytest.raises(sg.BindingError, match="read-only"):
+        tensor[...] = 1
+
+
+def test_dlpack_goes_through_cupy_on_the_tensors_device(gpus):
+    tensor = sg.zeros((2, 3), "float32", row_pitch_bytes=32, device="cuda:1")
+    assert tensor.__dlpack_device__() == (2, 1)
+    capsule = tensor.__dlpack__(stream=5, max_version=(1, 0))
+    assert "dltensor_versioned" in repr(capsule)
+    [(_, array, request, device)] = gpus.named("dlpack")
+    assert device == 1
+    assert request == {"stream": 5, "max_version": (1, 0), "dl_device": None, "copy": None}
+    assert (array.shape, array.strides, array.memory.ptr) == ((2, 3), (32, 4), tensor.buffer.address)
+    assert array.memory.memory.owner is tensor.buffer
+
+
+def test_dlpack_on_the_cpu_shares_the_memory():
+    tensor = frames()[:, :, 1:]
+    array = np.from_dlpack(tensor)
+    assert array.ctypes.data == tensor.numpy().ctypes.data
+    assert array.strides == tensor.numpy().strides
+    with pytest.raises(BufferError, match=r"export \.relayout\(\) instead"):
+        np.from_dlpack(tensor[..., ::-1])

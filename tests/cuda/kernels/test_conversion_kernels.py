@@ -1,0 +1,282 @@
+"""Element conversion in `conversion.cuh`: every pair of types, on the values where conversions go wrong, to the bit."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from harness.emulator import machine_code, runner
+from harness.emulator.exact_conversion import (
+    COMPONENTS,
+    FLOATS,
+    INTEGERS,
+    REALS,
+    compute_type,
+    converted,
+    edge_elements,
+    itemsize,
+    numpy_type,
+)
+from harness.emulator.runner import Buffer, Job, Program, Record
+
+from stridedgpu.devices.cuda.sources import joined_source
+
+emulated = [
+    pytest.mark.emulation,
+    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
+]
+inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
+
+KERNEL = r"""
+template <typename Conversion>
+__global__ void convert_elements(const typename Conversion::Source* source, typename Conversion::Target* target,
+                                 sg::Affine<typename Conversion::Compute> affine, unsigned count) {
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += blockDim.x * gridDim.x) {
+        target[i] = Conversion::apply(source[i], affine);
+    }
+}
+"""
+
+VECTOR_KERNEL = r"""
+template <typename Conversion, int N>
+__global__ void convert_vectors(const typename Conversion::Source* source, typename Conversion::Target* target,
+                                sg::Affine<typename Conversion::Compute> affine) {
+    using Source = sg::Vector<typename Conversion::Source, N>;
+    const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) * N;
+    sg::store(target + i, Conversion::apply(sg::load<Source>(source + i), affine));
+}
+"""
+
+# Scale and bias: an ordinary normalisation; subnormal products and sums; what makes NaN from 0 and from infinity.
+INFINITY = float("inf")
+AFFINE = ((1 / 255, -0.485), (2.0**-140, 3 * 2.0**-149), (-1.0, 0.0), (INFINITY, -INFINITY), (float("nan"), 1.0))
+MODES = {"scale": (True, False), "bias": (False, True), "scale and bias": (True, True)}
+
+
+def kernel(source: str, target: str, scale: bool = False, bias: bool = False, rounding: str = "nearest") -> str:
+    names = [f"sg::{'boolean' if name == 'bool' else name}" for name in (source, target)]
+    flags = f"{str(scale).lower()}, {str(bias).lower()}, sg::Rounding::{rounding}"
+    return f"convert_elements<sg::Conversion<{names[0]}, {names[1]}, {flags}>>"
+
+
+def kernels_from(source: str) -> list[str]:
+    """Every kernel that converts from a type."""
+    if source in COMPONENTS:
+        return [kernel(source, target) for target in COMPONENTS]
+    names = [kernel(source, target) for target in (*REALS, *COMPONENTS)]
+    names += [kernel(source, target, *flags) for target in REALS for flags in MODES.values()]
+    names += [kernel(source, target, True, True, "truncate") for target in INTEGERS]
+    if source in FLOATS:
+        names += [kernel(source, target, rounding="truncate") for target in INTEGERS]
+    return names
+
+
+# A program for each kind of source: few, since each has its fixed time; not one, so that processes can share them.
+KINDS = (("bool", *INTEGERS[:4]), INTEGERS[4:], (*FLOATS, *COMPONENTS))
+
+
+@functools.cache
+def program(kind: tuple[str, ...]) -> Program:
+    names = [name for source in kind for name in kernels_from(source)]
+    return Program.compile(joined_source("conversion.cuh") + KERNEL, names)
+
+
+def run_conversions(source: str, jobs: list[Job]) -> list[bytes]:
+    [kind] = [kind for kind in KINDS if source in kind]
+    return [result[1] for result in program(kind).run(jobs)]
+
+
+def job(name, elements, source, target, scale=0.0, bias=0.0):
+    compute = compute_type(source, target)
+    affine = Record(np.array([scale, bias], compute).tobytes())
+    count = elements.nbytes // itemsize(source)
+    arguments = (Buffer(elements), Buffer(bytes(count * itemsize(target))), affine, np.uint32(count))
+    return Job(name, (2,), (32,), arguments, label=f"{source} to {target}")
+
+
+def assert_same_bits(result: bytes, expected: np.ndarray, elements: np.ndarray, what: str) -> None:
+    got = np.frombuffer(result, expected.dtype)
+    wrong = np.flatnonzero(got != expected)
+    shown = [f"{elements[i]:#x} -> {got[i]:#x}, not {expected[i]:#x}" for i in wrong[:5]]
+    assert not shown, f"{what}: {len(wrong)} of {len(expected)} wrong: {'; '.join(shown)}"
+
+
+@pytest.mark.parametrize("source", [pytest.param(name, marks=emulated) for name in REALS])
+def test_casts(source):
+    elements = edge_elements(source)
+    cases = [(target, "nearest") for target in REALS]
+    cases += [(target, "truncate") for target in INTEGERS if source in FLOATS]
+    jobs = [job(kernel(source, target, rounding=rounding), elements, source, target) for target, rounding in cases]
+    for (target, rounding), result in zip(cases, run_conversions(source, jobs), strict=True):
+        expected = converted(source, target, elements, rounding=rounding)
+        assert_same_bits(result, expected, elements, f"{source} to {target}, {rounding}")
+
+
+@pytest.mark.parametrize("source", [pytest.param(name, marks=emulated) for name in REALS])
+def test_scale_and_bias(source):
+    elements = edge_elements(source)[::3]
+    cases = [
+        (target, mode, flags, rounding, affine)
+        for target in REALS
+        for mode, flags in MODES.items()
+        for rounding in ("nearest", "truncate")
+        for affine in AFFINE
+        if rounding == "nearest" or (target in INTEGERS and all(flags))
+    ]
+    jobs = [
+        job(kernel(source, target, *flags, rounding), elements, source, target, *affine)
+        for target, _, flags, rounding, affine in cases
+    ]
+    for (target, mode, flags, rounding, affine), result in zip(cases, run_conversions(source, jobs), strict=True):
+        scale, bias = (value if present else None for value, present in zip(affine, flags, strict=True))
+        expected = converted(source, target, elements, scale, bias, rounding)
+        assert_same_bits(result, expected, elements, f"{source} to {target}, {mode} {affine}, {rounding}")
+
+
+# Whole vectors, where small elements are converted a word at a time
+
+SMALL = ("uint8", "int8", "uint16", "int16", "float16", "bfloat16")
+VECTOR_SOURCES = ("uint8", "int16", "float16", "int32", "float32")
+MORE_VECTOR_SOURCES = ("int8", "uint16", "bfloat16", "bool", "uint32", "float64")
+VECTOR_TARGETS = (*SMALL, "float32")
+
+
+def vector_kernel(scalar: str, length: int, no_nan: bool) -> str:
+    conversion = scalar.removeprefix("convert_elements<").removesuffix(">")
+    return f"convert_vectors<{conversion.removesuffix('>')}{', sg::Nan::ignore' * no_nan}>, {length}>"
+
+
+def vector_cases(source: str) -> list[tuple[str, str, tuple[float, float] | None, str]]:
+    """For each target a cast alone, and scale and bias: the kernel, the target, the constants and the rounding."""
+    found = []
+    for number, target in enumerate(VECTOR_TARGETS):
+        rounding = "truncate" if target in ("uint16", "int8") and source in FLOATS else "nearest"
+        length = min((8, 4, 16)[number % 3], 32 // max(itemsize(source), itemsize(target)))
+        found.append((vector_kernel(kernel(source, target, rounding=rounding), length, False), target, None, rounding))
+        for affine in AFFINE:
+            no_nan = source not in FLOATS and target in FLOATS and bool(np.isfinite(affine).all())
+            made = vector_kernel(kernel(source, target, True, True, rounding), length, no_nan)
+            found.append((made, target, affine, rounding))
+    return found
+
+
+@functools.cache
+def vector_program(sources: tuple[str, ...]) -> Program:
+    names = sorted({name for source in sources for name, *_ in vector_cases(source)})
+    return Program.compile(joined_source("conversion.cuh") + VECTOR_KERNEL, names)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [pytest.param(name, marks=emulated) for name in VECTOR_SOURCES]
+    + [pytest.param(name, marks=[*emulated, pytest.mark.slow]) for name in MORE_VECTOR_SOURCES],
+)
+def test_vectors_are_converted_as_their_elements_are(source):
+    elements = edge_elements(source)
+    # NaN apart from each other, among numbers, and in every place of a vector.
+    elements = np.concatenate([elements, np.random.default_rng(3).permutation(np.repeat(elements, 2))])
+    elements = np.ascontiguousarray(np.resize(elements, -(-elements.size // 512) * 512))
+    cases = vector_cases(source)
+    jobs = []
+    for name, target, affine, _ in cases:
+        constants = Record(np.array(affine or (0.0, 0.0), compute_type(source, target)).tobytes())
+        length = int(name.rpartition(" ")[2].removesuffix(">"))
+        arguments = (Buffer(elements, 32), Buffer(bytes(elements.size * itemsize(target)), 32), constants)
+        jobs.append(Job(name, (elements.size // length // 32,), (32,), arguments, label=f"{source} to {target}"))
+    sources = VECTOR_SOURCES if source in VECTOR_SOURCES else MORE_VECTOR_SOURCES
+    results = [result[1] for result in vector_program(sources).run(jobs)]
+    for (_, target, affine, rounding), result in zip(cases, results, strict=True):
+        expected = converted(source, target, elements, *(affine or (None, None)), rounding)
+        assert_same_bits(result, expected, elements, f"{source} to {target}, {affine}, {rounding}")
+
+
+@pytest.mark.parametrize("target", COMPONENTS)
+@pytest.mark.parametrize("source", [pytest.param(name, marks=emulated) for name in REALS])
+def test_real_to_complex(source, target):
+    elements = edge_elements(source)
+    [result] = run_conversions(source, [job(kernel(source, target), elements, source, target)])
+    real = converted(source, COMPONENTS[target], elements)
+    expected = np.stack([real, np.zeros_like(real)], axis=1).reshape(-1)
+    assert_same_bits(result, expected, np.repeat(elements, 2), f"{source} to {target}")
+
+
+@pytest.mark.parametrize("target", COMPONENTS)
+@pytest.mark.parametrize("source", [pytest.param(name, marks=emulated) for name in COMPONENTS])
+def test_complex_to_complex(source, target):
+    parts = edge_elements(COMPONENTS[source])
+    elements = np.concatenate([parts, parts[::-1]])
+    [result] = run_conversions(source, [job(kernel(source, target), elements, source, target)])
+    expected = converted(COMPONENTS[source], COMPONENTS[target], elements)
+    assert_same_bits(result, expected, elements, f"{source} to {target}")
+
+
+@pytest.mark.parametrize("target", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("source", [pytest.param(name, marks=emulated) for name in ("float16", "bfloat16")])
+def test_every_half_agrees_with_the_casts_of_ml_dtypes(source, target):
+    elements = np.arange(1 << 16, dtype=np.uint16)
+    [result] = run_conversions(source, [job(kernel(source, target), elements, source, target)])
+    got = np.frombuffer(result, numpy_type(target))
+    with np.errstate(all="ignore"):
+        values = elements.view(numpy_type(source))
+        expected = values.astype(numpy_type(target))
+        numbers = ~np.isnan(values.astype(np.float32))
+    assert got[numbers].tobytes() == expected[numbers].tobytes()
+
+
+def test_the_oracle_agrees_with_numpy_where_numpy_defines_the_result():
+    between_floats = itertools.permutations(["float16", "float32", "float64"], 2)
+    for source, target in [*between_floats, *itertools.product(INTEGERS, ["float32", "float64"])]:
+        elements = edge_elements(source)
+        values = elements.view(source)
+        if "float16" in (source, target):  # NumPy converts float16 in software, which leaves a NaN signaling
+            elements = elements[~np.isnan(values)]
+            values = elements.view(source)
+        with np.errstate(all="ignore"):
+            expected = values.astype(target).view(f"uint{8 * itemsize(target)}")
+        assert_same_bits(converted(source, target, elements).tobytes(), expected, elements, f"{source} to {target}")
+
+
+@inspected
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"from {kind[-1]} and its like")
+def test_conversions_stay_in_registers_and_keep_subnormals(kind, architecture):
+    names = [name for source in kind for name in kernels_from(source) if "true, false" not in name]
+    names = [name for name in names if "false, true" not in name]
+    code = machine_code.compile_kernels(joined_source("conversion.cuh") + KERNEL, names, architecture)
+    for name in names:
+        assert (code[name].local_accesses, code[name].stack_bytes, code[name].flushing) == (0, 0, []), name
+
+
+@inspected
+def test_the_inspection_sees_arithmetic_that_flushes_subnormals():
+    source = "__global__ void product(float* x) { x[0] = x[0] * x[1]; }"
+    assert machine_code.compile_kernels(source, ["product"], "sm_90")["product"].flushing
+
+
+@inspected
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_hot_conversions_are_few_instructions(architecture):
+    """Per element, of a thread's 8: what a normalising relayout can spend and still run at memory speed.
+
+    From floats, half of it is for vectors that hold a NaN, and is jumped over.
+    """
+    source = joined_source("conversion.cuh") + VECTOR_KERNEL
+    most = {
+        ("uint8", "float16", False): 5,
+        ("uint8", "bfloat16", False): 7.5 if architecture == "sm_75" else 5,  # sm_75 rounds to bfloat16 in integers
+        ("uint8", "float32", True): 6.5,
+        ("uint8", "float16", True): 7,
+        ("float32", "float16", False): 13,
+        ("float32", "bfloat16", False): 14.5 if architecture == "sm_75" else 10,
+        ("float16", "float32", False): 11,
+        ("float32", "uint8", False): 3.5,
+        ("float32", "uint8", True): 5.5,
+    }
+    names = {
+        case: vector_kernel(kernel(*case[:2], case[2], case[2]), 8, case[2] and case[0] not in FLOATS) for case in most
+    }
+    code = machine_code.compile_kernels(source, list(names.values()), architecture)
+    counts = {case: code[name].instructions / 8 for case, name in names.items()}
+    assert {case: count for case, count in counts.items() if count > most[case]} == {}

@@ -1,0 +1,162 @@
+"""The CUDA kernels that look at indices: the first wrong one, and elements named twice, under sanitizers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from harness.emulator import machine_code
+from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
+from harness.gather_cases import emulated, inspected, random_layout
+
+from stridedgpu import Layout, packed_strides
+from stridedgpu.devices.cuda.launches.index_checks import (
+    CHECK_REPORT_AT,
+    REPORT,
+    check_launch,
+    distinct_launch,
+    distinct_report_bytes,
+    wrong_index,
+)
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.dtypes import element_type
+
+
+def check_job(values: np.ndarray, layout: Layout, rule: IndexRule, order: str) -> Job:
+    launch = check_launch(rule)
+    pointers = (
+        (0, Pointer(Buffer(values, values.itemsize))),
+        (CHECK_REPORT_AT, Pointer(Buffer(bytes(REPORT.size), 8))),
+    )
+    return Job(launch.name, launch.grid, launch.block, (Record(launch.parameters, pointers),), 0, order, 1)
+
+
+def check_index_cases():
+    for seed, (sizes, tuples, number) in enumerate(
+        itertools.product([(3000,), (5, 7), (2, 3, 4)], [False, True], ["int32", "uint64"])
+    ):
+        rng = np.random.default_rng(seed)
+        axes = tuple((axis, 10 + axis) for axis in range(sizes[-1] if tuples else 1))
+        if len(axes) > 8:
+            continue
+        layout = random_layout(rng, sizes)
+        memory = rng.integers(0, 10, max(layout.span, 1)).astype(number)
+        values = np.ndarray(
+            sizes, number, memory, layout.offset * memory.itemsize, [s * memory.itemsize for s in layout.strides]
+        )
+        for wrong in (False, True):
+            if wrong:
+                memory[rng.integers(0, memory.size, 2)] = [np.iinfo(number).max, 11 + len(axes)]
+            first = None
+            for at in np.ndindex(values.shape):
+                component = at[-1] if tuples else 0
+                if not -axes[component][1] <= int(values[at]) < axes[component][1] and first is None:
+                    linear = int(np.ravel_multi_index(at, sizes))
+                    first = (linear // len(axes), component, int(values[at]))
+            yield memory.copy(), layout, IndexRule(Side(layout, element_type(number), 8), axes, tuples), first
+
+
+def test_the_first_wrong_index_is_found_under_sanitizers():
+    cases = list(check_index_cases())
+    names = sorted({check_launch(rule).name for _, _, rule, _ in cases})
+    program = Program.compile(joined_source("check_indices.cu"), names)
+    jobs = [(case, order) for case in cases for order in ORDERS]
+    results = program.run([check_job(*case[:3], order) for case, order in jobs])
+    for ((_, _, rule, first), _), (_, report) in zip(jobs, results, strict=True):
+        found = wrong_index(report, signed=rule.is_signed)
+        assert (found and (found.position, found.component, found.value)) == first
+
+
+test_the_first_wrong_index_is_found_under_sanitizers = functools.reduce(
+    lambda test, mark: mark(test), emulated, test_the_first_wrong_index_is_found_under_sanitizers
+)
+
+
+NAMED = (  # sizes of the data and of the indices, and the axis, or None for tuples
+    ((40,), (40,), 0),
+    ((7, 50), (5, 50), 1),
+    ((6, 5, 4), (6, 3, 2), 1),
+    ((5, 6, 7), (30, 2), None),
+    ((4, 5, 6), (60, 3), None),
+    ((300, 8), (290, 1), None),
+)
+
+
+def distinct_cases():
+    """Indices that name each element once, and the same with one of them named again; and what naming is."""
+    for seed, (sizes, shape, axis) in enumerate(NAMED):
+        for number in ("int32", "uint64", "int64"):
+            rng = np.random.default_rng(seed)
+            layout = random_layout(rng, shape, output=True)
+            memory = np.zeros(max(layout.span, 1), number)
+            values = np.ndarray(
+                shape, number, memory, layout.offset * memory.itemsize, [s * memory.itemsize for s in layout.strides]
+            )
+            axes = range(shape[-1]) if axis is None else range(axis, axis + 1)
+            if axis is None:
+                named = tuple(sizes[: shape[-1]])
+                chosen = rng.permutation(int(np.prod(named)))[: shape[0]]
+                values[...] = np.stack(np.unravel_index(chosen, named), -1)
+            else:
+                keys = rng.random([size if at != axis else sizes[axis] for at, size in enumerate(shape)])
+                values[...] = np.argsort(keys, axis).take(range(shape[axis]), axis)
+            if number == "int64":
+                values -= np.array([sizes[a] for a in axes]) if axis is None else sizes[axis]
+            pitches = packed_strides(sizes)
+            own = () if axis is None else tuple(0 if at == axis else pitch for at, pitch in enumerate(pitches))
+            rule = IndexRule(
+                Side(layout, element_type(number), 8),
+                tuple((a, sizes[a]) for a in axes),
+                axis is None,
+                own,
+                tuple(pitches[a] for a in axes),
+            )
+            yield memory.copy(), rule, False
+            if axis is None:
+                values[-1] = values[0]
+            else:
+                values[(slice(None),) * axis + (-1,)] = values[(slice(None),) * axis + (0,)]
+            yield memory.copy(), rule, True
+
+
+def test_elements_named_twice_are_found_under_sanitizers():
+    cases = list(distinct_cases())
+    program = Program.compile(
+        joined_source("check_distinct.cu"), sorted({distinct_launch(rule).name for _, rule, _ in cases})
+    )
+    jobs = []
+    for (values, rule, _), order in itertools.product(cases, ORDERS):
+        launch = distinct_launch(rule)
+        report = Pointer(Buffer(bytes(distinct_report_bytes(rule)), 8))
+        pointers = ((0, Pointer(Buffer(values, values.itemsize))), (CHECK_REPORT_AT, report))
+        jobs.append(Job(launch.name, launch.grid, launch.block, (Record(launch.parameters, pointers),), 0, order, 1))
+    for ((_, rule, twice), _), (_, report) in zip(itertools.product(cases, ORDERS), program.run(jobs), strict=True):
+        assert (wrong_index(report[: REPORT.size]) is not None) == twice
+        # Each element named has its bit.
+        count = rule.index.layout.element_count // (len(rule.axes) if rule.has_tuples else 1)
+        marks = np.unpackbits(np.frombuffer(report, np.uint8, offset=REPORT.size)).sum()
+        assert marks == count or (twice and marks < count)
+
+
+test_elements_named_twice_are_found_under_sanitizers = functools.reduce(
+    lambda test, mark: mark(test), emulated, test_elements_named_twice_are_found_under_sanitizers
+)
+
+
+def test_a_slice_named_whole_has_one_mark():
+    side = Side(Layout((9, 1)), element_type("int64"), 8)
+    rule = IndexRule(side, ((0, 1000),), True, (), (4096,))
+    assert (rule.name_count, distinct_report_bytes(rule)) == (1000, REPORT.size + 128)
+
+
+@inspected
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_checks_compile_without_spills(architecture):
+    rule = IndexRule(Side(Layout((5, 7)), element_type("int64"), 8), ((0, 3),), False, (0, 1), (7,))
+    for launch in (check_launch(rule), distinct_launch(rule)):
+        made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], architecture)[launch.name]
+        assert (made.local_accesses, made.stack_bytes) == (0, 0)

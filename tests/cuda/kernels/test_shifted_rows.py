@@ -1,0 +1,174 @@
+"""Rows that begin anywhere in their words (shifted_rows.cu): run in the emulator, compiled and inspected."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import pytest
+from harness.emulator import machine_code
+from harness.emulator.cases import SMALL, case, drawn
+from harness.emulator.marks import emulated, inspected
+from harness.emulator.planned import Case, check_cases
+from harness.emulator.runner import EmulationError
+from harness.emulator.tiled_tests import Fault
+from hypothesis import strategies as st
+
+from stridedgpu.devices.cuda.planning.families import Family
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.values.layout import Layout
+
+GPUS = (SMALL, dataclasses.replace(SMALL, compute_capability=100), REFERENCE_GPU)
+CASTS = ("uint8>float16", "uint8>float32", "float16>uint8", "uint8>float64", "int16>uint8", "float32>float16")
+TYPES = ("uint8", "uint16", "float32", *CASTS)
+
+
+rows_case = functools.partial(case, aligned=(1, 1))
+
+
+@st.composite
+def odd_rows(draw: st.DrawFn) -> Case:
+    """Images of rows of any width and pitch, at any address on either side."""
+    types = draw(st.sampled_from(TYPES))
+    width = draw(st.integers(128, 300) | st.integers(300, 2100) | st.integers(5000, 5100))
+    images, height = draw(st.sampled_from((1, 3))), draw(st.sampled_from((1, 2, 7)))
+    layouts = []
+    for _ in range(2):
+        pitch = width + draw(st.integers(0, 33))
+        layouts.append(Layout((images, height, width), (height * pitch + draw(st.integers(0, 9)), pitch, 1)))
+    source, target = layouts
+    source = source.sliced((slice(None), slice(None, None, draw(st.sampled_from((1, 1, -1))))))
+    source = source.sliced((..., slice(None, None, draw(st.sampled_from((1, 1, -1))))))
+    options = {}
+    if images > 1 and draw(st.booleans()):
+        options["axis"] = 0
+        options["channels"] = draw(st.sampled_from((None, (2, 0, 0), (2, 1, 0))))
+    if ">" in types and draw(st.booleans()):
+        options |= {"scale": [1.0, 2.5, 0.75] if "axis" in options else 2.5, "bias": -1.0}
+    return rows_case(
+        source,
+        target,
+        types,
+        aligned=draw(st.tuples(*[st.sampled_from((1, 2, 4, 16))] * 2)),
+        slack=draw(st.tuples(st.sampled_from((0, 1, 3, 32)), st.sampled_from((0, 5)))),
+        gpu=draw(st.sampled_from(GPUS)),
+        bits=draw(st.sampled_from((None, None, 64))),
+        **options,
+    )
+
+
+def shifted(count: int, number: int) -> list[Case]:
+    """Cases whose words are shifted, out of `count` drawn ones."""
+    return [one for one in drawn(odd_rows(), {Family.FLAT, Family.ROWS}, count, number) if one.plan.shifts]
+
+
+@emulated
+def test_rows_at_any_address():
+    cases = shifted(45, 1)
+    assert {one.plan.family for one in cases} == {Family.FLAT, Family.ROWS}
+    check_cases(cases, orders=("forward", "random"))
+
+
+@emulated
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [2, 3])
+def test_many_rows_at_any_address(number):
+    check_cases(shifted(300, number))
+
+
+def packed(width: int, height: int = 3) -> Layout:
+    return Layout((height, width))
+
+
+def pitched(width: int, pitch: int, height: int = 3) -> Layout:
+    return Layout((height, width), (pitch, 1))
+
+
+FAULTS = {
+    # Up to 7 bytes before a buffer cannot be watched for reads, so this is what its first word comes to.
+    "a word of the row before is read": Fault("if (!is_readable(vectors)) vectors += Step::length;", "vectors = 0;"),
+    "a word behind the buffer is read": Fault(" && uint64(word + (shift ? 8 : 4)) <= uint64(end)", ""),
+    "words are not shifted": Fault("__funnelshift_r(loaded.low, loaded.high, loaded.shift)", "loaded.low"),
+    "the second word is not read": Fault(
+        "whole && split.shift ? load<uint32>(word + 4)", "false ? load<uint32>(word + 4)"
+    ),
+    "a row's end is left out": Fault("if (place >= last[item]) continue;", "if (place + 1 >= last[item]) continue;"),
+    "a row's beginning is left out": Fault("const int head = whole_first[item] - first[item];", "const int head = 0;"),
+}
+
+
+@emulated
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_broken_kernel_is_caught(name):
+    # Sources that begin and end inside a word; targets whose rows are whole vectors, and such as have ends.
+    cases = [
+        rows_case(pitched(336, 337), pitched(336, 352), aligned=(1, 16)),
+        rows_case(pitched(333, 335), pitched(333, 337)),
+    ]
+    with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer|before a buffer"):
+        check_cases(cases, source_of=FAULTS[name].joined_source)
+
+
+# What plans say
+
+
+def test_the_plan_says_that_words_are_shifted():
+    plan = rows_case(pitched(1500, 1501), pitched(1500, 1504), aligned=(16, 16)).plan
+    assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (Family.ROWS, 4, 16)
+    assert (
+        "loads 4 B (the source's runs start 1501 B apart, a multiple of 1 only; pad that to 1504 for 16: words are "
+        "loaded, and shifted into place); stores 16 B\n" in plan.explain()
+    )
+
+
+@pytest.mark.parametrize(
+    "source, target, types, shifts",
+    [
+        (pitched(1500, 1501), pitched(1500, 1504), "uint8", True),
+        (pitched(1500, 1504), pitched(1500, 1501), "uint8", True),
+        (pitched(1500, 1502), pitched(1500, 1504), "uint8", True),
+        (pitched(1500, 1504), pitched(1500, 1504), "uint8", False),
+        (pitched(1500, 1504), pitched(1500, 1508), "uint8", False),
+        (pitched(1500, 1501), pitched(1500, 1501), "uint16", True),
+        (pitched(1500, 1501), pitched(1500, 1501), "float32", True),
+        (pitched(1500, 1502), pitched(1500, 1502), "float32", False),
+        (pitched(1500, 1501), pitched(1500, 1501), "float64", False),
+        (pitched(127, 301), pitched(127, 301), "uint8", False),
+        (pitched(128, 301), pitched(128, 301), "uint8", True),
+        (pitched(32, 301), pitched(32, 301), "uint8>float32", True),
+    ],
+)
+def test_words_are_shifted_where_vectors_are_not_to_be_had(source, target, types, shifts):
+    assert rows_case(source, target, types, aligned=(16, 16)).plan.shifts is shifts
+
+
+# Machine code
+
+
+@inspected
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_machine_code_loads_words_and_stores_vectors(architecture):
+    gpu = dataclasses.replace(REFERENCE_GPU, compute_capability=int(architecture[3:]))
+    cases = [
+        rows_case(pitched(1501, 1507, 4096), packed(1501, 4096), types, gpu=gpu) for types in ("uint8", "uint8>float16")
+    ]
+    every = machine_code.compile_kernels(
+        joined_source("shifted_rows.cu"), [one.launch.name for one in cases], architecture
+    )
+    for one in cases:
+        code = every[one.launch.name]
+        assert (code.local_accesses, code.stack_bytes, code.flushing) == (0, 0, [])
+        # Both paths, with and without a row's end, load two words for each of theirs; one loop moves the ends.
+        assert set(code.loads) == {32, 8}
+        assert set(code.stores) == {128, 8 * one.target.element.itemsize}
+        assert code.loads[8] == code.stores[8 * one.target.element.itemsize] == 1
+
+
+@inspected
+def test_few_instructions_for_each_byte():
+    """Of all rows' ends too: fewer than the 7 a byte that an H200 can start while it moves one."""
+    one = rows_case(pitched(1501, 1507, 4096), packed(1501, 4096), gpu=REFERENCE_GPU)
+    code = machine_code.compile_kernels(joined_source(*one.launch.sources), [one.launch.name], "sm_90")
+    moved = one.plan.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
+    assert code[one.launch.name].instructions / moved < 4.5

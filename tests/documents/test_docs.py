@@ -1,0 +1,236 @@
+"""The documentation is true: every code block runs, every output is what is printed, every link leads somewhere."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import stridedgpu as sg
+from stridedgpu import picture
+from stridedgpu.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+pytestmark = pytest.mark.skipif(
+    not DOCS.is_dir(), reason="the documentation is not here: the tests lie outside a checkout"
+)
+
+PAGES = (
+    {path.name: path.read_text() for path in (*sorted(DOCS.glob("*.md")), ROOT / "CONTRIBUTING.md")}
+    if DOCS.is_dir()
+    else {}
+)
+SECTIONED = {"cookbook.md", "engines.md", "interop.md", "CONTRIBUTING.md"}
+"""Pages whose blocks stand alone; on the others they follow each other."""
+
+ALLOWED = re.compile(
+    r'pip install (-e )?"[^"]+"( --group style)?|python3 -m venv \.venv|\. \.venv/bin/activate|'
+    r"mkdocs build --strict|ruff (check|format --check) \.|mypy|pytest( .*)?"
+)
+
+
+def blocks(page: str) -> list[tuple[str, str, int]]:
+    """The fenced blocks of a page: language, text and line."""
+    text = PAGES[page]
+    fences = re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return [(fence[1], fence[2], text[: fence.start()].count("\n") + 1) for fence in fences]
+
+
+def expected_after(page: str, line: int) -> str | None:
+    """The text block that follows the block at a line with nothing but an empty line between: its output."""
+    found = [(language, text, start) for language, text, start in blocks(page) if start >= line]
+    (_, code, start), *rest = found
+    if rest and rest[0][0] == "text" and rest[0][2] == start + code.count("\n") + 3:
+        return rest[0][1]
+    return None
+
+
+def check_output(printed: str, expected: str) -> None:
+    """Compare what was printed with a text block, in which a line `…` stands for any lines."""
+    pattern = "".join("(?:.*\n)*?" if line == "…" else re.escape(f"{line}\n") for line in expected.splitlines())
+    assert re.fullmatch(pattern, printed), printed
+
+
+def scripts() -> list[tuple[str, list[tuple[str, int]]]]:
+    """What is run together: a page's blocks, or one block of a page of recipes."""
+    found = []
+    for page in PAGES:
+        code = [(text, line) for language, text, line in blocks(page) if language == "python"]
+        if page in SECTIONED:
+            found += [(page, [block]) for block in code]
+        elif code:
+            found.append((page, code))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:::ray")  # Ray's modules warn of what it will change in itself
+@pytest.mark.parametrize(
+    "page, code", scripts(), ids=lambda value: value if isinstance(value, str) else f"line {value[0][1]}"
+)
+def test_python_runs_and_prints_what_the_page_says(page, code, tmp_path, monkeypatch):
+    optional = r"^(?:import|from) (dask|datasets|onnx|onnxruntime|PIL|ray|torch|skimage)\b"
+    for name in re.findall(optional, "".join(text for text, _ in code), re.MULTILINE):
+        pytest.importorskip(name, reason=f"{name} is what this recipe is about", exc_type=ImportError)
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "documentation"}
+    for text, line in code:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("\n" * line + text, page, "exec"), names)
+        expected = expected_after(page, line)
+        if expected is not None:
+            check_output(printed.getvalue(), expected)
+
+
+def command_lines() -> list[tuple[str, str, str | None]]:
+    """Every line of every `sh` block, with the output that the page shows for a block of one line."""
+    found = []
+    for page in PAGES:
+        for language, text, line in blocks(page):
+            if language == "sh":
+                lines = text.strip().splitlines()
+                output = expected_after(page, line) if len(lines) == 1 else None
+                found += [(page, entry, output) for entry in lines]
+    return found
+
+
+@pytest.mark.parametrize("page, line, output", command_lines())
+def test_command_lines_run_and_print_what_the_page_says(page, line, output, tmp_path, monkeypatch, capsys):
+    if not line.startswith("stridedgpu "):
+        assert ALLOWED.fullmatch(line), f"{page}: {line!r} is not a command that these tests know"
+        return
+    if "--samples" in line:
+        pytest.importorskip("skimage")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(shlex.split(line)[1:]) == 0
+    printed, problems = capsys.readouterr()
+    assert problems == ""
+    if output is not None:
+        check_output(printed, output)
+
+
+def test_every_block_is_of_a_language_that_is_tested():
+    languages = {language for page in PAGES for language, _, _ in blocks(page)}
+    assert languages <= {"python", "sh", "text"}
+
+
+def test_extras_that_are_named_exist():
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    for page, text in PAGES.items():
+        for names in re.findall(r"(?:stridedgpu|\.)\[([\w,-]+)\]\"", text):
+            assert set(names.split(",")) <= extras, page
+
+
+def test_links_lead_to_files_and_every_page_is_in_the_navigation():
+    for page, text in PAGES.items():
+        folder = DOCS if (DOCS / page).is_file() else ROOT
+        for target in re.findall(
+            r"\]\(([^)#\s]+)[^)]*\)", re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
+        ):
+            assert target.startswith("https://") or (folder / target).exists(), f"{page}: {target}"
+    navigation = re.findall(r"^  - .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(navigation) == sorted(set(PAGES) - {"CONTRIBUTING.md"})
+
+
+def house() -> dict[str, int]:
+    """The floor of each module in the picture of the house."""
+    rows = re.findall(r"^ (\d)  ((?:\w+ )+)", PAGES.get("CONTRIBUTING.md", ""), re.MULTILINE)
+    return {name: int(floor) for floor, names in rows for name in names.split()}
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules of the package's first level that a file imports, wherever in it."""
+    found = set()
+    folders = ("stridedgpu", *path.relative_to(ROOT / "stridedgpu").parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            start = folders[: len(folders) - node.level + 1] if node.level else ()
+            name = ".".join((*start, *([node.module] if node.module else [])))
+            found |= {name} if node.module else {f"{name}.{alias.name}" for alias in node.names}
+    return {name.split(".")[1] for name in found if name.startswith("stridedgpu.")}
+
+
+def test_the_house_stands_as_it_is_drawn():
+    floors = house()
+    assert len(floors) > 20
+    for name, floor in floors.items():
+        module = ROOT / "stridedgpu" / f"{name}.py"
+        folder = module.with_suffix("")
+        assert module.is_file() or folder.is_dir(), name
+        for path in [module] if module.is_file() else folder.rglob("*.py"):
+            above = {other for other in imported_modules(path) if floors.get(other, 0) > floor}
+            assert not above, f"{path.name} imports from above: {above}"
+
+
+@pytest.fixture(scope="module")
+def hooks():
+    spec = importlib.util.spec_from_file_location("site_hooks", DOCS / "site_hooks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_has_every_public_name_with_a_docstring(hooks):
+    text = "\n".join(hooks.reference())
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings[: -len(picture.__all__)] == [name for name in sg.__all__ if not name.startswith("__")]
+    assert re.search(r"^### StridedTensor\.permute\(\)$", text, re.MULTILINE)
+    for heading, body in re.findall(r"^#{2,3} (.+)\n\n(?:```text\n(?:.*\n)*?```\n\n)?(.*)", text, re.MULTILINE):
+        assert body.strip(), f"{heading} has no docstring"
+
+
+def test_every_picture_that_a_page_asks_for_is_drawn(hooks):
+    for page, text in PAGES.items():
+        html = hooks.on_page_content(text)
+        assert "<!-- picture" not in html, page
+        assert "<!-- explore" not in html, page
+        assert html.count('<svg xmlns="http://www.w3.org/2000/svg" class="sg-svg"') == text.count("<!-- picture: "), (
+            page
+        )
+
+
+class Loads(HTMLParser):
+    """What a page makes the browser fetch."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        facts = dict(attrs)
+        if tag in ("script", "img", "iframe", "source"):
+            self.found += [facts["src"]] if "src" in facts else []
+        if tag == "link" and facts.get("rel") != "canonical":
+            self.found.append(facts.get("href", ""))
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None:
+        pytest.skip("mkdocs-material builds the site: pip install stridedgpu[docs]")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    built = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(built) >= len(PAGES) - 1
+    for path in built:
+        text = path.read_text()
+        assert not [link for link in Loads(text).found if re.match(r"(https?:)?//", link)], path
+        assert str(ROOT) not in text

@@ -1,0 +1,67 @@
+"""README.md is true: its examples run, its two commands exist, its table of extras is the project's."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from stridedgpu.__main__ import build_parser
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """The fenced blocks of one language, each with the heading it stands under."""
+    found = []
+    for section in re.split(r"^## ", README, flags=re.MULTILINE):
+        heading = section.partition("\n")[0]
+        fences = re.findall(rf"^```{language}\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+        found += [(heading, text) for text in fences]
+    return found
+
+
+EXAMPLES = blocks("python")
+
+
+@pytest.mark.parametrize(
+    "code", [code for _, code in EXAMPLES], ids=[f"{place} {heading}" for place, (heading, _) in enumerate(EXAMPLES)]
+)
+def test_example_runs(code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 5
+
+
+def test_one_command_runs_the_main_job_and_one_the_tests():
+    commands = [text.strip() for _, text in blocks("sh")]
+    assert len(commands) == 2
+    assert all(command.startswith("python3 -m venv .venv && ") and "\n" not in command for command in commands)
+    assert "stridedgpu preprocess --samples" in commands[0]
+    assert commands[1].endswith("pytest -n auto")
+
+
+def test_the_command_lines_are_accepted():
+    given = re.findall(r"stridedgpu (preprocess .*?--out \S+)[`\n]", README.replace("\n--", " --"))
+    assert len(given) >= 2
+    for line in given:
+        build_parser().parse_args(line.rstrip("`").split())
+
+
+def test_the_table_of_extras_is_the_projects():
+    table = README.partition("| extra | brings | for |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert named == set(project["project"]["optional-dependencies"])
+
+
+def test_linked_files_exist():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target

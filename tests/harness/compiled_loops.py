@@ -1,0 +1,33 @@
+"""Compiled kernels under test: why there are none, and a plan's kernel run item by item."""
+
+from __future__ import annotations
+
+import pytest
+
+from stridedgpu.devices.cpu.compiled import jit as machine_code
+from stridedgpu.devices.cpu.compiled.relayout import walk_of
+
+needs_compiler = pytest.mark.skipif(
+    machine_code.why_unavailable() is not None, reason=f"no compiled loops: {machine_code.why_unavailable()}"
+)
+
+
+def compiled_kernel(plan):
+    """The walk of a plan and its compiled loop; None where the plan is left to NumPy."""
+    walk = walk_of(plan.problem)
+    return None if walk is None else (walk, machine_code.compiled(walk.kernel.text))
+
+
+def run_items(plan, source_address, target_address, order=1):
+    """Run a plan's kernel one item after another, forwards or backwards (-1); False where it is left to NumPy.
+
+    The addresses are those of each side's lowest element.
+    """
+    made = compiled_kernel(plan)
+    if made is None:
+        return False
+    walk, loop = made
+    reads, writes = source_address + walk.source_offset, target_address + walk.target_offset
+    for item in range(walk.items)[::order]:
+        loop.alone(reads, writes, walk.parameters.ctypes.data, item, item + 1)
+    return True

@@ -1,0 +1,620 @@
+"""The command line: pixels against NumPy and Pillow, every refusal, and no half-written file whatever happens."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stridedgpu
+from stridedgpu.__main__ import main
+from stridedgpu.commands import images
+from stridedgpu.commands.console import progress
+from stridedgpu.preprocess.sample_keys import draw
+
+Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def png_header(width: int, height: int) -> bytes:
+    """A PNG that says it is `width` x `height` and ends there."""
+    import struct
+    import zlib
+
+    ihdr = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    idat = b"IDAT" + zlib.compress(b"\0" * 64)
+    chunks = (struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in (ihdr, idat, b"IEND"))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with pictures, damaged pictures and files that are none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(stridedgpu.__file__).parents[1]))  # child processes run this same package
+    pixels = np.random.default_rng(5).integers(0, 256, (3, 50, 61, 3), dtype=np.uint8)
+    for name, frame in zip(("a.png", "b.png", "c.png"), pixels, strict=True):
+        Image.fromarray(frame).save(name)
+    Path("photos/inner/.cache").mkdir(parents=True)
+    Image.fromarray(pixels[1]).save("photos/2.png")
+    Image.fromarray(pixels[2]).save("photos/inner/1.PNG", format="png")
+    Image.fromarray(pixels[0]).save("photos/inner/.cache/thumb.png")
+    Path("photos/notes.txt").write_text("not a picture")
+    Path("empty").mkdir()
+    os.mkfifo("pipe")
+    Path("truncated.png").write_bytes(Path("a.png").read_bytes()[:4000])
+    Path("short.png").write_bytes(png_header(300, 300))
+    Path("bomb.png").write_bytes(png_header(60000, 60000))
+    Path("smaller_bomb.png").write_bytes(png_header(10000, 10000))
+    Image.fromarray(np.zeros((50, 50), np.uint16)).save("deep.png")
+    np.save("floats.npy", np.zeros((50, 50, 3)))
+    np.save("frame.npy", pixels[0])
+    np.save("objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    Path("cut.npy").write_bytes(Path("frame.npy").read_bytes()[:200])
+    return tmp_path
+
+
+def run(*arguments: str) -> int:
+    """The exit code of the command, run in this process."""
+    try:
+        return main([str(argument) for argument in arguments])
+    except SystemExit as leaving:
+        assert isinstance(leaving.code, int)
+        return leaving.code
+
+
+def python(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False, **options
+    )
+
+
+def middle(frame: np.ndarray, height: int, width: int) -> np.ndarray:
+    top, left = round((frame.shape[0] - height) / 2), round((frame.shape[1] - width) / 2)
+    return frame[top : top + height, left : left + width]
+
+
+def decoded(*names: str, size: tuple[int, int] = (32, 40)) -> np.ndarray:
+    return np.stack([middle(np.asarray(Image.open(name).convert("RGB")), *size) for name in names])
+
+
+def listing(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+# ---- pixels
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "CHWN", "HWNC"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int32", "uint64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("channels", ["rgb", "bgr"])
+def test_pixels_stay_exact(folder, layout, dtype, channels):
+    options = ("--layout", layout, "--dtype", dtype, "--channels", channels)
+    assert run("preprocess", "a.png", "b.png", "c.png", "--size", "32x40", *options, "--out", "o.npy") == 0
+    expected = decoded("a.png", "b.png", "c.png")[..., :: -1 if channels == "bgr" else 1]
+    expected = np.minimum(expected, 127) if dtype == "int8" else expected  # integers saturate
+    batch = np.load("o.npy", allow_pickle=False)
+    assert batch.dtype == dtype
+    assert batch.flags.c_contiguous
+    assert np.array_equal(batch, expected.astype(dtype).transpose(["NHWC".index(axis) for axis in layout]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("channels", ["rgb", "bgr"])
+def test_normalized_pixels(folder, dtype, channels):
+    options = ("--normalize", "imagenet", "--dtype", dtype, "--channels", channels, "--size", "32x40")
+    assert run("preprocess", "a.png", "b.png", *options, "--out", "o.npy") == 0
+    step = -1 if channels == "bgr" else 1
+    mean, std = np.array(MEAN)[::step], np.array(STD)[::step]
+    compute = np.float64 if dtype == "float64" else np.float32
+    scale, bias = (1 / (255 * std)).astype(compute), (-mean / std).astype(compute)
+    pixels = decoded("a.png", "b.png")[..., ::step]
+    expected = (pixels.astype(compute) * scale + bias).astype(dtype).transpose(0, 3, 1, 2)
+    batch = np.load("o.npy", allow_pickle=False)
+    assert np.array_equal(batch.view(f"u{batch.itemsize}"), expected.view(f"u{batch.itemsize}"))
+    torchvision = ((pixels / 255 - mean) / std).transpose(0, 3, 1, 2)
+    assert np.allclose(batch, torchvision, atol={"float16": 2e-3, "float32": 1e-6, "float64": 1e-14}[dtype])
+
+
+def test_mean_and_std_are_in_the_order_of_the_output_channels(folder):
+    options = ("--mean", "0.1,0.2,0.3", "--std", "0.5", "--channels", "bgr", "--size", "50", "--layout", "NHWC")
+    assert run("preprocess", "a.png", *options, "--out", "o.npy") == 0
+    expected = (decoded("a.png", size=(50, 50))[..., ::-1] / 255 - (0.1, 0.2, 0.3)) / 0.5
+    assert np.allclose(np.load("o.npy", allow_pickle=False), expected, atol=1e-6)
+
+
+def test_integers_round_to_even_and_saturate(folder):
+    options = ("--mean", "0.5", "--std", "0.007843137254901961", "--dtype", "int8", "--size", "32", "--layout", "NHWC")
+    assert run("preprocess", "a.png", *options, "--out", "o.npy") == 0
+    std = 0.007843137254901961
+    values = decoded("a.png", size=(32, 32)) * np.float32(1 / (255 * std)) + np.float32(-0.5 / std)
+    expected = np.clip(np.rint(values), -128, 127)
+    assert np.array_equal(np.load("o.npy", allow_pickle=False), expected)
+
+
+def test_resize_is_pillows(folder):
+    assert run("preprocess", "a.png", "--resize", "25", "--size", "25x28", "--dtype", "uint8", "--out", "o.npy") == 0
+    scaled = Image.open("a.png").resize((61 * 25 // 50, 25), Image.Resampling.BILINEAR)
+    expected = middle(np.asarray(scaled), 25, 28).transpose(2, 0, 1)
+    assert np.array_equal(np.load("o.npy", allow_pickle=False)[0], expected)
+
+
+def test_folders_are_searched_in_order_of_names(folder):
+    assert run("preprocess", "photos", "a.png", "--size", "32x40", "--dtype", "uint8", "--out", "o.npy") == 0
+    expected = decoded("photos/2.png", "photos/inner/1.PNG", "a.png").transpose(0, 3, 1, 2)
+    assert np.array_equal(np.load("o.npy", allow_pickle=False), expected)
+
+
+@pytest.mark.parametrize("shape", [(40, 44), (40, 44, 1), (40, 44, 3), (40, 44, 4)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_pictures(folder, shape, order):
+    pixels = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
+    np.save("in.npy", np.asarray(pixels, order=order))
+    expected = pixels if pixels.ndim == 3 else pixels[..., np.newaxis]
+    expected = np.broadcast_to(expected[..., :3] if shape[-1] != 1 else expected, (40, 44, 3))
+    options = ("--size", "40x44", "--dtype", "uint8", "--layout", "NHWC")
+    assert run("preprocess", "in.npy", *options, "--out", "o.npy") == 0
+    assert np.array_equal(np.load("o.npy", allow_pickle=False)[0], expected)
+    assert run("preprocess", "in.npy", *options, "--resize", "40", "--out", "resized.npy") == 0
+    assert np.array_equal(np.load("resized.npy", allow_pickle=False)[0], expected)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "YCbCr"])
+def test_other_pixel_formats_become_rgb(folder, mode):
+    Image.open("a.png").convert(mode).save("in.tif" if mode in ("CMYK", "YCbCr") else "in.png")
+    picture = "in.tif" if mode in ("CMYK", "YCbCr") else "in.png"
+    assert run("preprocess", picture, "--size", "32x40", "--dtype", "uint8", "--out", "o.npy") == 0
+    assert np.array_equal(np.load("o.npy", allow_pickle=False), decoded(picture).transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("orientation, turned", [(3, np.s_[::-1, ::-1]), (2, np.s_[:, ::-1])])
+def test_exif_orientation_is_applied(folder, orientation, turned):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.open("a.png").save("turned.png", exif=exif)
+    assert run("preprocess", "turned.png", "--size", "50x61", "--dtype", "uint8", "--out", "o.npy") == 0
+    expected = np.asarray(Image.open("a.png"))[turned].transpose(2, 0, 1)
+    assert np.array_equal(np.load("o.npy", allow_pickle=False)[0], expected)
+
+
+@pytest.mark.parametrize(
+    "layout, pitch, strides",
+    [("NCHW", 48, (32 * 48 * 3, 32 * 48, 48, 1)), ("NHWC", 128, (32 * 128, 1, 128, 3))],
+)
+def test_row_pitch_pads_the_memory_and_not_the_file(folder, capsys, layout, pitch, strides):
+    size = ("--size", "32x40")
+    options = ("--layout", layout, "--row-pitch", pitch, "--dtype", "uint8", "--alignment", "64", "--raw", "o.bin")
+    assert run("preprocess", "a.png", "b.png", *size, *options, "--out", "o.npy") == 0
+    batch = np.load("o.npy", allow_pickle=False)
+    expected = decoded("a.png", "b.png").transpose(["NHWC".index(axis) for axis in layout])
+    assert np.array_equal(batch, expected)
+    raw = np.fromfile("o.bin", np.uint8)
+    view = np.lib.stride_tricks.as_strided(raw, (2, 3, 32, 40), strides)
+    assert np.array_equal(view, decoded("a.png", "b.png").transpose(0, 3, 1, 2))
+    said = capsys.readouterr().out
+    assert f"{raw.nbytes:,} bytes, {raw.nbytes - batch.nbytes:,} of them padding" in said
+    assert "aligned to 64 bytes" in said
+    assert "N={} C={} H={} W={} elements".format(*strides) in said
+
+
+# ---- chance
+
+
+def drawn(names, *, random_crop, flip, seed=0, size=(32, 40)):
+    """Windows and mirroring worked out one by one from the seed and the names."""
+    windows = []
+    for name in names:
+        frame, chance = np.asarray(Image.open(name)), draw(seed, Path(name).name)
+        top, left = chance.origin(frame.shape[:2], size)
+        window = frame[top : top + size[0], left : left + size[1]] if random_crop else middle(frame, *size)
+        windows.append(window[:, ::-1] if flip and chance.flips(0.5) else window)
+    return np.stack(windows)
+
+
+@pytest.mark.parametrize("seed", [None, 7, -3])
+@pytest.mark.parametrize("random_crop, flip", [(True, False), (False, True), (True, True)])
+def test_random_windows_and_flips_come_from_seed_and_name(folder, random_crop, flip, seed):
+    names = ("a.png", "b.png", "c.png")
+    chance = [option for option, given in (("--random-crop", random_crop), ("--flip", flip)) if given]
+    options = (*chance, *(() if seed is None else ("--seed", seed)), "--size", "32x40", "--layout", "NHWC")
+    assert run("preprocess", *names, *options, "--dtype", "uint8", "--out", "o.npy") == 0
+    expected = drawn(names, random_crop=random_crop, flip=flip, seed=seed or 0)
+    assert np.array_equal(np.load("o.npy", allow_pickle=False), expected)
+    normalised = ("--normalize", "imagenet", "--channels", "bgr")
+    assert run("preprocess", *reversed(names), *options, *normalised, "--out", "turned.npy") == 0
+    scale, bias = (
+        np.float32(values)
+        for values in ([1 / (255 * s) for s in STD], [-m / s for m, s in zip(MEAN, STD, strict=True)])
+    )
+    turned = np.load("turned.npy", allow_pickle=False)[::-1]
+    assert np.array_equal(turned, expected[..., ::-1].astype(np.float32) * scale[::-1] + bias[::-1])
+
+
+def test_chance_moves_windows_and_mirrors_some(folder):
+    ramp = np.broadcast_to(np.arange(60, dtype=np.uint8)[:, None, None], (60, 70, 3)) + np.arange(
+        70, dtype=np.uint8
+    ).reshape(-1, 1)
+    for number in range(40):
+        np.save(f"ramp{number}.npy", ramp)
+    names = [f"ramp{number}.npy" for number in range(40)]
+    options = ("--random-crop", "--flip", "--size", "50", "--dtype", "uint8", "--layout", "NHWC")
+    assert run("preprocess", *names, *options, "--out", "o.npy") == 0
+    batch = np.load("o.npy", allow_pickle=False).astype(int)
+    mirrored = batch[:, 0, 0, 0] > batch[:, 0, -1, 0]
+    assert 10 <= mirrored.sum() <= 30
+    assert len({tuple(window[:2, :2].ravel()) for window in batch}) > 20
+    assert run("preprocess", *names, *options, "--seed", "1", "--out", "other.npy") == 0
+    assert not np.array_equal(np.load("other.npy", allow_pickle=False), batch)
+
+
+def test_one_picture_given_several_times_gets_windows_of_its_own(folder):
+    options = ("--random-crop", "--size", "8", "--dtype", "uint8")
+    assert run("preprocess", "a.png", "a.png", "a.png", *options, "--out", "o.npy") == 0
+    assert len({window.tobytes() for window in np.load("o.npy", allow_pickle=False)}) == 3
+    assert run("preprocess", "a.png", *options, "--out", "one.npy") == 0
+    assert np.array_equal(np.load("one.npy", allow_pickle=False)[0], np.load("o.npy", allow_pickle=False)[0])
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 50])
+def test_many_pictures_are_decoded_and_written_some_at_a_time(folder, count, capsys):
+    pixels = np.random.default_rng(9).integers(0, 256, (count, 20, 22, 3), dtype=np.uint8)
+    for number, frame in enumerate(pixels):
+        np.save(f"many{number:02}.npy", frame)
+    names = [f"many{number:02}.npy" for number in range(count)]
+    assert run("preprocess", *names, "--size", "20x22", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
+    assert np.array_equal(np.load("o.npy", allow_pickle=False), pixels)
+    assert f"for {count} picture" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("job", ["batch", "shards"])
+def test_decoders_warn_nobody_however_many_threads_they_are(folder, job, capsys):
+    # Pillow warns of transparency that is more than one entry of a palette; here a warning would be an error.
+    palette = Image.open("a.png").quantize(16)
+    Path("warning").mkdir()
+    for number in range(40):
+        palette.save(f"warning/{number}.png", transparency=bytes(range(16)))
+    with pytest.warns(UserWarning, match="Transparency"):
+        Image.open("warning/0.png").convert("RGB")
+    more = ("--out", "o.npy") if job == "batch" else ("--out", "shards", "--shards", "3")
+    assert run("preprocess", "warning", "--size", "32", *more) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert job == "batch" or "failures  0" in said.out
+
+
+def test_the_summary_says_what_was_done(folder, capsys):
+    assert run("preprocess", "a.png", "--size", "32x40", "--device", "cpu", "--out", "o.npy") == 0
+    said = capsys.readouterr()
+    for piece in ("wrote 'o.npy': 1 picture\n", "N=1 C=3 H=32 W=40, float32", "GB/s", "NumPy", "every bit is equal"):
+        assert piece in said.out
+    assert re.search(r"device +cpu\n", said.out)
+    assert said.err == ""
+    assert said.out.isascii()
+
+
+def test_samples(folder):
+    pytest.importorskip("skimage", reason="the sample photographs come with scikit-image: stridedgpu[demo]")
+    assert run("preprocess", "--samples", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
+    batch = np.load("o.npy", allow_pickle=False)
+    assert batch.shape == (len(images.SAMPLES), 224, 224, 3)
+    expected = decoded(*(str(picture.path) for picture in images.sample_pictures()), size=(224, 224))
+    assert np.array_equal(batch, expected)
+
+
+def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
+    monkeypatch.setattr("stridedgpu.commands.compare.write_with_numpy", lambda crop, slot, recipe: slot.fill(1))
+    assert run("preprocess", "a.png", "--size", "8", "--out", "o.npy") == 2
+    assert "differs from NumPy's" in capsys.readouterr().err
+    assert not Path("o.npy").exists()
+
+
+# ---- refusals
+
+
+PICTURE = ("preprocess", "a.png", "--size", "32")
+TO = ("--out", "o.npy")
+REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
+    "no command": ((), "give a command: preprocess, show, explain, bench or info"),
+    "a value with a minus": (("show", "--sizes", "-1,3"), "given as --name=-1"),
+    "unknown command": (("convert",), "invalid choice: 'convert'"),
+    "unknown option": ((*PICTURE, *TO, "--speed"), "unrecognized arguments: --speed"),
+    "no pictures": (("preprocess", *TO), "no pictures: name files or folders, or give --samples"),
+    "no output": (PICTURE, "the following arguments are required: --out"),
+    "missing file": (("preprocess", "a.png", "no.png", *TO), "there is no file or folder 'no.png'"),
+    "not a file": (("preprocess", "pipe", *TO), "'pipe' is not an ordinary file"),
+    "empty folder": (("preprocess", "empty", *TO), "folder 'empty' holds no pictures; files that end in"),
+    "not a picture": (("preprocess", "photos/notes.txt", *TO), "'photos/notes.txt' is not a picture in a"),
+    "truncated": (("preprocess", "truncated.png", "--size", "8", *TO), "'truncated.png' cannot be read"),
+    "too few rows": (("preprocess", "short.png", "--size", "8", *TO), "'short.png' cannot be read as a"),
+    "bomb": (("preprocess", "bomb.png", *TO), "'bomb.png' is refused as a decompression bomb"),
+    "half a bomb": (("preprocess", "smaller_bomb.png", *TO), "refused as a decompression bomb"),
+    "16-bit samples": (("preprocess", "deep.png", "--size", "8", *TO), "only pictures of 8-bit samples"),
+    "npy of floats": (("preprocess", "floats.npy", *TO), "holds float64 sizes (50, 50, 3), which is not a"),
+    "npy of objects": (("preprocess", "objects.npy", *TO), "'objects.npy' is not a readable .npy file"),
+    "npy cut off": (("preprocess", "cut.npy", *TO), "'cut.npy' is not a readable .npy file"),
+    "crop too large": (
+        ("preprocess", "a.png", "--size", "51x20", *TO),
+        "'a.png' is 50 x 61 (height x width), smaller than --size 51x20: give a smaller --size, or scale",
+    ),
+    "crop far too large": (("preprocess", "a.png", "--size", "9999999", *TO), "smaller than --size 9999999"),
+    "crop larger than resized": (
+        (*PICTURE, "--resize", "20", *TO),
+        "'a.png' is 20 x 24 (height x width), smaller than --size 32x32",
+    ),
+    "resize too large": ((*PICTURE, "--resize", "100000", *TO), "by --resize 100000 would pass"),
+    "size": (("preprocess", "a.png", "--size", "12y9", *TO), "argument --size: '12y9' is not a size: give"),
+    "size of zero": (("preprocess", "a.png", "--size", "0", *TO), "argument --size: '0' is not a size"),
+    "resize": ((*PICTURE, "--resize", "-3", *TO), "argument --resize: '-3' is not a positive integer"),
+    "layout": ((*PICTURE, "--layout", "NCWX", *TO), "argument --layout: 'NCWX' is not an order of the axes"),
+    "layout twice": ((*PICTURE, "--layout", "NCHH", *TO), "'NCHH' is not an order of the axes NCHW"),
+    "dtype": ((*PICTURE, "--dtype", "float8", *TO), "argument --dtype: invalid choice: 'float8'"),
+    "channels": ((*PICTURE, "--channels", "grb", *TO), "argument --channels: invalid choice: 'grb'"),
+    "normalize": ((*PICTURE, "--normalize", "x", *TO), "argument --normalize: invalid choice: 'x'"),
+    "seed alone": ((*PICTURE, "--seed", "3", *TO), "--seed decides --random-crop and --flip: give one of them"),
+    "seed": ((*PICTURE, "--flip", "--seed", "1.5", *TO), "argument --seed: '1.5' is not an integer from -9"),
+    "seed too large": ((*PICTURE, "--flip", "--seed", str(2**63), *TO), "is not an integer from"),
+    "random crop too large": (
+        ("preprocess", "a.png", "--size", "51", "--random-crop", *TO),
+        "'a.png' is 50 x 61 (height x width), smaller than --size 51x51",
+    ),
+    "mean alone": ((*PICTURE, "--mean", "0.5", *TO), "--mean needs --std beside it"),
+    "std alone": ((*PICTURE, "--std", "0.5", *TO), "--std needs --mean beside it"),
+    "mean count": (
+        (*PICTURE, "--mean", "1,2", "--std", "1", *TO),
+        "argument --mean: '1,2' is not one number or three with commas between",
+    ),
+    "mean not a number": ((*PICTURE, "--mean", "a", "--std", "1", *TO), "argument --mean: 'a' is not one"),
+    "mean nan": ((*PICTURE, "--mean", "nan", "--std", "1", *TO), "argument --mean: 'nan' is not one"),
+    "std of zero": ((*PICTURE, "--mean", "0", "--std", "1,0,1", *TO), "argument --std: 0.0 is too small"),
+    "both": (
+        (*PICTURE, "--normalize", "imagenet", "--mean", "0", "--std", "1", *TO),
+        "--normalize and --mean/--std exclude each other",
+    ),
+    "alignment": ((*PICTURE, "--alignment", "24", *TO), "alignment=24 is not a power of two"),
+    "alignment word": ((*PICTURE, "--alignment", "big", *TO), "argument --alignment: 'big' is not a positive"),
+    "row pitch too small": ((*PICTURE, "--row-pitch", "64", *TO), "row_pitch_bytes=64"),
+    "row pitch uneven": ((*PICTURE, "--row-pitch", "129", *TO), "row_pitch_bytes=129"),
+    "device": ((*PICTURE, "--device", "tpu", *TO), "device='tpu' is unknown"),
+    "output is a folder": ((*PICTURE, "--out", "empty"), "'empty' is a folder; give the name of a file"),
+    "output nowhere": ((*PICTURE, "--out", "no/o.npy"), "'no/o.npy' cannot be written: there is no folder"),
+    "output below a file": ((*PICTURE, "--out", "a.png/o.npy"), "'a.png/o.npy' cannot be written: "),
+    "output is a device": ((*PICTURE, "--out", "/dev/full"), "'/dev/full' is not an ordinary file"),
+    "output name too long": ((*PICTURE, "--out", "o" * 300), "': File name too long"),
+    "output is an input": ((*PICTURE, "--out", "./a.png"), "'a.png' is one of the pictures"),
+    "output twice": ((*PICTURE, "--out", "o", "--raw", "./o"), "--out and --raw name the same file 'o'"),
+    "raw is a folder": ((*PICTURE, *TO, "--raw", "empty"), "'empty' is a folder; give the name of a file"),
+    "picture's name too long": (("preprocess", "o" * 300, *TO), "': File name too long"),
+    "name with a line end": (("preprocess", "a\nb.png", *TO), r"there is no file or folder 'a\nb.png'"),
+    "memory": ((*PICTURE, "--row-pitch", str(1 << 50), *TO), "bytes of memory left to allocate"),
+    "more than memory": ((*PICTURE, "--row-pitch", str(1 << 70), *TO), "bytes of memory left to allocate"),
+}
+
+
+@pytest.mark.parametrize("arguments, message", REFUSALS.values(), ids=REFUSALS)
+def test_refusals_are_one_line_and_leave_nothing(folder, capsys, arguments, message):
+    before = listing(folder)
+    assert run(*arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("stridedgpu")
+    assert said.err.count("\n") == 1
+    assert said.err.endswith("\n")
+    assert message in said.err
+    assert listing(folder) == before
+
+
+def test_cuda_that_is_not_there_is_refused_with_the_way_to_get_it(folder, capsys):
+    if any(device.name.startswith("cuda") and device.available for device in stridedgpu.devices()):
+        pytest.skip("this machine has a CUDA device")
+    assert run(*PICTURE, "--device", "cuda", "--out", "o.npy") == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "cuda" in said.lower()
+    assert not Path("o.npy").exists()
+
+
+def test_missing_pillow_says_what_to_install(folder, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert run(*PICTURE, *TO) == 2
+    assert 'pip install "stridedgpu[cli]"' in capsys.readouterr().err
+    assert run("preprocess", "frame.npy", "--size", "32", "--out", "o.npy") == 0
+
+
+def test_missing_scikit_image_says_what_to_install(folder, monkeypatch, capsys):
+    monkeypatch.setattr("stridedgpu.commands.images.find_spec", lambda name: None)
+    assert run("preprocess", "--samples", "--out", "o.npy") == 2
+    assert 'pip install "stridedgpu[demo]"' in capsys.readouterr().err
+
+
+def test_out_of_memory_while_decoding(folder, monkeypatch, capsys):
+    def exhausted(*_arguments: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("stridedgpu.commands.images._pixels", exhausted)
+    assert run(*PICTURE, *TO) == 2
+    assert "out of memory" in capsys.readouterr().err
+
+
+# ---- files
+
+
+def test_an_existing_file_is_replaced_whole_and_a_link_stays_a_link(folder):
+    Path("old.npy").write_bytes(b"old")
+    Path("link.npy").symlink_to("old.npy")
+    assert run(*PICTURE, "--out", "link.npy") == 0
+    assert Path("link.npy").is_symlink()
+    assert np.load("old.npy", allow_pickle=False).shape == (1, 3, 32, 32)
+
+
+def test_new_files_have_the_permissions_of_the_umask(folder):
+    before = os.umask(0o027)
+    try:
+        assert run(*PICTURE, *TO) == 0
+    finally:
+        os.umask(before)
+    assert Path("o.npy").stat().st_mode & 0o777 == 0o640
+
+
+WITHOUT_UNNAMED_FILES = "import os\nif hasattr(os, 'O_TMPFILE'): del os.O_TMPFILE\n"
+
+
+@pytest.mark.parametrize("prelude", ["", WITHOUT_UNNAMED_FILES], ids=["unnamed", "named"])
+def test_a_full_disk_leaves_the_old_file(folder, prelude):
+    Path("o.npy").write_bytes(b"old")
+    before = listing(folder)
+    code = prelude + (
+        "import resource, sys\n"
+        "from stridedgpu.__main__ import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    done = python("-c", code, *PICTURE, "--out", "o.npy", "--raw", "o.bin")
+    assert done.returncode == 2
+    assert done.stderr == "stridedgpu: 'o.npy' cannot be written: File too large.\n"
+    assert Path("o.npy").read_bytes() == b"old"
+    assert listing(folder) == before
+
+
+@pytest.mark.parametrize(
+    "prelude, number, code",
+    [
+        ("", signal.SIGKILL, -signal.SIGKILL),
+        ("", signal.SIGTERM, 143),
+        (WITHOUT_UNNAMED_FILES, signal.SIGTERM, 143),
+        (WITHOUT_UNNAMED_FILES, signal.SIGHUP, 129),
+        (WITHOUT_UNNAMED_FILES, signal.SIGINT, 130),
+    ],
+    ids=["kill", "term", "term named", "hup named", "int named"],
+)
+def test_a_signal_in_the_middle_of_writing_leaves_the_old_file(folder, prelude, number, code):
+    if number == signal.SIGKILL and not hasattr(os, "O_TMPFILE"):
+        pytest.skip("files without a name need Linux: elsewhere a killed process leaves a hidden .part file")
+    Path("o.npy").write_bytes(b"old")
+    before = listing(folder)
+    program = prelude + (
+        "import os, signal, sys\n"
+        # A shell's background jobs are started with some signals ignored, and so would this one be.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        "from stridedgpu.__main__ import main\n"
+        f"os.fsync = lambda descriptor: os.kill(os.getpid(), {int(number)})\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    done = python("-c", program, *PICTURE, "--out", "o.npy")
+    assert done.returncode == code
+    assert done.stderr == ("stridedgpu: interrupted\n" if number == signal.SIGINT else "")
+    assert Path("o.npy").read_bytes() == b"old"
+    assert listing(folder) == before
+
+
+def test_standard_output_that_cannot_be_written(folder):
+    if not Path("/dev/full").exists():
+        pytest.skip("/dev/full is Linux's")
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "stridedgpu", *PICTURE, "--out", "o.npy"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "No space left on device" in done.stderr
+
+
+def test_a_standard_output_that_is_closed(folder):
+    arguments = [*PICTURE, "--out", "o.npy"]
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -m stridedgpu "$@" >&-', sys.executable, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("o.npy").stat().st_size > 0
+
+
+def test_a_reader_that_leaves_early(folder):
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            '"$0" -m stridedgpu preprocess a.png --size 8 --out o.npy | true; exit "${PIPESTATUS[0]}"',
+            sys.executable,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode in (0, 1)
+    assert done.stderr == ""
+    assert Path("o.npy").exists()
+
+
+# ---- the terminal
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("with_rich", [True, False], ids=["rich", "plain"])
+def test_long_work_shows_progress_on_a_terminal(monkeypatch, with_rich):
+    if with_rich:
+        pytest.importorskip("rich", reason="rich draws the bar: pip install stridedgpu[cli]")
+    else:
+        monkeypatch.setitem(sys.modules, "rich", None)
+        monkeypatch.setitem(sys.modules, "rich.progress", None)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress(3, "pictures", after_seconds=0) as step:
+        step()
+        step()
+        step()
+    assert "pictures" in terminal.getvalue()
+    assert "3/3" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("terminal, after_seconds", [(io.StringIO(), 0), (Terminal(), 60)], ids=["pipe", "short"])
+def test_no_progress_in_a_pipe_or_for_short_work(monkeypatch, terminal, after_seconds):
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress(2, "pictures", after_seconds=after_seconds) as step:
+        step()
+        step()
+    assert terminal.getvalue() == ""
+
+
+def test_info(capsys):
+    assert run("info") == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"stridedgpu {stridedgpu.__version__}, Python ")
+    assert re.search(r"^  cpu +\S", said, re.MULTILINE)
+    assert re.search(rf"^  numpy +{re.escape(np.__version__)}$", said, re.MULTILINE)
+
+
+def test_version_and_help(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"stridedgpu {stridedgpu.__version__}\n"
+    assert run("preprocess", "--help") == 0
+    assert "alpha is dropped" in " ".join(capsys.readouterr().out.split())
+
+
+def test_python_dash_m(folder):
+    done = python("-m", "stridedgpu", *PICTURE, "--out", "o.npy")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = python("-m", "stridedgpu", "preprocess", "no.png", "--out", "o2.npy")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "stridedgpu: there is no file or folder 'no.png'.\n"

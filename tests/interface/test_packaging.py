@@ -1,0 +1,131 @@
+"""What is shipped: the lists in pyproject.toml against the tree, and a wheel alone in a fresh environment."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stridedgpu
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", "stridedgpu", "kernels", "tests")
+KERNELS = sorted(path.name for pattern in ("*.cu", "*.cuh") for path in (ROOT / "kernels").glob(pattern))
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "pyproject.toml").is_file(), reason="these tests look at a checkout, and the tests lie outside one"
+)
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, object]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_folder_of_code_is_a_listed_package(project):
+    folders = {path.parent.relative_to(ROOT) for path in (ROOT / "stridedgpu").rglob("*.py")}
+    packages = {".".join(folder.parts) for folder in folders} | {"stridedgpu.kernels"}
+    assert set(project["tool"]["setuptools"]["packages"]) == packages
+
+
+def test_kernels_are_flat_and_hold_cuda_sources_only():
+    assert {path.suffix for path in (ROOT / "kernels").iterdir() if path.name != "__pycache__"} <= {".cu", ".cuh"}
+    assert KERNELS
+
+
+def test_numpy_is_the_only_requirement(project):
+    assert project["project"]["dependencies"] == ["numpy>=2.0"]
+
+
+def test_the_changelog_and_the_version_agree():
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == stridedgpu.__version__
+
+
+def run(*command: object, cwd: Path) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Iterator[Path]:
+    """A folder with the sdist, and the wheel that was built from the sdist and from nothing else."""
+    if find_spec("build") is None:
+        pytest.skip("`build` makes the sdist and the wheel: pip install build")
+    source = tmp_path_factory.mktemp("source")
+    out = tmp_path_factory.mktemp("dist")
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in (*SHIPPED, "benchmarks"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=ignored)
+        elif (ROOT / name).is_file():
+            shutil.copy2(ROOT / name, source / name)
+    run(sys.executable, "-m", "build", "--outdir", out, source, cwd=source)
+    yield out
+    shutil.rmtree(source)
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_what_its_tests_need(built):
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "stridedgpu/py.typed"}
+    wanted |= {f"kernels/{name}" for name in KERNELS}
+    wanted |= {
+        str(path.relative_to(ROOT))
+        for folder in ("stridedgpu", "tests", "benchmarks")
+        for path in (ROOT / folder).rglob("*.*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert wanted <= names, sorted(wanted - names)
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_the_kernels_and_nothing_else(built):
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+        metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+        stated = archive.read(metadata).decode()
+    wanted = {f"stridedgpu/kernels/{name}" for name in KERNELS} | {"stridedgpu/py.typed"}
+    wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / "stridedgpu").rglob("*.py")}
+    assert names == wanted
+    assert f"Version: {stridedgpu.__version__}\n" in stated
+    assert "License-Expression: MIT\n" in stated
+
+
+@pytest.mark.slow
+def test_the_wheel_alone_runs_the_main_job(built, tmp_path):
+    (wheel,) = built.glob("*.whl")
+    venv.create(tmp_path / "fresh", with_pip=True)
+    python = tmp_path / "fresh" / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    pixels = np.random.default_rng(3).integers(0, 256, (40, 48, 3), dtype=np.uint8)
+    np.save(tmp_path / "frame.npy", pixels)
+
+    command = python.with_name("stridedgpu")
+    options = ("--size", "40x48", "--channels", "bgr", "--out", "o.npy")
+    said = run(command, "preprocess", "frame.npy", *options, cwd=tmp_path)
+    assert "every bit is equal" in said
+    batch = np.load(tmp_path / "o.npy", allow_pickle=False)
+    assert np.array_equal(batch, pixels[np.newaxis, ..., ::-1].transpose(0, 3, 1, 2).astype(np.float32))
+
+    code = "from stridedgpu.devices.cuda.sources import source_names; print(*source_names())"
+    assert run(python, "-c", code, cwd=tmp_path).split() == KERNELS
+    assert f"stridedgpu {stridedgpu.__version__}," in run(command, "info", cwd=tmp_path)

@@ -1,0 +1,206 @@
+"""Channels filled up with zeros ("NHWC8", "NCHW4"): one pass that writes them with their pixels, on every device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+from harness.compiled_loops import needs_compiler
+from harness.emulator import machine_code, runner
+from harness.emulator.planned import Case, check_cases
+from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
+
+import stridedgpu as sg
+from stridedgpu import Layout
+from stridedgpu.devices.cpu import device as cpu
+from stridedgpu.devices.cuda.planning.families import Family
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.strides import round_up
+
+emulated = [
+    pytest.mark.emulation,
+    pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable())),
+]
+inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
+
+SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """The first part of a relayout to a channel-padded or channel-blocked order that has zeros to write."""
+    multiple = draw(st.sampled_from((2, 4, 8, 16, 32, 128)))
+    channels = draw(st.integers(1, 40).filter(lambda count: count % multiple))
+    sizes = (draw(st.integers(1, 3)), channels, draw(st.integers(1, 12)), draw(st.integers(1, 70)))
+    order = parse_order(draw(st.sampled_from(("NHWC", "NCHW", "CHWN"))) + str(multiple))
+    names = draw(
+        st.sampled_from((("uint8", "uint8"), ("uint8", "float16"), ("float32", "float16"), ("int64", "int64")))
+    )
+    elements = [ELEMENT_TYPES[name] for name in names]
+    options = {}
+    if names[0] != names[1]:
+        options["scale"] = draw(st.sampled_from((2.0, [0.5 + place for place in range(channels)])))
+        options["bias"] = 1.5
+    if draw(st.booleans()):
+        options["channels"] = draw(st.permutations(range(channels)))
+    made = conversion(*elements, source_channels=channels, **options)
+    source = Layout.padded(sizes, draw(st.sampled_from(("NCHW", "NHWC", "CHWN"))), 1)
+    if draw(st.booleans()):
+        source = Layout(sizes, [stride * draw(st.integers(1, 2)) for stride in source.strides])
+    if draw(st.booleans()):
+        source = source.sliced((..., slice(None, None, -1), slice(None)))
+    itemsize = elements[1].itemsize
+    pitch = None
+    if draw(st.booleans()) and order.letters == "NHWC":
+        pitch = sizes[3] * round_up(channels, multiple) * itemsize + draw(st.sampled_from((0, 16, 24)))
+    target, _ = ordered_layouts(sizes, f"{order.letters}{multiple}", tuple("NCHW"), itemsize, pitch)
+    part = next(part for part in parts(source, target, made, 1, order) if part.filler)
+    sides = [
+        Side.of(layout, element, base_alignment=draw(st.sampled_from((8, 16, 32))), owns_padding=False)
+        for layout, element in zip((part.source, part.target), elements, strict=True)
+    ]
+    return Case(
+        *sides,
+        part.conversion,
+        part.channel_axis,
+        draw(st.sampled_from((SMALL, REFERENCE_GPU))),
+        filler=part.filler,
+        index_bits=draw(st.sampled_from((None, None, None, 64))),
+    )
+
+
+def drawn(count: int, number: int) -> list[Case]:
+    """All are drawn before the first is run: they share programs."""
+    found: list[Case] = []
+
+    @seed(number)
+    @settings(
+        max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=HealthCheck
+    )
+    @given(cases())
+    def collect(one: Case) -> None:
+        found.append(one)
+
+    collect()
+    print("families drawn:", dict(Counter(str(one.plan.family) for one in found).most_common()))
+    return found
+
+
+@pytest.mark.parametrize("number", [pytest.param(1, marks=emulated)])
+def test_kernels_write_elements_and_zeros(number):
+    found = drawn(60, number)
+    check_cases(found, orders=("forward", "random"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 4)])
+def test_kernels_write_elements_and_zeros_of_many_layouts(number):
+    check_cases(drawn(300, number))
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_a_problem_is_its_elements_and_its_zeros(one):
+    problem = one.plan.problem
+    alone, zeros = problem.without_filler(), problem.filler_alone()
+    assert alone.written_count == problem.element_count
+    assert alone.written_count + zeros.written_count == problem.written_count
+    assert zeros.source_elements == 1
+    assert f"zeros behind each run of {problem.sizes[-1]}: {one.filler}" in one.plan.explain()
+
+
+@needs_compiler
+@settings(max_examples=40, deadline=None)
+@given(cases())
+def test_compiled_loops_write_elements_and_zeros(one):
+    source, target = sg.buffer.Buffer.of(one.source_bytes), sg.buffer.Buffer.of(one.pattern.copy())
+    cpu._compiled_move(one.plan)(source, 0, target, 0)
+    assert target.bytes.tobytes() == one.expected.tobytes(), one.plan.explain()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_tensors_are_filled_up_with_zeros(data):
+    multiple = data.draw(st.integers(2, 9))
+    sizes = tuple(data.draw(st.integers(0 if axis == 0 else 1, 12)) for axis in range(4))
+    array = np.arange(np.prod(sizes), dtype=np.uint8).reshape(sizes) + np.uint8(1)
+    bias = data.draw(st.sampled_from((1.0, list(range(1, sizes[1] + 1)))))
+    expected = array.astype(np.float32) + np.reshape(np.float32(bias), (-1, 1, 1))
+    stored = np.pad(expected, [(0, 0), (0, -sizes[1] % multiple), (0, 0), (0, 0)])
+    source = sg.asarray(array, dims="NCHW")
+    pixels = source.relayout(layout=f"NHWC{multiple}", dtype="float32", bias=bias)
+    assert np.array_equal(pixels.numpy(), expected)
+    assert pixels.buffer.bytes[: stored.nbytes].tobytes() == stored.transpose(0, 2, 3, 1).tobytes()
+    blocks = source.relayout(layout=f"NCHW{multiple}", dtype="float32", bias=bias)
+    split = stored.reshape(sizes[0], stored.shape[1] // multiple, multiple, *sizes[2:])
+    assert np.array_equal(blocks.numpy(), split)
+
+
+# What the GPU does: one launch, whole vectors
+
+UNIT = {"scale": 1 / 255}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """Pixels of 3 channels in one order to another that fills them up: the family, and the bytes of a store."""
+
+    orders: tuple[str, str]
+    types: tuple[str, str]
+    family: Family
+    store: int
+    channels: int = 3
+
+    def case(self, architecture: str = "sm_90") -> Case:
+        elements = [ELEMENT_TYPES[name] for name in self.types]
+        sizes, order = (8, self.channels, 256, 512), parse_order(self.orders[1])
+        options = UNIT if self.types[0] != self.types[1] else {}
+        made = conversion(*elements, source_channels=self.channels, **options)
+        source = Layout.padded(sizes, self.orders[0])
+        target, _ = ordered_layouts(sizes, self.orders[1], tuple("NCHW"), elements[1].itemsize, None)
+        (part,) = parts(source, target, made, 1, order)
+        sides = [
+            Side.of(layout, element, base_alignment=32)
+            for layout, element in zip((source, part.target), elements, strict=True)
+        ]
+        gpu = dataclasses.replace(REFERENCE_GPU, compute_capability=int(architecture[3:]))
+        return Case(*sides, part.conversion, part.channel_axis, gpu, filler=part.filler)
+
+
+PASSES = {
+    "RGB pixels to 4": Pass(("NHWC", "NHWC4"), ("uint8", "uint8"), Family.PIXELS, 16),
+    "RGB pixels to 8 halves": Pass(("NHWC", "NHWC8"), ("uint8", "float16"), Family.PIXELS, 16),
+    "RGB planes to 4": Pass(("NCHW", "NHWC4"), ("uint8", "uint8"), Family.CHANNELS, 16),
+    "RGB planes to 8 halves": Pass(("NCHW", "NHWC8"), ("uint8", "float16"), Family.CHANNELS, 16),
+    "RGB planes to a block of 4": Pass(("NCHW", "NCHW4"), ("uint8", "uint8"), Family.CHANNELS, 16),
+    "RGB planes to a block of 32": Pass(("NCHW", "NCHW32"), ("uint8", "uint8"), Family.CHANNELS, 16),
+    "one plane to 4": Pass(("NCHW", "NHWC4"), ("uint8", "float16"), Family.CHANNELS, 16, channels=1),
+    "20 channels of pixels to 32": Pass(("NHWC", "NHWC32"), ("float16", "float16"), Family.ROWS, 16, channels=20),
+    "20 planes to 32": Pass(("NCHW", "NHWC32"), ("float16", "float16"), Family.TRANSPOSE, 16, channels=20),
+}
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_one_launch_moves_elements_and_zeros(name):
+    wanted = PASSES[name]
+    plan = wanted.case().plan
+    assert (plan.family, plan.store.nbytes) == (wanted.family, wanted.store)
+    assert plan.index_bits == 32
+
+
+@inspected
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_machine_code_stores_whole_vectors(architecture):
+    every = [one.case(architecture) for one in PASSES.values()]
+    for sources in {one.launch.sources for one in every}:
+        names = sorted({one.launch.name for one in every if one.launch.sources == sources})
+        for name, code in machine_code.compile_kernels(joined_source(*sources), names, architecture).items():
+            assert (code.local_accesses, code.stack_bytes, code.flushing) == (0, 0, []), name
+            assert max(code.stores) >= 128, (name, code.stores)

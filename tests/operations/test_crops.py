@@ -1,0 +1,295 @@
+"""Batched crops on the CPU, to the bit, against a loop over pixels; and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.cpu_paths import cpu_paths, picking_by
+from harness.guarded_memory import bits_of, guarded, seeds
+from harness.strategies import layouts_of
+from hypothesis import given, strategies as st
+from operations.test_gather import assert_written
+
+import stridedgpu as sg
+from stridedgpu import BindingError, DeviceError, ElementTypeError, LayoutError
+from stridedgpu.planning.crop_windows import plan_crops
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import element_type
+
+PAIRS = (
+    ("uint8", "uint8"),
+    ("uint8", "float32"),
+    ("uint8", "float16"),
+    ("uint8", "bfloat16"),
+    ("float32", "float32"),
+    ("float32", "uint8"),
+    ("uint16", "int8"),
+    ("complex64", "complex64"),
+    ("float8_e4m3fn", "float8_e4m3fn"),
+)
+
+
+def cropped(images, origins, size, flips, fill, channels):
+    """Every pixel of every window, one after another, as bits."""
+    height, width = size
+    count = len(images[0]) if channels is None else len(channels)
+    batch = np.empty((len(images), count, height, width), images[0].dtype)
+    for n, c, i, j in np.ndindex(batch.shape):
+        image, (y, x) = images[n], origins[n]
+        row, column = y + i, x + (width - 1 - j if flips[n] else j)
+        channel = c if channels is None else channels[c]
+        inside = 0 <= row < image.shape[1] and 0 <= column < image.shape[2]
+        batch[n, c, i, j] = image[channel, row, column] if inside else fill[channel]
+    return batch
+
+
+@st.composite
+def crops(draw):
+    source, target = draw(st.sampled_from(PAIRS))
+    count, channel_count = draw(st.integers(1, 3)), draw(st.integers(1, 4))
+    as_batch = draw(st.booleans())
+    common = (draw(st.integers(1, 6)), draw(st.integers(1, 6)))
+    if as_batch:
+        data, memory = guarded(draw(layouts_of((count, channel_count, *common))), source, draw(seeds))
+        sources, images = data, list(bits_of(data.layout, data.itemsize, memory))
+    else:
+        pairs = [
+            guarded(
+                draw(layouts_of((channel_count, draw(st.integers(1, 6)), draw(st.integers(1, 6))))),
+                source,
+                draw(seeds),
+            )
+            for _ in range(count)
+        ]
+        sources = [tensor for tensor, _ in pairs]
+        images = [bits_of(tensor.layout, tensor.itemsize, memory) for tensor, memory in pairs]
+    size = (draw(st.integers(0, 7)), draw(st.integers(0, 7)))
+    origins = [(draw(st.integers(-8, 8)), draw(st.integers(-8, 8))) for _ in range(count)]
+    flips = [draw(st.booleans()) for _ in range(count)]
+    channels = draw(st.none() | st.lists(st.integers(0, channel_count - 1), min_size=1, max_size=5))
+    outputs = channel_count if channels is None else len(channels)
+    arithmetic = {}
+    if target in ("float32", "float16", "bfloat16", "int8", "uint8") and source != "complex64":
+        if draw(st.booleans()):
+            arithmetic["scale"] = draw(st.sampled_from((1 / 255, [0.5 + c for c in range(outputs)])))
+        if draw(st.booleans()):
+            arithmetic["bias"] = draw(st.sampled_from((-0.25, [-1.0 * c for c in range(outputs)])))
+    fill = 0 if source.startswith("float8") else draw(st.sampled_from((0, 7, list(range(1, channel_count + 1)))))
+    return sources, images, source, target, origins, size, flips, channels, fill, arithmetic, outputs
+
+
+def expected_of(images, source, target, origins, size, flips, channels, fill, arithmetic):
+    """The windows by the plain loop, converted by relayout, whose every bit has tests of its own."""
+    count = images[0].shape[0]
+    values = fill if isinstance(fill, list) else [fill] * count
+    colors = sg.zeros((count,), source, device="cpu")
+    for c, value in enumerate(values):
+        if value:
+            colors[c] = value
+    words = bits_of(colors.layout, colors.itemsize, colors.buffer.bytes)
+    plain = cropped(images, origins, size, flips, words, channels)
+    tensor = sg.StridedTensor(plain.copy(), sg.Layout(plain.shape), source, dims="NCHW")
+    return sg.relayout(tensor, dtype=target, **arithmetic)
+
+
+@cpu_paths
+@given(case=crops(), data=st.data())
+def test_crops_are_the_plain_loop_in_bits_for_every_layout(path, case, data):
+    sources, images, source, target, origins, size, flips, channels, fill, arithmetic, outputs = case
+    expected = expected_of(images, source, target, origins, size, flips, channels, fill, arithmetic)
+    words = bits_of(expected.layout, expected.itemsize, expected.buffer.bytes)
+    keywords = {"flip": flips, "channels": channels, "fill": fill, **arithmetic}
+    out, memory = guarded(data.draw(layouts_of(expected.sizes, broadcast=False)), target, data.draw(seeds))
+    before = memory.copy()
+    with picking_by(path):
+        assert sg.gather_crops(sources, origins, size, out=out, **keywords) is out
+    assert_written(out, memory, before, words, expected.itemsize)
+    layout = data.draw(st.sampled_from((None, "NHWC", "NCHW", "CHWN", "NHWC8")))
+    with picking_by(path):
+        made = sg.gather_crops(sources, np.array(origins), size, dtype=target, layout=layout, **keywords)
+    assert (made.sizes, made.dims) == ((len(images), outputs, *size), "NCHW")
+    assert np.array_equal(bits_of(made.layout, made.itemsize, made.buffer.bytes), words)
+
+
+@given(crops(), st.sampled_from((2, 3, 4)))
+def test_channel_blocked_crops_are_those_of_relayout(case, multiple):
+    sources, _, _, target, origins, size, flips, channels, fill, arithmetic, _ = case
+    keywords = {"dtype": target, "flip": flips, "channels": channels, "fill": fill, **arithmetic}
+    plain = sg.gather_crops(sources, origins, size, **keywords)
+    for order in (f"NCHW{multiple}", f"NHWC{multiple}"):
+        wanted = plain.relayout(layout=order)
+        made = sg.gather_crops(sources, origins, size, layout=order, **keywords)
+        assert (made.sizes, made.strides) == (wanted.sizes, wanted.strides)
+        stored = wanted.layout
+        if order.startswith("NHWC"):  # the fillers behind each pixel's channels, too
+            filled = -(-wanted.sizes[1] // multiple) * multiple
+            stored = sg.Layout((wanted.sizes[0], filled, *size), wanted.strides)
+        bits = [bits_of(stored, made.itemsize, tensor.buffer.bytes) for tensor in (made, wanted)]
+        assert np.array_equal(*bits)
+
+
+def test_photographs_with_pitched_rows_and_a_normalised_black_border():
+    rng = np.random.default_rng(4)
+    photos = [rng.integers(0, 256, (h, w + 5, 3), np.uint8)[:, :w] for h, w in ((40, 60), (33, 47))]
+    mean, std = np.float32(0.5), np.float32(0.25)
+    batch = sg.gather_crops(
+        photos, [[30, 50], [-1, 0]], (12, 16), dims="HWC", dtype="float32", scale=1 / (255 * 0.25), bias=-2.0
+    )
+    assert batch.numpy()[0, 0, 11, 15] == -mean / std
+    expected = photos[1][5, 7].astype(np.float32) * np.float32(1 / (255 * 0.25)) + np.float32(-2)
+    assert np.array_equal(batch.numpy()[1, :, 6, 7], expected)
+
+
+def test_an_empty_batch_and_empty_windows():
+    none = sg.zeros((0, 3, 5, 5), "uint8", device="cpu")
+    assert sg.gather_crops(none, [], (2, 2)).sizes == (0, 3, 2, 2)
+    assert sg.gather_crops(none, np.zeros((0, 2), np.int32), (2, 2), dtype="float16").dtype == np.float16
+    assert sg.gather_crops(np.zeros((1, 3, 0, 4), np.uint8), [[0, 0]], (1, 2), fill=9).numpy().tolist() == [
+        [[[9, 9]]] * 3
+    ]
+
+
+def test_origins_of_every_integer_type_and_enormous_ones():
+    image = np.arange(12, dtype=np.uint8).reshape(1, 1, 3, 4)
+    for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):
+        origins = np.array([[1, 9, 2]], dtype)[:, ::2]
+        assert sg.gather_crops(image, origins, (1, 2)).numpy().tolist() == [[[[6, 7]]]]
+    for far in (2**63 - 1, -(2**63)):
+        assert sg.gather_crops(image, [[far, 0]], (2, 1), fill=5).numpy().tolist() == [[[[5], [5]]]]
+    assert sg.gather_crops(image, np.array([[0, 2**64 - 1]], np.uint64), (1, 1), fill=5).numpy().tolist() == [[[[5]]]]
+
+
+IMAGE = np.zeros((2, 3, 4, 5), np.uint8)
+CENTRE = [[0, 0], [0, 0]]
+
+
+def refusal(call, error, message):
+    return pytest.param(call, error, message, id=message[:50])
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, [[0, 0]] * 3, (2, 2), out=out),
+            LayoutError,
+            "origins have sizes (3, 2); 2 sources need (2, 2)",
+        ),
+        refusal(lambda out: sg.gather_crops(IMAGE, [0, 0], (2, 2), out=out), LayoutError, "origins have sizes (2,)"),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, [[0.0, 1.5]] * 2, (2, 2), out=out),
+            ElementTypeError,
+            "origins hold float64",
+        ),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, CENTRE, (2,), out=out), LayoutError, "size=(2,) must be height and width"
+        ),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, CENTRE, (2, -2), out=out),
+            LayoutError,
+            "size=(2, -2) must each be at least 0",
+        ),
+        refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), flip="yes", out=out), LayoutError, "flip='yes'"),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), flip=[True], out=out), LayoutError, "flip has 1 entries"
+        ),
+        refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), flip=[1, 0], out=out), LayoutError, "flip=[1, 0]"),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), fill=256, out=out),
+            LayoutError,
+            "fill=256 does not fit uint8",
+        ),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), fill=0.5, out=out), LayoutError, "fill=0.5 is no integer"
+        ),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), fill=[1, 2], out=out), LayoutError, "fill has 2 values"
+        ),
+        refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), fill="black", out=out), LayoutError, "fill='black'"),
+        refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), fill=1j, out=out), LayoutError, "fill=1j"),
+        refusal(lambda out: sg.gather_crops([], [], (2, 2), out=out), LayoutError, "sources is empty"),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE[0], CENTRE, (2, 2), out=out), LayoutError, "sources has sizes (3, 4, 5)"
+        ),
+        refusal(
+            lambda out: sg.gather_crops([IMAGE], [[0, 0]], (2, 2), out=out),
+            LayoutError,
+            "sources[0] has sizes (2, 3, 4, 5)",
+        ),
+        refusal(
+            lambda out: sg.gather_crops([IMAGE[0], IMAGE[1, :2]], CENTRE, (2, 2), out=out),
+            LayoutError,
+            "sources[1] has 2 channels and sources[0] 3",
+        ),
+        refusal(
+            lambda out: sg.gather_crops([IMAGE[0], IMAGE[1].astype(np.int8)], CENTRE, (2, 2), out=out),
+            ElementTypeError,
+            "sources[1] holds int8",
+        ),
+        refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), channels=(3,), out=out), LayoutError, "channel 3"),
+        refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), scale=(1, 2), out=out), LayoutError, "scale has 2"),
+        refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 3), out=out), LayoutError, "out has sizes (2, 3, 2, 2)"),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), dtype="int8", out=out), LayoutError, "out holds uint8"
+        ),
+        refusal(
+            lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), layout="NHWC", out=out), LayoutError, "out= says where"
+        ),
+        refusal(
+            lambda out: sg.gather_crops(out, CENTRE, (2, 2), out=out), BindingError, "out shares memory with sources"
+        ),
+        refusal(lambda out: sg.gather_crops(IMAGE, CENTRE, (2, 2), out=out, stream=1), DeviceError, "stream=1"),
+        refusal(
+            lambda out: sg.gather_crops(
+                IMAGE, CENTRE, (2, 2), out=out.broadcast_to((2, 3, 2, 2))[:, :, :, :1].broadcast_to((2, 3, 2, 2))
+            ),
+            LayoutError,
+            "out repeats or overlaps",
+        ),
+    ],
+)
+def test_what_is_refused_writes_nothing(call, error, message):
+    memory = np.full((2, 3, 2, 2), 7, np.uint8)
+    with pytest.raises(error) as raised:
+        call(sg.asarray(memory))
+    assert message in str(raised.value)
+    assert (memory == 7).all()
+
+
+def test_a_read_only_out_is_refused():
+    array = np.zeros((2, 3, 2, 2), np.uint8)
+    array.flags.writeable = False
+    with pytest.raises(BindingError, match="out is read-only"):
+        sg.gather_crops(IMAGE, CENTRE, (2, 2), out=sg.asarray(array))
+
+
+# Plans
+
+
+def crop_plan(layout, source_steps, source="uint8", target="uint8", alignment=32, **arithmetic):
+    made = conversion(element_type(source), element_type(target), source_channels=layout.sizes[1], **arithmetic)
+    return plan_crops(Side(layout, made.target, alignment), source_steps, made, bytes(8), "cuda:0")
+
+
+@pytest.mark.parametrize(
+    "order, size, source_steps, types, widths",
+    [
+        ("NCHW", (224, 224), (1, 3), ("uint8", "float32"), (1, 16)),
+        ("NCHW", (224, 224), (50176, 1), ("uint8", "float32"), (4, 16)),
+        ("NCHW", (224, 224), (50176, 1), ("float32", "float32"), (16, 16)),
+        ("NCHW", (224, 224), (50176, 1), ("float32", "float16"), (16, 16)),
+        ("NHWC", (224, 224), (1, 3), ("uint8", "uint8"), (16, 16)),
+        ("NHWC", (224, 224), (0, 0), ("uint8", "uint8"), (1, 16)),
+        ("NCHW", (224, 225), (1, 3), ("uint8", "float16"), (1, 2)),
+        ("NCHW", (5, 6), (1, 3), ("uint8", "float32"), (1, 8)),
+        ("CHWN", (8, 8), (1, 3), ("uint8", "float32"), (1, 4)),
+    ],
+)
+def test_widths_of_plans(order, size, source_steps, types, widths):
+    sizes = (4, 3, *size)
+    plan = crop_plan(sg.Layout(sizes, sg.packed_strides(sizes, order)), source_steps, *types)
+    assert (plan.load_bytes, plan.store_bytes) == widths
+    assert plan.vector_bytes == min(widths)
+    assert plan.kernel in plan.explain()
+    assert f"{plan.bytes_moved} bytes must move" in plan.explain()

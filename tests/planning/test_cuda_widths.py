@@ -1,0 +1,124 @@
+"""What a plan says of its loads and stores is what its kernel is instantiated with, on every generation of GPUs."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from math import gcd
+
+import pytest
+from harness.emulator.covering import template_arguments
+from harness.emulator.exact_conversion import REALS
+from harness.emulator.planned import Case
+from harness.emulator.tiled_cases import relayouts
+from hypothesis import given, settings, strategies as st
+
+from stridedgpu.devices.cuda.planning.families import pixel_axes, unit_axis
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import ELEMENT_TYPES
+
+GPUS = [
+    GpuProperties(f"{count} multiprocessors of sm_{capability}", capability, count, 96 * 1024, 48 * 1024)
+    for capability in (75, 80, 90, 100, 120)
+    for count in (1, 40, 132)
+]
+
+# Where the template arguments after the conversion have the bytes of a load and of a store.
+PLACES = {
+    "copy_flat": (1, 2),
+    "copy_rows": (1, 2),
+    "channels": (6, 7),
+    "pixels": (9, 10),
+    "packed_tile": (2, 3),
+    "transpose": (4, 5),
+}
+
+
+def kernel_of(launch: KernelLaunch) -> str:
+    return launch.name.partition("<")[0].removeprefix("sg::")
+
+
+def accesses(launch: KernelLaunch, source_itemsize: int) -> tuple[int, int]:
+    """The bytes of the vectors that a kernel loads and stores."""
+    kernel = kernel_of(launch)
+    _, arguments = template_arguments(launch)
+    if kernel == "copy_generic":
+        return source_itemsize, int(arguments[1])
+    if kernel == "copy_shifted_rows":
+        return 4, int(arguments[1])  # words, which it shifts into place
+    if kernel == "shifted_channels":
+        return 16, 16  # vectors that the kernel finds itself
+    load, store = (int(arguments[place]) for place in PLACES[kernel])
+    if kernel == "channels" and "sg::Direction::join" in arguments:
+        load, store = store, load
+    return load, store
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Relayouts with every type, alignment and GPU."""
+    one = draw(relayouts())
+    names = draw(st.sampled_from(REALS)), draw(st.sampled_from((*REALS, "complex128")))
+    source, target = (ELEMENT_TYPES[name] for name in (names if draw(st.booleans()) else (names[1],) * 2))
+    made = one.conversion
+    aligned = st.sampled_from((1, 4, 8, 16, 16, 32, 32))
+    sides = [
+        dataclasses.replace(side, element=element, alignment=max(draw(aligned), element.itemsize))
+        for side, element in ((one.source, source), (one.target, target))
+    ]
+    count = None if one.channel_axis is None else one.source.layout.sizes[one.channel_axis]
+    scale = None if source == target or target.kind == "c" else made.scale
+    chosen = conversion(source, target, scale=scale, channels=made.channels, source_channels=count)
+    return dataclasses.replace(
+        one, source=sides[0], target=sides[1], conversion=chosen, gpu=draw(st.sampled_from(GPUS))
+    )
+
+
+def steps(one: Case, kernel: str, side: str) -> list[int]:
+    """Elements between the addresses at which one side's vectors start, but for those of one run."""
+    problem = one.plan.problem
+    strides = problem.target_strides if side == "target" else problem.source_strides
+    if kernel == "packed_tile":
+        # Of a tile, from the tables; from tile to tile, from the parameters behind five addresses.
+        table = one.launch.tables[side == "target"][1]
+        offsets = [entry[0] for entry in struct.iter_unpack("<i5I", table)]
+        start, *partial = struct.unpack_from("<26i", one.launch.parameters, 40 + 4 * (side == "target"))
+        walked = [partial[2 + 8 * loop + 2] for loop in range(3)]
+        return [*offsets, start, *walked]
+    inside = {unit_axis(strides)}
+    if kernel == "pixels":
+        inside = {len(strides) - 2, len(strides) - 1}
+    if kernel == "channels":
+        small, pixels = pixel_axes(problem)
+        inside = {small, pixels} if small in inside else {pixels}
+    return [stride for axis, stride in enumerate(strides) if axis not in inside]
+
+
+def check(one: Case) -> None:
+    plan, kernel = one.plan, kernel_of(one.launch)
+    source, target = plan.problem.source.element.itemsize, plan.problem.target.element.itemsize
+    assert accesses(one.launch, source) == (plan.load.nbytes, plan.store.nbytes), plan.explain()
+    for side, width, itemsize, alignment in (
+        ("source", plan.load.nbytes, source, plan.problem.source_alignment),
+        ("target", plan.store.nbytes, target, plan.problem.target.alignment),
+    ):
+        assert width <= max(itemsize, one.gpu.widest_access)
+        if plan.shifts:
+            continue  # the kernel finds aligned words itself, wherever rows begin
+        assert gcd(width, alignment) == width
+        if width > itemsize and plan.index_bits == 32:
+            assert [step for step in steps(one, kernel, side) if step * itemsize % width] == [], (side, plan.explain())
+
+
+@given(cases())
+@settings(max_examples=150, deadline=None)
+def test_kernels_load_and_store_what_their_plans_say(one):
+    check(one)
+
+
+@pytest.mark.slow
+@given(cases())
+@settings(max_examples=2000, deadline=None)
+def test_kernels_load_and_store_what_their_plans_say_many_times(one):
+    check(one)
