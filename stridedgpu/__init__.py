@@ -1,40 +1,45 @@
-"""stridedgpu: describe, view, relayout and gather tensors in strided memory, on the CPU and on NVIDIA GPUs."""
+"""stridedgpu: describe, view, relayout and gather tensors in strided memory, on the CPU and on NVIDIA GPUs.
+
+A public name is imported when it is first used (PEP 562), so that `import stridedgpu` costs next to nothing.
+"""
 
 from __future__ import annotations
 
-from . import typing
-from .api.creation import asarray, empty, from_dlpack, from_pointer, full, zeros
-from .api.functions import (
-    gather,
-    gather_crops,
-    gather_elements,
-    gather_nd,
-    plan_gather,
-    plan_gather_crops,
-    plan_gather_elements,
-    plan_gather_nd,
-    plan_relayout,
-    plan_scatter_elements,
-    plan_scatter_nd,
-    relayout,
-    scatter_elements,
-    scatter_nd,
-    synchronize,
-)
-from .api.tensor import StridedTensor
-from .api.warmup import warmup
-from .devices.cpu.thread_count import get_num_threads, set_num_threads
-from .devices.selection import devices
-from .operations.crop_plans import PlannedCrops
-from .operations.gather_plans import PlannedGather, PlannedScatter
-from .operations.relayout_plan import RelayoutPlan
-from .preprocess.prefetch import prefetch
-from .preprocess.step import Preprocess
-from .values.descriptor import BufferTensorDesc
-from .values.dtypes import DataType
-from .values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
-from .values.layout import Layout
-from .values.strides import calc_buffer_tensor_size, calculate_strides, packed_strides
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from . import typing
+    from .api.creation import asarray, empty, from_dlpack, from_pointer, full, zeros
+    from .api.crops import gather_crops, plan_gather_crops
+    from .api.gather import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
+    from .api.gather_plans import (
+        plan_gather,
+        plan_gather_elements,
+        plan_gather_nd,
+        plan_scatter_elements,
+        plan_scatter_nd,
+    )
+    from .api.relayout import plan_relayout, relayout, synchronize
+    from .api.tensor import StridedTensor
+    from .api.warmup import warmup
+    from .devices.cpu.thread_count import get_num_threads, set_num_threads
+    from .devices.selection import devices
+    from .operations.crop_plans import PlannedCrops
+    from .operations.gather_plans import PlannedGather, PlannedScatter
+    from .operations.relayout_plan import RelayoutPlan
+    from .preprocess.prefetch import prefetch
+    from .preprocess.step import Preprocess
+    from .values.descriptor import BufferTensorDesc
+    from .values.dtypes import DataType
+    from .values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
+    from .values.layout import Layout
+    from .values.strides import calc_buffer_tensor_size, calculate_strides, packed_strides
+else:
+    # A package has the name of the function `devices`. Once it is imported, no other import binds the name to it.
+    from . import devices
+
+    del devices
 
 __all__ = [
     "BindingError",
@@ -85,3 +90,66 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_MODULES: Final = {
+    "BindingError": "values.errors",
+    "BufferTensorDesc": "values.descriptor",
+    "DataType": "values.dtypes",
+    "DeviceError": "values.errors",
+    "ElementTypeError": "values.errors",
+    "Layout": "values.layout",
+    "LayoutError": "values.errors",
+    "PlannedCrops": "operations.crop_plans",
+    "PlannedGather": "operations.gather_plans",
+    "PlannedScatter": "operations.gather_plans",
+    "Preprocess": "preprocess.step",
+    "RelayoutPlan": "operations.relayout_plan",
+    "StridedGpuError": "values.errors",
+    "StridedTensor": "api.tensor",
+    "asarray": "api.creation",
+    "calc_buffer_tensor_size": "values.strides",
+    "calculate_strides": "values.strides",
+    "devices": "devices.selection",
+    "empty": "api.creation",
+    "from_dlpack": "api.creation",
+    "from_pointer": "api.creation",
+    "full": "api.creation",
+    "gather": "api.gather",
+    "gather_crops": "api.crops",
+    "gather_elements": "api.gather",
+    "gather_nd": "api.gather",
+    "get_num_threads": "devices.cpu.thread_count",
+    "packed_strides": "values.strides",
+    "plan_gather": "api.gather_plans",
+    "plan_gather_crops": "api.crops",
+    "plan_gather_elements": "api.gather_plans",
+    "plan_gather_nd": "api.gather_plans",
+    "plan_relayout": "api.relayout",
+    "plan_scatter_elements": "api.gather_plans",
+    "plan_scatter_nd": "api.gather_plans",
+    "prefetch": "preprocess.prefetch",
+    "relayout": "api.relayout",
+    "scatter_elements": "api.gather",
+    "scatter_nd": "api.gather",
+    "set_num_threads": "devices.cpu.thread_count",
+    "synchronize": "api.relayout",
+    "typing": "typing",
+    "warmup": "api.warmup",
+    "zeros": "api.creation",
+}
+"""The module of each public name; `typing` is itself one."""
+
+if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would take every name for one that is there
+
+    def __getattr__(name: str) -> object:
+        """Import a public name when it is first used; it is an ordinary attribute from then on."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = import_module(f"{__name__}.{_MODULES[name]}")
+        value = globals()[name] = module if name == "typing" else getattr(module, name)
+        return value
+
+
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted(__all__)

@@ -10,7 +10,7 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import calculate_strides
 
-from .functions import plan_relayout
+from .relayout import plan_relayout
 from .tensor import StridedTensor
 
 __all__ = ["warmup"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stridedgpu.api.creation import asarray, empty
-from stridedgpu.api.functions import synchronize
+from stridedgpu.api.relayout import synchronize
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.preprocess.sample_keys import Draw, draw

@@ -70,7 +70,7 @@ class PlanMap:
 def footprint_of(plan: Plan) -> Footprint:
     """The box of loops that one warp, or one tile, moves at a time.
 
-    >>> from stridedgpu.api.functions import plan_relayout
+    >>> from stridedgpu.api.relayout import plan_relayout
     >>> from stridedgpu.values.descriptor import BufferTensorDesc
     >>> pixels = BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))
     >>> footprint_of(plan_relayout(pixels, BufferTensorDesc("uint8", (1, 3, 64, 64))).plan).extents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stridedgpu.api.functions import gather_crops
+from stridedgpu.api.crops import gather_crops
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.selection import remote_backend_named
 from stridedgpu.values.layout import Layout
