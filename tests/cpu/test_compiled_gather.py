@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from cpu.test_compiled_relayout import Fenced, lowest_at_zero
-from harness.compiled_loops import needs_compiler
+from harness.compiled_loops import needs_compiler, policy_with
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 from operations.test_gather import INDEX_TYPES, MODES, limits
@@ -16,7 +16,7 @@ from operations.test_gather import INDEX_TYPES, MODES, limits
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.compiled import gather as compiled_gather, jit as machine_code
+from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
@@ -37,12 +37,12 @@ variants = pytest.mark.parametrize("variant", ["cached", "streaming", "small ite
 @contextmanager
 def planned_as(variant):
     """Kernels as for small results, as for those written past the caches, or in many items and prefetched."""
-    with pytest.MonkeyPatch.context() as patch:
-        if variant == "streaming":
-            patch.setattr(compiled_gather, "_STREAMED_BYTES", 0)
-        if variant == "small items":
-            patch.setattr(compiled_gather, "_ITEM_BYTES", range(64, 65))
-            patch.setattr(compiled_gather, "_LARGE_SPAN_BYTES", 0)
+    changes = {
+        "cached": {},
+        "streaming": {"streamed_bytes": 0},
+        "small items": {"item_bytes": range(64, 65), "large_span_bytes": 0},
+    }
+    with policy_with(gather=changes[variant]):
         yield
 
 

@@ -10,14 +10,14 @@ from itertools import product
 
 import numpy as np
 import pytest
-from harness.compiled_loops import compiled_kernel, needs_compiler, run_items
+from harness.compiled_loops import compiled_kernel, needs_compiler, policy_with, run_items
 from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.compiled import relayout as llvm_relayout, relayout_walk as llvm_walk
+from stridedgpu.devices.cpu.compiled import relayout as llvm_relayout
 from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.rows import Rows
@@ -79,13 +79,9 @@ variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte s
 @contextmanager
 def planned_as(variant):
     """Kernels as for small moves, as for those written past the caches, or as on a processor of another make."""
-    with pytest.MonkeyPatch.context() as patch:
-        if variant == "streaming":
-            patch.setattr(llvm_walk, "_STREAMED_BYTES", 0)
-            patch.setattr(llvm_walk, "_LONG_ROW_BYTES", 0)
-            patch.setattr(llvm_walk, "_PREFETCHED_BYTES", 0)
-            patch.setattr(llvm_walk, "_ROW_GAP_BYTES", 1)
-            patch.setattr(llvm_relayout, "_STREAMED_TILES_BYTES", 0)
+    streams = dict.fromkeys(("streamed_bytes", "streamed_tiles_bytes", "long_row_bytes", "prefetched_bytes"), 0)
+    changes = {**streams, "row_gap_bytes": 1} if variant == "streaming" else {}
+    with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
         if variant == "16-byte shuffles":
             patch.setattr(llvm_relayout, "processor_features", frozenset)
         yield
@@ -352,8 +348,7 @@ def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
     ids=["lines", "long rows", "short rows that begin anywhere", "short rows of lines", "short rows that end anywhere"],
 )
 def test_what_is_written_past_the_caches(sizes, pitch, streams):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(llvm_walk, "_STREAMED_BYTES", 0)
+    with policy_with(relayout={"streamed_bytes": 0}):
         assert kernel_of(sizes, (sizes[1] + 3, 1), (pitch, 1)).streaming == streams
         assert not kernel_of(sizes, (1, 0), (pitch, 1)).streaming, "one element a row: nothing is read"
 
@@ -361,8 +356,7 @@ def test_what_is_written_past_the_caches(sizes, pitch, streams):
 def test_rows_that_lie_far_apart_are_asked_for_early():
     window, packed = (4000, 1), (640, 1)
     assert not kernel_of((4, 640), window, packed).prefetches, "so few bytes are in a cache"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(llvm_walk, "_PREFETCHED_BYTES", 0)
+    with policy_with(relayout={"prefetched_bytes": 0}):
         assert kernel_of((4, 640), window, packed).prefetches
         assert kernel_of((4, 640), (4000, 2), packed).prefetches, "every other element"
         assert not kernel_of((4, 640), (700, 1), packed).prefetches, "the gap is short"

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
+from stridedgpu.devices.cpu.policy import policy, using
 
 needs_compiler = pytest.mark.skipif(
     machine_code.why_unavailable() is not None, reason=f"no compiled loops: {machine_code.why_unavailable()}"
 )
+
+
+def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:
+    """The CPU's policy with some thresholds replaced: `policy_with(gather={"streamed_bytes": 0})`."""
+    current = policy()
+    return using(replace(current, **{name: replace(getattr(current, name), **new) for name, new in sections.items()}))
 
 
 def compiled_kernel(plan):

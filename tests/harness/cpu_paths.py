@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
+from harness.compiled_loops import policy_with
 
-from stridedgpu.devices.cpu import device as cpu, gather as cpu_gather, promotion, thread_count as threads
-from stridedgpu.devices.cpu.compiled import (
-    crops as compiled_crops,
-    gather as compiled_gather,
-    index_check as compiled_index_check,
-    jit as machine_code,
-)
+from stridedgpu.devices.cpu import device as cpu, gather as cpu_gather, thread_count as threads
+from stridedgpu.devices.cpu.compiled import jit as machine_code
 
 __all__ = ["cpu_paths", "picking_by"]
 
@@ -29,19 +25,20 @@ cpu_paths = pytest.mark.parametrize(
 @contextmanager
 def picking_by(path: str) -> Iterator[None]:
     """Gathers, scatters and crops go this way, in many small items, and with 2 threads past the caches too."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         if path == "NumPy":
             for module in (cpu, cpu_gather):
                 patch.setattr(module, "why_unavailable", lambda: "left out by a test")
         else:
-            patch.setattr(promotion, "_LARGE_BYTES", 0)
             patch.setattr(threads, "_chosen", int(path.split()[1]))
-            for module in (compiled_crops, compiled_gather, compiled_index_check):
-                patch.setattr(module, "_SHARED_BYTES", 0)
-            patch.setattr(compiled_crops, "_BAND_BYTES", 16)
-            patch.setattr(compiled_gather, "_ITEM_BYTES", range(1024, 1025))
-            patch.setattr(compiled_gather, "_STREAMED_BYTES", 0 if path.endswith("s") else 1 << 40)
-            patch.setattr(compiled_index_check, "_ITEM_INDICES", 64)
+            streamed_bytes = 0 if path.endswith("s") else 1 << 40
+            chosen = policy_with(
+                promotion={"at_once_bytes": 0},
+                gather={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
+                crops={"shared_bytes": 0, "band_bytes": 16},
+                index_check={"shared_bytes": 0, "item_indices": 64},
+            )
+            stack.enter_context(chosen)
         _forget()
         try:
             yield

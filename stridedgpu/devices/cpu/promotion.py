@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from .policy import policy
 
 __all__ = ["Promotion"]
 
 Work = TypeVar("Work")
-
-_LARGE_BYTES: Final = 1024 * 1024
-"""Fewer bytes take NumPy less time than a kernel takes to load."""
-
-_REPEATED: Final = 16
-"""The call of one small piece of work at which its kernel is loaded."""
 
 
 class Promotion(Generic[Work]):
@@ -31,8 +27,8 @@ class Promotion(Generic[Work]):
         """Choose the way to begin with."""
         self._calls = 0
         self._compiled = compiled
-        at_once = compiled() if compiled is not None and nbytes >= _LARGE_BYTES else None
-        if at_once is not None or nbytes >= _LARGE_BYTES:
+        at_once = compiled() if compiled is not None and nbytes >= policy().promotion.at_once_bytes else None
+        if at_once is not None or nbytes >= policy().promotion.at_once_bytes:
             self._compiled = None
         self.work = plain() if at_once is None else at_once
         self.settled = self._compiled is None
@@ -42,7 +38,7 @@ class Promotion(Generic[Work]):
         make = self._compiled
         if make is not None:
             self._calls += 1
-            if self._calls >= _REPEATED:
+            if self._calls >= policy().promotion.calls:
                 # Threads that come here together make it twice, and lose nothing.
                 self._compiled = None
                 self.work = make() or self.work

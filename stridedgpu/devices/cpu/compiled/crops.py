@@ -8,6 +8,7 @@ from dataclasses import astuple, dataclass
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.gather_interface import CropsMove, Located
 from stridedgpu.planning.crop_windows import Crop, CropPlan, Rectangle, rectangles
 from stridedgpu.planning.relayout_problem import Side, relayout_problem
@@ -21,15 +22,6 @@ from .relayout import walk_of
 from .worker_pool import run_shared
 
 __all__ = ["compiled_crops"]
-
-_SHARED_BYTES: Final = 512 * 1024
-"""Batches of fewer bytes are done before another thread has woken up."""
-
-_LEAST_ENTRIES: Final = 16
-"""Entries that are shared out evenly: the windows of a smaller batch are cut in pieces."""
-
-_BAND_BYTES: Final = 4 * 1024
-"""Bytes of source of a band, about: those of the next one have time to arrive, and the first cache holds both."""
 
 _MOST_RECIPES: Final = 4096
 """Kinds of rectangles that are remembered."""
@@ -70,11 +62,11 @@ class _Crops:
         self._recipes: dict[tuple[object, ...], _Recipe] = {}
         self._itemsize = plan.conversion.source.itemsize
         self._pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
-        self._alone = plan.bytes_moved < _SHARED_BYTES
+        self._alone = plan.bytes_moved < policy().crops.shared_bytes
         _, _, height, width = plan.target.layout.sizes
         self._size = height, width
         self._wholes: dict[tuple[tuple[int, ...], bool], _Recipe] = {}
-        self._band_rows = max(1, _BAND_BYTES // (len(plan.fill) * width))
+        self._band_rows = max(1, policy().crops.band_bytes // (len(plan.fill) * width))
 
     def __call__(self, crops: Sequence[Crop], sources: Sequence[Located], target: Located) -> None:
         """Write every window."""
@@ -186,7 +178,7 @@ def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:
 
 def _run(loop: Loop, entries: Sequence[_Entry], *, alone: bool) -> None:
     """Run a kernel over a list; whatever it leads to is kept alive by the caller."""
-    pieces = 1 if alone else -(-_LEAST_ENTRIES // len(entries))
+    pieces = 1 if alone else -(-policy().crops.least_entries // len(entries))
     fields: list[int] = []
     for reads, writes, rows, recipe in entries:
         bands = -(-rows // recipe.height)

@@ -7,53 +7,21 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode
 from stridedgpu.devices.gather_interface import GatherMove, Located
 from stridedgpu.planning.gather_problem import GatherProblem
 
 from .gather_indices import IndexKind, lanes_of
-from .gather_loop import CHUNK, Gather
+from .gather_loop import Gather
 from .ir import LINE_BYTES
 from .jit import compiled
 from .worker_pool import run_shared
 
 __all__ = ["GatherWalk", "compiled_gather", "gather_walk"]
 
-_ITEMS: Final = 64
-"""Items of the work, about, of results that are large enough: so many are shared out evenly."""
-
-_ITEM_BYTES: Final = range(64 * 1024, 1024 * 1024)
-"""Bytes that one item writes, about: fewer are not worth starting, nor waiting for what was streamed to arrive."""
-
-_SHARED_BYTES: Final = 256 * 1024
-"""Work on fewer bytes is done before another thread has woken up."""
-
-_STREAMED_BYTES: Final = 4 * 1024 * 1024
-"""Results of so many bytes are written past the caches, and leave them to what is read at random."""
-
-_MOST_LINES_AHEAD: Final = 16
-"""Lines of a run that are asked for ahead; what follows them the processor foresees."""
-
-_LARGE_SPAN_BYTES: Final = 16 * 1024 * 1024
-"""From here on single elements are asked for ahead too: the processor's own view does not reach far enough."""
-
 _GROUPED: Final = (1, 2, 4, 8)
 """Bytes of the runs that are put together to vectors."""
-
-_MOST_LINES_OF_ROW: Final = 512
-"""Lines of a row of which each element has an index: with those of the next row, the first caches hold them."""
-
-_USES_OF_LINE: Final = 4
-"""Indices to a line that make it worth being asked for."""
-
-_PARTS_OF_RUN: Final = 4
-"""Parts of a long run that is scattered: they are written independently of each other."""
-
-_SHORT: Final = 8
-"""Loops of fewer steps are walked around a longer one: within, they would leave vectors empty."""
-
-_LONGEST_STEP: Final = 4 * LINE_BYTES
-"""Bytes of one step along a long run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +84,7 @@ def compiled_gather(plan: GatherPlan) -> GatherMove | None:
     template = bytes(form(0, *walk.parameters))
     scatters, items = plan.problem.scatters, walk.items
     plain_offset, picked_offset, index_offset = walk.plain_offset, walk.picked_offset, walk.index_offset
-    alone = walk.in_order or plan.bytes_moved < _SHARED_BYTES
+    alone = walk.in_order or plan.bytes_moved < policy().gather.shared_bytes
 
     def move(plain: Located, picked: Located, indices: Located) -> None:
         (held, start), (chosen, chosen_start), (numbers, numbers_start) = plain, picked, indices
@@ -140,7 +108,7 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
         return None
     itemsize, index_bytes = problem.plain.element.itemsize, problem.index.element.itemsize
     nest = _nest(problem, itemsize, index_bytes)
-    wanted = max(_ITEM_BYTES.start, min(problem.element_count * itemsize // _ITEMS, _ITEM_BYTES.stop))
+    wanted = policy().gather.bytes_of_item(problem.element_count * itemsize)
     blocks = _scatter_blocks(nest, wanted) if problem.scatters else _blocks(nest, wanted)
     kernel = _kernel(problem, mode, nest, blocks[2])
     fields: list[int] = []
@@ -183,7 +151,7 @@ def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
     if rows and rows[-1].strides[:2] == (itemsize, itemsize):
         run *= rows.pop().size
     m, b, a = (part.pop() if part else _ONCE for part in (rows, followed, followed))
-    if b.size < _SHORT <= a.size and not problem.scatters:
+    if b.size < policy().gather.short_loop <= a.size and not problem.scatters:
         a, b = b, a
     # What is left within an index is walked outside of all: its elements differ, so no order is lost.
     return _Nest(run, m, b, a, (*rows, *followed))
@@ -191,19 +159,21 @@ def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
 
 def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
     """Of the run in bytes, of `m`, `b` and `a`: what one item of the work takes, about `wanted` bytes."""
-    run = min(nest.run, max(wanted, _LONGEST_STEP))
+    run = min(nest.run, max(wanted, policy().gather.longest_step))
     m = max(1, min(nest.m.size, wanted // run))
-    whole = nest.a.size if nest.a.size < _SHORT else 1
+    whole = nest.a.size if nest.a.size < policy().gather.short_loop else 1
     b = max(1, min(nest.b.size, wanted // (run * m * whole)))
     if nest.group > 1 and b < nest.b.size:
         # Whole chunks, so that none is shorter than a group.
-        b = min(-(-b // CHUNK) * CHUNK, nest.b.size)
+        chunk = policy().gather.chunk_indices
+        b = min(-(-b // chunk) * chunk, nest.b.size)
     return run, m, b, max(whole, min(nest.a.size, wanted // (run * m * b)))
 
 
 def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
     """The same where of several updates of one element the last one stays: all of `b` in one item."""
-    run = nest.run if nest.run <= _LONGEST_STEP else max(_LONGEST_STEP, -(-nest.run // _PARTS_OF_RUN))
+    longest, parts = policy().gather.longest_step, policy().gather.parts_of_run
+    run = nest.run if nest.run <= longest else max(longest, -(-nest.run // parts))
     if not nest.items_differ:
         return run, nest.m.size, nest.b.size, nest.a.size
     return run, nest.m.size, nest.b.size, max(1, min(nest.a.size, wanted // (run * nest.m.size * nest.b.size)))
@@ -226,12 +196,12 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
         lanes=lanes_of(b_block),
         follows=scatters or nest.a.strides[2] != 0,
         deep=nest.m is not _ONCE,
-        run=_power_of_two(min(run, _LONGEST_STEP)),
-        long=run & (run - 1) != 0 or run > _LONGEST_STEP,
+        run=_power_of_two(min(run, policy().gather.longest_step)),
+        long=run & (run - 1) != 0 or run > policy().gather.longest_step,
         packed=nest.b.strides[0] == run,
         group=group,
         lines_ahead=0 if scatters else _lines_ahead(run, problem.picked.layout.span * problem.picked.element.itemsize),
-        streaming=not scatters and result_bytes >= _STREAMED_BYTES and group * run >= LINE_BYTES,
+        streaming=not scatters and result_bytes >= policy().gather.streamed_bytes and group * run >= LINE_BYTES,
         scatters=scatters,
     )
 
@@ -239,8 +209,8 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
 def _lines_ahead(run: int, span: int) -> int:
     """How many lines of a run of so many bytes are asked for ahead, in a tensor that spans so many."""
     if run < LINE_BYTES:
-        return int(span >= _LARGE_SPAN_BYTES)
-    return _power_of_two(min(_MOST_LINES_AHEAD, run // LINE_BYTES))
+        return int(span >= policy().gather.large_span_bytes)
+    return _power_of_two(min(policy().gather.most_lines_ahead, run // LINE_BYTES))
 
 
 def _lines_of_next(problem: GatherProblem, nest: _Nest) -> int:
@@ -248,7 +218,8 @@ def _lines_of_next(problem: GatherProblem, nest: _Nest) -> int:
     entry, itemsize = problem.indexed[0], problem.picked.element.itemsize
     lines = entry.size * entry.stride * itemsize // LINE_BYTES
     is_row = len(problem.indexed) == 1 and entry.stride > 0 and not nest.b.strides[1] and nest.run < LINE_BYTES
-    return lines if is_row and lines <= min(_MOST_LINES_OF_ROW, nest.b.size // _USES_OF_LINE) else 0
+    worth = min(policy().gather.most_lines_of_row, nest.b.size // policy().gather.uses_of_line)
+    return lines if is_row and lines <= worth else 0
 
 
 def _power_of_two(most: int) -> int:

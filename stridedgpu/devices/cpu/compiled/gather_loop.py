@@ -19,10 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from stridedgpu.devices.cpu.policy import policy
+
 from .gather_indices import IndexKind, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
 
-__all__ = ["CHUNK", "Gather"]
+__all__ = ["Gather"]
 
 _INDEX, _RUN, _M, _B, _A, _LINES = 0, 1, 4, 10, 16, 22
 _OUTER_PLACE: Final = 23
@@ -36,22 +38,6 @@ _OUTER_FIELDS: Final = 4
 
 _COMPONENT_FIELDS: Final = 3
 """Of one number of a tuple: the axis' size, its stride in the picked side, and its place in the tuple."""
-
-CHUNK: Final = 256
-"""Indices resolved at a time: their offsets take 2 KB of the stack, which needs no probing anywhere."""
-
-_CHUNKS_AHEAD: Final = 3
-"""How many chunks before their turn indices are asked for."""
-
-_UNROLLED: Final = 4
-"""Runs of one turn of the loop over a chunk."""
-
-_RUNS_AHEAD: Final = 12
-"""How many runs before its turn a run is asked for."""
-
-_GROUPED_AHEAD: Final = 32
-"""The same where runs are short and soon done."""
-
 
 _Block = tuple[Value, Value]
 """A loop's first step of an item, and the one behind its last."""
@@ -125,8 +111,8 @@ class Gather:
         """The module."""
         code = Code()
         # A vector that is resolved at the end of a chunk may begin before it.
-        slack = self.lanes + _GROUPED_AHEAD
-        offsets = code.at(code.scratch(8 * (CHUNK + slack)), 8 * self.lanes)
+        slack = self.lanes + policy().gather.grouped_ahead
+        offsets = code.at(code.scratch(8 * (policy().gather.chunk_indices + slack)), 8 * self.lanes)
         walk = _Walk(code, self)
         with walk.items() as item:
             if self.follows:
@@ -204,8 +190,8 @@ class _Walk:
         """The parts of a block of `b` whose indices are resolved together; none is shorter than a group."""
         code = self._code
         start, stop = block
-        with code.loop(start, stop, CHUNK) as first:
-            end = code.smaller(code.add(first, CHUNK), stop)
+        with code.loop(start, stop, policy().gather.chunk_indices) as first:
+            end = code.smaller(code.add(first, policy().gather.chunk_indices), stop)
             least = self._kernel.group
             yield first if least == 1 else code.smaller(first, code.add(self.b.size, -least)), end
 
@@ -219,7 +205,8 @@ class _Walk:
             total = code.binary("add", self._along, code.splat(code.multiply(at, self.b.picked), kernel.lanes))
             first = code.at(index, code.multiply(at, self.b.index))
             # They are read in bursts, a chunk at a time, which no processor foresees.
-            soon = code.at(first, code.multiply(self.b.index, _CHUNKS_AHEAD * CHUNK))
+            ahead = policy().gather.chunks_ahead * policy().gather.chunk_indices
+            soon = code.at(first, code.multiply(self.b.index, ahead))
             for line in range(kernel.components):
                 code.prefetch(code.at(soon, line * LINE_BYTES))
             for size, stride, component in self._components:
@@ -256,9 +243,10 @@ class _Walk:
             return
         count = code.binary("sub", end, start)
         begin = _Place(code.at(place.plain, code.multiply(start, self.b.plain)), place.picked, place.index)
-        whole = code.binary("and", count, -_UNROLLED)
-        with code.loop(0, whole, _UNROLLED) as first:
-            for number in range(_UNROLLED):
+        unrolled = policy().gather.unrolled
+        whole = code.binary("and", count, -unrolled)
+        with code.loop(0, whole, unrolled) as first:
+            for number in range(unrolled):
                 self._step(begin, code.add(first, number), count, m, offsets, streaming=streaming)
         with code.loop(whole, count) as rest:
             self._step(begin, rest, count, m, offsets, streaming=streaming)
@@ -267,7 +255,7 @@ class _Walk:
         """Move what one index stands for, the numbered one of a chunk of `count` that starts at `place`."""
         code, kernel = self._code, self._kernel
         if kernel.lines_ahead:
-            ahead = code.smaller(code.add(number, _RUNS_AHEAD), code.add(count, -1))
+            ahead = code.smaller(code.add(number, policy().gather.runs_ahead), code.add(count, -1))
             soon = self._picked(place, ahead, offsets)
             for line in range(kernel.lines_ahead):
                 code.prefetch(code.at(soon, line * LINE_BYTES))
@@ -294,7 +282,7 @@ class _Walk:
         if kernel.lines_ahead:
             for lane in range(kernel.group):
                 # Past the end of a chunk lie offsets of an earlier one, or none: of no use there, and of no harm.
-                code.prefetch(self._picked(place, code.add(number, lane + _GROUPED_AHEAD), offsets))
+                code.prefetch(self._picked(place, code.add(number, lane + policy().gather.grouped_ahead), offsets))
         vector = Value(vector_type(kernel.group, type_), "poison")
         for lane in range(kernel.group):
             found = code.load(type_, self._picked(place, code.add(number, lane), offsets), 1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from dataclasses import replace
 from math import prod
-from typing import Final
 
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.gather_interface import IndicesWithin, Located
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.loop_nest import simplify
@@ -18,12 +18,6 @@ from .jit import compiled
 from .worker_pool import run_shared
 
 __all__ = ["compiled_index_check"]
-
-_ITEM_INDICES: Final = 16 * 1024
-"""Indices that one item of the work looks at."""
-
-_SHARED_BYTES: Final = 256 * 1024
-"""Fewer bytes are looked at before another thread has woken up."""
 
 
 def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
@@ -54,13 +48,13 @@ def _of_axis(side: Side, size: int) -> IndicesWithin | None:
     loop = compiled(IndexCheck(kind, len(loops), lanes_of(b[0])).text)
     if loop is None:
         return None
-    block = min(b[0], _ITEM_INDICES)
+    block = min(b[0], policy().index_check.item_indices)
     blocks = -(-b[0] // block)
     fields = [size, *b, block, blocks, *(field for entry in reversed(loops) for field in entry)]
     parameters = (ctypes.c_int64 * len(fields))(*fields)
     offset = nest.offsets[0] * nbytes
     items = prod(count for count, _ in loops) * blocks
-    alone = nbytes * prod(count for count, _ in (*loops, b)) < _SHARED_BYTES
+    alone = nbytes * prod(count for count, _ in (*loops, b)) < policy().index_check.shared_bytes
 
     def within(indices: Located) -> bool:
         buffer, start = indices

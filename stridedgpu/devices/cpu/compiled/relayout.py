@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import gcd
 from typing import Final, NamedTuple
 
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.relayout_problem import Problem
 
 from .channels import Channels
@@ -29,50 +30,10 @@ from .transpose import LANE_BYTES, Transpose
 
 __all__ = ["walk_of"]
 
-_STEP_BYTES: Final = 32
-"""Bytes of one step along a row of unchanged bits: wherever the row begins, every other one lies within a line."""
-
-_TILE_BYTES: Final = 1024
-"""Bytes of source line that a transpose walks along before it turns to the next lines."""
-
-_STREAMED_TILES_BYTES: Final = 8 * 1024 * 1024
-"""Transposes gain sooner from writing past the caches: they replace lines in an order that no prefetcher foresees."""
-
-_UNALIGNED_TILE_BYTES: Final = 4096
-"""The same where the target's lines are not aligned: ends that two tiles share are then sooner written together."""
-
-_UNALIGNED_LINE_BYTES: Final = {1: 128, 2: 512, 4: 1024, 8: 1024, 16: 256}
-"""Bytes that a tile writes in one piece where pieces are not aligned, by the bytes of an element."""
-
-_ODD_TILE: Final = 64
-"""Rows of a tile of elements of odd sizes: whole cache lines, whatever the size."""
-
-_LONGEST_PIXEL: Final = 16
-"""Elements of a pixel that is put together in registers."""
-
-_LEAST_PIXELS: Final = 4
-"""Rows of fewer pixels are not worth a vector."""
-
-_LARGEST_STEP: Final = 4
-"""Elements from one to the next that a plane's may be apart: all between them are read as well."""
-
-_LEAST_ROW: Final = 8
-"""Elements of a row for which it is worth to be the inner loop, where they lie apart on the target's side."""
-
-_STRIDED_TILE: Final = (256, 512)
-"""Rows, and elements of each, that are moved together where a row's elements lie apart: what lies beside them in their
-cache lines belongs to other rows, and is used while it is near."""
-
 _WAY_BYTES: Final = 4096
 """Lines so many bytes apart share a place in the cache nearest to a core, which has room there for `_WAYS` of them."""
 
 _WAYS: Final = 8
-
-_SCALARS: Final = 4
-"""Elements of a step where they are neither read nor written as vectors, nor converted as such."""
-
-_LONG_CHANNELS: Final = 8
-"""From here on a transpose of tiles takes fewer shuffles than putting pixels together one channel after another."""
 
 
 def walk_of(problem: Problem) -> Walk | None:
@@ -116,7 +77,8 @@ def _channels(problem: Problem, draft: Draft) -> Walk | None:
     """The small-channel kernel, if some pair of loops runs over pixels and their channels: that which reads least."""
     # The channels that are filled up are the innermost loop.
     loops = draft.loops[-1:] if problem.filler else draft.loops
-    smalls = [loop for loop in loops if loop.size <= _LONGEST_PIXEL and (loop.size >= 2 or problem.filler)]
+    longest = policy().relayout.longest_pixel
+    smalls = [loop for loop in loops if loop.size <= longest and (loop.size >= 2 or problem.filler)]
     made = [_interleave(problem, draft, small, pixels) for small in smalls for pixels in draft.besides(small)]
     return min((walk for walk in made if walk is not None), key=_elements_read, default=None)
 
@@ -140,12 +102,15 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
     """The small-channel kernel for two loops, if they fit it."""
     count, read = small.size, _source_pixels(draft, small, pixels)
     target_pixel = _target_pixel(draft, small, pixels, problem.filler)
-    if read is None or target_pixel is None or pixels.size < _LEAST_PIXELS or pixels.channels is not None:
+    if read is None or target_pixel is None or pixels.channels is not None:
+        return None
+    if pixels.size < policy().relayout.least_pixels:
         return None
     if read.planar and not target_pixel:
         return None
     one_side = read.planar != (target_pixel == 0)
-    if count >= _LONG_CHANNELS and one_side and not problem.filler and _transposes(draft, draft.target_bytes):
+    long = count >= policy().relayout.long_channels
+    if long and one_side and not problem.filler and _transposes(draft, draft.target_bytes):
         return None
     widest = max(draft.source_bytes * (read.pixel > 1), draft.target_bytes * (target_pixel > 0))
     lanes = _power_of_two(min(pixels.size, _shuffled_bytes(widest) // widest))
@@ -191,7 +156,7 @@ def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | N
     order = tuple(step * number - lowest for number in numbers)
     if not uneven and pixel > 1 and max(order) < pixel:
         return _SourcePixels(order, planar=False, pixel=pixel, offset=lowest * nbytes)
-    return _SourcePixels(numbers, planar=True, pixel=pixel) if pixel <= _LARGEST_STEP else None
+    return _SourcePixels(numbers, planar=True, pixel=pixel) if pixel <= policy().relayout.largest_step else None
 
 
 def _target_pixel(draft: Draft, small: Loop, pixels: Loop, filler: int) -> int | None:
@@ -203,7 +168,7 @@ def _target_pixel(draft: Draft, small: Loop, pixels: Loop, filler: int) -> int |
         return None
     if filler:
         # Behind the filler lie other pixels, or gaps that are somebody else's.
-        return pixel if pixel == small.size + filler <= _LONGEST_PIXEL else None
+        return pixel if pixel == small.size + filler <= policy().relayout.longest_pixel else None
     return pixel if small.size <= pixel <= 2 * max(small.size, 4) else None
 
 
@@ -232,11 +197,12 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     outer = draft.besides(ours, theirs)
     aligned = all(loop.target % LINE_BYTES == 0 for loop in (theirs, *outer))
     # Lines that begin anywhere are written in part at both ends: the longer they are, the less of that there is.
-    line = LINE_BYTES if aligned else _UNALIGNED_LINE_BYTES[draft.target_bytes]
+    line = LINE_BYTES if aligned else policy().relayout.unaligned_line_bytes[draft.target_bytes]
     rows = _rows_of_tiles(ours.size, line // draft.target_bytes, max(lane, LINE_BYTES // draft.target_bytes))
     columns = _power_of_two(min(theirs.size, max(lane, LINE_BYTES // draft.source_bytes)))
-    streaming = aligned and problem.bytes_moved >= _STREAMED_TILES_BYTES and rows * draft.target_bytes == LINE_BYTES
-    extent = _TILE_BYTES if aligned else _UNALIGNED_TILE_BYTES
+    large = problem.bytes_moved >= policy().relayout.streamed_tiles_bytes
+    streaming = aligned and large and rows * draft.target_bytes == LINE_BYTES
+    extent = policy().relayout.tile_bytes if aligned else policy().relayout.unaligned_tile_bytes
     return _tiles(problem, draft, (ours, theirs), (rows, columns), extent, streaming=streaming)
 
 
@@ -254,15 +220,16 @@ def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
     word = word_bytes(nbytes)
     if word == nbytes or ours is None or theirs is None or not _transposes(draft, word):
         return None
-    if min(ours.size, theirs.size) < _LEAST_PIXELS:
+    if min(ours.size, theirs.size) < policy().relayout.least_pixels:
         return None
     lane = LANE_BYTES // word
     if theirs.source < 0:
         draft, theirs = draft.flipped(theirs)
     unit = odd_unit(nbytes)
-    rows = _power_of_two(min(ours.size, _ODD_TILE))
+    rows = _power_of_two(min(ours.size, policy().relayout.odd_tile))
     columns = _power_of_two(min(theirs.size, max(lane, _shuffled_bytes(unit) // unit)))
-    return _tiles(problem, draft, (ours, theirs), (rows, columns), _UNALIGNED_TILE_BYTES, streaming=False)
+    extent = policy().relayout.unaligned_tile_bytes
+    return _tiles(problem, draft, (ours, theirs), (rows, columns), extent, streaming=False)
 
 
 def _tiles(
@@ -303,7 +270,7 @@ def _rows(problem: Problem, draft: Draft) -> Walk:
     kernel = Rows(elements, len(outer), lanes, source_step, target_step, prefetches, streaming)
     extents = None
     if Step.STRIDED in (source_step, target_step):
-        rows, row = _STRIDED_TILE
+        rows, row = policy().relayout.strided_tile
         extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
     return make_walk(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)
 
@@ -312,16 +279,16 @@ def _row_apart(draft: Draft) -> Loop:
     """The loop for rows whose target elements lie apart: that along which they are nearest, unless it is short."""
     free = [loop for loop in draft.loops if loop.channels is None]
     longest = max(free, key=lambda loop: loop.size, default=ONCE)
-    return next((loop for loop in reversed(free) if loop.size >= _LEAST_ROW), longest)
+    return next((loop for loop in reversed(free) if loop.size >= policy().relayout.least_row), longest)
 
 
 def _lanes_of_row(problem: Problem, draft: Draft, b: Loop, source_step: Step, target_step: Step) -> int:
     """Elements of one step along a row that stays in the caches."""
     widest = max(draft.source_bytes, draft.target_bytes)
     if Step.STRIDED not in (source_step, target_step):
-        step_bytes = _STEP_BYTES if problem.conversion.moves_bits else LINE_BYTES
+        step_bytes = policy().relayout.step_bytes if problem.conversion.moves_bits else LINE_BYTES
     elif source_step is target_step and problem.conversion.moves_bits:
-        step_bytes = _SCALARS * widest
+        step_bytes = policy().relayout.scalars * widest
     else:
         step_bytes = LANE_BYTES
     return _power_of_two(min(b.size, step_bytes // widest))

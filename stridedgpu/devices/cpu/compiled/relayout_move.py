@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.devices.interface import Move
 from stridedgpu.planning.relayout_problem import WIDEST_ACCESS, Problem
@@ -17,9 +18,6 @@ from .relayout_walk import Walk
 from .worker_pool import run_shared
 
 __all__ = ["compiled_move"]
-
-_SHARED_BYTES: Final = 512 * 1024
-"""Moves of fewer bytes are done before another thread has woken up."""
 
 _ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
 """What filler is read from."""
@@ -51,7 +49,7 @@ def _walked(problem: Problem) -> Move | None:
         return None
     parameters, items = walk.parameters.ctypes.data, walk.items
     source_offset, target_offset = walk.source_offset, walk.target_offset
-    alone = problem.bytes_moved < _SHARED_BYTES
+    alone = problem.bytes_moved < policy().relayout.shared_bytes
 
     # The parameters stay where they are for as long as the walk is held.
     def move(source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Walk = walk) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.cpu.numpy_loops.conversion import Array, constants
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.relayout_problem import Problem
 
 from .channels import Channels
@@ -32,25 +33,6 @@ __all__ = [
 ]
 
 Kernel = Rows | Channels | Transpose
-
-_ITEMS: Final = 256
-"""Items of the work, about, of moves that are large enough: so many are shared out evenly."""
-
-_ITEM_BYTES: Final = range(128 * 1024, 1024 * 1024)
-"""Bytes that one item moves, about: fewer are not worth starting, and more are no faster."""
-
-_STREAMED_BYTES: Final = 24 * 1024 * 1024
-"""Moves of so many bytes fill a last-level cache: writing past it spares reading the lines that are replaced."""
-
-_LONG_ROW_BYTES: Final = 8 * 1024
-"""Rows of fewer bytes go past the caches only as whole lines: others spend more at their ends than is won."""
-
-
-_ROW_GAP_BYTES: Final = 1024
-"""Bytes from a row's end to the next row's start that processors do not read across on their own."""
-
-_PREFETCHED_BYTES: Final = 1024 * 1024
-"""Moves of fewer bytes are mostly of what is in a cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +146,14 @@ def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | 
 def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step: int) -> bool:
     """Whether rows of the target, in loops around them and in so many elements a step, are worth it."""
     in_lines = row.size % step == 0 and all(loop.target % LINE_BYTES == 0 for loop in outer)
-    return problem.bytes_moved >= _STREAMED_BYTES and (in_lines or row.size * row.target >= _LONG_ROW_BYTES)
+    long = row.size * row.target >= policy().relayout.long_row_bytes
+    return problem.bytes_moved >= policy().relayout.streamed_bytes and (in_lines or long)
 
 
 def reads_rows_apart(problem: Problem, row: Loop, rows: Loop) -> bool:
     """Whether the source's rows lie so far apart that no processor sees the next one coming."""
     gap = abs(rows.source) - row.size * abs(row.source)
-    return problem.bytes_moved >= _PREFETCHED_BYTES and gap >= _ROW_GAP_BYTES
+    return problem.bytes_moved >= policy().relayout.prefetched_bytes and gap >= policy().relayout.row_gap_bytes
 
 
 def make_walk(
@@ -194,7 +177,7 @@ def make_walk(
     kept = list(rounded)
     if extents is None:
         each = (draft.source_bytes + draft.target_bytes) * (1 if small is None else small.size)
-        wanted = max(_ITEM_BYTES.start, min(problem.bytes_moved // _ITEMS, _ITEM_BYTES.stop)) // each
+        wanted = policy().relayout.bytes_of_item(problem.bytes_moved) // each
         b_block = _block(b, wanted)
         extents = wanted // b_block, b_block
     fields = [values.ctypes.data for values in rounded]

@@ -15,15 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from stridedgpu.devices.cpu.policy import policy
+
 from .conversion import Affine
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .shuffles import packed, transposed_lanes, unpacked, word_bytes
 from .work_grid import Constants, Elements, Grid
 
 __all__ = ["LANE_BYTES", "Transpose"]
-
-_AHEAD: Final = 256
-"""Bytes along a source line from what is read to what is asked for: no processor follows 64 lines on its own."""
 
 LANE_BYTES: Final = 16
 """The unit that rows are transposed in: what every vector instruction set shuffles within."""
@@ -90,7 +89,7 @@ class Transpose:
                 else:
                     vector = code.load(vector_type(self.columns, elements.source_type), address, 1)
                 for line_start in range(0, self.columns * elements.source_bytes, LINE_BYTES):
-                    code.prefetch(code.at(address, _AHEAD + line_start))
+                    code.prefetch(code.at(address, policy().relayout.line_ahead_bytes + line_start))
                 affine = constants
                 if elements.constants == Constants.B:
                     affine = grid.affine(code.add(code.add(b, row), number), self.columns, along=False)

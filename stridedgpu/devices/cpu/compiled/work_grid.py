@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final
 
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 
@@ -29,10 +30,6 @@ of blocks; the small axis' source and target stride; then five for each outer lo
 
 OUTER_FIELDS: Final = 5
 """Of an outer loop: size, source stride, target stride, constants' stride, and a table of source offsets or 0."""
-
-
-_ROWS_AHEAD: Final = 2
-"""Rows from the one that is read to the one that is asked for."""
 
 
 class Constants(StrEnum):
@@ -169,7 +166,7 @@ class Grid:
     def prefetch(self, address: Value, nbytes: int) -> None:
         """Ask for the bytes at the same place of a source row soon to come: none before it leads there."""
         code = self._code
-        ahead = code.at(address, code.multiply(self.a.source, _ROWS_AHEAD))
+        ahead = code.at(address, code.multiply(self.a.source, policy().relayout.rows_ahead))
         for line in range(0, nbytes, LINE_BYTES):
             code.prefetch(code.at(ahead, line))
 
