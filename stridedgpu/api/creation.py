@@ -9,7 +9,7 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named, default_device, device_name
-from stridedgpu.exchange.array_like import foreign_operand
+from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, Room
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import AskedMemory
@@ -126,14 +126,18 @@ def asarray(
     """
     if copy is not None and not isinstance(copy, bool):
         raise LayoutError(f"copy={copy!r} is none of True, False and None.")
-    if isinstance(obj, StridedTensor):
-        tensor, shared = obj, True
+    shared = True
+    if isinstance(obj, StridedTensor) and dims is None:
+        tensor = obj
+    elif copy is None or isinstance(obj, StridedTensor):
+        tensor = StridedTensor.over(*operand_of(obj, dims))
     else:
-        held, shared = foreign_operand(obj, copy)
-        tensor = StridedTensor.over(held)
+        operand, shared = foreign_operand(obj, copy)
+        tensor = StridedTensor.over(*((operand, None) if dims is None else with_canonical_axes(operand, dims)))
     if not shared and copy is False:
         raise LayoutError(f"copy=False, but {type(obj).__name__} has no memory that a tensor could share.")
-    tensor = tensor if dims is None else _relabelled(tensor, dims)
+    if dtype is None and device is None:
+        return tensor.copy() if copy and shared else tensor
     wanted = tensor.element if dtype is None else element_type(dtype)
     where = tensor.device if device is None else device_name(device)
     if wanted == tensor.element and where == tensor.device:
@@ -209,22 +213,6 @@ def from_pointer(
     buffer = Buffer(start, stored.span * element.itemsize, owner=owner, device=where, readonly=readonly)
     made = wanted.shifted(-stored.first_offset)
     return StridedTensor.over(Operand(buffer, made, element), dims if made.ndim == len(sizes) else None)
-
-
-def _relabelled(tensor: StridedTensor, dims: str) -> StridedTensor:
-    """The tensor with its axes, which come in the order of `dims`, in canonical order and labelled so."""
-    operand = tensor.operand
-    layout, canonical = _canonical(operand.layout, dims)
-    return StridedTensor.over(Operand(operand.buffer, layout, operand.element, operand.owns_padding), canonical)
-
-
-@remembered
-def _canonical(layout: Layout, dims: str) -> tuple[Layout, str]:
-    """A layout whose axes come in the order of `dims`, and the labels, in canonical order."""
-    labels = labels_of(checked_dims(dims, layout.ndim), layout.ndim)
-    canonical = canonical_axes(dims)
-    axes = (*range(layout.ndim - len(dims)), *(labels.index(letter) for letter in canonical))
-    return layout.permuted(axes), canonical
 
 
 def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: AskedMemory) -> StridedTensor:

@@ -8,6 +8,7 @@ from typing import cast
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
+from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
 from stridedgpu.operations.crop_sources import CropSources
@@ -19,9 +20,9 @@ from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, 
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
 
 from .arguments import given, output_operand
-from .creation import asarray
 from .tensor import StridedTensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]
@@ -69,10 +70,9 @@ def gather_crops(
     >>> batch.sizes, batch.numpy()[:, 0].tolist()
     ((2, 3, 2, 2), [[[5.0, 5.0], [5.0, 5.0]], [[10.0, 0.5], [10.0, 0.5]]])
     """
-    images = _images(sources, dims)
     made = crop_operands(
-        images,
-        asarray(origins).operand if images.places or isinstance(origins, StridedTensor) else _no_origins(origins),
+        _images(sources, dims),
+        origins,
         size,
         AskedValues(dtype, scale, bias, channels, rounding),
         AskedMemory(layout, row_pitch_bytes, alignment),
@@ -158,35 +158,36 @@ def _described(
 def _side(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> Side:
     """What is known of one object with these axes, or of a descriptor, whose sizes are in their order already."""
     if not isinstance(source, BufferTensorDesc):
-        return _labelled(name, asarray(source, dims=dims), wanted).side
+        return _image(name, source, dims, wanted).side
     side = given(name, source).side
     if side.layout.ndim != len(wanted):
         raise LayoutError(f"{name} describes sizes {side.layout.sizes}; it must have the axes {', '.join(wanted)}.")
     return side
 
 
-def _no_origins(origins: TensorLike) -> Operand:
-    """The origins of an empty batch: `[]` holds no integers, nor anything else."""
-    tensor = asarray(origins)
-    return tensor.operand if tensor.layout.element_count else asarray(origins, dtype="int64").operand
-
-
 def _images(sources: TensorLike, dims: str | None) -> CropSources:
     """The images, each with axes C, H, W or as a batch with N besides."""
     if isinstance(sources, (list, tuple)):
-        images = [_labelled(f"sources[{n}]", asarray(image, dims=dims), "CHW") for n, image in enumerate(sources)]
+        images = [_image(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
         if not images:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
         return CropSources.of_images(images)
-    return CropSources.of_batch(_labelled("sources", asarray(sources, dims=dims), "NCHW"))
+    return CropSources.of_batch(_image("sources", sources, dims, "NCHW"))
 
 
-def _labelled(name: str, tensor: StridedTensor, wanted: str) -> Operand:
-    """The operand of a tensor with these axes. Raises `LayoutError` for others."""
-    labels = inferred_labels(tensor.dims, tensor.ndim, wanted)
-    if "".join(label or "?" for label in labels) != wanted:
+def _image(name: str, source: object, dims: str | None, wanted: str) -> Operand:
+    """The operand of an object with these axes. Raises `LayoutError` for others."""
+    operand, labels = operand_of(source, dims)
+    if labels != wanted or operand.layout.ndim != len(wanted):
+        _check_axes(name, operand.layout, labels, wanted)
+    return operand
+
+
+def _check_axes(name: str, layout: Layout, labels: str | None, wanted: str) -> None:
+    """Raise `LayoutError` unless a layout has these axes; without labels they are taken to be in canonical order."""
+    inferred = inferred_labels(labels, layout.ndim, wanted)
+    if "".join(label or "?" for label in inferred) != wanted:
         raise LayoutError(
-            f"{name} has sizes {tensor.sizes} and dims={tensor.dims!r}; it must have the axes {', '.join(wanted)}: "
+            f"{name} has sizes {layout.sizes} and dims={labels!r}; it must have the axes {', '.join(wanted)}: "
             "say with dims= how they are ordered."
         )
-    return tensor.operand

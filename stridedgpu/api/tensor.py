@@ -11,7 +11,7 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
-from stridedgpu.exchange.values import value_operand
+from stridedgpu.exchange.array_like import value_operand
 from stridedgpu.operations.options import AskedMemory, AskedValues
 from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from stridedgpu.operations.relayout import assign_operand, relayout_operand

@@ -1,37 +1,76 @@
-"""Arrays of other libraries as operands over the same memory, recognised without importing these libraries."""
+"""Anything array-like as an operand over the same memory; other libraries are recognised without importing them."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.buffer import address_of
+from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
-from stridedgpu.values.dtypes import ELEMENT_TYPES
-from stridedgpu.values.errors import ElementTypeError
+from stridedgpu.values.axis_labels import checked_dims, labels_of
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, check_fits, element_type
+from stridedgpu.values.errors import ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import canonical_axes
 
 from .dlpack import dlpack_operand
-from .exports import array_of_operand, operand_of_array
+from .exports import array_of_operand
 
-__all__ = ["foreign_operand", "listed_integers"]
+__all__ = ["foreign_operand", "operand_of", "operand_of_array", "plain", "value_operand", "with_canonical_axes"]
+
+
+def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | None]:
+    """Anything array-like as an operand, and the labels of its axes (None: it has none).
+
+    `dims` says how the **given** object's axes are ordered ("NHWC"): the operand's axes are then in canonical order
+    over the same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels. The memory is
+    shared where `foreign_operand` shares it. No tensor is built.
+
+    Raises what `foreign_operand` raises, and `LayoutError` for `dims` that do not fit the axes.
+
+    >>> operand, labels = operand_of(np.zeros((2, 4, 5, 3), np.uint8), "NHWC")
+    >>> operand.layout.sizes, operand.layout.strides, labels
+    ((2, 3, 4, 5), (60, 1, 15, 3), 'NCHW')
+    """
+    if dims is not None and not isinstance(dims, str):
+        checked_dims(dims, 0)  # raises
+    if type(obj) is np.ndarray:
+        return _operand_of_array(obj, None, dims)[0], dims and canonical_axes(dims)
+    held: Any = getattr(obj, "operand", None)
+    if isinstance(held, Operand):
+        return (held, obj.dims) if dims is None else with_canonical_axes(held, dims)  # type: ignore[attr-defined]
+    operand, _ = foreign_operand(obj)
+    return (operand, None) if dims is None else with_canonical_axes(operand, dims)
+
+
+def with_canonical_axes(operand: Operand, dims: str) -> tuple[Operand, str]:
+    """An operand whose axes come in the order of `dims`, and its labels, in canonical order over the same memory.
+
+    Raises `LayoutError` for `dims` that do not fit the axes.
+    """
+    if not isinstance(dims, str):
+        checked_dims(dims, 0)  # raises
+    layout = _canonical_layout(operand.layout, dims)
+    return Operand(operand.buffer, layout, operand.element, operand.owns_padding), canonical_axes(dims)
 
 
 def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, bool]:
-    """Anything array-like as an operand, and whether it shares the object's memory.
+    """An object of another library as an operand, and whether it shares the object's memory.
 
     Arrays, objects with DLPack (PyTorch's, JAX's and CuPy's arrays, ONNX Runtime's values), with the CUDA Array
-    Interface, NumPy's protocols or the buffer protocol are wrapped; on a CUDA device the current stream waits for
-    the object's own. Pillow's pictures, scalars and nested sequences are copied, and so are, unless `copy=False`,
-    elements with their bytes swapped, between which part of one lies, or off their own alignment.
+    Interface, NumPy's protocols or the buffer protocol are wrapped; on a CUDA device the current stream waits for the
+    object's own. Pillow's images, scalars and nested sequences are copied, and so are, unless `copy=False`, elements
+    with their bytes swapped, at strides that are not whole elements, or off their own alignment.
 
     Raises `ElementTypeError` for what NumPy can only hold as objects, for elements of less than a byte and, with
-    `copy=False`, for swapped bytes, `LayoutError` then for strides that are not whole elements, and `DeviceError` for
-    a device that cannot be had.
+    `copy=False`, for swapped bytes, `LayoutError` then for strides that are not whole elements and always for a masked
+    array that hides elements, and `DeviceError` for a device that cannot be had.
     """
     if isinstance(obj, np.ndarray):
         return _operand_of_array(obj, copy)
@@ -43,10 +82,10 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
 
         return Operand(*borrowed(obj)), True
     if _is_of(obj, "PIL.Image", "Image"):  # its array interface is a copy made for the caller
-        picture = np.array(obj)
+        image = np.array(obj)
         # Black and white come as 0 and 255, of which NumPy makes no clean bools.
-        return operand_of_array(picture.view(np.uint8) != 0 if picture.dtype == np.bool_ else picture), False
-    held = None if isinstance(obj, np.generic) else _held_by(obj, copy)
+        return operand_of_array(image.view(np.uint8) != 0 if image.dtype == np.bool_ else image), False
+    held = None if isinstance(obj, np.generic) else _array_held_by(obj, copy)
     if held is not None:
         return _operand_of_array(held, copy)
     try:
@@ -58,15 +97,41 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     return operand_of_array(array), False
 
 
-def listed_integers(obj: object, sizes: tuple[int, ...]) -> list[Any] | None:
-    """A NumPy array of integers with these sizes as nested lists; None for anything else, which is no shorter way."""
-    if type(obj) is not np.ndarray or obj.shape != sizes or obj.dtype.kind not in "iu":
-        return None
-    listed: list[Any] = obj.tolist()
-    return listed
+def operand_of_array(array: NDArray[Any], address: int | None = None, dims: str | None = None) -> Operand:
+    """A NumPy array's memory as an operand, borrowed; a read-only array stays read-only.
+
+    `address` is its `address_of`, where that is known already, and `dims` the order of its axes. Raises `LayoutError`
+    where the array's strides are not whole elements, and `ElementTypeError` for its dtype.
+    """
+    element, layout, before = _described(array.dtype, array.shape, array.strides, dims)
+    start = (address_of(array) if address is None else address) - before
+    nbytes = layout.span * element.itemsize
+    return Operand(Buffer(start, nbytes, owner=array, readonly=not array.flags.writeable), layout, element)
 
 
-def _held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
+def plain(value: Any) -> Any:
+    """Arrays, and scalars of libraries, as Python's lists and numbers; anything else as it is."""
+    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, type) else value
+
+
+def value_operand(value: object, target: ElementType) -> Operand:
+    """An array-like or scalar value to be written, as an operand; a Python integer must fit an integer `target`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        check_fits("value", value, target)
+        if not -(2**63) <= value < 2**64:
+            value = _rounded("value", value)
+    return foreign_operand(value)[0]
+
+
+def _rounded(name: str, value: int) -> float:
+    """An integer beyond 64 bits as the nearest float64. Raises `LayoutError` where there is none."""
+    try:
+        return float(value)
+    except OverflowError:
+        raise LayoutError(f"{name}, an integer of {value.bit_length()} bits, is beyond every float.") from None
+
+
+def _array_held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
     """The array of an object with NumPy's protocols or the buffer protocol; None where there is none to be shared."""
     if hasattr(obj, "__array_interface__") or hasattr(obj, "__array__"):
         try:
@@ -79,20 +144,60 @@ def _held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
         return None
 
 
-def _operand_of_array(array: NDArray[Any], copy: bool | None) -> tuple[Operand, bool]:
-    """An array's memory, or a copy of what a tensor should not, or cannot, look at as it lies."""
-    address = address_of(array)
-    if copy is False or _lies_well(array, address):
-        return operand_of_array(array, address), True
-    return operand_of_array(array.astype(array.dtype.newbyteorder("="), order="C", copy=True)), False
+def _operand_of_array(array: NDArray[Any], copy: bool | None, dims: str | None = None) -> tuple[Operand, bool]:
+    """An array's memory, or a copy where a tensor should not, or cannot, use it as it lies; and whether it is shared.
+
+    With `dims` the axes are put in canonical order.
+    """
+    if type(array) is not np.ndarray and _is_of(array, "numpy.ma", "MaskedArray"):
+        _check_mask(array)
+    address, dtype = address_of(array), array.dtype
+    if copy is False or (not address % (dtype.itemsize or 1) and _has_whole_steps(dtype, array.shape, array.strides)):
+        return operand_of_array(array, address, dims), True
+    return operand_of_array(array.astype(dtype.newbyteorder("="), order="C", copy=True), None, dims), False
 
 
-def _lies_well(array: NDArray[Any], address: int) -> bool:
-    """Whether an array's elements are the machine's own, lie on their alignment and are whole strides apart."""
-    dtype = array.dtype
-    if not dtype.isnative or address % dtype.itemsize:
-        return False
-    return array.flags.c_contiguous or array.size == 0 or not any(step % dtype.itemsize for step in array.strides)
+def _check_mask(array: Any) -> None:
+    """Raise `LayoutError` for a masked array that hides elements: a tensor has no mask, and would show them."""
+    hidden = np.count_nonzero(np.ma.getmaskarray(array))
+    if hidden:
+        raise LayoutError(
+            f"This masked array hides {hidden} of its {array.size} elements, and a tensor has no mask: give "
+            "array.filled(value), or array.data for every element."
+        )
+
+
+@lru_cache(maxsize=1024)
+def _has_whole_steps(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
+    """Whether an array's elements are the machine's own and whole strides, in elements, apart."""
+    return dtype.isnative and (0 in sizes or not any(step % (dtype.itemsize or 1) for step in steps))
+
+
+@lru_cache(maxsize=1024)
+def _described(
+    dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None
+) -> tuple[ElementType, Layout, int]:
+    """An array's element type and layout from its lowest element on, and the bytes from there to coordinates 0.
+
+    With `dims`, the order of the array's axes, the layout's axes are in canonical order.
+    """
+    element = element_type(dtype)
+    itemsize = element.itemsize
+    if any(step % itemsize for step in steps) and 0 not in sizes:
+        raise LayoutError(f"The array's strides of {steps} bytes are not whole elements of {itemsize} bytes; copy it.")
+    layout = Layout(sizes, tuple(step // itemsize for step in steps))
+    if dims is not None:
+        layout = _canonical_layout(layout, dims)
+    lowest = layout.first_offset
+    return element, layout.shifted(-lowest), -lowest * itemsize
+
+
+@lru_cache(maxsize=1024)
+def _canonical_layout(layout: Layout, dims: str) -> Layout:
+    """A layout whose axes come in the order of `dims`, with them in canonical order behind its plain axes."""
+    labels = labels_of(checked_dims(dims, layout.ndim), layout.ndim)
+    axes = (*range(layout.ndim - len(dims)), *(labels.index(letter) for letter in canonical_axes(dims)))
+    return layout.permuted(axes)
 
 
 def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.operand import Operand
-from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, element_type
-from stridedgpu.values.errors import ElementTypeError, LayoutError
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
+from stridedgpu.values.errors import ElementTypeError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import byte_strides
 
@@ -23,7 +21,6 @@ __all__ = [
     "dlpack_capsule",
     "dlpack_device",
     "numpy_dtype",
-    "operand_of_array",
 ]
 
 _BITS: Final = {
@@ -61,31 +58,6 @@ def array_of_operand(operand: Operand) -> NDArray[Any]:
     if array.flags.writeable and layout.is_broadcast:
         array.flags.writeable = False
     return array
-
-
-def operand_of_array(array: NDArray[Any], address: int | None = None) -> Operand:
-    """A NumPy array's memory as an operand, borrowed; a read-only array stays read-only.
-
-    `address` is its `address_of`, where that is known already. Raises `LayoutError` where the array's steps are not
-    whole elements, and `ElementTypeError` for its dtype.
-    """
-    element, layout, before = _described(array.dtype, array.shape, array.strides)
-    readonly = not array.flags.writeable
-    start = (address_of(array) if address is None else address) - before
-    buffer = Buffer(start, layout.span * element.itemsize, owner=array, readonly=readonly)
-    return Operand(buffer, layout, element)
-
-
-@lru_cache(maxsize=1024)
-def _described(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...]) -> tuple[ElementType, Layout, int]:
-    """An array's element type and layout from its lowest element on, and the bytes from there to coordinates 0."""
-    element = element_type(dtype)
-    itemsize = element.itemsize
-    if any(step % itemsize for step in steps) and 0 not in sizes:
-        raise LayoutError(f"The array's strides of {steps} bytes are not whole elements of {itemsize} bytes; copy it.")
-    layout = Layout(sizes, tuple(step // itemsize for step in steps))
-    lowest = layout.first_offset
-    return element, layout.shifted(-lowest), -lowest * itemsize
 
 
 def dlpack_device(operand: Operand) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 
-__all__ = ["DEFAULT_ALIGNMENT", "Room", "allocate_operand", "check_fits"]
+__all__ = ["DEFAULT_ALIGNMENT", "Room", "allocate_operand"]
 
 DEFAULT_ALIGNMENT = 32
 """Bytes: what DirectML advises, and a whole access on GPUs with 256-bit loads."""
@@ -77,13 +77,3 @@ def allocate_operand(
     such device or not enough memory.
     """
     return Room.of(layout, element, alignment, stored).allocate(memory or backend_named(device), stream)
-
-
-def check_fits(name: str, value: int, element: ElementType) -> None:
-    """Raise `LayoutError` when a Python integer is outside an integer type's range."""
-    if not element.is_integer:
-        return
-    bits = 8 * element.itemsize
-    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if element.kind == "i" else (0, 2**bits - 1)
-    if not least <= value <= most:
-        raise LayoutError(f"{name}={value} does not fit {element}, which holds {least} to {most}.")

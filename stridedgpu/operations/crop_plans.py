@@ -8,8 +8,7 @@ from itertools import starmap
 from typing import Any
 
 from stridedgpu.devices.gather_selection import gather_backend_named
-from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.exchange.array_like import foreign_operand, listed_integers
+from stridedgpu.devices.operand import share_memory
 from stridedgpu.planning.crop_windows import Crop, CropPlan, plan_crops, source_steps
 from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import Conversion
@@ -83,7 +82,7 @@ class PlannedCrops(Planned):
         steps = source_steps(images.layouts)
         if count and not plan.takes(steps):
             raise BindingError(f"sources have channel and column strides {steps}; the plan is for {plan.source_steps}.")
-        windows = zip(images.layouts, _origins(origins, count), flips_of(flip, count), strict=True)
+        windows = zip(images.layouts, origins_of(origins, count), flips_of(flip, count), strict=True)
         launch = gather_backend_named(plan.device).prepare_crops(plan)
         launch(list(starmap(Crop, windows)), images.places, (target.buffer, target.start_bytes), stream)
 
@@ -118,12 +117,3 @@ def _images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:
         if image.layout.ndim != 3:
             raise LayoutError(f"sources[{number}] has sizes {image.layout.sizes}; an image has the axes C, H, W.")
     return CropSources.of_images(images)
-
-
-def _origins(origins: object, count: int) -> list[tuple[int, int]]:
-    """The origins as Python integers: of a tensor, or of what else holds numbers."""
-    listed = listed_integers(origins, (count, 2))
-    if listed is not None:
-        return [(row, column) for row, column in listed]
-    held = getattr(origins, "operand", None)
-    return origins_of(held if isinstance(held, Operand) else foreign_operand(origins)[0], count)

@@ -8,22 +8,23 @@ from itertools import starmap
 from numbers import Complex, Integral, Real
 from typing import Any
 
+import numpy as np
+
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
-from stridedgpu.exchange.array_like import foreign_operand
+from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.exchange.values import plain
 from stridedgpu.planning.crop_windows import Crop, plan_crops, source_steps
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integers, round_up
 
-from .allocation import DEFAULT_ALIGNMENT, allocate_operand, check_fits
+from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .crop_sources import CropSources
 from .options import AskedMemory, AskedValues
@@ -70,7 +71,7 @@ def crop_request(
 
 def crop_operands(
     sources: CropSources,
-    origins: Operand,
+    origins: object,
     size: Sequence[int],
     values: AskedValues,
     memory: AskedMemory,
@@ -114,22 +115,27 @@ def _window(size: Sequence[int]) -> tuple[int, int]:
     return (window[0], window[1])
 
 
-def origins_of(origins: Operand, count: int) -> list[tuple[int, int]]:
-    """The origins as Python integers: one row and column for each sample."""
-    if not origins.element.is_integer:
-        raise ElementTypeError(f"origins hold {origins.element}; they must be integers: a row and a column in pixels.")
-    if origins.buffer.device != "cpu":
+def origins_of(origins: object, count: int) -> list[tuple[int, int]]:
+    """The origins, anything array-like, as Python integers: one row and column for each sample."""
+    if type(origins) is np.ndarray and origins.shape == (count, 2) and origins.dtype.kind in "iu":
+        return list(map(tuple, origins.tolist()))
+    held, _ = operand_of(origins)
+    if count == 0 == held.layout.element_count and isinstance(origins, Sequence):
+        return []  # an empty list holds no integers, nor anything else
+    if not held.element.is_integer:
+        raise ElementTypeError(f"origins hold {held.element}; they must be integers: a row and a column in pixels.")
+    if held.buffer.device != "cpu":
         raise BindingError(
-            f"origins are on {origins.buffer.device}, but windows are laid out by the host: bring them with .numpy()."
+            f"origins are on {held.buffer.device}, but windows are laid out by the host: bring them with .numpy()."
         )
-    if count == 0 == origins.layout.element_count:
+    if count == 0 == held.layout.element_count:
         return []
-    if origins.layout.sizes != (count, 2):
+    if held.layout.sizes != (count, 2):
         raise LayoutError(
-            f"origins have sizes {origins.layout.sizes}; {count} sources need ({count}, 2): the row and the column "
+            f"origins have sizes {held.layout.sizes}; {count} sources need ({count}, 2): the row and the column "
             "where each window begins."
         )
-    return [(row, column) for row, column in array_of_operand(origins).tolist()]
+    return list(map(tuple, array_of_operand(held).tolist()))
 
 
 def flips_of(flip: object, count: int) -> list[bool]:

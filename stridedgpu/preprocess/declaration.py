@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
-from stridedgpu.exchange.values import plain
+from stridedgpu.exchange.array_like import plain
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import canonical_axes

@@ -12,9 +12,9 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
-from .errors import ElementTypeError
+from .errors import ElementTypeError, LayoutError
 
-__all__ = ["ELEMENT_TYPES", "DataType", "ElementType", "element_type"]
+__all__ = ["ELEMENT_TYPES", "DataType", "ElementType", "check_fits", "element_type"]
 
 
 class DataType(IntEnum):
@@ -159,6 +159,16 @@ def _find_element_type(dtype: object) -> ElementType:
 
 # A NumPy dtype takes microseconds to say its name.
 _found_element_type = lru_cache(maxsize=256, typed=True)(_find_element_type)
+
+
+def check_fits(name: str, value: int, element: ElementType) -> None:
+    """Raise `LayoutError` when a Python integer is outside an integer type's range."""
+    if not element.is_integer:
+        return
+    bits = 8 * element.itemsize
+    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if element.kind == "i" else (0, 2**bits - 1)
+    if not least <= value <= most:
+        raise LayoutError(f"{name}={value} does not fit {element}, which holds {least} to {most}.")
 
 
 _ALIASES: Final = {

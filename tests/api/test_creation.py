@@ -328,3 +328,13 @@ def test_a_tensor_over_somebody_s_memory():
     assert tensor.numpy().tolist() == [[1, 2, 3], [6, 7, 8]]
     tensor[1] = 0
     assert memory == bytes([0, 1, 2, 3, 4, 5, 0, 0, 0, 9, 10, 11])
+
+
+def test_a_masked_array_is_refused_where_it_hides_elements():
+    whole = np.ma.array([1, 2, 3])
+    assert sg.asarray(whole).numpy().tolist() == [1, 2, 3]
+    hiding = np.ma.array([1, 2, 3], mask=[False, True, False])
+    for call in (sg.asarray, lambda given: sg.gather(given, [0]), lambda given: sg.asarray(given, copy=True)):
+        with pytest.raises(sg.LayoutError, match="hides 1 of its 3 elements"):
+            call(hiding)
+    assert sg.asarray(hiding.filled(0)).numpy().tolist() == [1, 0, 3]
