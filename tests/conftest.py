@@ -1,22 +1,49 @@
-"""What holds for every test."""
+"""What holds for every test, and what a run says when all is well: a screen, not a page."""
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+
 import pytest
+from harness import profiles
 from harness.fake_gpus import gpus
-from hypothesis import settings
 
 __all__ = ["gpus"]
 
-# A shared machine may stop for longer than any deadline; what a call may take is measured by benchmarks.
-settings.register_profile("stridedgpu", deadline=None)
-settings.load_profile("stridedgpu")
+profiles.register()
+
+TESTS_OF_A_DOT = 20
+_passed = itertools.count(1)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show what tests recorded with pytest's `record_property`: figures that are worth a look when all is well."""
-    passed = terminalreporter.getreports("passed")
-    recorded = [(name, value) for report in passed if report.when == "call" for name, value in report.user_properties]
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """One dot for many tests that passed, and none for those that skip: the summary has their reasons."""
+    if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
+        return "passed", "" if next(_passed) % TESTS_OF_A_DOT else ".", "PASSED"
+    if report.skipped and not hasattr(report, "wasxfail"):
+        return "skipped", "", "SKIPPED"
+    return None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """A line for each reason to skip with the markers of its tests, and what tests recorded."""
+    markers = {line.partition(":")[0] for line in config.getini("markers")} - {"hypothesis", "slow"}
+    skipped: Counter[tuple[str, str]] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        marked = ", ".join(sorted(markers.intersection(report.keywords))) or "-"
+        skipped[marked, reason.removeprefix("Skipped: ")] += 1
+    if skipped:
+        terminalreporter.section("skipped")
+        for (marked, reason), count in sorted(skipped.items()):
+            terminalreporter.line(f"{count:>5} {marked}: {reason}"[:160])
+    recorded = [
+        (name, value)
+        for report in terminalreporter.getreports("passed")
+        if report.when == "call"
+        for name, value in report.user_properties
+    ]
     if recorded:
         terminalreporter.section("recorded")
         for name, value in recorded:

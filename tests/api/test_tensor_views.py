@@ -8,6 +8,7 @@ import weakref
 import numpy as np
 import pytest
 from harness.guarded_memory import bits_of, guarded, seeds
+from harness.profiles import examples
 from harness.strategies import element_types, layouts, views
 from hypothesis import given, settings, strategies as st
 
@@ -41,7 +42,7 @@ def assert_same_memory(tensor, array, memory):
         assert [step * tensor.itemsize for step in own] == steps
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.data(), layouts(0, 5, least=0), element_types(), seeds)
 def test_chains_of_views(data, layout, element, seed):
     tensor, memory = guarded(layout, element, seed)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from cpu.test_compiled_relayout import Fenced, lowest_at_zero
 from harness.compiled_loops import needs_compiler, policy_with
+from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 from operations.test_gather import INDEX_TYPES, MODES, limits
@@ -118,14 +119,14 @@ def problems(draw):
 
 
 @variants
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(case=problems(), seed=seeds)
 def test_bits(variant, case, seed):
     with planned_as(variant):
         check(*case, seed)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(case=problems(), seed=seeds)
 def test_no_index_leads_outside_whatever_it_is(case, seed):
     """Indices may change after they were looked at: the fences stop whoever follows one that is wrong."""

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from harness.compiled_loops import compiled_kernel, needs_compiler, policy_with, run_items
 from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
+from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
@@ -92,7 +93,7 @@ any_sizes = st.one_of(tensor_sizes(0, 5, least=1, max_size=9), long_sizes)
 
 
 @variants
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(st.data(), element_types(), seeds)
 def test_bits(variant, data, element, seed):
     sizes = data.draw(any_sizes)
@@ -102,7 +103,7 @@ def test_bits(variant, data, element, seed):
 
 
 @variants
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(st.data(), element_types("uif"), element_types("uif"), st.booleans(), seeds)
 def test_conversions_on_any_channel_axis(variant, data, source, target, with_table, seed):
     sizes = data.draw(any_sizes.filter(len))
@@ -143,7 +144,7 @@ def turned_pixels(draw):
 
 
 @variants
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(turned_pixels(), st.sampled_from(("uint8", "float16", "float32")), seeds)
 def test_turned_pixels(variant, layouts, element, seed):
     with planned_as(variant):
@@ -151,7 +152,7 @@ def test_turned_pixels(variant, layouts, element, seed):
 
 
 @variants
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data(), st.integers(1, 6), st.integers(1, 8), st.sampled_from(("uint8", "float16", "float32")), seeds)
 def test_pixels_that_are_filled_up(variant, data, channels, filler, target, seed):
     pixels, rows = data.draw(st.integers(1, 150)), data.draw(st.integers(1, 3))
@@ -289,7 +290,7 @@ def rows_apart(draw):
     return layouts
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(rows_apart(), st.sampled_from(("uint8", "float16", "float32", "float64")), st.booleans(), seeds)
 def test_rows_whose_elements_lie_apart(layouts, element, converts, seed):
     source, target = layouts

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from harness.emulator.exact_conversion import converted
 from harness.guarded_memory import bits_of, guarded, seeds
+from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
@@ -47,7 +48,7 @@ def run(source, out, **conversion):
 
 
 @every_block_size
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data(), element_types(), seeds)
 def test_bits(block, data, element, seed):
     sizes = data.draw(tensor_sizes(0, 5, least=data.draw(st.sampled_from((0, 1, 1, 1))), max_size=9))
@@ -61,7 +62,7 @@ def test_bits(block, data, element, seed):
 
 
 @every_block_size
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data(), st.booleans(), st.booleans(), seeds)
 def test_conversions_with_channels(block, data, with_table, with_constants, seed):
     sizes = (data.draw(st.integers(1, 2)), data.draw(st.integers(1, 5)), *data.draw(tensor_sizes(2, 2, max_size=9)))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from harness.emulator.exact_conversion import REALS, edge_elements
 from harness.guarded_memory import guarded
+from harness.profiles import examples
 from harness.sample_tensors import SOURCES, frames, same_bits
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
@@ -81,7 +82,7 @@ def test_pixels_become_numbers(name):
     assert_same_memory(LAYOUTS[name], ("uint8", "float16"), 12, scale=1 / 255, bias=-0.5)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data(), element_types())
 def test_any_layouts_give_the_cpus_bytes(data, element):
     sizes = data.draw(tensor_sizes(0, 6))

@@ -9,6 +9,7 @@ from itertools import product
 from xml.etree import ElementTree as ET
 
 import pytest
+from harness.profiles import examples
 from harness.strategies import layouts, offsets_of
 from hypothesis import given, settings
 
@@ -179,7 +180,7 @@ def test_billions_of_elements_come_back_at_once_and_small(draw, layout):
 
 
 @given(layouts())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 def test_any_layout_is_drawn_with_every_shown_element(layout):
     root = parsed(picture.svg(layout))
     if not layout.element_count:

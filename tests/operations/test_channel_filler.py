@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler
 from harness.emulator import machine_code, runner
+from harness.emulator.marks import every_architecture
 from harness.emulator.planned import Case, check_cases
+from harness.profiles import examples
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
 import stridedgpu as sg
@@ -105,7 +107,7 @@ def test_kernels_write_elements_and_zeros_of_many_layouts(number):
     check_cases(drawn(300, number))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(cases())
 def test_a_problem_is_its_elements_and_its_zeros(one):
     problem = one.plan.problem
@@ -117,7 +119,7 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
 
 
 @needs_compiler
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(cases())
 def test_compiled_loops_write_elements_and_zeros(one):
     source, target = sg.buffer.Buffer.of(one.source_bytes), sg.buffer.Buffer.of(one.pattern.copy())
@@ -125,7 +127,7 @@ def test_compiled_loops_write_elements_and_zeros(one):
     assert target.bytes.tobytes() == one.expected.tobytes(), one.plan.explain()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_tensors_are_filled_up_with_zeros(data):
     multiple = data.draw(st.integers(2, 9))
@@ -196,7 +198,7 @@ def test_one_launch_moves_elements_and_zeros(name):
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_machine_code_stores_whole_vectors(architecture):
     every = [one.case(architecture) for one in PASSES.values()]
     for sources in {one.launch.sources for one in every}:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from harness.emulator.exact_conversion import INTEGERS, REALS, converted, edge_elements
 from harness.guarded_memory import bits_of, guarded, seeds
+from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import example, given, settings, strategies as st
 
@@ -30,7 +31,7 @@ def pairs_of_layouts(draw, min_rank=0, max_rank=8):
     return draw(layouts_of(sizes)), draw(layouts_of(sizes, broadcast=False))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(pairs_of_layouts(), element_types(), seeds)
 @example((Layout(()), Layout(())), ELEMENT_TYPES["float32"], 0)
 @example((Layout((0, 3)), Layout((0, 3))), ELEMENT_TYPES["uint8"], 0)
@@ -160,7 +161,7 @@ def conversions(draw):
     )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(conversions(), st.sampled_from(REALS), st.sampled_from(REALS), st.sampled_from(["nearest", "truncate"]), seeds)
 def test_conversions_are_exact_for_any_layouts_and_channels(case, source_type, target_type, rounding, seed):
     source_layout, out_layout, channels, scale, bias = case

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from harness.emulator import machine_code
+from harness.emulator.marks import every_architecture
 from harness.gather_cases import MODES, Case, inner_case, inspected
 
 from stridedgpu import Layout, LayoutError
@@ -166,7 +167,7 @@ def inspected_launches() -> list[tuple[Any, Any]]:
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
     by_source: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     for plan, launch in inspected_launches():

@@ -11,6 +11,7 @@ from harness.emulator.covering import template_arguments
 from harness.emulator.exact_conversion import REALS
 from harness.emulator.planned import Case
 from harness.emulator.tiled_cases import relayouts
+from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
 from stridedgpu.devices.cuda.planning.families import pixel_axes, unit_axis
@@ -112,13 +113,13 @@ def check(one: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_kernels_load_and_store_what_their_plans_say(one):
     check(one)
 
 
 @pytest.mark.slow
 @given(cases())
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 def test_kernels_load_and_store_what_their_plans_say_many_times(one):
     check(one)

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+from harness.profiles import examples
 from harness.strategies import any_layouts, layout_offsets, layouts_of, offsets_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
@@ -63,7 +64,7 @@ def check_simplest(layouts: list[Layout], keep: int | None) -> None:
 
 
 @given(st.data())
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_same_pairs_in_the_fewest_loops(data):
     layouts = data.draw(operands())
     keep = data.draw(st.none() | st.integers(0, layouts[0].ndim - 1)) if layouts[0].ndim else None
@@ -71,7 +72,7 @@ def test_same_pairs_in_the_fewest_loops(data):
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_same_pairs_for_layouts_that_overlap(data):
     leader = data.draw(any_layouts(max_rank=4, reach=4))
     other = Layout(leader.sizes, [data.draw(st.integers(-4, 4)) for _ in leader.sizes], 5)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import gcd
 
 import pytest
+from harness.profiles import examples
 from harness.strategies import coordinates_of, element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
 
@@ -146,13 +147,13 @@ def target_runs_are_whole(plan: Plan) -> bool:
 
 
 @given(relayouts())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_loops_do_what_a_relayout_is_defined_to_do(relayout):
     check_moves(relayout)
 
 
 @given(relayouts(), st.sampled_from((16, 32)))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_widths_keep_their_promises(relayout, widest):
     check_widths(relayout, widest)
 

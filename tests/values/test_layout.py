@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from harness.profiles import examples
 from harness.strategies import (
     View,
     any_layouts,
@@ -44,13 +45,13 @@ def check_facts(layout: Layout) -> None:
 
 
 @given(layouts(least=0))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_facts_of_nested_layouts(layout: Layout):
     check_facts(layout)
 
 
 @given(any_layouts())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_facts_of_any_layout(layout: Layout):
     check_facts(layout)
 
@@ -116,7 +117,7 @@ def check_chain(data: st.DataObject, steps: int) -> None:
 
 
 @given(st.data())
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_chains_of_views_equal_numpys(data):
     check_chain(data, steps=5)
 
@@ -159,7 +160,7 @@ def test_channel_blocked_layouts_are_a_split_and_a_permutation():
 
 
 @given(st.data(), st.sampled_from((1, 2, 4)))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_padded_rows_start_a_pitch_apart(data, itemsize):
     order = data.draw(order_strings().filter(lambda text: len(text) >= 2))
     sizes = data.draw(tensor_sizes(len(order), len(order)))

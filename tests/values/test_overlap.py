@@ -6,6 +6,7 @@ import time
 from itertools import product
 
 import pytest
+from harness.profiles import examples
 from harness.strategies import layout_offsets
 from hypothesis import given, settings, strategies as st
 
@@ -45,19 +46,19 @@ def check_solution(target: int, terms: list[tuple[int, int]]) -> None:
 
 
 @given(SIZES_AND_STRIDES)
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_self_overlap(pair):
     check_self_overlap(*pair)
 
 
 @given(TERMS, TERMS, st.integers(-60, 60))
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_intersection(first, second, distance):
     check_intersection(first, second, distance)
 
 
 @given(st.integers(-5, 150), TERMS)
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_solutions(target, terms):
     check_solution(target, terms)
 

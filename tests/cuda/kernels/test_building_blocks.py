@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from harness.emulator import machine_code, runner
+from harness.emulator.marks import every_architecture
 from harness.emulator.runner import Buffer, Job, Program, Record
 
 from stridedgpu.devices.cuda.sources import joined_source
@@ -143,7 +144,7 @@ def test_blocks_unravel_to_offsets(program, index, rank):
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_vectors_are_single_accesses_and_stay_in_registers(architecture):
     source = joined_source("vectors.cuh", "register_shuffle.cuh", "indexing.cuh") + KERNELS
     code = machine_code.compile_kernels(source, NAMES, architecture)

@@ -19,6 +19,7 @@ from harness.emulator.exact_conversion import (
     itemsize,
     numpy_type,
 )
+from harness.emulator.marks import every_architecture
 from harness.emulator.runner import Buffer, Job, Program, Record
 
 from stridedgpu.devices.cuda.sources import joined_source
@@ -239,7 +240,7 @@ def test_the_oracle_agrees_with_numpy_where_numpy_defines_the_result():
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"from {kind[-1]} and its like")
 def test_conversions_stay_in_registers_and_keep_subnormals(kind, architecture):
     names = [name for source in kind for name in kernels_from(source) if "true, false" not in name]
@@ -256,7 +257,7 @@ def test_the_inspection_sees_arithmetic_that_flushes_subnormals():
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_hot_conversions_are_few_instructions(architecture):
     """Per element, of a thread's 8: what a normalising relayout can spend and still run at memory speed.
 

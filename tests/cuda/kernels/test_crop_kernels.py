@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from harness.emulator import machine_code, runner
 from harness.emulator.exact_conversion import REALS
+from harness.emulator.marks import every_architecture
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 from harness.gather_cases import SMALL_GPU, random_layout
 
@@ -233,7 +234,7 @@ def kernels_of(cases: list[Case], architecture: str) -> dict[str, machine_code.K
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
     cases = [
         dataclasses.replace(Case(*KINDS[kind][:4], 1, KINDS[kind][4], KINDS[kind][5], size=(224, 224)), index_bits=bits)
@@ -253,7 +254,7 @@ ORDERS_OF_BOTH = (("NCHW", "HWC"), ("NHWC", "HWC"), ("NCHW", "CHW"), ("NHWC", "H
 
 @inspected
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_every_pair_of_types_compiles_without_spills(architecture):
     """Every other pair on each architecture, with a kernel in its turn; the rest on the next."""
     turn = machine_code.ARCHITECTURES.index(architecture)

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from harness.emulator import machine_code
 from harness.emulator.cases import LARGE, SMALL, WIDE, WORDS, case, drawn, ramp
-from harness.emulator.marks import emulated, inspected
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.planned import Case, check_cases
 from harness.emulator.runner import EmulationError
 from harness.emulator.tiled_tests import Fault
@@ -274,6 +274,7 @@ FAULTS = {
 
 
 @emulated
+@pytest.mark.faults
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_kernel_is_caught(name):
     fault, spoilt = FAULTS[name]
@@ -338,7 +339,7 @@ def test_a_vector_narrower_than_the_plans_is_seen(narrow):
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_machine_code_has_the_widths_of_the_plan_and_no_spills(architecture):
     every = machine_code.ARCHITECTURES
     check_machine_code(compiled_cases(architecture)[every.index(architecture) :: len(every)], architecture)

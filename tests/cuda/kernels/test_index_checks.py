@@ -6,8 +6,8 @@ import functools
 import itertools
 
 import numpy as np
-import pytest
 from harness.emulator import machine_code
+from harness.emulator.marks import every_architecture
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 from harness.gather_cases import emulated, inspected, random_layout
 
@@ -154,7 +154,7 @@ def test_a_slice_named_whole_has_one_mark():
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_checks_compile_without_spills(architecture):
     rule = IndexRule(Side(Layout((5, 7)), element_type("int64"), 8), ((0, 3),), False, (0, 1), (7,))
     for launch in (check_launch(rule), distinct_launch(rule)):

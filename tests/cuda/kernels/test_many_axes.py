@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler, run_items
 from harness.emulator import machine_code, runner
+from harness.emulator.marks import every_architecture
 from harness.emulator.planned import Case, check_cases
+from harness.profiles import examples
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
 import stridedgpu as sg
@@ -98,7 +100,7 @@ def drawn(count: int) -> list[Case]:
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(relayouts())
 def test_every_plan_has_a_launch_and_a_picture(one):
     assert one.launch.name
@@ -115,7 +117,7 @@ def test_kernels_move_every_axis(count):
 
 
 @needs_compiler
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(relayouts())
 def test_compiled_loops_move_every_axis(one):
     target = one.pattern.copy()
@@ -125,7 +127,7 @@ def test_compiled_loops_move_every_axis(one):
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_sixteen_axes_fit_into_registers(architecture):
     chosen = {}
     for one in drawn(40):
@@ -138,7 +140,7 @@ def test_sixteen_axes_fit_into_registers(architecture):
         assert (code.local_accesses, code.stack_bytes) == (0, 0), name
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20))
 @given(st.data())
 def test_tensors_of_many_axes(data):
     sizes = data.draw(many_sizes())

@@ -8,7 +8,7 @@ import pytest
 from cuda.kernels.test_channels import both_ways, nchw, nhwc
 from harness.emulator import machine_code
 from harness.emulator.cases import LARGE, WIDE, case, flipped, ramp
-from harness.emulator.marks import emulated, inspected
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.planned import Case, check_cases
 from harness.emulator.runner import EmulationError
 from harness.emulator.tiled_cases import check_machine_code
@@ -132,6 +132,7 @@ FAULTS = {
 
 
 @emulated
+@pytest.mark.faults
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_kernel_is_caught(name):
     cases = [*both_ways(nhwc(3, 317), nchw(3, 317)), *repacked("uint8")]
@@ -170,7 +171,7 @@ def test_vectors_are_shifted_where_they_are_not_to_be_had(source, target, types,
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_machine_code_has_whole_vectors_and_no_spills(architecture):
     check_machine_code(written_out(), architecture)
 

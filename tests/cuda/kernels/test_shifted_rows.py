@@ -8,7 +8,7 @@ import functools
 import pytest
 from harness.emulator import machine_code
 from harness.emulator.cases import SMALL, case, drawn
-from harness.emulator.marks import emulated, inspected
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.planned import Case, check_cases
 from harness.emulator.runner import EmulationError
 from harness.emulator.tiled_tests import Fault
@@ -99,6 +99,7 @@ FAULTS = {
 
 
 @emulated
+@pytest.mark.faults
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_kernel_is_caught(name):
     # Sources that begin and end inside a word; targets whose rows are whole vectors, and such as have ends.
@@ -147,7 +148,7 @@ def test_words_are_shifted_where_vectors_are_not_to_be_had(source, target, types
 
 
 @inspected
-@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+@every_architecture
 def test_machine_code_loads_words_and_stores_vectors(architecture):
     gpu = dataclasses.replace(REFERENCE_GPU, compute_capability=int(architecture[3:]))
     cases = [

@@ -1,4 +1,4 @@
-"""Where kernels cannot be run or compiled, their tests skip and say why."""
+"""Which tests of kernels run where: without a compiler they skip and say why; the longer ones have steps of CI."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ import pytest
 from . import machine_code, runner
 
 Test = TypeVar("Test", bound=Callable[..., object])
+
+DEFAULT_ARCHITECTURE = "sm_90"
+"""The one that plans are made for where there is no GPU."""
+
+every_architecture = pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(name, marks=[] if name == DEFAULT_ARCHITECTURE else [pytest.mark.slow])
+        for name in machine_code.ARCHITECTURES
+    ],
+)
+"""A test for each architecture, of which the default run has one."""
 
 inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reason=str(machine_code.why_unavailable()))
 

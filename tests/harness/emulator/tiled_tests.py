@@ -18,9 +18,8 @@ import pytest
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.sources import joined_source
 
-from . import machine_code
 from .cases import drawn
-from .marks import emulated, inspected
+from .marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
 from .planned import Case, check_cases
 from .runner import EmulationError
 from .tiled_cases import check_machine_code, relayouts
@@ -65,11 +64,10 @@ class TiledTests:
         raise NotImplementedError
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """A test for each table, fault and architecture."""
+        """A test for each table and fault."""
         values: dict[str, Any] = {
             "table": self.tables,
             "fault": self.faults,
-            "architecture": machine_code.ARCHITECTURES,
         }
         for name in values.keys() & set(metafunc.fixturenames):
             metafunc.parametrize(name, list(values[name]))
@@ -91,13 +89,15 @@ class TiledTests:
         check_cases(drawn(relayouts(), {self.family}, 4 * self.random_layouts, 2))
 
     @emulated
+    @pytest.mark.faults
     def test_a_broken_kernel_is_caught(self, fault: str) -> None:
         with pytest.raises((AssertionError, EmulationError), match=r"bytes wrong|AddressSanitizer"):
             check_cases(self.broken_cases(), source_of=self.faults[fault].joined_source)
 
     @inspected
+    @every_architecture
     def test_machine_code_has_the_widths_of_the_plan_and_no_spills(self, architecture: str) -> None:
         cases = self.compiled_cases()
         assert {one.launch.sources for one in cases} == {(self.source,)}
         # The architecture that plans are made for where there is no GPU has all of them, others a part.
-        check_machine_code(cases if architecture == "sm_90" else [*cases[::4], cases[-1]], architecture)
+        check_machine_code(cases if architecture == DEFAULT_ARCHITECTURE else [*cases[::4], cases[-1]], architecture)

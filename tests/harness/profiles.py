@@ -1,0 +1,26 @@
+"""How many examples the generated tests draw: few by default, many in CI's own step.
+
+pytest -m hypothesis --hypothesis-profile=thorough
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+__all__ = ["examples", "register"]
+
+_WHOLE = 100
+"""What `max_examples` of a profile is measured by: Hypothesis's own default."""
+
+
+def register() -> None:
+    """Make the profiles known and load the quick one; the option `--hypothesis-profile` comes later and wins."""
+    # A shared machine may stop for longer than any deadline; what a call may take is measured by benchmarks.
+    settings.register_profile("quick", deadline=None, max_examples=_WHOLE // 4)
+    settings.register_profile("thorough", deadline=None, max_examples=_WHOLE)
+    settings.load_profile("quick")
+
+
+def examples(count: int) -> int:
+    """What of `count` examples the profile in force draws: all of them when thorough."""
+    return max(1, count * settings().max_examples // _WHOLE)
