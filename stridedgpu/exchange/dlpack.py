@@ -6,15 +6,15 @@ The structures are those of dlpack.h 1.1, https://github.com/dmlc/dlpack/blob/ma
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
+import datetime as dt
 from typing import Any, Final
 
-from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError
-from stridedgpu.values.layout import Layout
+
+from .foreign_memory import LARGEST_RANK, foreign_memory
 
 __all__ = ["CPU", "CUDA", "dlpack_operand", "retyped"]
 
@@ -26,6 +26,9 @@ _CUDA_MANAGED: Final = 13
 _CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _OWN_CODES: Final = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
 """`DLDataTypeCode`: one for each kind, and for types that are a kind of their own."""
+
+
+_Deleter: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _Tensor(ctypes.Structure):
@@ -44,8 +47,14 @@ class _Tensor(ctypes.Structure):
     )
 
 
+class _Managed(ctypes.Structure):
+    """`DLManagedTensor`."""
+
+    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
+
+
 class _Versioned(ctypes.Structure):
-    """`DLManagedTensorVersioned`; the older `DLManagedTensor` begins with the tensor."""
+    """`DLManagedTensorVersioned`, whose first four fields every later version keeps."""
 
     _fields_ = (
         ("version", ctypes.c_uint32 * 2),
@@ -68,13 +77,32 @@ _name_of = ctypes.pythonapi.PyCapsule_GetName
 _name_of.restype, _name_of.argtypes = ctypes.c_char_p, (ctypes.py_object,)
 _pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+_rename = ctypes.pythonapi.PyCapsule_SetName
+_rename.restype, _rename.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
+_CAPSULE: Final = type(dt.datetime_CAPI)  # a name for it is new in Python 3.13
+_USED: Final = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}
+"""What a consumer renames a capsule to when it takes the memory: no second consumer can then take it too."""
 
 
 def retyped(capsule: Any, element: ElementType) -> Any:
     """The capsule, which nobody has taken yet, with another element type of the same size."""
-    tensor, _ = _contents(capsule)
-    tensor.code = _OWN_CODES[element.name]
+    _managed(capsule).tensor.code = _OWN_CODES[element.name]
     return capsule
+
+
+class _Taken:
+    """Memory taken from a capsule: its producer's deleter is called when the last view lets it go."""
+
+    __slots__ = ("_deleter", "_managed")
+
+    def __init__(self, capsule: Any, managed: _Managed | _Versioned) -> None:
+        self._managed = ctypes.addressof(managed)
+        self._deleter = _Deleter(managed.deleter) if managed.deleter else None
+        _rename(capsule, _USED[_name_of(capsule)])
+
+    def __del__(self) -> None:
+        if self._deleter is not None:
+            self._deleter(self._managed)
 
 
 def _device_of(obj: Any) -> str:
@@ -82,7 +110,10 @@ def _device_of(obj: Any) -> str:
 
     Raises `DeviceError` for any other.
     """
-    kind, number = obj.__dlpack_device__()
+    told = obj.__dlpack_device__()
+    if not isinstance(told, tuple) or len(told) != 2 or not all(isinstance(number, int) for number in told):
+        raise LayoutError(f"{type(obj).__name__}.__dlpack_device__() returned {told!r}; it is (device type, number).")
+    kind, number = told
     if kind in (CPU, _CUDA_HOST):
         return "cpu"
     if kind in (CUDA, _CUDA_MANAGED):
@@ -105,27 +136,30 @@ def dlpack_operand(obj: Any) -> Operand:
         )
     device = _device_of(obj)
     capsule = _requested(obj) if device == "cpu" else _requested_on(device, obj)
-    tensor, flags = _contents(capsule)
+    managed = _managed(capsule)
+    tensor, producer = managed.tensor, type(obj).__name__
+    _check(obj, tensor)
     element = _element_of(obj, tensor)
     rank = tensor.ndim
+    readonly = bool(managed.flags & _READ_ONLY) if isinstance(managed, _Versioned) else _says_read_only(obj)
     sizes = tuple(tensor.shape[:rank]) if rank else ()
-    layout, lowest = _from_lowest(sizes, tuple(tensor.strides[:rank]) if rank and tensor.strides else None)
-    # Never taken, the capsule gives the memory back when the last view lets it go.
-    buffer = Buffer(
-        (tensor.data or 0) + tensor.byte_offset + lowest * element.itemsize,
-        layout.span * element.itemsize,
-        owner=capsule,
-        device=device,
-        readonly=_says_read_only(obj) if flags is None else bool(flags & _READ_ONLY),
-    )
-    return Operand(buffer, layout, element)
+    strides = tuple(tensor.strides[:rank]) if rank and tensor.strides else None
+    address = (tensor.data or 0) + tensor.byte_offset
+    taken = _Taken(capsule, managed)
+    return foreign_memory(producer, address, sizes, strides, element, owner=taken, device=device, readonly=readonly)
 
 
-@lru_cache(maxsize=1024)
-def _from_lowest(sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[Layout, int]:
-    """A layout that begins with its lowest element, and how far that is from coordinates 0."""
-    layout = Layout(sizes, strides)
-    return layout.shifted(-layout.first_offset), layout.first_offset
+def _check(obj: Any, tensor: _Tensor) -> None:
+    """Refuse what would be read from a wrong place: the shape is looked at only behind this."""
+    name = type(obj).__name__
+    if not 0 <= tensor.ndim <= LARGEST_RANK:
+        raise LayoutError(f"{name} exports {tensor.ndim} axes; 0 to {LARGEST_RANK} can be taken.")
+    if tensor.ndim and not tensor.shape:
+        raise LayoutError(f"{name} exports {tensor.ndim} axes without sizes: the shape of its DLTensor is null.")
+    if (own := tuple(tensor.device)) != (told := tuple(obj.__dlpack_device__())):
+        raise DeviceError(
+            f"{name} exports memory on DLPack's device {own}, and __dlpack_device__() says {told}; both must agree."
+        )
 
 
 def _says_read_only(obj: Any) -> bool:
@@ -164,18 +198,18 @@ def _requested_on(device: str, obj: Any) -> Any:
         return _requested(obj, stream=handle or LEGACY_STREAM)
 
 
-def _contents(capsule: Any) -> tuple[_Tensor, int | None]:
-    """What a capsule points at, and its flags if it has a version."""
-    name = _name_of(capsule)
-    if name not in (b"dltensor", b"dltensor_versioned"):
+def _managed(capsule: Any) -> _Managed | _Versioned:
+    """What a capsule points at, which nobody has taken yet."""
+    name = _name_of(capsule) if isinstance(capsule, _CAPSULE) else None
+    if name not in _USED:
         raise LayoutError(f"__dlpack__ returned {capsule!r}, which is no DLPack capsule that can still be taken.")
     address = _pointer_of(capsule, name)
     if name == b"dltensor":
-        return _Tensor.from_address(address), None
-    held = _Versioned.from_address(address)
-    if held.version[0] != _VERSION[0]:
-        raise LayoutError(f"__dlpack__ returned a capsule of version {tuple(held.version)}; versions 1.x can be read.")
-    return held.tensor, held.flags
+        return _Managed.from_address(address)
+    found = _Versioned.from_address(address)
+    if found.version[0] != _VERSION[0]:
+        raise LayoutError(f"__dlpack__ returned a capsule of version {tuple(found.version)}; versions 1.x can be read.")
+    return found
 
 
 def _element_of(obj: object, tensor: _Tensor) -> ElementType:

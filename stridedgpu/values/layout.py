@@ -57,6 +57,10 @@ class Layout:
         object.__setattr__(self, "_extent", None)
         object.__setattr__(self, "_overlaps", None)
 
+    def __reduce__(self) -> tuple[type[Layout], tuple[tuple[int, ...], tuple[int, ...], int]]:
+        """Pickled as its three values, so that a damaged pickle is checked as any caller's values are."""
+        return Layout, (self.sizes, self.strides, self.offset)
+
     @classmethod
     def _trusted(cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
         """A layout from values that another layout's arithmetic made: nothing left to check."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import sys
 import warnings
 import weakref
 
@@ -35,8 +36,10 @@ class Exporter:
             raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
         self.asked.append(request)
         capsule = self.array.__dlpack__(**{name: request[name] for name in request if name != "stream"})
+        tensor = dlpack._managed(capsule).tensor
+        tensor.device[:] = self.device
         if self.change:
-            self.change(dlpack._contents(capsule)[0])
+            self.change(tensor)
         return capsule
 
 
@@ -119,6 +122,90 @@ def of_version_2():
             return capsule
 
     return Newer(np.arange(3))
+
+
+def lying(**fields):
+    """A producer whose `DLTensor` has these fields."""
+
+    def change(tensor):
+        for name, value in fields.items():
+            if isinstance(value, dict):
+                for n, entry in value.items():
+                    getattr(tensor, name)[n] = entry
+            else:
+                setattr(tensor, name, value)
+
+    return lambda: Exporter(np.arange(6.0).reshape(2, 3), change)
+
+
+def answering(device=(1, 0), capsule=None):
+    """A producer whose two methods return these."""
+    methods = {"__dlpack_device__": lambda _: device, "__dlpack__": lambda _, **__: capsule}
+    return type("Producer", (), methods)
+
+
+LIES = {
+    "2^31 axes": (lying(ndim=2**31 - 1), sg.LayoutError, "2147483647 axes"),
+    "65 axes": (lying(ndim=65), sg.LayoutError, "65 axes; 0 to 64"),
+    "-1 axes": (lying(ndim=-1), sg.LayoutError, "-1 axes"),
+    "no shape": (lying(shape=None), sg.LayoutError, "its DLTensor is null"),
+    "a negative size": (lying(shape={0: -2}), sg.LayoutError, r"sizes \(-2, 3\); no size is negative"),
+    "null": (lying(data=None), sg.BindingError, "48 bytes at address 0"),
+    "an offset out of the address space": (lying(byte_offset=2**64 - 16), sg.BindingError, "leave the address space"),
+    "the least stride": (lying(strides={0: -(2**63)}), sg.BindingError, "leave the address space"),
+    "a wild stride": (lying(strides={0: 2**62 - 6}), sg.BindingError, "leave the address space"),
+    "another device than it says": (lying(device={0: 2}), sg.DeviceError, r"device \(2, 0\).*says \(1, 0\)"),
+    "no device": (answering(device=None), sg.LayoutError, "returned None"),
+    "three numbers for a device": (answering(device=(1, 0, 0)), sg.LayoutError, r"it is \(device type, number\)"),
+    "a device in words": (answering(device=("cpu", 0)), sg.LayoutError, "returned"),
+    "no capsule": (answering(capsule="memory"), sg.LayoutError, "no DLPack capsule"),
+}
+
+
+@pytest.mark.parametrize("make, error, fragment", LIES.values(), ids=LIES)
+def test_what_a_producer_cannot_mean_is_refused(make, error, fragment):
+    with pytest.raises(error, match=fragment):
+        sg.asarray(make())
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_a_capsule_is_taken_once_and_given_back_when_the_last_view_goes(versioned):
+    array = np.full(1 << 16, 7.0)
+    capsule = array.__dlpack__(**({"max_version": (1, 0)} if versioned else {}))
+    producer = answering(capsule=capsule)()
+    gone = weakref.ref(base := array.view())
+    del base
+    assert gone() is None
+    tensor = sg.from_dlpack(producer)
+    with pytest.raises((BufferError, ValueError)):
+        np.from_dlpack(producer)
+    with pytest.raises(sg.LayoutError, match="can still be taken"):
+        sg.from_dlpack(producer)
+    view = tensor[100:200]
+    before = sys.getrefcount(array)
+    del producer, capsule, tensor
+    gc.collect()
+    assert sys.getrefcount(array) == before
+    assert view.numpy().tolist() == [7.0] * 100
+    del view
+    gc.collect()
+    assert sys.getrefcount(array) == before - 1
+
+
+@given(st.data())
+def test_drawn_lies_are_refused_or_lie_within_the_address_space(data):
+    edges = st.sampled_from([0, 1, -1, 2**31 - 1, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63)])
+    fields = {
+        "ndim": data.draw(st.sampled_from([-(2**31), -1, 0, 1, 2, 2**31 - 1])),
+        "shape": {n: data.draw(edges) for n in (0, 1)},
+        "strides": {n: data.draw(edges) for n in (0, 1)},
+        "byte_offset": data.draw(st.sampled_from([0, 8, 2**63, 2**64 - 1])),
+    }
+    try:
+        tensor = sg.asarray(lying(**fields)(), copy=False)
+    except sg.StridedGpuError:
+        return
+    assert 0 <= tensor.buffer.address <= tensor.buffer.address + tensor.buffer.nbytes <= 2**64
 
 
 REFUSALS = {
@@ -207,7 +294,7 @@ def test_without_a_device_the_reason_is_given():
 def test_their_bits_go_out_under_their_own_code(dtype):
     tensor = sg.empty((2, 3), dtype, row_pitch_bytes=16, device="cpu")
     for request in ({}, {"max_version": (1, 1)}, {"copy": True}):
-        contents, _ = dlpack._contents(tensor.__dlpack__(**request))
+        contents = dlpack._managed(tensor.__dlpack__(**request)).tensor
         assert (contents.code, contents.bits) == (dlpack._OWN_CODES[dtype], 8 * tensor.itemsize)
     with pytest.raises(RuntimeError, match="Unsupported dtype"):
         np.from_dlpack(tensor)
@@ -217,7 +304,7 @@ def test_their_bits_go_out_under_their_own_code(dtype):
 @pytest.mark.parametrize("dtype", BITS)
 def test_on_a_device_too(gpus, dtype):
     tensor = sg.zeros((2, 3), dtype, device="cuda:1")
-    contents, _ = dlpack._contents(tensor.__dlpack__(stream=5, max_version=(1, 0)))
+    contents = dlpack._managed(tensor.__dlpack__(stream=5, max_version=(1, 0))).tensor
     [(_, array, _, device)] = gpus.named("dlpack")
     assert (array.dtype, array.memory.ptr, device) == (np.dtype(BITS[dtype]), tensor.buffer.address, 1)
     assert (contents.code, tuple(contents.device)) == (dlpack._OWN_CODES[dtype], (2, 1))

@@ -274,7 +274,7 @@ class FakeCuda:
                 offset = self.memory.ptr - self.memory.memory.ptr
                 array = np.ndarray(self.shape, self.dtype, held, offset, self.strides)
                 capsule = array.__dlpack__(max_version=request["max_version"])
-                contents, _ = dlpack._contents(capsule)
+                contents = dlpack._managed(capsule).tensor
                 contents.device[:] = 2, fake.get_device()
                 return capsule
 

@@ -8,15 +8,16 @@ would cost half a second in every process before its first cached kernel runs, a
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
 import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+from . import kernel_cache
 
 __all__ = [
     "DISABLING",
@@ -30,9 +31,6 @@ __all__ = [
 
 DISABLING: Final = "STRIDEDGPU_COMPILED"
 """The environment variable that is "0" where only NumPy may run."""
-
-CACHE: Final = "STRIDEDGPU_CACHE_DIR"
-"""The environment variable that names the directory of compiled kernels; else the user's cache directory."""
 
 _FUNCTION: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
 """Three addresses and two item numbers: ctypes hands over an integer as an address in half of c_int64's time."""
@@ -73,28 +71,32 @@ def compiled(text: Callable[[str], str]) -> Loop | None:
     with _LOCK:
         if _compiler().lacks:
             return None
-        return _loaded(text("kernel"))
+        (address,) = machine_functions(text("kernel"), "")
+        return Loop(_FUNCTION(address), address)
 
 
 def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
     """The addresses of a module's functions, which are called `kernel` and then one of the endings.
 
-    They are compiled now or taken from the cache, and stay where they are for as long as the process lives.
+    They are compiled now or taken from the cache. The engine never frees machine code, so each module is loaded once
+    and its addresses are kept for the life of the process.
     """
-    import hashlib
-
     with _LOCK:
         compiler = _compiler()
         digest = hashlib.sha256(f"{compiler.identity}\n{text}".encode()).hexdigest()[:32]
-        name = f"kernel_{digest}"
-        directory = cache_directory()
-        path = None if directory is None else directory / f"{digest}.o"
-        machine_code = None if path is None else _read(path, digest)
-        if machine_code is None:
-            machine_code = compiler.machine_code(text.replace("@kernel", f"@{name}"))
-            if path is not None:
-                _write(path, machine_code)
-        return compiler.load(machine_code, *(name + ending for ending in endings))
+        found = _LOADED.get(digest)
+        if found is None:
+            name = f"kernel_{digest}"
+            machine_code = kernel_cache.read(digest)
+            if machine_code is None:
+                machine_code = compiler.machine_code(text.replace("@kernel", f"@{name}"))
+                kernel_cache.write(digest, machine_code)
+            found = _LOADED[digest] = compiler.load(machine_code, *(name + ending for ending in endings))
+        return found
+
+
+_LOADED: Final[dict[str, tuple[int, ...]]] = {}
+"""The addresses of every module loaded, by the digest of its text and of the compiler: some 200 bytes each."""
 
 
 def processor() -> str:
@@ -163,49 +165,3 @@ class _Compiler:
 @lru_cache(maxsize=1)
 def _compiler() -> _Compiler:
     return _Compiler()
-
-
-@lru_cache(maxsize=1024)
-def _loaded(text: str) -> Loop:
-    """The function of a module in which it is called `kernel`."""
-    (address,) = machine_functions(text, "")
-    return Loop(_FUNCTION(address), address)
-
-
-def cache_directory() -> Path | None:
-    """Where compiled kernels are kept; None for a user without a home, as in some containers."""
-    chosen = os.environ.get(CACHE)
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - pathlib's raises
-    return None if base.startswith("~") else Path(base) / "stridedgpu"
-
-
-def _read(path: Path, digest: str) -> bytes | None:
-    """A kernel from the cache, if it is there and whole."""
-    import hashlib
-
-    with suppress(OSError):
-        content = path.read_bytes()
-        if content[:32] == hashlib.sha256(digest.encode() + content[32:]).digest():
-            return content[32:]
-    return None
-
-
-def _write(path: Path, machine_code: bytes) -> None:
-    """Keep a kernel; where nothing can be written, the next process compiles again."""
-    import hashlib
-    import tempfile
-
-    digest = path.stem.encode()
-    with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent)
-        temporary = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(digest + machine_code).digest() + machine_code)
-            temporary.replace(path)
-        finally:
-            # Still there only where the disk is full; every process would leave another.
-            temporary.unlink(missing_ok=True)

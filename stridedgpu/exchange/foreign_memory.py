@@ -1,0 +1,81 @@
+"""The one gate for memory that another library describes: checked in exact integers, then an operand over it.
+
+What a producer says of its memory is not trusted: a wrong rank, size, stride or address is refused here, before any of
+it is read. What cannot be checked is whether the memory is really there.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.layout import Layout
+
+__all__ = ["ADDRESS_SPACE_BYTES", "LARGEST_RANK", "check_range", "foreign_memory"]
+
+ADDRESS_SPACE_BYTES: Final = 2**64
+
+LARGEST_RANK: Final = 64
+"""NumPy's own limit, and the most axes that a `Layout` has."""
+
+
+def foreign_memory(
+    producer: str,
+    address: int,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    element: ElementType,
+    *,
+    owner: object,
+    device: str = "cpu",
+    readonly: bool = False,
+) -> Operand:
+    """An operand over memory that somebody else owns.
+
+    `producer` names who describes it, for messages. `address` is the address in bytes of the element at coordinates 0.
+    `strides` are in elements; None is packed row-major order. `owner` keeps the memory alive.
+
+    Raises `LayoutError` for a negative size, and `BindingError` for a null address of a tensor that has elements, and
+    for elements outside the address space.
+
+    >>> memory = bytearray(24)
+    >>> from stridedgpu.values.dtypes import element_type
+    >>> start = Buffer.of(memory).address
+    >>> operand = foreign_memory("camera", start, (2, 3), (4, 1), element_type("uint8"), owner=memory)
+    >>> operand.buffer.nbytes, operand.layout.strides
+    (7, (4, 1))
+    """
+    layout, lowest = _from_lowest(producer, sizes, strides)
+    nbytes = layout.span * element.itemsize
+    start = address + lowest * element.itemsize if nbytes else 0
+    check_range(producer, address, start, nbytes)
+    return Operand(Buffer(start, nbytes, owner=owner, device=device, readonly=readonly), layout, element)
+
+
+def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
+    """Raise `BindingError` where `nbytes` bytes from `start` on cannot be memory.
+
+    `address` is what `producer` gave, for the message and because null is never memory.
+    """
+    if not nbytes:
+        return
+    if address == 0:
+        raise BindingError(f"{producer} describes {nbytes} bytes at address 0, which is no memory.")
+    if start < 0 or start + nbytes > ADDRESS_SPACE_BYTES:
+        raise BindingError(
+            f"{producer} describes {nbytes} bytes from {start:#x} on, which leave the address space of 64 bits: its "
+            "sizes, strides or address are wrong."
+        )
+
+
+@lru_cache(maxsize=1024)
+def _from_lowest(producer: str, sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[Layout, int]:
+    """A layout that begins with its lowest element, and how far that is from coordinates 0, in elements."""
+    if min(sizes, default=0) < 0:
+        raise LayoutError(f"{producer} describes sizes {sizes}; no size is negative.")
+    layout = Layout(sizes, strides)
+    return layout.shifted(-layout.first_offset), layout.first_offset
