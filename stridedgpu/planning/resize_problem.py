@@ -1,0 +1,195 @@
+"""`ResizeProblem`: pictures of any sizes resized into one batch and converted on the way, as a value.
+
+`ResizeWindow` says of one picture what changes from call to call: its layout, the box that is taken of it, and where
+the result goes. `window_taps` are its taps along both axes; devices look them up there, so that one geometry is worked
+out once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.layout import Layout
+
+from .relayout_problem import Side
+from .resize_arithmetic import Arithmetic, Interpolation, Passes, arithmetic_of
+from .resize_taps import AxisGeometry, AxisTaps, pillow_taps
+from .resize_taps_opencv import mean_taps, opencv_scale, opencv_taps
+
+__all__ = ["Box", "ResizeProblem", "ResizeRule", "ResizeWindow", "WindowTaps", "window_taps"]
+
+Box = tuple[float, float, float, float]
+"""Top, left, bottom and right, in pixels of the source and fractions of them."""
+
+_MOST_GEOMETRIES: Final = 4096
+"""Windows whose taps are kept; those of a 224 x 224 window are some 10 KiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRule:
+    """Which library's bits: the interpolation, the pass that comes first, and whether colours are weighted by alpha.
+
+    `premultiplies` is what Pillow does for pictures with alpha: the last channel, of 2 or 4, is alpha; colours are
+    multiplied by it before the first pass and divided by it behind the second, in 8 bits.
+    """
+
+    interpolation: Interpolation
+    passes: Passes = "horizontal"
+    premultiplies: bool = False
+
+
+class ResizeWindow(NamedTuple):
+    """One picture: what is taken of it and where it goes.
+
+    `layout` is that of the picture, axes C, H, W, in elements from the lowest one. `place` is top, left, height and
+    width of the resized box in the target's picture, in pixels; around it goes the fill value. `flip` mirrors the
+    resized box left and right.
+    """
+
+    layout: Layout
+    box: Box
+    place: tuple[int, int, int, int]
+    flip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeProblem:
+    """What a device plans: resizes of pictures of one type into a batch.
+
+    `target` is the batch, axes N, C, H, W. `conversion` is from the pictures' type, of which the resized pixel is, to
+    the target's; its `channels` choose among the `channels` of the pictures. `source_steps` are the channel and column
+    strides that all pictures share, 0 where they differ. `fill` is one element of a picture for each of its channels,
+    as bytes, which is converted like a resized pixel and goes where no picture does. `window` is what all pictures have
+    in common where that is known, None where every call says it.
+    """
+
+    target: Side
+    conversion: Conversion
+    rule: ResizeRule
+    channels: int
+    source_steps: tuple[int, int]
+    fill: bytes
+    window: ResizeWindow | None = None
+
+    def __hash__(self) -> int:
+        """Equal for equal problems, from what tells them apart most often."""
+        return hash((self.target.layout.sizes, self.target.layout.strides, self.rule, self.source_steps, self.fill))
+
+    def taps(self, window: ResizeWindow) -> WindowTaps:
+        """The taps of one picture."""
+        _, height, width = window.layout.sizes
+        return window_taps(
+            self.rule.interpolation,
+            self.rule.passes,
+            self.conversion.source,
+            (height, width),
+            window.box,
+            window.place[2:],
+            flip=window.flip,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowTaps:
+    """The taps of one picture along rows (`columns`, x) and across them (`rows`, y), and how they are summed.
+
+    `columns_first` says which pass comes first. `factor` is what `OPENCV_MEAN` multiplies sums by, in float32.
+    """
+
+    arithmetic: Arithmetic
+    rows: AxisTaps
+    columns: AxisTaps
+    columns_first: bool = True
+    factor: float = 1.0
+
+    @property
+    def source_pixels(self) -> int:
+        """Pixels of the source that are read, each once."""
+        (top, bottom), (left, right) = self.rows.reach, self.columns.reach
+        return (bottom - top) * (right - left)
+
+    @property
+    def products(self) -> int:
+        """Products of one channel, both passes, without those that bands of rows repeat."""
+        (top, bottom), (left, right) = self.rows.reach, self.columns.reach
+        across = bottom - top if self.columns_first else self.rows.count
+        down = self.columns.count if self.columns_first else right - left
+        return int(self.columns.counts.sum()) * across + int(self.rows.counts.sum()) * down
+
+
+@lru_cache(maxsize=_MOST_GEOMETRIES)
+def window_taps(
+    interpolation: Interpolation,
+    passes: Passes,
+    element: ElementType,
+    source: tuple[int, int],
+    box: Box,
+    target: tuple[int, int],
+    *,
+    flip: bool = False,
+) -> WindowTaps:
+    """The taps for pixels of `source` (height, width), of which `box` becomes `target` pixels.
+
+    No size is 0 and the box lies inside. Raises `ElementTypeError` for types that the rule does not resize.
+    """
+    top, left, bottom, right = box
+    down = AxisGeometry(source[0], top, bottom, target[0])
+    along = AxisGeometry(source[1], left, right, target[1])
+    arithmetic = arithmetic_of(interpolation, element)
+    if interpolation.is_pillow:
+        taps = _of_pillow(interpolation, passes, arithmetic, down, along)
+    else:
+        taps = _of_opencv(interpolation, element, down, along)
+    return replace(taps, columns=taps.columns.reversed()) if flip else taps
+
+
+def _of_pillow(
+    interpolation: Interpolation, passes: Passes, arithmetic: Arithmetic, down: AxisGeometry, along: AxisGeometry
+) -> WindowTaps:
+    """Pillow's taps, and its order of passes."""
+    fixed = arithmetic is Arithmetic.PILLOW_FIXED
+    rows, columns = (pillow_taps(interpolation, axis, fixed=fixed) for axis in (down, along))
+    # Found by trying with Pillow 13.0.0: the sizes are those of the whole image.
+    thirteen = down.target < down.source and 2 * (along.source - along.target) < down.source - down.target
+    vertical = passes == "vertical" or (passes == "pillow-13" and thirteen)
+    return WindowTaps(arithmetic, rows, columns, columns_first=not vertical)
+
+
+def _of_opencv(
+    interpolation: Interpolation, element: ElementType, down: AxisGeometry, along: AxisGeometry
+) -> WindowTaps:
+    """OpenCV's taps, INTER_AREA's special cases included."""
+    arithmetic = arithmetic_of(interpolation, element)
+    scales = opencv_scale(down), opencv_scale(along)
+    shrinks = min(scales) >= 1
+    area = interpolation is Interpolation.OPENCV_AREA
+    factors = round(scales[0]), round(scales[1])
+    is_whole = all(abs(scale - round(scale)) < _DOUBLE_STEP for scale in scales)
+    integers = element.name == "uint8"
+    if area and integers and shrinks and is_whole:
+        if factors == (2, 2):
+            # (a + b + c + d + 2) >> 2 is what INTER_LINEAR makes of four halves.
+            rows, columns = (mean_taps(axis, 2, _HALF) for axis in (down, along))
+            return WindowTaps(Arithmetic.OPENCV_LINEAR, rows, columns)
+        rows, columns = mean_taps(down, factors[0], 1), mean_taps(along, factors[1], 1)
+        return WindowTaps(
+            Arithmetic.OPENCV_MEAN, rows, columns, factor=float(np.float32(1 / (factors[0] * factors[1])))
+        )
+    if area and integers and not shrinks:
+        arithmetic = Arithmetic.OPENCV_LINEAR
+    fixed = arithmetic is not Arithmetic.OPENCV_FLOAT
+    rows = opencv_taps(interpolation, down, is_row=False, shrinks=shrinks, fixed=fixed)
+    columns = opencv_taps(interpolation, along, is_row=True, shrinks=shrinks, fixed=fixed)
+    return WindowTaps(arithmetic, rows, columns)
+
+
+_DOUBLE_STEP: Final = float(np.finfo(np.float64).eps)
+
+_HALF: Final = 1 << 10
+"""A half with the 11 fractional bits of OpenCV's weights."""

@@ -1,0 +1,192 @@
+"""`AxisTaps`: which source pixels every pixel of one resized axis is made of, and their weights, as a value.
+
+The geometry of an axis is its source size, the box's two edges in pixels, and the resized size. Taps are worked out
+once for a geometry, in double precision as the libraries do, and kept.
+
+Sources: Pillow's src/libImaging/Resample.c (`precompute_coeffs`, `normalize_coeffs_8bpc`) and Geometry.c
+(`ImagingScaleAffine`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import cos, pi, sin
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .resize_arithmetic import Interpolation
+
+__all__ = ["Array", "AxisGeometry", "AxisTaps", "copied", "fixed_point", "pillow_taps"]
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisGeometry:
+    """One axis: pixels of the source, the box's edges in pixels of the source, and pixels of the result."""
+
+    source: int
+    low: float
+    high: float
+    target: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the box is the whole axis and the size does not change."""
+        return self.low == 0 and self.high == self.source == self.target
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisTaps:
+    """The taps of one axis.
+
+    Pixel `x` of the result is made of the source pixels `clip(starts[x] + k, first, stop - 1)` with the weights
+    `weights[x, k]`, `k` from 0 to `counts[x] - 1`; later weights are 0. `starts` and `counts` are int32. Only with
+    OpenCV's rules do taps reach over the edges and are clipped. `copies` says that the axis has no pass: each pixel is
+    the source pixel `starts[x]` as it is.
+    """
+
+    starts: Array
+    counts: Array
+    weights: Array
+    first: int
+    stop: int
+    copies: bool = False
+
+    @property
+    def count(self) -> int:
+        """Pixels of the result."""
+        return len(self.starts)
+
+    @property
+    def most(self) -> int:
+        """The most taps of any pixel."""
+        return int(self.weights.shape[1])
+
+    @property
+    def indices(self) -> Array:
+        """The source pixel of every tap, (pixels, most taps)."""
+        reached: Array = np.clip(self.starts[:, None] + np.arange(self.most, dtype=np.int32), self.first, self.stop - 1)
+        return reached
+
+    @property
+    def reach(self) -> tuple[int, int]:
+        """The first source pixel that is read, and the one behind the last."""
+        first = max(int(self.starts.min(initial=self.stop)), self.first)
+        return first, max(first, min(int((self.starts + self.counts).max(initial=first)), self.stop))
+
+    def reversed(self) -> AxisTaps:
+        """The taps of the mirrored result."""
+        starts, counts, weights = (
+            np.ascontiguousarray(part[::-1]) for part in (self.starts, self.counts, self.weights)
+        )
+        return AxisTaps(starts, counts, weights, self.first, self.stop, self.copies)
+
+
+def pillow_taps(interpolation: Interpolation, geometry: AxisGeometry, *, fixed: bool) -> AxisTaps:
+    """The taps of one of Pillow's filters, with weights of 22 fractional bits (`fixed`) or float64."""
+    if interpolation is Interpolation.PILLOW_NEAREST:
+        return _nearest(geometry)
+    if geometry.is_whole:
+        return copied(np.arange(geometry.target, dtype=np.int32), 0, geometry.source)
+    shape, reach = _FILTERS[interpolation]
+    low, high = np.float32(geometry.low), np.float32(geometry.high)
+    scale = float(high - low) / geometry.target
+    stretch = max(scale, 1.0)
+    support = reach * stretch
+    centers = float(low) + (np.arange(geometry.target) + 0.5) * scale
+    # int() of C rounds towards zero, as astype does.
+    starts = np.maximum((centers - support + 0.5).astype(np.int32), 0)
+    counts = np.minimum((centers + support + 0.5).astype(np.int32), geometry.source) - starts
+    places = np.arange(int(counts.max(initial=1)))
+    weights = shape((places + starts[:, None] - centers[:, None] + 0.5) * (1.0 / stretch))
+    weights[places >= counts[:, None]] = 0.0
+    # The sum is taken in order, and NumPy's own would not be.
+    total = np.add.accumulate(weights, axis=1)[:, -1:]
+    np.divide(weights, total, out=weights, where=total != 0)
+    taps = fixed_point(weights, 22) if fixed else weights
+    return AxisTaps(starts, counts, taps, 0, geometry.source)
+
+
+def copied(starts: Array, first: int, stop: int) -> AxisTaps:
+    """An axis without a pass."""
+    ones = np.ones((len(starts), 1), np.int32)
+    return AxisTaps(starts, ones[:, 0], ones, first, stop, copies=True)
+
+
+def fixed_point(weights: Array, bits: int) -> Array:
+    """Weights as int32 with so many fractional bits, half away from zero."""
+    scaled = weights * float(1 << bits)
+    return (scaled + np.copysign(0.5, scaled)).astype(np.int32)
+
+
+def _nearest(geometry: AxisGeometry) -> AxisTaps:
+    """The pixel under each centre; Pillow adds the step up from pixel to pixel."""
+    low, high = np.float32(geometry.low), np.float32(geometry.high)
+    step = float(high - low) / geometry.target
+    steps = np.full(geometry.target, step)
+    steps[:1] = float(low) + step * 0.5
+    starts = np.clip(np.add.accumulate(steps).astype(np.int32), 0, geometry.source - 1)
+    return copied(starts, 0, geometry.source)
+
+
+def _box(x: Array) -> Array:
+    return ((x > -0.5) & (x <= 0.5)).astype(np.float64)
+
+
+def _bilinear(x: Array) -> Array:
+    return np.maximum(1.0 - np.abs(x), 0.0)
+
+
+def _bicubic(x: Array) -> Array:
+    a = -0.5
+    x = np.abs(x)
+    near = ((a + 2.0) * x - (a + 3.0)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return np.where(x < 1.0, near, np.where(x < 2.0, far, 0.0))
+
+
+def _one_hamming(x: float) -> float:
+    x = abs(x)
+    if x == 0.0:
+        return 1.0
+    if x >= 1.0:
+        return 0.0
+    x *= pi
+    # The two constants are float32 there.
+    return sin(x) / x * (_HAMMING[0] + _HAMMING[1] * cos(x))
+
+
+def _sinc(x: float) -> float:
+    if x == 0.0:
+        return 1.0
+    x *= pi
+    return sin(x) / x
+
+
+def _one_lanczos(x: float) -> float:
+    return _sinc(x) * _sinc(x / 3) if -3.0 <= x < 3.0 else 0.0
+
+
+def _each(shape: Callable[[float], float]) -> Callable[[Array], Array]:
+    """A filter with sines, which NumPy's own vectors round otherwise than the C library."""
+
+    def over(x: Array) -> Array:
+        return np.array([shape(number) for number in x.ravel().tolist()], np.float64).reshape(x.shape)
+
+    return over
+
+
+_HAMMING: Final = (float(np.float32(0.54)), float(np.float32(0.46)))
+
+_FILTERS: Final[dict[Interpolation, tuple[Callable[[Array], Array], float]]] = {
+    Interpolation.PILLOW_BOX: (_box, 0.5),
+    Interpolation.PILLOW_BILINEAR: (_bilinear, 1.0),
+    Interpolation.PILLOW_HAMMING: (_each(_one_hamming), 1.0),
+    Interpolation.PILLOW_BICUBIC: (_bicubic, 2.0),
+    Interpolation.PILLOW_LANCZOS: (_each(_one_lanczos), 3.0),
+}
+"""Each filter's function and its reach to either side, in pixels of the coarser of both grids."""
