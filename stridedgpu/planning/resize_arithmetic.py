@@ -61,6 +61,7 @@ class Arithmetic(StrEnum):
     OPENCV_EXACT = "opencv-exact"
     OPENCV_CUBIC = "opencv-cubic"
     OPENCV_MEAN = "opencv-mean"
+    OPENCV_QUARTER = "opencv-quarter"
     OPENCV_FLOAT = "opencv-float"
 
     @property
@@ -105,6 +106,9 @@ _SPECS: Final = {
     ),
     Arithmetic.OPENCV_MEAN: ArithmeticSpec(
         "int32", 0, "int32", "both passes: sums of whole pixels; then float32(sum) * factor, half to even"
+    ),
+    Arithmetic.OPENCV_QUARTER: ArithmeticSpec(
+        "int32", 0, "int32", "both passes: sums of whole pixels; then (sum + 2) >> 2"
     ),
     Arithmetic.OPENCV_FLOAT: ArithmeticSpec(
         "float32", 0, "float32", "both passes: sums of taps in float32, in order; integers half to even, saturated"

@@ -19,8 +19,8 @@ from stridedgpu.values.layout import Layout
 
 from .relayout_problem import Side
 from .resize_arithmetic import Arithmetic, Interpolation, Passes, arithmetic_of
-from .resize_taps import AxisGeometry, AxisTaps, pillow_taps
-from .resize_taps_opencv import mean_taps, opencv_scale, opencv_taps
+from .resize_taps import AxisGeometry, AxisTaps, pillow_nearest, pillow_taps
+from .resize_taps_opencv import mean_taps, opencv_nearest, opencv_scale, opencv_taps
 
 __all__ = ["Box", "ResizeProblem", "ResizeRule", "ResizeWindow", "WindowTaps", "window_taps"]
 
@@ -88,6 +88,7 @@ class ResizeProblem:
             self.rule.interpolation,
             self.rule.passes,
             self.conversion.source,
+            self.channels,
             (height, width),
             window.box,
             window.place[2:],
@@ -128,13 +129,14 @@ def window_taps(
     interpolation: Interpolation,
     passes: Passes,
     element: ElementType,
+    channels: int,
     source: tuple[int, int],
     box: Box,
     target: tuple[int, int],
     *,
     flip: bool = False,
 ) -> WindowTaps:
-    """The taps for pixels of `source` (height, width), of which `box` becomes `target` pixels.
+    """The taps for pictures of `source` pixels (height, width), of which `box` becomes `target` pixels.
 
     No size is 0 and the box lies inside. Raises `ElementTypeError` for types that the rule does not resize.
     """
@@ -142,10 +144,13 @@ def window_taps(
     down = AxisGeometry(source[0], top, bottom, target[0])
     along = AxisGeometry(source[1], left, right, target[1])
     arithmetic = arithmetic_of(interpolation, element)
-    if interpolation.is_pillow:
+    if interpolation is Interpolation.PILLOW_NEAREST:
+        rows, columns = (pillow_nearest(axis, adds_up=element.name != "uint16") for axis in (down, along))
+        taps = WindowTaps(arithmetic, rows, columns)
+    elif interpolation.is_pillow:
         taps = _of_pillow(interpolation, passes, arithmetic, down, along)
     else:
-        taps = _of_opencv(interpolation, element, down, along)
+        taps = _of_opencv(interpolation, element, channels, down, along)
     return replace(taps, columns=taps.columns.reversed()) if flip else taps
 
 
@@ -162,26 +167,24 @@ def _of_pillow(
 
 
 def _of_opencv(
-    interpolation: Interpolation, element: ElementType, down: AxisGeometry, along: AxisGeometry
+    interpolation: Interpolation, element: ElementType, channels: int, down: AxisGeometry, along: AxisGeometry
 ) -> WindowTaps:
-    """OpenCV's taps, INTER_AREA's special cases included."""
+    """OpenCV's taps, with its special cases of whole factors and many channels."""
     arithmetic = arithmetic_of(interpolation, element)
+    if arithmetic is Arithmetic.COPY:
+        return WindowTaps(arithmetic, opencv_nearest(down), opencv_nearest(along))
     scales = opencv_scale(down), opencv_scale(along)
     shrinks = min(scales) >= 1
-    area = interpolation is Interpolation.OPENCV_AREA
     factors = round(scales[0]), round(scales[1])
-    is_whole = all(abs(scale - round(scale)) < _DOUBLE_STEP for scale in scales)
-    integers = element.name == "uint8"
-    if area and integers and shrinks and is_whole:
-        if factors == (2, 2):
-            # (a + b + c + d + 2) >> 2 is what INTER_LINEAR makes of four halves.
-            rows, columns = (mean_taps(axis, 2, _HALF) for axis in (down, along))
-            return WindowTaps(Arithmetic.OPENCV_LINEAR, rows, columns)
-        rows, columns = mean_taps(down, factors[0], 1), mean_taps(along, factors[1], 1)
-        return WindowTaps(
-            Arithmetic.OPENCV_MEAN, rows, columns, factor=float(np.float32(1 / (factors[0] * factors[1])))
-        )
-    if area and integers and not shrinks:
+    is_whole = all(abs(scale - factor) < _DOUBLE_STEP for scale, factor in zip(scales, factors, strict=True))
+    area = interpolation is Interpolation.OPENCV_AREA
+    exact = interpolation is Interpolation.OPENCV_LINEAR_EXACT and channels <= _MOST_EXACT_CHANNELS
+    halves = factors == (2, 2) and interpolation is not Interpolation.OPENCV_CUBIC and not exact
+    if (area or halves) and is_whole and shrinks and factors[0] * factors[1] <= _LARGEST_BLOCK.get(element.name, 0):
+        rows, columns = mean_taps(down, factors[0]), mean_taps(along, factors[1])
+        mean = Arithmetic.OPENCV_QUARTER if halves and channels in _QUARTERED else Arithmetic.OPENCV_MEAN
+        return WindowTaps(mean, rows, columns, factor=float(np.float32(1 / (factors[0] * factors[1]))))
+    if area and not shrinks and element.name == "uint8":
         arithmetic = Arithmetic.OPENCV_LINEAR
     fixed = arithmetic is not Arithmetic.OPENCV_FLOAT
     rows = opencv_taps(interpolation, down, is_row=False, shrinks=shrinks, fixed=fixed)
@@ -190,6 +193,13 @@ def _of_opencv(
 
 
 _DOUBLE_STEP: Final = float(np.finfo(np.float64).eps)
+"""A scale this near to a whole number is that number, as in OpenCV."""
 
-_HALF: Final = 1 << 10
-"""A half with the 11 fractional bits of OpenCV's weights."""
+_LARGEST_BLOCK: Final = {"uint8": (2**31 - 1) // 255, "uint16": 2**24 // 65535}
+"""Pixels whose sum is exact: in 32 bits, and in the float32 that OpenCV sums 16 bits in."""
+
+_MOST_EXACT_CHANNELS: Final = 4
+"""INTER_LINEAR_EXACT of pictures with more channels takes blocks of 2 x 2 as INTER_LINEAR does."""
+
+_QUARTERED: Final = (1, 3, 4)
+"""Channels of pictures whose blocks of 2 x 2 OpenCV rounds half up, and those of others half to even."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .resize_arithmetic import Interpolation
 
-__all__ = ["Array", "AxisGeometry", "AxisTaps", "copied", "fixed_point", "pillow_taps"]
+__all__ = ["Array", "AxisGeometry", "AxisTaps", "copied", "fixed_point", "pillow_nearest", "pillow_taps"]
 
 Array = NDArray[Any]
 
@@ -88,8 +88,6 @@ class AxisTaps:
 
 def pillow_taps(interpolation: Interpolation, geometry: AxisGeometry, *, fixed: bool) -> AxisTaps:
     """The taps of one of Pillow's filters, with weights of 22 fractional bits (`fixed`) or float64."""
-    if interpolation is Interpolation.PILLOW_NEAREST:
-        return _nearest(geometry)
     if geometry.is_whole:
         return copied(np.arange(geometry.target, dtype=np.int32), 0, geometry.source)
     shape, reach = _FILTERS[interpolation]
@@ -123,14 +121,17 @@ def fixed_point(weights: Array, bits: int) -> Array:
     return (scaled + np.copysign(0.5, scaled)).astype(np.int32)
 
 
-def _nearest(geometry: AxisGeometry) -> AxisTaps:
-    """The pixel under each centre; Pillow adds the step up from pixel to pixel."""
+def pillow_nearest(geometry: AxisGeometry, *, adds_up: bool) -> AxisTaps:
+    """The pixel under each centre. Pillow adds its step up from pixel to pixel (`adds_up`), but not in mode "I;16"."""
     low, high = np.float32(geometry.low), np.float32(geometry.high)
     step = float(high - low) / geometry.target
-    steps = np.full(geometry.target, step)
-    steps[:1] = float(low) + step * 0.5
-    starts = np.clip(np.add.accumulate(steps).astype(np.int32), 0, geometry.source - 1)
-    return copied(starts, 0, geometry.source)
+    if adds_up:
+        steps = np.full(geometry.target, step)
+        steps[:1] = float(low) + step * 0.5
+        centers = np.add.accumulate(steps)
+    else:
+        centers = (np.arange(geometry.target) + 0.5) * step + float(low)
+    return copied(np.clip(centers.astype(np.int32), 0, geometry.source - 1), 0, geometry.source)
 
 
 def _box(x: Array) -> Array:

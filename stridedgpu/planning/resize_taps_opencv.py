@@ -17,7 +17,7 @@ import numpy as np
 from .resize_arithmetic import Interpolation
 from .resize_taps import Array, AxisGeometry, AxisTaps, copied
 
-__all__ = ["mean_taps", "opencv_scale", "opencv_taps"]
+__all__ = ["mean_taps", "opencv_nearest", "opencv_scale", "opencv_taps"]
 
 _LINEAR_BITS: Final = 11
 
@@ -42,8 +42,6 @@ def opencv_taps(
     `is_row` says that the axis runs along rows (x), whose edges differ. `shrinks` says that neither axis grows, where
     INTER_AREA takes shares of pixels. `fixed` says that weights are integers and not float32.
     """
-    if interpolation is Interpolation.OPENCV_NEAREST:
-        return _nearest(geometry)
     if interpolation is Interpolation.OPENCV_AREA and shrinks:
         return _shares(geometry)
     scale = opencv_scale(geometry)
@@ -71,10 +69,10 @@ def opencv_taps(
     return _windowed(geometry, whole, _rounded(weights, _LINEAR_BITS) if fixed else weights)
 
 
-def mean_taps(geometry: AxisGeometry, factor: int, weight: int) -> AxisTaps:
-    """Blocks of `factor` whole pixels, each with the same weight."""
+def mean_taps(geometry: AxisGeometry, factor: int) -> AxisTaps:
+    """Blocks of `factor` whole pixels, each with the weight 1."""
     starts = np.arange(geometry.target, dtype=np.int32) * np.int32(factor)
-    return _windowed(geometry, starts, np.full((geometry.target, factor), weight, np.int32))
+    return _windowed(geometry, starts, np.ones((geometry.target, factor), np.int32))
 
 
 def _windowed(geometry: AxisGeometry, starts: Array, weights: Array) -> AxisTaps:
@@ -84,7 +82,7 @@ def _windowed(geometry: AxisGeometry, starts: Array, weights: Array) -> AxisTaps
     return AxisTaps((starts + first).astype(np.int32), counts, weights, first, stop)
 
 
-def _nearest(geometry: AxisGeometry) -> AxisTaps:
+def opencv_nearest(geometry: AxisGeometry) -> AxisTaps:
     """The pixel at the left edge of each."""
     last = ceil(geometry.high) - floor(geometry.low) - 1
     starts = np.minimum(np.floor(np.arange(geometry.target) * opencv_scale(geometry)), last).astype(np.int32)

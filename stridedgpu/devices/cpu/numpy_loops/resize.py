@@ -7,7 +7,7 @@ under two bands are summed along x twice, which changes no bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -32,8 +32,8 @@ def resize_windows(
     """Write every window; `sources` and `target` are bytes from each one's lowest element on."""
     made = problem.conversion
     opaque = made.moves_bits
-    element = storage_dtype(made.source, opaque=opaque)
-    batch = _view(target, problem.target.layout, storage_dtype(made.target, opaque=opaque))
+    element = storage_dtype(made.source, opaque=opaque and problem.rule.interpolation.is_nearest)
+    batch = _view(target, problem.target.layout, element if opaque else storage_dtype(made.target, opaque=False))
     scale, bias = (
         None if values is None else constants(values, made.compute).reshape(-1, 1, 1)
         for values in (made.scale, made.bias)
@@ -69,22 +69,23 @@ def _view(memory: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:
 
 def _bands(problem: ResizeProblem, taps: WindowTaps, read: Array) -> Iterator[tuple[slice, Array]]:
     """The resized picture, all channels, band after band, with the rows that each takes."""
-    first, second = _PASSES[taps.arithmetic](read.dtype, taps)
+    first, second = _passes(taps, problem.conversion.source.name)
+    weighs = problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
     left, right = taps.columns.reach
     rows = taps.rows
-    total = sum(reversed(rows.reach)) - 2 * rows.reach[0]
-    height = max(1, min(rows.count, rows.count * _BLOCK_PIXELS // max(1, total * (right - left))))
+    pixels = taps.source_pixels * (taps.columns.count + right - left) // (right - left)
+    height = max(1, rows.count * _BLOCK_PIXELS // pixels)
     for start in range(0, rows.count, height):
         band = _part(rows, slice(start, start + height))
         top, bottom = band.reach
-        block, band = read[:, top:bottom], _shifted(band, top)
-        if problem.rule.premultiplies:
+        block, band = read[:, top:bottom], _shifted(band, top, bottom)
+        if weighs:
             block = _premultiplied(block)
         if taps.columns_first:
             block = _pass(_pass(block, 2, taps.columns, first), 1, band, second)
         else:
             block = _pass(_pass(block, 1, band, first), 2, taps.columns, second)
-        yield slice(start, start + band.count), _divided(block) if problem.rule.premultiplies else block
+        yield slice(start, start + band.count), _divided(block) if weighs else block
 
 
 def _part(taps: AxisTaps, part: slice) -> AxisTaps:
@@ -92,32 +93,154 @@ def _part(taps: AxisTaps, part: slice) -> AxisTaps:
     return AxisTaps(taps.starts[part], taps.counts[part], taps.weights[part], taps.first, taps.stop, taps.copies)
 
 
-def _shifted(taps: AxisTaps, origin: int) -> AxisTaps:
-    """The taps counted from the source pixel `origin`, which is none behind the first that is read."""
-    starts = taps.starts - np.int32(origin)
-    return AxisTaps(starts, taps.counts, taps.weights, taps.first - origin, taps.stop - origin, taps.copies)
+def _shifted(taps: AxisTaps, top: int, bottom: int) -> AxisTaps:
+    """The taps in a block of the source that begins at `top` and has all that they reach, up to `bottom`."""
+    return AxisTaps(taps.starts - np.int32(top), taps.counts, taps.weights, 0, bottom - top, taps.copies)
 
 
-_Sum = tuple[type[Any], Callable[[Array, AxisTaps], Array], bool]
-"""What a pass sums in, what it makes of the sums, and whether axes that only copy have a pass all the same."""
+class _Summing(NamedTuple):
+    """What a pass computes in, what each product becomes before it is added, and what the sum becomes."""
+
+    number: type[Any]
+    product: Callable[[Array, Array], Array]
+    finish: Finish
 
 
-def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Sum | None) -> Array:
+def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> Array:
     """One pass along an axis of a block with axes C, H, W."""
     if taps.copies or summing is None:
         return np.take(block, taps.starts, axis)
-    number, finish = summing
-    clipped = taps.indices
+    indices = taps.indices
     shape = (-1, 1) if axis == 1 else (-1,)
+    weights = taps.weights.astype(summing.number)
     total: Array | None = None
     for tap in range(taps.most):
-        # Weights behind the last tap are 0, and nothing is added to their pixels: not even a NaN's share.
-        used = tap < taps.counts
-        taken = np.take(block, clipped[:, tap], axis).astype(number)
-        taken *= taps.weights[:, tap].astype(number).reshape(shape)
+        taken = np.take(block, indices[:, tap], axis).astype(summing.number)
+        taken = summing.product(taken, weights[:, tap].reshape(shape))
         if total is None:
             total = taken
         else:
-            np.add(total, taken, out=total, where=used.reshape(shape))
+            # Nothing is added for a pixel with fewer taps: not even the NaN that 0 times infinity is.
+            np.add(total, taken, out=total, where=(tap < taps.counts).reshape(shape))
     assert total is not None, "every pixel has a tap"
-    return finish(total, taps)
+    return summing.finish(total)
+
+
+def _product(pixels: Array, weights: Array) -> Array:
+    """The plain product, in place."""
+    np.multiply(pixels, weights, out=pixels)
+    return pixels
+
+
+def _shortened_product(sums: Array, weights: Array) -> Array:
+    """What OpenCV's INTER_LINEAR adds in its second pass: the upper half of 32 bits."""
+    shortened: Array = (weights * (sums >> 4)) >> 16
+    return shortened
+
+
+def _rounded(bits: int) -> Finish:
+    """Fixed-point sums as 8 bits, half up, clamped."""
+
+    def finish(sums: Array) -> Array:
+        sums += 1 << (bits - 1)
+        sums >>= bits
+        return np.clip(sums, 0, 255, out=sums).astype(np.uint8)
+
+    return finish
+
+
+def _sums(sums: Array) -> Array:
+    """Sums as they are."""
+    return sums
+
+
+def _uint16_of_pillow(sums: Array) -> Array:
+    """float64 as 16 bits, half away from zero, clamped."""
+    whole: Array = np.clip(np.floor(sums + 0.5), 0, 65535).astype(np.uint16)
+    return whole
+
+
+def _float32_of(sums: Array) -> Array:
+    """float32 with one kind of NaN."""
+    with np.errstate(all="ignore"):
+        made = sums.astype(np.float32, copy=False)
+    np.copyto(made, np.nan, where=np.isnan(made))
+    return made
+
+
+def _saturated(limit: int, dtype: type[Any]) -> Finish:
+    """float32 sums as unsigned integers, half to even."""
+
+    def finish(sums: Array) -> Array:
+        whole: Array = np.clip(np.rint(sums), 0, limit).astype(dtype)
+        return whole
+
+    return finish
+
+
+def _mean(factor: float, element: str) -> Finish:
+    """Whole sums times a factor in float32, as integers."""
+
+    def finish(sums: Array) -> Array:
+        return _FLOAT_FINISHES[element](sums.astype(np.float32) * np.float32(factor))
+
+    return finish
+
+
+def _both(summing: _Summing) -> tuple[_Summing, _Summing]:
+    """Both passes alike."""
+    return summing, summing
+
+
+_FLOAT_FINISHES: Final[dict[str, Finish]] = {
+    "uint8": _saturated(255, np.uint8),
+    "uint16": _saturated(65535, np.uint16),
+    "float32": _float32_of,
+}
+
+
+def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing | None]:
+    """The first and the second pass."""
+    kept = _Summing(np.int32, _product, _sums)
+    match taps.arithmetic:
+        case Arithmetic.COPY:
+            return None, None
+        case Arithmetic.PILLOW_FIXED:
+            return _both(_Summing(np.int32, _product, _rounded(22)))
+        case Arithmetic.PILLOW_DOUBLE:
+            finish = _float32_of if element == "float32" else _uint16_of_pillow
+            return _both(_Summing(np.float64, _product_from_zero, finish))
+        case Arithmetic.OPENCV_LINEAR:
+            return kept, _Summing(np.int32, _shortened_product, _rounded(2))
+        case Arithmetic.OPENCV_EXACT:
+            return kept, _Summing(np.int32, _product, _rounded(16))
+        case Arithmetic.OPENCV_CUBIC:
+            return kept, _Summing(np.int32, _product, _rounded(22))
+        case Arithmetic.OPENCV_MEAN:
+            return kept, _Summing(np.int32, _product, _mean(taps.factor, element))
+        case Arithmetic.OPENCV_QUARTER:
+            return kept, _Summing(np.int32, _product, lambda sums: ((sums + 2) >> 2).astype(element))
+        case Arithmetic.OPENCV_FLOAT:
+            return _Summing(np.float32, _product, _sums), _Summing(np.float32, _product, _FLOAT_FINISHES[element])
+
+
+def _product_from_zero(pixels: Array, weights: Array) -> Array:
+    """The product added to 0, so that negative zeros become positive as where a sum begins with 0."""
+    pixels = _product(pixels, weights)
+    pixels += 0.0
+    return pixels
+
+
+def _premultiplied(block: Array) -> Array:
+    """Colours times alpha, the last channel, over 255."""
+    alpha = block[-1:].astype(np.int32)
+    products = block[:-1] * alpha + 128
+    return np.concatenate([((products >> 8) + products >> 8).astype(np.uint8), block[-1:]])
+
+
+def _divided(block: Array) -> Array:
+    """Colours over alpha, and as they are where alpha is 0 or 255."""
+    alpha = block[-1:].astype(np.int32)
+    colors = block[:-1]
+    whole = np.minimum(255 * colors.astype(np.int32) // np.maximum(alpha, 1), 255).astype(np.uint8)
+    return np.concatenate([np.where((alpha == 0) | (alpha == 255), colors, whole), block[-1:]])
