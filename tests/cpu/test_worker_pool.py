@@ -16,12 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler
+from harness.compiled_loops import needs_compiler, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count as threads
-from stridedgpu.devices.cpu.compiled import jit as machine_code, worker_pool as crew
-from stridedgpu.devices.cpu.compiled.worker_pool_ir import crew_text
+from stridedgpu.devices.cpu.compiled import jit as machine_code, worker_pool
+from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 
 FRAMES = np.random.default_rng(0).integers(0, 256, (2, 512, 640, 3), np.uint8)
 PLANES = np.ascontiguousarray(FRAMES.transpose(0, 3, 1, 2))
@@ -52,56 +52,46 @@ def loop_of(each):
 
 
 def share_items(each, items):
-    crew.run_shared(loop_of(each), 0, 0, 0, items)
+    worker_pool.run_shared(loop_of(each), 0, 0, 0, items, nbytes=1 << 30)
 
 
-ways = pytest.mark.parametrize(
-    "share",
-    [
-        pytest.param(share_items, marks=needs_compiler, id="compiled loop"),
-        pytest.param(threads.share_steps, id="steps"),
-    ],
-)
-
-
-@ways
+@needs_compiler
 @pytest.mark.parametrize("items", [0, 1, 2, 3, 5, 17, 100])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_every_item_is_done_once(share, items, count):
+def test_every_item_is_done_once(items, count):
     sg.set_num_threads(count)
     done = []
-    share(done.append, items)
+    share_items(done.append, items)
     assert sorted(done) == list(range(items))
 
 
-@ways
-def test_work_is_shared_between_threads(share):
+@needs_compiler
+def test_work_is_shared_between_threads():
     met = threading.Barrier(4, timeout=30)  # breaks unless four threads work at once
-    share(lambda _: met.wait(), 4)
+    share_items(lambda _: met.wait(), 4)
 
 
-@ways
-def test_work_may_share_out_work_of_its_own(share):
+@needs_compiler
+def test_work_may_share_out_work_of_its_own():
     sg.set_num_threads(2)
     done = []
-    share(lambda _: share(done.append, 10), 8)
+    share_items(lambda _: share_items(done.append, 10), 8)
     assert sorted(done) == sorted([*range(10)] * 8)
 
 
-@ways
-def test_where_no_helper_comes_the_caller_does_all(share, monkeypatch):
-    monkeypatch.setattr(crew, "_crew", crew._Crew())
-    monkeypatch.setattr(threads, "_pool", threads._Pool())
+@needs_compiler
+def test_where_no_worker_comes_the_caller_does_all(monkeypatch):
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
     monkeypatch.setattr(threading.Thread, "start", lambda thread: None)
     done = []
     for _ in range(3):
-        share(done.append, 100)
+        share_items(done.append, 100)
     assert done == [*range(100)] * 3
 
 
-@ways
+@needs_compiler
 @pytest.mark.parametrize("most", [0, 1])
-def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(share, monkeypatch, most):
+def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(monkeypatch, most):
     started = []
 
     def start(thread):
@@ -111,38 +101,12 @@ def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(share, 
         plain_start(thread)
 
     plain_start = threading.Thread.start
-    monkeypatch.setattr(crew, "_crew", crew._Crew())
-    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
     monkeypatch.setattr(threading.Thread, "start", start)
     done = []
-    share(done.append, 100)
+    share_items(done.append, 100)
     assert sorted(done) == list(range(100))
     assert len(started) == most
-
-
-def test_an_interrupted_caller_waits_for_the_others():
-    begun, finished = threading.Event(), []
-
-    def step(number):
-        if threading.current_thread() is threading.main_thread():
-            assert begun.wait(30)
-            raise KeyboardInterrupt
-        begun.set()
-        time.sleep(0.02)
-        finished.append(number)
-
-    sg.set_num_threads(2)
-    with pytest.raises(KeyboardInterrupt):
-        threads.share_steps(step, 8)
-    assert 1 <= len(finished) < 8
-    assert threads_at_rest()
-    assert relayout_is_right()
-
-
-def threads_at_rest():
-    done = []
-    threads.share_steps(done.append, 20)
-    return sorted(done) == list(range(20))
 
 
 @needs_compiler
@@ -162,16 +126,17 @@ def test_each_thread_begins_with_its_own_part():
 
 
 @needs_compiler
+@pytest.mark.parametrize("waking_bytes", [0, 1 << 40])
 @pytest.mark.parametrize("spins", [0, 30, 2000])
-def test_helpers_are_found_asleep_awake_and_in_between(monkeypatch, spins):
-    monkeypatch.setattr(crew, "_SPINS", spins)
-    monkeypatch.setattr(crew, "_crew", crew._Crew())
-    monkeypatch.setattr(crew._crew, "_cores", 4)
+def test_workers_are_parked_awake_and_in_between(monkeypatch, spins, waking_bytes):
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
+    monkeypatch.setattr(worker_pool._pool, "cores", 4)
     pauses = random.Random(spins)
     source, out = sg.asarray(FRAMES, dims="NHWC"), sg.empty(PLANES.shape, "uint8")
-    for _ in range(300):
-        time.sleep(pauses.choice((0, 0, 1e-5, 1e-4, 1e-3)))
-        sg.relayout(source, out=out)
+    with policy_with(sharing={"spins": spins, "waking_bytes": waking_bytes}):
+        for _ in range(300):
+            time.sleep(pauses.choice((0, 0, 1e-5, 1e-4, 1e-3)))
+            sg.relayout(source, out=out)
     assert np.array_equal(out.numpy(), PLANES)
 
 
@@ -179,19 +144,19 @@ def test_helpers_are_found_asleep_awake_and_in_between(monkeypatch, spins):
 @pytest.mark.parametrize(
     "triple", ["x86_64-pc-windows-msvc", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu", "arm64-apple-darwin"]
 )
-def test_helpers_need_no_library_of_any_processor(triple):
+def test_workers_need_no_library_of_any_processor(triple):
     import llvmlite.binding as llvm
 
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(triple).create_target_machine(reloc="default", jit=True)
-    code = machine.emit_object(llvm.parse_assembly(crew_text(triple.partition("-")[0])))
+    code = machine.emit_object(llvm.parse_assembly(pool_text(triple.partition("-")[0])))
     assert b"kernel_serve" in code
     assert re.findall(rb"__(?:aarch64|atomic|sync)_\w+", code) == [], "what would be called instead of an instruction"
 
 
 @needs_compiler
-def test_a_process_ends_while_helpers_look_out():
+def test_a_process_ends_while_workers_spin():
     code = """
 import numpy as np, stridedgpu as sg
 sg.set_num_threads(4)
@@ -269,6 +234,7 @@ def test_the_number_of_threads(monkeypatch):
     assert sg.get_num_threads() == 3
     monkeypatch.setattr(threads, "_chosen", None)
     monkeypatch.delenv(threads.VARIABLE, raising=False)
+    threads._default.cache_clear()
     assert sg.get_num_threads() == threads.usable_cores() >= 1
     assert threads_said_by(STRIDEDGPU_THREADS="7").stdout.strip() == "7"
     refused = threads_said_by(STRIDEDGPU_THREADS="many")

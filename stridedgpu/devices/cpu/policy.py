@@ -57,6 +57,12 @@ class SharingPolicy:
     chunks: int = 32
     """Parts in which a thread takes its share of the items: an atomic addition and an indirect call for each."""
 
+    waking_bytes: int = 10 * _MB
+    """Bytes moved from which on parked workers are woken: 12 MB take one thread 0.7 ms, waking takes 50 to 150 us."""
+
+    waking_gap_ns: int = 50_000
+    """Nanoseconds from a call to the next within which workers are woken for fewer bytes: they spin for so long."""
+
 
 @dataclass(frozen=True, slots=True)
 class RelayoutPolicy:

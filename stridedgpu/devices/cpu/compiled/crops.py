@@ -62,7 +62,6 @@ class _Crops:
         self._recipes: dict[tuple[object, ...], _Recipe] = {}
         self._itemsize = plan.conversion.source.itemsize
         self._pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
-        self._alone = plan.bytes_moved < policy().crops.shared_bytes
         _, _, height, width = plan.target.layout.sizes
         self._size = height, width
         self._wholes: dict[tuple[tuple[int, ...], bool], _Recipe] = {}
@@ -87,7 +86,7 @@ class _Crops:
                 entries += self._parts(crop, origin, place)
             place += pitch
         if entries:
-            _run(self._loop, entries, alone=self._alone)
+            _run(self._loop, entries, self._plan.bytes_moved)
 
     def _whole(self, crop: Crop) -> _Recipe:
         """How a window that lies within its source is moved, remembered for others like it."""
@@ -176,8 +175,9 @@ def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:
     return channels, abs(across) * itemsize, (width * abs(right)) * itemsize // LINE_BYTES + 1
 
 
-def _run(loop: Loop, entries: Sequence[_Entry], *, alone: bool) -> None:
+def _run(loop: Loop, entries: Sequence[_Entry], nbytes: int) -> None:
     """Run a kernel over a list; whatever it leads to is kept alive by the caller."""
+    alone = nbytes < policy().crops.shared_bytes
     pieces = 1 if alone else -(-policy().crops.least_entries // len(entries))
     fields: list[int] = []
     for reads, writes, rows, recipe in entries:
@@ -193,4 +193,4 @@ def _run(loop: Loop, entries: Sequence[_Entry], *, alone: bool) -> None:
     if alone:
         loop.alone(0, 0, place, 0, count)
     else:
-        run_shared(loop, 0, 0, place, count)
+        run_shared(loop, 0, 0, place, count, nbytes=nbytes)

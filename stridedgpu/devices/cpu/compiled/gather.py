@@ -84,7 +84,8 @@ def compiled_gather(plan: GatherPlan) -> GatherMove | None:
     template = bytes(form(0, *walk.parameters))
     scatters, items = plan.problem.scatters, walk.items
     plain_offset, picked_offset, index_offset = walk.plain_offset, walk.picked_offset, walk.index_offset
-    alone = walk.in_order or plan.bytes_moved < policy().gather.shared_bytes
+    nbytes = plan.bytes_moved
+    alone = walk.in_order or nbytes < policy().gather.shared_bytes
 
     def move(plain: Located, picked: Located, indices: Located) -> None:
         (held, start), (chosen, chosen_start), (numbers, numbers_start) = plain, picked, indices
@@ -97,7 +98,7 @@ def compiled_gather(plan: GatherPlan) -> GatherMove | None:
         if alone:
             loop.alone(reads, writes, place, 0, items)
         else:
-            run_shared(loop, reads, writes, place, items)
+            run_shared(loop, reads, writes, place, items, nbytes=nbytes)
 
     return move
 

@@ -54,7 +54,8 @@ def _of_axis(side: Side, size: int) -> IndicesWithin | None:
     parameters = (ctypes.c_int64 * len(fields))(*fields)
     offset = nest.offsets[0] * nbytes
     items = prod(count for count, _ in loops) * blocks
-    alone = nbytes * prod(count for count, _ in (*loops, b)) < policy().index_check.shared_bytes
+    looked_at = nbytes * prod(count for count, _ in (*loops, b))
+    alone = looked_at < policy().index_check.shared_bytes
 
     def within(indices: Located) -> bool:
         buffer, start = indices
@@ -63,7 +64,7 @@ def _of_axis(side: Side, size: int) -> IndicesWithin | None:
         if alone:
             loop.alone(reads, status, place, 0, items)
         else:
-            run_shared(loop, reads, status, place, items)
+            run_shared(loop, reads, status, place, items, nbytes=looked_at)
         return not wrong.value
 
     return within

@@ -1,17 +1,17 @@
 """`Code`: the text of one LLVM function, written by calls that return the values they name.
 
-Kernels for the CPU are written with it: every vector, shuffle and store is spelled out, so that what runs does not
-depend on what a vectoriser recognises. Nothing here imports the compiler.
+All machine code for the CPU is written with it. In kernels every vector, shuffle and store is spelled out, so that
+what runs does not depend on what a vectoriser recognises. Nothing here imports the compiler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["LINE_BYTES", "Code", "Value", "vector_type"]
+__all__ = ["LINE_BYTES", "Code", "Value", "module_text", "vector_type"]
 
 LINE_BYTES: Final = 64
 """Bytes of a cache line, and of the widest vector."""
@@ -52,36 +52,54 @@ def constant(number: int) -> Value:
     return Value("i64", str(number))
 
 
-class Code:
-    """One function under construction: `void name(ptr source, ptr target, ptr parameters, i64 first, i64 last)`.
+_LOOP_ARGUMENTS: Final = ("ptr noalias source", "ptr noalias target", "ptr parameters", "i64 first", "i64 last")
 
-    It does the items of work from `first` to `last`.
+
+class Code:
+    """One function under construction, which returns nothing.
+
+    Unless it is given other arguments ("type name") it is a kernel, `void name(ptr source, ptr target, ptr parameters,
+    i64 first, i64 last)`, and does the items of work from `first` to `last`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *arguments: str) -> None:
         """Start with an empty body."""
         self._lines: list[str] = ["entry:"]
         self._block = "entry"
         self._count = 0
+        self._loops: list[str] = []
         self._declared: dict[str, None] = {}
+        self._arguments = [argument.rpartition(" ") for argument in arguments or _LOOP_ARGUMENTS]
         self.source = Value("ptr", "%source")
         self.target = Value("ptr", "%target")
         self.first = Value("i64", "%first")
         self.last = Value("i64", "%last")
 
     def text(self, name: str) -> str:
-        """The whole module."""
-        arguments = "ptr noalias %source, ptr noalias %target, ptr %parameters, i64 %first, i64 %last"
+        """The whole module of a function that is alone in it."""
+        return module_text({name: self})
+
+    def argument(self, name: str) -> Value:
+        """An argument of the function."""
+        type_ = next(type_ for type_, _, other in self._arguments if other == name)
+        return Value(type_.split(" ", 1)[0], f"%{name}")
+
+    @property
+    def declarations(self) -> list[str]:
+        """The declarations of the intrinsics that it calls."""
+        return list(self._declared)
+
+    def definition(self, name: str) -> str:
+        """The function."""
+        arguments = ", ".join(f"{type_} %{argument}" for type_, _, argument in self._arguments)
         return "\n".join(
             [
-                *self._declared,
                 f"define void @{name}({arguments}) nounwind {{",
                 *self._lines,
                 # Streaming stores are not ordered by the lock that tells another thread of them.
                 *(["  fence seq_cst"] if any("!nontemporal" in line for line in self._lines) else []),
                 "  ret void",
                 "}",
-                "!0 = !{i32 1}",
             ]
         )
 
@@ -136,10 +154,10 @@ class Code:
         passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
         return self.value(type_, f"call {type_} @{intrinsic}({passed})")
 
-    def run(self, function: Value, *arguments: Value) -> None:
-        """Call the function at an address, which returns nothing."""
+    def run(self, function: Value, *arguments: Value, returns: str = "void") -> None:
+        """Call the function at an address, whose result is of no interest."""
         passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
-        self._lines.append(f"  call void {function.name}({passed})")
+        self._lines.append(f"  call {returns} {function.name}({passed})")
 
     def shuffle(self, left: Value, right: Value | None, places: Sequence[int]) -> Value:
         """Lanes of `left`, then of `right`, by number; -1 is a lane of which nothing is asked."""
@@ -270,6 +288,38 @@ class Code:
         """Memory on the stack, 64-byte aligned; to be asked for outside of loops."""
         return self.value("ptr", f"alloca [{nbytes} x i8], align 64")
 
+    # Memory that several threads use
+
+    def load_shared(self, address: Value) -> Value:
+        """A 64-bit word, and with it whatever its writer wrote before it (acquire)."""
+        return self.value("i64", f"load atomic i64, ptr {address.name} acquire, align 8")
+
+    def store_shared(self, number: int, address: Value) -> None:
+        """Write a 64-bit word behind all that was written before (release)."""
+        self._lines.append(f"  store atomic i64 {number}, ptr {address.name} release, align 8")
+
+    def exchange(self, address: Value, number: int) -> Value:
+        """Write a 64-bit word; the word that was there (acquire and release)."""
+        return self.value("i64", f"atomicrmw xchg ptr {address.name}, i64 {number} acq_rel")
+
+    def replace_if(self, address: Value, expected: int, number: int) -> Value:
+        """Write a 64-bit word where the expected one is there (acquire and release); whether it was."""
+        pair = f"cmpxchg ptr {address.name}, i64 {expected}, i64 {number} acq_rel acquire"
+        return self.value("i1", f"extractvalue {{ i64, i1 }} {self.value('{ i64, i1 }', pair).name}, 1")
+
+    def fetch_add(self, address: Value, number: Value | int) -> Value:
+        """Add to a 64-bit counter, which orders nothing else; what it was before."""
+        added = constant(number) if isinstance(number, int) else number
+        return self.value("i64", f"atomicrmw add ptr {address.name}, i64 {added.name} monotonic")
+
+    def pause(self, processor: str) -> None:
+        """Let the core's other hardware thread run for a moment; `processor` as LLVM's triples begin."""
+        if processor in ("x86_64", "amd64"):
+            self._declared["declare void @llvm.x86.sse2.pause()"] = None
+            self._lines.append("  call void @llvm.x86.sse2.pause()")
+        else:
+            self._lines.append("  fence seq_cst")
+
     # Control
 
     @contextmanager
@@ -296,8 +346,37 @@ class Code:
         inside = self.compare("icmp slt", index, end)
         self._lines += [f"  br i1 {inside.name}, label %{label}.body, label %{label}.end", f"{label}.body:"]
         self._block = f"{label}.body"
+        self._loops.append(label)
         yield index
+        self._loops.pop()
         after = self.binary("add nsw", index, stride)
         self._lines[place] = f"  {index.name} = phi i64 [ {begin.name}, %{before} ], [ {after.name}, %{self._block} ]"
         self._lines += [f"  br label %{label}", f"{label}.end:"]
         self._block = f"{label}.end"
+
+    @contextmanager
+    def forever(self) -> Iterator[None]:
+        """The body runs again and again, until it leaves."""
+        self._count += 1
+        label = f"forever{self._count}"
+        self._lines += [f"  br label %{label}", f"{label}:"]
+        self._block = label
+        self._loops.append(label)
+        yield
+        self._loops.pop()
+        self._lines += [f"  br label %{label}", f"{label}.end:"]
+        self._block = f"{label}.end"
+
+    def leave(self, condition: Value) -> None:
+        """End the innermost loop where the condition holds."""
+        self._count += 1
+        label = f"stay{self._count}"
+        self._lines += [f"  br i1 {condition.name}, label %{self._loops[-1]}.end, label %{label}", f"{label}:"]
+        self._block = label
+
+
+def module_text(functions: Mapping[str, Code]) -> str:
+    """A module of functions by name."""
+    declarations = dict.fromkeys(line for code in functions.values() for line in code.declarations)
+    definitions = [code.definition(name) for name, code in functions.items()]
+    return "\n".join([*declarations, *definitions, "!0 = !{i32 1}"])

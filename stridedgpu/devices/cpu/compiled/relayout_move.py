@@ -49,7 +49,8 @@ def _walked(problem: Problem) -> Move | None:
         return None
     parameters, items = walk.parameters.ctypes.data, walk.items
     source_offset, target_offset = walk.source_offset, walk.target_offset
-    alone = problem.bytes_moved < policy().relayout.shared_bytes
+    nbytes = problem.bytes_moved
+    alone = nbytes < policy().relayout.shared_bytes
 
     # The parameters stay where they are for as long as the walk is held.
     def move(source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Walk = walk) -> None:
@@ -58,6 +59,6 @@ def _walked(problem: Problem) -> Move | None:
         if alone:
             loop.alone(reads, writes, parameters, 0, items)
         else:
-            run_shared(loop, reads, writes, parameters, items)
+            run_shared(loop, reads, writes, parameters, items, nbytes=nbytes)
 
     return move

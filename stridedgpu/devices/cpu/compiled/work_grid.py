@@ -15,7 +15,6 @@ from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dtypes import ElementType
 
 from .conversion import Affine, converted, storage_type
 from .ir import LINE_BYTES, Code, Value
@@ -74,11 +73,6 @@ class Elements:
     def target_bytes(self) -> int:
         """Bytes of a target element."""
         return self.itemsize or self.conversion.target.itemsize
-
-    def _register_type(self, element: ElementType) -> str:
-        if self.itemsize:
-            return f"i{8 * word_bytes(self.itemsize)}"
-        return storage_type(element, opaque=False)
 
     def convert(self, code: Code, vector: Value, affine: Affine) -> Value:
         """A vector of source elements as target elements."""

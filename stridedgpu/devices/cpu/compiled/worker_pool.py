@@ -1,10 +1,9 @@
-"""Threads that share out a compiled loop's items.
+"""The worker pool: threads that share a compiled loop's items.
 
-A crew of our own because those that come with compilers are not safe here: GNU OpenMP ends a process that forks after
-it has run, and others may be entered by one caller at a time, and keep cores busy long after their work is done. Here
-any number of Python threads may call at once: each leads the helpers that are free, and needs none to finish. The child
-of a fork starts with a new crew. Nobody who works needs Python's lock, which a thread that the system has stopped may
-hold. `llvm_crew` has the code, and how it works.
+A pool of the library's own, because those of compilers are unsafe here: GNU OpenMP ends a process that forks after it
+has run, others admit one caller at a time or keep cores busy long after their work is done. Here any number of Python
+threads may call at once, and none needs a worker to finish. The child of a fork starts with a new pool. Threads at work
+do not need Python's lock, which a thread that the system has stopped may hold. `worker_pool_ir` has the machine code.
 """
 
 from __future__ import annotations
@@ -15,125 +14,149 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from time import perf_counter_ns
 from typing import Final, NamedTuple
 
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads, usable_cores
 
+from .ir import LINE_BYTES
 from .jit import Loop, machine_functions, processor
-from .worker_pool_ir import DESK_WORDS, crew_text
+from .worker_pool_ir import LINE_WORDS, SLOT, pool_text
 
 __all__ = ["run_shared"]
 
-_SPINS: Final = 2000
-"""Looks before a thread with nothing to do sleeps: some 50 microseconds on x86, as long as it takes to wake one up."""
-
-_LINE_WORDS: Final = 8
-"""64-bit words of a cache line."""
+_MOST_SLOTS: Final = 1023
+"""Workers that a pool has room for."""
 
 
-def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int) -> None:
-    """Do a compiled loop's items on this thread and on those that are free, and return when all are finished.
+def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int, *, nbytes: int) -> None:
+    """Do a compiled loop's items, which move `nbytes`, on this thread and on idle workers; return when all are done.
 
     Other Python threads run meanwhile. Whatever lies at the three addresses is kept alive by the caller.
+
+    A parked worker takes 50 to 150 us to wake. Small work wakes it only where calls follow one another so closely
+    that it will still be awake at the next; before that it is done by the caller alone.
     """
-    desks: list[_Desk] = []
-    crew = _crew
+    threads = min(get_num_threads(), _MOST_SLOTS + 1)
+    pool = _pool
+    if threads > pool.threads:
+        pool.grow(threads)
+    if threads == 1 or items < 2:
+        loop.alone(source, target, parameters, 0, items)
+        return
+    sharing, jobs = policy().sharing, pool.jobs
     try:
-        crew.gather(min(get_num_threads(), items) - 1, desks)
-        if not desks:
-            loop.alone(source, target, parameters, 0, items)
-            return
-        parts = 1 + len(desks)
-        job = (ctypes.c_int64 * (_LINE_WORDS * (1 + parts)))(loop.address, source, target, parameters, items, parts)
-        job[2 * _LINE_WORDS + 1 :: _LINE_WORDS] = [desk.address for desk in desks]
-        _code().lead(ctypes.addressof(job), crew.spins(parts))
-    finally:
-        crew.dismiss(desks)
+        job = jobs.pop()
+    except IndexError:
+        job = _Block((1 + pool.threads) * LINE_WORDS)
+    wakes = nbytes >= sharing.waking_bytes or perf_counter_ns() - pool.ended < sharing.waking_gap_ns
+    spins = sharing.spins if threads <= pool.cores else 0
+    pool.lead(loop.address, source, target, parameters, items, job.address, pool.slots.address, threads, spins, wakes)
+    pool.ended = perf_counter_ns()
+    jobs.append(job)
+
+
+class _Block:
+    """64-bit words in memory of their own that begins with a cache line, all 0."""
+
+    __slots__ = ("_memory", "address", "words")
+
+    def __init__(self, words: int) -> None:
+        """Allocate so many words."""
+        self._memory = (ctypes.c_uint8 * (8 * words + LINE_BYTES))()
+        start = -ctypes.addressof(self._memory) % LINE_BYTES
+        self.words = (ctypes.c_int64 * words).from_buffer(self._memory, start)
+        self.address = ctypes.addressof(self.words)
 
 
 class _Code(NamedTuple):
-    """The compiled functions, whose integers are all handed over as addresses are."""
+    """The compiled functions, whose integers are all passed as addresses are."""
 
-    serve: Callable[[int, int], None]
-    lead: Callable[[int, int], None]
+    serve: Callable[..., None]
+    lead: Callable[..., None]
 
 
 @lru_cache(maxsize=1)
 def _code() -> _Code:
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-    addresses = machine_functions(crew_text(processor()), *(f"_{name}" for name in _Code._fields))
-    return _Code(*map(prototype, addresses))
+    serve, lead = machine_functions(pool_text(processor()), "_serve", "_lead")
+    word = ctypes.c_void_p
+    return _Code(ctypes.CFUNCTYPE(None, *[word] * 2)(serve), ctypes.CFUNCTYPE(None, *[word] * 10)(lead))
 
 
-class _Desk:
-    """Where one helper finds its work."""
-
-    def __init__(self) -> None:
-        """A free desk, with locks that nobody has released yet."""
-        python = ctypes.pythonapi
-        allocate = python.PyThread_allocate_lock
-        allocate.restype = ctypes.c_void_p
-        acquire, release = (
-            ctypes.cast(function, ctypes.c_void_p).value or 0
-            for function in (python.PyThread_acquire_lock, python.PyThread_release_lock)
-        )
-        wake, done = allocate(), allocate()
-        for lock in (wake, done):
-            python.PyThread_acquire_lock(ctypes.c_void_p(lock), 1)
-        self._words = (ctypes.c_int64 * DESK_WORDS)()
-        self._words[10:14] = [wake, done, acquire, release]
-        self.address = ctypes.addressof(self._words)
-
-    def serve(self, spins: int) -> None:
-        """The helper's life, which ends with the process: nothing here may be freed before."""
-        _code().serve(self.address, spins)
-
-
-class _Crew:
-    """Helpers that wait for work; as many as were ever asked for at once."""
+class _Pool:
+    """Workers that wait for jobs; as many as were ever asked for at once."""
 
     def __init__(self) -> None:
-        self._cores = usable_cores()
-        self._free: list[_Desk] = []
-        self._started = 0
+        """A pool without workers."""
+        self.cores = usable_cores()
+        self.threads = 1
+        """The most threads that were asked for."""
+        self.jobs: list[_Block] = []
+        """Jobs that nobody uses, with room for as many parts as threads were asked for."""
+        self.slots = _Block(LINE_WORDS + _MOST_SLOTS + 1)
+        """What the machine code knows of the pool: how many callers are at work, then the workers' slots."""
+        self.ended = 0
+        """When the last call ended, on `perf_counter_ns`."""
+        self.lead: Callable[..., None] = _not_ready
+        self._workers = 0
         self._lock = threading.RLock()  # a signal's handler may come back here
 
-    def gather(self, wanted: int, desks: list[_Desk]) -> None:
-        """Add up to so many free helpers to `desks`; for a caller who is alone they are always the same, in order."""
-        if self._started < wanted:
-            # Where no more can be started, as at a limit or while Python shuts down, those that there are do the work.
-            with self._lock, suppress(RuntimeError):
-                while self._started < wanted:
-                    self._start()
-        while len(desks) < wanted:
-            try:
-                desks.append(self._free.pop())
-            except IndexError:
-                return
-
-    def dismiss(self, desks: list[_Desk]) -> None:
-        """Helpers are free again."""
-        self._free.extend(reversed(desks))
-
-    def spins(self, threads: int) -> int:
-        """How often to look before sleeping: not at all where another thread may need the core."""
-        return _SPINS if threads <= self._cores else 0
+    def grow(self, threads: int) -> None:
+        """Start workers until there are enough for so many threads."""
+        # Where no more can be started, as at a limit or while Python shuts down, those that there are do the work.
+        self.lead = _code().lead
+        with self._lock, suppress(RuntimeError):
+            while self._workers < threads - 1:
+                self._start()
+        self.jobs = []
+        self.threads = threads
 
     def _start(self) -> None:
-        """One more helper, who is chosen after the others."""
-        desk, threads = _Desk(), self._started + 2
-        threading.Thread(target=desk.serve, args=(self.spins(threads),), name="stridedgpu", daemon=True).start()
-        self._started += 1
-        self._free.insert(0, desk)
+        """One more worker, which is chosen after the others."""
+        slot = _new_slot()
+        spins = policy().sharing.spins if self._workers + 2 <= self.cores else 0
+        serve = (slot.address, spins)
+        threading.Thread(target=_code().serve, args=serve, name="stridedgpu", daemon=True).start()
+        self.slots.words[LINE_WORDS + self._workers] = slot.address
+        self._workers += 1
 
 
-_crew = _Crew()
+def _new_slot() -> _Block:
+    """A free slot, with locks that nobody has released yet; it is never freed."""
+    python = ctypes.pythonapi
+    allocate = python.PyThread_allocate_lock
+    allocate.restype = ctypes.c_void_p
+    slot = _Block(2 * LINE_WORDS)
+    for place in (SLOT.wake, SLOT.done):
+        lock = allocate()
+        python.PyThread_acquire_lock(ctypes.c_void_p(lock), 1)
+        slot.words[place] = lock
+    for place, function in (
+        (SLOT.acquire, python.PyThread_acquire_lock),
+        (SLOT.release, python.PyThread_release_lock),
+    ):
+        slot.words[place] = ctypes.cast(function, ctypes.c_void_p).value or 0
+    _SLOTS.append(slot)
+    return slot
+
+
+_SLOTS: Final[list[_Block]] = []
+"""Slots of all pools: a worker's life ends with the process, and so does its slot's."""
+
+
+def _not_ready(*_: int) -> None:
+    """What a pool without workers leads with; never called."""
+    raise AssertionError("the pool has not grown")
+
+
+_pool = _Pool()
 
 
 def _renew() -> None:
     """A fork's child has none of its parent's threads, and may have inherited a lock that one of them held."""
-    global _crew  # noqa: PLW0603
-    _crew = _Crew()
+    global _pool  # noqa: PLW0603
+    _pool = _Pool()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,213 +1,202 @@
-"""The text of what shares a compiled loop's items among threads: a caller leads, helpers at their desks join in.
+"""The worker pool's machine code: a caller shares a compiled loop's items with the workers of idle slots.
 
-    desk    0  state: below            64  the job, the part's number
-                                       80  two locks: "wake" the helper, and "done" for the caller
-                                       96  how to acquire a lock, and how to release one
-    job     0  the loop, source, target, parameters, items, parts
-           64  and each further 64 bytes a part: how many of its items are begun, and the desk of its helper
+    pool    line 0   callers at work                        line 1 on   the addresses of the slots, then 0
+    slot    line 0   state, owner                           line 1      job, part, locks, lock functions
+    job     line 0   loop, source, target, parameters,      line 1 + p  of part p: items begun, its slot
+                     items, parts
 
-Every thread begins with its own part of the items, which is the same at each call: memory that it wrote or read before
-is in its caches, or in those that it shares with its neighbours. Whoever is done takes items of the others' parts, so
-that nobody waits for a helper that has not come: its post is taken back. No thread needs Python's lock. Who has
-nothing to do looks out for some microseconds, in which a caller that has more work comes back, and then sleeps.
+A line is a cache line. Each part is a range of the items, the same at each call: what a thread read or wrote before is
+in its caches. A thread takes its own part in chunks, then steals chunks of the other parts. The caller cancels a
+part that no worker has picked up, so a worker that the system has stopped delays nobody. No thread needs Python's lock.
+An idle worker spins for about 50 us, then parks.
+
+    state   FREE -> POSTED -> TAKEN -> FREE     a job is posted, picked up, finished
+            FREE <-> ASLEEP                     the worker parks on "wake"; whoever posts releases it
+            POSTED -> FREE                      the caller cancels a job that was not picked up
+            TAKEN -> AWAITED -> FREE            the caller parks on "done"; the worker releases it
+    owner   0 -> 1 -> 0                         a caller reserves the slot until its job is finished
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["DESK_WORDS", "crew_text"]
+from stridedgpu.devices.cpu.policy import policy
 
-DESK_WORDS: Final = 16
-"""64-bit words of a desk."""
+from .ir import LINE_BYTES, Code, Value, module_text
 
-_STATES: Final = {"free": 0, "asleep": 1, "posted": 2, "taken": 3, "awaited": 4}
-"""A desk's: the helper has nothing to do, and looks out or waits for "wake"; a job lies there; the helper is at it; and
-the caller waits for "done".
-"""
+__all__ = ["LINE_WORDS", "SLOT", "pool_text"]
 
-_TEXT: Final = """\
-{pause_declaration}
-
-define internal void @take_part(ptr %job, i64 %number) nounwind {{
-entry:
-  %function = load ptr, ptr %job
-  %source.at = getelementptr i64, ptr %job, i64 1
-  %source = load ptr, ptr %source.at
-  %target.at = getelementptr i64, ptr %job, i64 2
-  %target = load ptr, ptr %target.at
-  %parameters.at = getelementptr i64, ptr %job, i64 3
-  %parameters = load ptr, ptr %parameters.at
-  %items.at = getelementptr i64, ptr %job, i64 4
-  %items = load i64, ptr %items.at
-  %parts.at = getelementptr i64, ptr %job, i64 5
-  %parts = load i64, ptr %parts.at
-  br label %turn
-turn:
-  %turns = phi i64 [ 0, %entry ], [ %turns.next, %over ]
-  %more = icmp ult i64 %turns, %parts
-  br i1 %more, label %part, label %end
-part:
-  %ahead = add i64 %number, %turns
-  %this = urem i64 %ahead, %parts
-  %next = add i64 %this, 1
-  %from.items = mul i64 %this, %items
-  %from = udiv i64 %from.items, %parts
-  %until.items = mul i64 %next, %items
-  %until = udiv i64 %until.items, %parts
-  %line.bytes = shl i64 %next, 6
-  %line = getelementptr i8, ptr %job, i64 %line.bytes
-  br label %take
-take:
-  %begun = atomicrmw add ptr %line, i64 1 monotonic
-  %item = add i64 %from, %begun
-  %left = icmp ult i64 %item, %until
-  br i1 %left, label %work, label %over
-work:
-  %item.next = add i64 %item, 1
-  call void %function(ptr %source, ptr %target, ptr %parameters, i64 %item, i64 %item.next)
-  br label %take
-over:
-  %turns.next = add i64 %turns, 1
-  br label %turn
-end:
-  ret void
-}}
-
-; The state after looking at it so many times, or as soon as it is, or is no longer, what was asked for.
-define internal i64 @look(ptr %desk, i64 %asked, i1 %until, i64 %spins) nounwind {{
-entry:
-  br label %again
-again:
-  %count = phi i64 [ 0, %entry ], [ %count.next, %wait ]
-  %state = load atomic i64, ptr %desk acquire, align 8
-  %same = icmp eq i64 %state, %asked
-  %found = icmp eq i1 %same, %until
-  %tired = icmp uge i64 %count, %spins
-  %stop = or i1 %found, %tired
-  br i1 %stop, label %end, label %wait
-wait:
-  {pause}
-  %count.next = add i64 %count, 1
-  br label %again
-end:
-  ret i64 %state
-}}
-
-define internal void @acquire(ptr %desk, i64 %place) nounwind {{
-  %lock.at = getelementptr i64, ptr %desk, i64 %place
-  %lock = load ptr, ptr %lock.at
-  %function.at = getelementptr i64, ptr %desk, i64 12
-  %function = load ptr, ptr %function.at
-  %acquired = call i32 %function(ptr %lock, i32 1)
-  ret void
-}}
-
-define internal void @release(ptr %desk, i64 %place) nounwind {{
-  %lock.at = getelementptr i64, ptr %desk, i64 %place
-  %lock = load ptr, ptr %lock.at
-  %function.at = getelementptr i64, ptr %desk, i64 13
-  %function = load ptr, ptr %function.at
-  call void %function(ptr %lock)
-  ret void
-}}
-
-define void @kernel_serve(ptr %desk, i64 %spins) nounwind {{
-entry:
-  %job.at = getelementptr i64, ptr %desk, i64 8
-  %number.at = getelementptr i64, ptr %desk, i64 9
-  br label %look_out
-look_out:
-  %state = call i64 @look(ptr %desk, i64 {posted}, i1 true, i64 %spins)
-  %begin = cmpxchg ptr %desk, i64 {posted}, i64 {taken} acq_rel acquire
-  %begins = extractvalue {{ i64, i1 }} %begin, 1
-  br i1 %begins, label %work, label %rest
-work:
-  %job = load ptr, ptr %job.at
-  %number = load i64, ptr %number.at
-  call void @take_part(ptr %job, i64 %number)
-  %before = atomicrmw xchg ptr %desk, i64 {free} acq_rel
-  %awaited = icmp eq i64 %before, {awaited}
-  br i1 %awaited, label %tell, label %look_out
-tell:
-  call void @release(ptr %desk, i64 11)
-  br label %look_out
-rest:
-  %lie = cmpxchg ptr %desk, i64 {free}, i64 {asleep} acq_rel acquire
-  %lies = extractvalue {{ i64, i1 }} %lie, 1
-  br i1 %lies, label %sleep, label %look_out
-sleep:
-  call void @acquire(ptr %desk, i64 10)
-  br label %look_out
-}}
-
-define void @kernel_lead(ptr %job, i64 %spins) nounwind {{
-entry:
-  %parts.at = getelementptr i64, ptr %job, i64 5
-  %parts = load i64, ptr %parts.at
-  br label %post
-post:
-  %number = phi i64 [ 1, %entry ], [ %number.next, %posted ]
-  %line = phi ptr [ %job, %entry ], [ %line.next, %posted ]
-  %more = icmp ult i64 %number, %parts
-  br i1 %more, label %desk, label %work
-desk:
-  %desk.at = getelementptr i8, ptr %line, i64 136
-  %desk.this = load ptr, ptr %desk.at
-  %job.at = getelementptr i64, ptr %desk.this, i64 8
-  store ptr %job, ptr %job.at
-  %number.at = getelementptr i64, ptr %desk.this, i64 9
-  store i64 %number, ptr %number.at
-  %before = atomicrmw xchg ptr %desk.this, i64 {posted} acq_rel
-  %slept = icmp eq i64 %before, {asleep}
-  br i1 %slept, label %wake, label %posted
-wake:
-  call void @release(ptr %desk.this, i64 10)
-  br label %posted
-posted:
-  %number.next = add i64 %number, 1
-  %line.next = getelementptr i8, ptr %line, i64 64
-  br label %post
-work:
-  call void @take_part(ptr %job, i64 0)
-  br label %leave
-leave:
-  %left = phi i64 [ 1, %work ], [ %left.next, %gone ]
-  %place = phi ptr [ %job, %work ], [ %place.next, %gone ]
-  %any = icmp ult i64 %left, %parts
-  br i1 %any, label %withdraw, label %end
-withdraw:
-  %other.at = getelementptr i8, ptr %place, i64 136
-  %other = load ptr, ptr %other.at
-  %withdrawn = cmpxchg ptr %other, i64 {posted}, i64 {free} acq_rel acquire
-  %never = extractvalue {{ i64, i1 }} %withdrawn, 1
-  br i1 %never, label %gone, label %look
-look:
-  %state = call i64 @look(ptr %other, i64 {taken}, i1 false, i64 %spins)
-  %ask = cmpxchg ptr %other, i64 {taken}, i64 {awaited} acq_rel acquire
-  %asked = extractvalue {{ i64, i1 }} %ask, 1
-  br i1 %asked, label %sleep, label %gone
-sleep:
-  call void @acquire(ptr %other, i64 11)
-  br label %gone
-gone:
-  %left.next = add i64 %left, 1
-  %place.next = getelementptr i8, ptr %place, i64 64
-  br label %leave
-end:
-  ret void
-}}"""
+LINE_WORDS: Final = LINE_BYTES // 8
+"""64-bit words of a cache line."""
 
 
-def crew_text(processor: str) -> str:
+class _Slot(NamedTuple):
+    """The words of a slot."""
+
+    state: int
+    owner: int
+    job: int
+    part: int
+    wake: int
+    done: int
+    acquire: int
+    release: int
+
+
+SLOT: Final = _Slot(0, 1, *range(LINE_WORDS, LINE_WORDS + 6))
+"""What a worker spins on has a cache line of its own."""
+
+_LOOP, _SOURCE, _TARGET, _PARAMETERS, _ITEMS, _PARTS = range(6)
+"""The words of a job's first line."""
+
+_BEGUN, _SLOT = 0, 8
+"""The bytes of a part's line: how many of its items are begun; where its slot's address is."""
+
+_FREE, _ASLEEP, _POSTED, _TAKEN, _AWAITED = range(5)
+"""The states of a slot."""
+
+
+def pool_text(processor: str) -> str:
     """The module for a processor, by the name that LLVM's triples begin with.
 
-    `void kernel_serve(desk, spins)` never returns. `void kernel_lead(job, spins)` returns when every item is finished
-    and every desk is free again.
+    `void kernel_serve(slot, spins)` is a worker's life and never returns. `void kernel_lead(loop, source, target,
+    parameters, items, job, pool, threads, spins, wakes)` returns when every item is done and every slot is given back;
+    the last four arguments are how many threads may work, how often to look before parking, and whether workers that
+    are parked are woken.
     """
-    x86 = processor in ("x86_64", "amd64")
-    return _TEXT.format(
-        pause_declaration="declare void @llvm.x86.sse2.pause()" if x86 else "",
-        pause="call void @llvm.x86.sse2.pause()" if x86 else "fence seq_cst",
-        **_STATES,
+    return module_text({"kernel_serve": _serve(processor), "kernel_lead": _lead(processor)})
+
+
+def _serve(processor: str) -> Code:
+    """A worker: take the job that is posted, or park until there is one."""
+    code = Code("ptr slot", "i64 spins")
+    slot, spins = code.argument("slot"), code.argument("spins")
+    with code.forever():
+        _look(code, slot, spins, processor, state=_POSTED, until=True)
+        begins = code.replace_if(slot, _POSTED, _TAKEN)
+        with code.when(begins):
+            job = code.pointer(_word(code, slot, SLOT.job))
+            _work(code, job, _word(code, slot, SLOT.part))
+            before = code.exchange(slot, _FREE)
+            with code.when(code.compare("icmp eq", before, _AWAITED)):
+                _release(code, slot, SLOT.done)
+        with code.when(code.negated(begins)), code.when(code.replace_if(slot, _FREE, _ASLEEP)):
+            _acquire(code, slot, SLOT.wake)
+    return code
+
+
+def _lead(processor: str) -> Code:
+    """A caller: reserve slots, post the job, work on it, and wait for the workers that took part."""
+    names = ("ptr loop", "ptr source", "ptr target", "ptr parameters", "i64 items", "ptr job", "ptr pool")
+    code = Code(*names, "i64 threads", "i64 spins", "i64 wakes")
+    items, job, pool, spins = (code.argument(name) for name in ("items", "job", "pool", "spins"))
+    for place, name in enumerate(("loop", "source", "target", "parameters", "items")):
+        code.store(code.argument(name), code.at(job, 8 * place), 8)
+
+    # Callers at the same time share the threads: as many as there are cores are best left alone.
+    others = code.fetch_add(pool, 1)
+    threads = code.binary("udiv", code.argument("threads"), code.add(others, 1))
+    wanted = code.smaller(threads, items)
+    _reserve(code, wanted)
+    parts = _word(code, job, _PARTS)
+    code.store(code.full("i64", 0), _line(code, job, code.full("i64", 0)), 8)
+
+    with code.loop(1, parts) as part:
+        slot = _slot_of(code, job, part)
+        code.store(job, code.at(slot, 8 * SLOT.job), 8)
+        code.store(part, code.at(slot, 8 * SLOT.part), 8)
+        before = code.exchange(slot, _POSTED)
+        with code.when(code.compare("icmp eq", before, _ASLEEP)):
+            _release(code, slot, SLOT.wake)
+
+    _work(code, job, code.full("i64", 0))
+
+    with code.loop(1, parts) as part:
+        slot = _slot_of(code, job, part)
+        with code.when(code.negated(code.replace_if(slot, _POSTED, _FREE))):
+            _look(code, slot, spins, processor, state=_TAKEN, until=False)
+            with code.when(code.replace_if(slot, _TAKEN, _AWAITED)):
+                _acquire(code, slot, SLOT.done)
+    # Only when all are finished: until then a worker may still look into any part.
+    with code.loop(1, parts) as part:
+        code.store_shared(0, code.at(_slot_of(code, job, part), 8 * SLOT.owner))
+    code.fetch_add(pool, -1)
+    return code
+
+
+def _reserve(code: Code, wanted: Value) -> None:
+    """Reserve slots until the job has as many parts as wanted: those that spin, and where it `wakes` those asleep."""
+    job, pool = code.argument("job"), code.argument("pool")
+    parts = code.at(job, 8 * _PARTS)
+    code.store(code.full("i64", 1), parts, 8)
+    wakes = code.compare("icmp ne", code.argument("wakes"), 0)
+    with code.loop(LINE_BYTES, code.full("i64", 1 << 32), 8) as place:
+        number = code.load("i64", parts, 8)
+        code.leave(code.compare("icmp sge", number, wanted))
+        address = code.load("i64", code.at(pool, place), 8)
+        code.leave(code.compare("icmp eq", address, 0))
+        slot = code.pointer(address)
+        owner = code.at(slot, 8 * SLOT.owner)
+        with code.when(code.replace_if(owner, 0, 1)):
+            awake = code.compare("icmp ne", code.load_shared(slot), _ASLEEP)
+            joins = code.value("i1", f"or i1 {awake.name}, {wakes.name}")
+            with code.when(joins):
+                line = _line(code, job, number)
+                code.store(code.full("i64", 0), code.at(line, _BEGUN), 8)
+                code.store(slot, code.at(line, _SLOT), 8)
+                code.store(code.add(number, 1), parts, 8)
+            with code.when(code.negated(joins)):
+                code.store_shared(0, owner)
+
+
+def _work(code: Code, job: Value, own: Value) -> None:
+    """Do what is left of all parts, one's own first, a chunk at a time."""
+    loop, source, target, parameters = (
+        code.pointer(_word(code, job, word)) for word in (_LOOP, _SOURCE, _TARGET, _PARAMETERS)
     )
+    items, parts = _word(code, job, _ITEMS), _word(code, job, _PARTS)
+    with code.loop(0, parts) as turn:
+        part = code.binary("urem", code.add(own, turn), parts)
+        begin = code.binary("udiv", code.multiply(part, items), parts)
+        end = code.binary("udiv", code.multiply(code.add(part, 1), items), parts)
+        size = code.binary("udiv", code.binary("sub", end, begin), policy().sharing.chunks)
+        chunk = code.select(code.compare("icmp eq", size, 0), code.full("i64", 1), size)
+        begun = code.at(_line(code, job, part), _BEGUN)
+        with code.forever():
+            first = code.add(begin, code.fetch_add(begun, chunk))
+            code.leave(code.compare("icmp uge", first, end))
+            code.run(loop, source, target, parameters, first, code.smaller(code.add(first, chunk), end))
+
+
+def _look(code: Code, slot: Value, spins: Value, processor: str, *, state: int, until: bool) -> None:
+    """Spin until a slot is in a state, or is no longer, and no longer than allowed."""
+    with code.loop(0, spins):
+        code.leave(code.compare("icmp eq" if until else "icmp ne", code.load_shared(slot), state))
+        code.pause(processor)
+
+
+def _acquire(code: Code, slot: Value, lock: int) -> None:
+    """Wait for one of a slot's locks, by the function that Python itself waits with."""
+    function = code.pointer(_word(code, slot, SLOT.acquire))
+    code.run(function, code.pointer(_word(code, slot, lock)), Value("i32", "1"), returns="i32")
+
+
+def _release(code: Code, slot: Value, lock: int) -> None:
+    """Release one of a slot's locks."""
+    code.run(code.pointer(_word(code, slot, SLOT.release)), code.pointer(_word(code, slot, lock)))
+
+
+def _word(code: Code, base: Value, place: int) -> Value:
+    """A 64-bit word."""
+    return code.load("i64", code.at(base, 8 * place), 8)
+
+
+def _line(code: Code, job: Value, part: Value) -> Value:
+    """The line of a job's part."""
+    return code.at(job, code.multiply(code.add(part, 1), LINE_BYTES))
+
+
+def _slot_of(code: Code, job: Value, part: Value) -> Value:
+    """The slot of a job's part."""
+    return code.load("ptr", code.at(_line(code, job, part), _SLOT), 8)

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cpu.thread_count import share_steps
 from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.relayout_problem import Side
@@ -28,9 +27,6 @@ _LONG_ROW: Final = 2048
 
 _WORTH_A_CALL: Final = 1024
 """Elements that make a NumPy call worth its cost."""
-
-_WORTH_THREADS: Final = 1 << 20
-"""Bytes to move from which on several threads share the blocks."""
 
 _CHUNK: Final = 128 * 1024
 """Indices looked at together when a wrong one has to be found."""
@@ -108,19 +104,10 @@ class NumpyGather:
             )
             for entry in problem.indexed
         ]
-        blocks = list(self._blocks())
-
-        def move(number: int) -> None:
-            places = self._places(numbers, blocks[number])
+        for block in self._blocks():
+            places = self._places(numbers, block)
             for outer in np.ndindex(problem.sizes[:start]):
-                self._move(items[outer], places, walked[(*outer, *blocks[number], ...)])
-
-        # NumPy lets other threads run while it moves elements. A scatter's blocks keep their order.
-        if problem.scatters or problem.bytes_moved < _WORTH_THREADS:
-            for number in range(len(blocks)):
-                move(number)
-        else:
-            share_steps(move, len(blocks))
+                self._move(items[outer], places, walked[(*outer, *block, ...)])
 
     def _items(self, memory: Array, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Array:
         """An array of items over part of `memory`; strides and offset are in elements."""
