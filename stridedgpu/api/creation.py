@@ -10,6 +10,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named, default_device, device_name
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
+from stridedgpu.exchange.foreign_memory import check_range
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, Room
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import AskedMemory
@@ -210,7 +211,9 @@ def from_pointer(
     where = device_name(device)
     backend_named(where)
     start = address + stored.first_offset * element.itemsize if stored.span else 0
-    buffer = Buffer(start, stored.span * element.itemsize, owner=owner, device=where, readonly=readonly)
+    nbytes = stored.span * element.itemsize
+    check_range(f"ptr={address:#x}", address, start, nbytes)
+    buffer = Buffer(start, nbytes, owner=owner, device=where, readonly=readonly)
     made = wanted.shifted(-stored.first_offset)
     return StridedTensor.over(Operand(buffer, made, element), dims if made.ndim == len(sizes) else None)
 

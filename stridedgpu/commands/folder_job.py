@@ -113,7 +113,7 @@ def start(job: FolderJob) -> list[Shard]:
     names = picture_names(job.folder)
     first = next(names)
     job.out.mkdir(parents=True, exist_ok=True)
-    with replacement(job.listing) as file:
+    with replacement(job.listing, follow_link=False) as file:
         count = 1
         file.write(_line(first))
         for name in names:
@@ -143,7 +143,7 @@ def write_shard(
     with (
         quiet_decoders(),
         ThreadPoolExecutor(usable_cores() if threads is None else threads) as pool,
-        replacement(job.path(shard.number)) as file,
+        replacement(job.path(shard.number), follow_link=False) as file,
     ):
         _write_header(file, job.step, 0)
         for batch in _decoded(job, shard, pool):
@@ -164,8 +164,12 @@ def write_shard(
 
 
 def read_record(job: FolderJob, number: int) -> ShardRecord:
-    """The record of a shard that is done."""
-    return ShardRecord(**json.loads(_record_path(job, number).read_text()))
+    """The record of a shard that is done. Raises `FolderJobError` where the file is none."""
+    path = _record_path(job, number)
+    try:
+        return ShardRecord(**json.loads(path.read_text()))
+    except (ValueError, TypeError, RecursionError):
+        raise FolderJobError(f"{str(path)!r} is not the record of a shard: remove it, and run the job again.") from None
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,7 @@ def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> None:
     try:
         held = json.loads(job.manifest.read_text())
         differing = next((name for name, value in wanted.items() if held[name] != value), None)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise FolderJobError(f"{str(job.manifest)!r} is not a manifest of shards: give a new --out.") from None
     if differing is not None:
         raise FolderJobError(
@@ -266,5 +270,5 @@ def _record_path(job: FolderJob, number: int) -> Path:
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
-    with replacement(path) as file:
+    with replacement(path, follow_link=False) as file:
         file.write(json.dumps(value, indent=1).encode())

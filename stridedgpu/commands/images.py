@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Pillow's names of what the suffixes promise. Pillow goes by content: others could start programs, as EPS does."""
+
 SAMPLES = (
     "astronaut.png",
     "camera.png",
@@ -169,7 +172,7 @@ def _decoded(path: Path, resize: int | None, frame: Frame | None) -> Frame:
     try:
         if frame is not None:
             return _pixels(Image.fromarray(np.ascontiguousarray(frame)), path, resize)
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             _check_size(image, Image.MAX_IMAGE_PIXELS)
             return _pixels(image, path, resize)
     except Image.DecompressionBombError:

@@ -29,8 +29,10 @@ def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
         return np.lib.format.open_memmap(path, mode="r")
     except OSError as problem:
         raise FileError(f"{str(path)!r} cannot be read: {problem.strerror or problem}.") from None
-    except (ValueError, EOFError, SyntaxError) as problem:
-        raise FileError(f"{str(path)!r} is not a readable .npy file: {str(problem).rstrip('.')}.") from None
+    except Exception as problem:  # noqa: BLE001 - what NumPy's reader of headers raises for damaged ones has no end
+        raise FileError(
+            f"{str(path)!r} is not a readable .npy file: {str(problem).rstrip('.') or type(problem).__name__}."
+        ) from None
 
 
 def write_array(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:
@@ -68,14 +70,17 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def replacement(path: Path) -> Iterator[BinaryIO]:
+def replacement(path: Path, *, follow_link: bool = True) -> Iterator[BinaryIO]:
     """A file that takes the place of `path` when the block ends, and leaves no trace when the block raises.
+
+    Where `path` is a link, the file that it names is replaced; with `follow_link=False` the link itself is, as is right
+    for names that a program makes up in a folder where others may have put links.
 
     Raises `FileError` where `path` cannot be written; whatever was at `path` is then still there, unchanged.
     """
     try:
         check_writable(path)
-        target = path.resolve()  # a link stays a link: what it names is replaced
+        target = path.resolve() if follow_link else path.parent.resolve() / path.name
         hidden = target.with_name(f".{secrets.token_hex(8)}.part")
         descriptor, unnamed = _open_new(hidden)
         try:

@@ -169,6 +169,9 @@ def _checked_channels(channels: Sequence[int], source_channels: int | None) -> t
     try:
         order = tuple(index(channel) for channel in channels)
     except TypeError:
+        order = None
+    # A bool is an integer to Python, but names no channel.
+    if order is None or any(isinstance(channel, bool) for channel in channels):
         raise LayoutError(f"channels={channels!r} must be a sequence of channel numbers, such as (2, 1, 0).") from None
     if not order:
         raise LayoutError("channels=() selects nothing; give at least one source channel.")

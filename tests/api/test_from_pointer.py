@@ -89,6 +89,8 @@ REFUSALS = {
     "null": ((0, (4,), "uint8"), {}, sg.BindingError, "ptr=0x0"),
     "null pointer": ((ctypes.c_void_p(), (4,), "uint8"), {}, sg.BindingError, "ptr=0x0"),
     "between elements": ((ADDRESS + 2, (4,), "float32"), {}, sg.BindingError, "must be a multiple of 4"),
+    "beyond 64 bits": ((2**64, (4,), "uint8"), {}, sg.BindingError, "leave the address space of 64 bits"),
+    "over the end": ((2**64 - 16, (32,), "uint8"), {}, sg.BindingError, "leave the address space of 64 bits"),
     "no address": (("0x7000", (4,), "uint8"), {}, sg.LayoutError, "ptr="),
     "negative": ((-16, (4,), "uint8"), {}, sg.LayoutError, "at least 0"),
     "pitch below a row": ((ADDRESS, (4, 16), "uint8"), {"row_pitch_bytes": 8}, sg.LayoutError, "smaller than a row"),

@@ -225,10 +225,35 @@ def test_what_listing_holds_does_not_grow_with_the_names(tmp_path):
 
 def test_a_manifest_that_is_none_is_refused(folder, capsys):
     assert main(arguments(folder, 2)) == 0
-    for text in ("{", "[]", "{}"):
+    for text in ("{", "[]", "{}", "[" * 200_000):
         (folder / "out/manifest.json").write_text(text)
         assert main(arguments(folder, 2)) == 2
         assert "is not a manifest of shards: give a new --out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"shard": 0}', "[" * 200_000])
+def test_a_record_that_is_none_is_refused(folder, capsys, text):
+    assert main(arguments(folder, 2)) == 0
+    next((folder / "out").glob("shard-*.json")).write_text(text)
+    assert main(arguments(folder, 2)) == 2
+    assert "is not the record of a shard: remove it, and run the job again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("manifest.json",), ("pictures.jsonl", "shard-00001-of-00002.npy"), ("shard-00001-of-00002.json",)],
+    ids=["manifest", "shard", "record"],
+)
+def test_links_in_the_folder_of_shards_are_replaced_and_not_followed(folder, names):
+    out = folder / "out"
+    out.mkdir()
+    theirs = folder / "theirs.txt"
+    theirs.write_text("something of the user's")
+    for name in names:
+        (out / name).symlink_to(theirs)
+    assert main(arguments(folder, 2)) == 0
+    assert theirs.read_text() == "something of the user's"
+    assert not any(path.is_symlink() for path in out.iterdir())
 
 
 def test_a_run_that_was_killed_while_it_listed_begins_anew(folder):

@@ -83,6 +83,12 @@ def test_values_go_with_the_output_channels():
     assert conversion(U8, U8, channels=np.array([1, 0]), source_channels=2).channels == (1, 0)
 
 
+@pytest.mark.parametrize("channels", [(True, False), [1, False], np.array([True, False])], ids=repr)
+def test_bools_name_no_channels(channels):
+    with pytest.raises(LayoutError, match=r"must be a sequence of channel numbers, such as \(2, 1, 0\)"):
+        conversion(U8, U8, channels=channels, source_channels=2)
+
+
 def test_conversions_are_values_to_the_bit():
     assert conversion(U8, F32, scale=2) == conversion(U8, F32, scale=[2.0])
     assert hash(conversion(U8, F32, scale=2)) == hash(conversion(U8, F32, scale=[2.0]))

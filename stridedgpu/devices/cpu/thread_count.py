@@ -14,6 +14,8 @@ __all__ = ["VARIABLE", "get_num_threads", "set_num_threads", "usable_cores"]
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable that says how many threads work on one call."""
 
+_MOST_DIGITS: Final = 6
+
 
 def usable_cores() -> int:
     """The cores that this process may use."""
@@ -39,8 +41,10 @@ def _default() -> int:
     said = os.environ.get(VARIABLE, "").strip()
     if not said:
         return usable_cores()
-    if not said.isdecimal() or int(said) < 1:
-        raise StridedGpuError(f"{VARIABLE}={said!r} is not a number of threads; it is 1 or more.")
+    if not said.isdecimal() or len(said) > _MOST_DIGITS or int(said) < 1:
+        raise StridedGpuError(
+            f"{VARIABLE}={said[:20]!r} is not a number of threads; it is 1 to {10**_MOST_DIGITS - 1}."
+        )
     return int(said)
 
 
