@@ -15,31 +15,36 @@
 
 namespace sg {
 
-template <typename Conversion, typename Index, Channels AffineKind, Channels OrderKind> struct CropsAnyParameters {
-    CropsParameters<Conversion, Index, AffineKind> common;
-    ChannelOrder<Index, OrderKind> order;    // to source channels, not to offsets
+struct CropsPolicy {
+    int load_bytes;   // of one access; 0 where a vector's elements do not follow each other in the source
+    int store_bytes;
+    bool of_pixels;   // a vector is of neighbouring pixels' elements, not of one channel's columns
+    Channels affines, order;
+};
+
+template <typename Conversion, typename Index, CropsPolicy policy> struct CropsAnyParameters {
+    CropsParameters<Conversion, Index, policy.affines> common;
+    ChannelOrder<Index, policy.order> order;    // to source channels, not to offsets
     Divisor<Index> planes;                   // that threads are shared out to: all of the target's, or 1
     Index channel_stride, column_stride;     // of the target, in elements
     Divisor<uint32> channels;
 };
 
-// LoadBytes is 0 where a vector's elements do not follow each other in the source.
-template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, bool Pixels, Channels AffineKind,
-          Channels OrderKind>
+template <typename Conversion, typename Index, CropsPolicy policy>
 __global__ void __launch_bounds__(256)
-    crops(__grid_constant__ const CropsAnyParameters<Conversion, Index, AffineKind, OrderKind> p) {
+    crops(__grid_constant__ const CropsAnyParameters<Conversion, Index, policy> p) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
-    constexpr int length = StoreBytes / int(sizeof(Target));
-    static_assert(Pixels || LoadBytes == 0, "runs of planes have a kernel of their own");
+    constexpr int length = policy.store_bytes / int(sizeof(Target));
+    static_assert(policy.of_pixels || policy.load_bytes == 0, "runs of planes have a kernel of their own");
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.common.items) return;
     const CropPlace<Index> place = p.common.template place<1, length>(number);
-    const Quotient<Index> plane = Pixels ? Quotient<Index>{place.outer, 0} : divide(place.outer, p.planes);
+    const Quotient<Index> plane = policy.of_pixels ? Quotient<Index>{place.outer, 0} : divide(place.outer, p.planes);
     const CropSample sample = p.common.samples[plane.quotient];  // read once, whatever is stored later
     const uint32 first = place.first, width = p.common.width;
-    const uint32 run = Pixels ? width * p.channels.divisor : width;
+    const uint32 run = policy.of_pixels ? width * p.channels.divisor : width;
     Target* target = reinterpret_cast<Target*>(p.common.target) +
                      Signed<Index>(p.common.offset + plane.quotient * p.common.sample_stride +
                                    plane.remainder * p.channel_stride + place.row * p.common.row_stride +
@@ -49,21 +54,21 @@ __global__ void __launch_bounds__(256)
     const Source* source = reinterpret_cast<const Source*>(sample.pixel) + int64(place.row) * sample.row_stride;
     const auto source_column = [&](uint32 column) { return sample.flip ? width - 1 - column : column; };
     const Quotient<uint32> pixel =
-        Pixels ? divide(first, p.channels) : Quotient<uint32>{first, uint32(plane.remainder)};
+        policy.of_pixels ? divide(first, p.channels) : Quotient<uint32>{first, uint32(plane.remainder)};
     // The element after one: the next channel of a pixel, the first of the next pixel, or the next column.
     const auto advance = [&](Quotient<uint32>& at) {
-        if (Pixels && ++at.remainder < p.channels.divisor) return;
-        if (Pixels) at.remainder = 0;
+        if (policy.of_pixels && ++at.remainder < p.channels.divisor) return;
+        if (policy.of_pixels) at.remainder = 0;
         ++at.quotient;
     };
 
     Vector<Source, length> elements{};
     bool whole = false;
-    if constexpr (LoadBytes > 0) {
+    if constexpr (policy.load_bytes > 0) {
         // Of mirrored pixels, only the channels follow each other.
         const uint32 last = divide(first + length - 1, p.channels).quotient;
         if (row_inside && !sample.flip && pixel.quotient >= sample.left && last < sample.right) {
-            SourceRun<Source, length, LoadBytes> held;
+            SourceRun<Source, length, policy.load_bytes> held;
             whole = held.read(source + pixel.quotient * sample.column_stride +
                                   int64(p.order.source_offset(pixel.remainder)) * sample.channel_stride, sample);
             if (whole) {
@@ -90,7 +95,7 @@ __global__ void __launch_bounds__(256)
         }
     }
     Vector<Target, length> converted{};
-    if constexpr (Pixels && AffineKind != Channels::alike) {
+    if constexpr (policy.of_pixels && policy.affines != Channels::alike) {
         Quotient<uint32> at = pixel;
 #pragma unroll
         for (int i = 0; i < length; ++i) {

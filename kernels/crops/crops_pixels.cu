@@ -1,11 +1,11 @@
 // Batched crops of pixels into pixels: HWC images to HWC windows, mirrored, converted and with their colours in any
 // order.
 //
-// A thread makes V neighbouring pixels of Rows rows, in each as many vectors as a pixel has channels. They follow each
+// A thread makes V neighbouring pixels of a few rows, in each as many vectors as a pixel has channels. They follow each
 // other in the source and are read once, as words, whatever address they start at. In registers they are taken apart
 // into a vector of each channel, and put together again:
 //
-//     source      | r0 g0 b0 r1 g1 b1 … r(V-1) g(V-1) b(V-1) |      bytes of Pitch channels, some perhaps not wanted
+//     source      | r0 g0 b0 r1 g1 b1 … r(V-1) g(V-1) b(V-1) |      bytes of `pitch` channels, some perhaps not wanted
 //     registers   | r0 … r(V-1) |   | g0 … g(V-1) |   | b0 … b(V-1) |      mirrored, converted
 //     target      | b0 g0 r0 … | vector 1 | … b(V-1) g(V-1) r(V-1) |
 //
@@ -16,46 +16,51 @@
 
 namespace sg {
 
-// Hexadecimal digit c of Places from the right is the place in a source's pixel of the target's channel c.
-//
+struct CropsPixelsPolicy {
+    int pitch, count;             // elements of a source's pixel and of a target's
+    uint32 places;                // digit c from the right, hexadecimal: the place in a source's pixel of channel c
+    int load_bytes, store_bytes;  // of one access
+    int rows;                     // of a thread
+    Channels affines;
+};
+
 // Wide numbers aim at two blocks a multiprocessor, as the compiler's own aim would have them spill; others at its own.
-template <typename Conversion, typename Index, int Pitch, int Count, uint32 Places, int LoadBytes, int StoreBytes,
-          int Rows, Channels AffineKind>
+template <typename Conversion, typename Index, CropsPixelsPolicy policy>
 __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 0)
-    crops_pixels(__grid_constant__ const CropsParameters<Conversion, Index, AffineKind> p) {
+    crops_pixels(__grid_constant__ const CropsParameters<Conversion, Index, policy.affines> p) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
-    constexpr int length = StoreBytes / int(sizeof(Target));
-    const auto place_of = [](int c) { return int(Places >> 4 * c & 15u); };
+    constexpr int length = policy.store_bytes / int(sizeof(Target));
+    const auto place_of = [](int c) { return int(policy.places >> 4 * c & 15u); };
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.items) return;
-    const CropPlace<Index> place = p.template place<Rows, length>(number);
-    const WindowPart<Source, length> part(p.samples[place.outer], place.row, place.first, p.width, Pitch);
+    const CropPlace<Index> place = p.template place<policy.rows, length>(number);
+    const WindowPart<Source, length> part(p.samples[place.outer], place.row, place.first, p.width, policy.pitch);
     Target* target = reinterpret_cast<Target*>(p.target) +
                      Signed<Index>(p.offset + place.outer * p.sample_stride + place.row * p.row_stride +
-                                   Index(place.first) * Count);
+                                   Index(place.first) * policy.count);
 
-    SourceRun<Source, length * Pitch, LoadBytes> runs[Rows];
-    bool is_read[Rows];
+    SourceRun<Source, length * policy.pitch, policy.load_bytes> runs[policy.rows];
+    bool is_read[policy.rows];
 #pragma unroll
-    for (int r = 0; r < Rows; ++r) {
+    for (int r = 0; r < policy.rows; ++r) {
         is_read[r] = part.has_columns() && part.has_row(r) && runs[r].read(part.row_source(r), part.sample);
     }
     const uint32 left = p.width - place.first;  // columns of the window from the first on
     const auto is_wanted = [&](int at) {
         bool wanted = false;
 #pragma unroll
-        for (int c = 0; c < Count; ++c) wanted |= place_of(c) == at;
+        for (int c = 0; c < policy.count; ++c) wanted |= place_of(c) == at;
         return wanted;
     };
 #pragma unroll
-    for (int r = 0; r < Rows; ++r) {
+    for (int r = 0; r < policy.rows; ++r) {
         if (place.row + r >= p.height) return;
-        const auto pixels = pixels_of<Source, Pitch, length>(part, r, is_read[r], runs[r], p.fill, is_wanted);
-        PixelPlanes<Target, Count, length> made{};
+        const auto pixels = pixels_of<Source, policy.pitch, length>(part, r, is_read[r], runs[r], p.fill, is_wanted);
+        PixelPlanes<Target, policy.count, length> made{};
 #pragma unroll
-        for (int c = 0; c < Count; ++c) {
+        for (int c = 0; c < policy.count; ++c) {
             made.planes[c] = Conversion::apply(pixels.planes[place_of(c)], p.affines.of(c));
         }
         Target* row = target + Signed<Index>(r * p.row_stride);
@@ -66,8 +71,8 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 0)
 #pragma unroll
         for (int i = 0; i < length; ++i) {
 #pragma unroll
-            for (int c = 0; c < Count; ++c) {
-                if (i < left) store(row + i * Count + c, made.planes[c].get(i));
+            for (int c = 0; c < policy.count; ++c) {
+                if (i < left) store(row + i * policy.count + c, made.planes[c].get(i));
             }
         }
     }

@@ -1,10 +1,10 @@
 // Batched crops into planes: HWC images to CHW windows, the crop-mirror-normalise step of training, or CHW to CHW.
 //
-// A thread makes one vector of each plane, V neighbouring columns of Rows rows: their pixels follow each other in the
+// A thread makes one vector of each plane, V neighbouring columns of a few rows: their pixels follow each other in the
 // source and are read once, as words, whatever address they start at. Mirrored, the same pixels are turned round. Where
-// the source has planes, too, a pixel is one element (Pitch 1), and a thread makes vectors of one plane.
+// the source has planes, too, a pixel is one element (`pitch` 1), and a thread makes vectors of one plane.
 //
-//     source   | r0 g0 b0 r1 g1 b1 … r(V-1) g(V-1) b(V-1) |      bytes of Pitch channels, some perhaps not wanted
+//     source   | r0 g0 b0 r1 g1 b1 … r(V-1) g(V-1) b(V-1) |      bytes of `pitch` channels, some perhaps not wanted
 //     target   | r0 … r(V-1) |   | g0 … g(V-1) |   | b0 … b(V-1) |
 //
 // Vectors that lie over an image's edge, or at its very first or last bytes, are put together element by element.
@@ -14,9 +14,16 @@
 
 namespace sg {
 
-template <typename Conversion, typename Index, Channels AffineKind, Channels OrderKind> struct CropsPlanesParameters {
-    CropsParameters<Conversion, Index, AffineKind> common;
-    ChannelOrder<Index, OrderKind> order;  // from a place in a pixel to its plane of the target, or to none: ~0;
+struct CropsPlanesPolicy {
+    int pitch;                    // elements of a source's pixel; 1 where the source has planes
+    int load_bytes, store_bytes;  // of one access
+    int rows;                     // of a thread
+    Channels affines, order;
+};
+
+template <typename Conversion, typename Index, CropsPlanesPolicy policy> struct CropsPlanesParameters {
+    CropsParameters<Conversion, Index, policy.affines> common;
+    ChannelOrder<Index, policy.order> order;  // from a place in a pixel to its plane of the target, or to none: ~0;
                                            // of planes, from the target's to the source's
     Divisor<Index> planes;                 // that threads are shared out to: all of the target's, or 1
     Index channel_stride;                  // of the target, in elements
@@ -28,21 +35,21 @@ template <typename Conversion>
 constexpr int planes_blocks =
     Conversion::is_wide || sizeof(typename Conversion::Target) < sizeof(typename Conversion::Source) ? 2 : 3;
 
-template <typename Conversion, typename Index, int Pitch, int LoadBytes, int StoreBytes, int Rows, Channels AffineKind,
-          Channels OrderKind>
+template <typename Conversion, typename Index, CropsPlanesPolicy policy>
 __global__ void __launch_bounds__(256, planes_blocks<Conversion>)
-    crops_planes(__grid_constant__ const CropsPlanesParameters<Conversion, Index, AffineKind, OrderKind> p) {
+    crops_planes(__grid_constant__ const CropsPlanesParameters<Conversion, Index, policy> p) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
-    constexpr int length = StoreBytes / int(sizeof(Target));
-    constexpr bool from_planes = Pitch == 1;
+    constexpr int length = policy.store_bytes / int(sizeof(Target));
+    constexpr bool from_planes = policy.pitch == 1;
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.common.items) return;
-    const CropPlace<Index> place = p.common.template place<Rows, length>(number);
+    const CropPlace<Index> place = p.common.template place<policy.rows, length>(number);
     Quotient<Index> plane = {place.outer, 0};
     if constexpr (from_planes) plane = divide(place.outer, p.planes);
-    WindowPart<Source, length> part(p.common.samples[plane.quotient], place.row, place.first, p.common.width, Pitch);
+    WindowPart<Source, length> part(p.common.samples[plane.quotient], place.row, place.first, p.common.width,
+                                    policy.pitch);
     const Source* fill = p.common.fill;
     if constexpr (from_planes) {
         const Index channel = p.order.source_offset(plane.remainder);
@@ -53,23 +60,23 @@ __global__ void __launch_bounds__(256, planes_blocks<Conversion>)
                      Signed<Index>(p.common.offset + plane.quotient * p.common.sample_stride +
                                    place.row * p.common.row_stride + place.first);
 
-    SourceRun<Source, length * Pitch, LoadBytes> runs[Rows];
-    bool is_read[Rows];
+    SourceRun<Source, length * policy.pitch, policy.load_bytes> runs[policy.rows];
+    bool is_read[policy.rows];
 #pragma unroll
-    for (int r = 0; r < Rows; ++r) {
+    for (int r = 0; r < policy.rows; ++r) {
         is_read[r] = part.has_columns() && part.has_row(r) && runs[r].read(part.row_source(r), part.sample);
     }
     const uint32 left = p.common.width - place.first;  // columns of the window from the first on
     const auto plane_of = [&](int c) { return from_planes ? plane.remainder : p.order.source_offset(c); };
     const auto is_wanted = [&](int c) {
-        return from_planes || OrderKind == Channels::alike || plane_of(c) != ~Index(0);
+        return from_planes || policy.order == Channels::alike || plane_of(c) != ~Index(0);
     };
 #pragma unroll
-    for (int r = 0; r < Rows; ++r) {
+    for (int r = 0; r < policy.rows; ++r) {
         if (place.row + r >= p.common.height) return;
-        const auto pixels = pixels_of<Source, Pitch, length>(part, r, is_read[r], runs[r], fill, is_wanted);
+        const auto pixels = pixels_of<Source, policy.pitch, length>(part, r, is_read[r], runs[r], fill, is_wanted);
 #pragma unroll
-        for (int c = 0; c < Pitch; ++c) {
+        for (int c = 0; c < policy.pitch; ++c) {
             if (!is_wanted(c)) continue;
             const Index to = plane_of(c);
             const Vector<Target, length> converted = Conversion::apply(pixels.planes[c], p.common.affines.of(to));

@@ -10,18 +10,22 @@ namespace sg {
 
 constexpr int most_named_axes = 64;
 
-template <typename Index, int Rank> struct DistinctParameters {
+struct DistinctPolicy {
+    int rank;  // axes over the tuples
+};
+
+template <typename Index, DistinctPolicy policy> struct DistinctParameters {
     const uint8* indices;
     IndexReport* report;
-    Axes<Index, Rank> axes;  // over the tuples; source strides in numbers, target strides in names
+    Axes<Index, policy.rank> axes;  // over the tuples; source strides in numbers, target strides in names
     Index offset, items;
     Index component;         // from one number of a tuple to the next
     uint32 components;
     uint64 sizes[most_named_axes], pitches[most_named_axes];  // of each number's axis; pitches in names
 };
 
-template <typename Number, typename Index, int Rank>
-__global__ void __launch_bounds__(256) check_distinct(__grid_constant__ const DistinctParameters<Index, Rank> p) {
+template <typename Number, typename Index, DistinctPolicy policy>
+__global__ void __launch_bounds__(256) check_distinct(__grid_constant__ const DistinctParameters<Index, policy> p) {
     const Index linear = linear_block<Index>() * 256 + threadIdx.x;
     if (linear >= p.items) return;
     const Offsets<Index> offsets = p.axes.unravel(linear);

@@ -7,23 +7,28 @@ namespace sg {
 
 constexpr int most_components = 64;
 
-template <typename Index, int Rank> struct CheckParameters {
+struct CheckPolicy {
+    int items;  // indices of a thread
+    int rank;   // axes over the indices
+};
+
+template <typename Index, CheckPolicy policy> struct CheckParameters {
     const uint8* indices;
     IndexReport* report;
-    Axes<Index, Rank> axes;  // over the numbers, in row-major order; source strides in elements
+    Axes<Index, policy.rank> axes;  // over the numbers, in row-major order; source strides in elements
     Index offset, items;
     int tuple_axis;          // the axis that runs over the components of a tuple, or -1
     uint32 components;
     uint64 sizes[most_components];
 };
 
-template <typename Number, typename Index, int Items, int Rank>
-__global__ void __launch_bounds__(256) check_indices(__grid_constant__ const CheckParameters<Index, Rank> p) {
-    const Index first = linear_block<Index>() * (256 * Items) + threadIdx.x;
-    Number numbers[Items];
-    Index components[Items];
+template <typename Number, typename Index, CheckPolicy policy>
+__global__ void __launch_bounds__(256) check_indices(__grid_constant__ const CheckParameters<Index, policy> p) {
+    const Index first = linear_block<Index>() * (256 * policy.items) + threadIdx.x;
+    Number numbers[policy.items];
+    Index components[policy.items];
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const Index linear = first + Index(item) * 256;
         components[item] = 0;
         if (linear >= p.items) continue;
@@ -34,7 +39,7 @@ __global__ void __launch_bounds__(256) check_indices(__grid_constant__ const Che
     }
     WrongIndex wrong;
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const Index linear = first + Index(item) * 256;
         if (linear >= p.items || is_within(numbers[item], p.sizes[components[item]])) continue;
         wrong.note(uint64(linear) / p.components, uint32(components[item]), uint64(int64(numbers[item])));

@@ -16,30 +16,38 @@
 
 namespace sg {
 
-template <typename Index, int Rank, int Components> struct GatherShiftedRowsParameters {
-    GatherParameters<Index, Rank, Components> common;
+struct GatherShiftedRowsPolicy {
+    OutOfRange mode;
+    bool scatters;
+    int steps;       // vectors of a chunk and lane
+    int items;       // chunks of a thread
+    int rank;        // axes over chunks
+    int components;  // indices of a tuple
+};
+
+template <typename Index, GatherShiftedRowsPolicy policy> struct GatherShiftedRowsParameters {
+    GatherParameters<Index, policy.rank, policy.components> common;
     Index count;          // elements of a run
     uint64 source_bytes;  // that may be read, from the lowest element on
     int lanes_log2;       // lanes of a group
 };
 
-template <typename Element, typename Number, typename Index, OutOfRange Mode, bool Scatters, int Steps, int Items,
-          int Rank, int Components>
+template <typename Element, typename Number, typename Index, GatherShiftedRowsPolicy policy>
 __global__ void __launch_bounds__(256)
-    gather_shifted_rows(__grid_constant__ const GatherShiftedRowsParameters<Index, Rank, Components> p) {
+    gather_shifted_rows(__grid_constant__ const GatherShiftedRowsParameters<Index, policy> p) {
     constexpr int bytes = 16, words = bytes / 4, length = bytes / int(sizeof(Element));
-    const Index chunk_places = Index(Steps * length) << p.lanes_log2;
+    const Index chunk_places = Index(policy.steps * length) << p.lanes_log2;
 
     WrongIndex wrong;
-    RowChunks<Element, Items, Index> chunks;
-    chunks.template find<Number, Mode, Scatters>(p.common, p.lanes_log2, chunk_places, wrong);
+    GatherChunks<Element, Index, policy> chunks;
+    chunks.template find<Number>(p.common, p.lanes_log2, chunk_places, wrong);
 
     // Places of each chunk: those that hold elements of the run, and of these the ones that move as whole vectors.
-    const uint8* from[Items];  // the aligned word that the chunk's first place lies in
-    uint32 shift[Items];       // from there, in bits
-    int first[Items], last[Items], whole_first[Items], whole_last[Items];
+    const uint8* from[policy.items];  // the aligned word that the chunk's first place lies in
+    uint32 shift[policy.items];       // from there, in bits
+    int first[policy.items], last[policy.items], whole_first[policy.items], whole_last[policy.items];
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const uint32 before = uint32(uint64(chunks.to[item]) % bytes) / uint32(sizeof(Element));
         chunks.to[item] -= before;
         chunks.from[item] -= before;
@@ -73,11 +81,11 @@ __global__ void __launch_bounds__(256)
     const auto is_whole = [&](int item, int place) {
         return uint32(place - whole_first[item]) < uint32(whole_last[item] - whole_first[item]);
     };
-    uint32 held[Items][Steps][words + 1];
+    uint32 held[policy.items][policy.steps][words + 1];
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
 #pragma unroll
-        for (int step = 0; step < Steps; ++step) {
+        for (int step = 0; step < policy.steps; ++step) {
             const int place = place_of(step);
             if (!is_whole(item, place)) continue;
             const uint8* word = from[item] + place * int(sizeof(Element));
@@ -87,9 +95,9 @@ __global__ void __launch_bounds__(256)
         }
     }
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
 #pragma unroll
-        for (int step = 0; step < Steps; ++step) {
+        for (int step = 0; step < policy.steps; ++step) {
             const int place = place_of(step);
             if (!is_whole(item, place)) continue;
             Vector<uint32, words> vector{};
@@ -101,11 +109,11 @@ __global__ void __launch_bounds__(256)
         }
     }
 
-    if constexpr (Mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);
+    if constexpr (policy.mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);
 
     // The run's ends.
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const int head = whole_first[item] - first[item];  // places before the whole vectors
 #pragma unroll 1
         for (int i = int(chunks.lane); i < head + last[item] - whole_last[item]; i += int(chunks.lanes)) {

@@ -1,6 +1,6 @@
 // Short rows by index: runs of a few bytes that are no vector, such as the colours of a palette, packed on the target.
 //
-// A thread makes four neighbouring rows of the target. Each is read in Count pieces, where its index leads; together
+// A thread makes four neighbouring rows of the target. Each is read in pieces, where its index leads; together
 // they are whole words, which are stored as such:
 //
 //     pictures of 3-byte colours    | r g b r | g b r g | b r g b |      four indices in one or two loads
@@ -11,41 +11,49 @@
 
 namespace sg {
 
-template <typename Index, int Rank> struct GatherShortRowsParameters {
-    GatherParameters<Index, Rank, 1> common;       // the last axis runs over fours of rows
+struct GatherShortRowsPolicy {
+    int piece_bytes;  // of one load of elements
+    int count;        // pieces of a row
+    int store_bytes;  // of one store
+    int index_bytes;  // of one load of indices
+    OutOfRange mode;
+    int rank;         // axes over fours of rows
+};
+
+template <typename Index, GatherShortRowsPolicy policy> struct GatherShortRowsParameters {
+    GatherParameters<Index, policy.rank, 1> common;       // the last axis runs over fours of rows
     Index count;                                   // rows that follow each other on the target
     Index picked_step, index_step, position_step;  // from one of them to the next
 };
 
-template <typename Element, int PieceBytes, int Count, int StoreBytes, typename Number, int IndexBytes, typename Index,
-          OutOfRange Mode, int Rank>
+template <typename Element, typename Number, typename Index, GatherShortRowsPolicy policy>
 __global__ void __launch_bounds__(256)
-    gather_short_rows(__grid_constant__ const GatherShortRowsParameters<Index, Rank> p) {
-    constexpr int rows = 4, length = PieceBytes / int(sizeof(Element)), row = Count * length;
-    constexpr int stored = StoreBytes / int(sizeof(Element));
+    gather_short_rows(__grid_constant__ const GatherShortRowsParameters<Index, policy> p) {
+    constexpr int rows = 4, length = policy.piece_bytes / int(sizeof(Element)), row = policy.count * length;
+    constexpr int stored = policy.store_bytes / int(sizeof(Element));
     static_assert(rows * row % stored == 0, "whole stores");
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.common.items) return;
     const Places<Index> places = p.common.axes.unravel(number);
-    const Index begin = divide(number, p.common.axes.sizes[Rank - 1]).remainder * rows;
+    const Index begin = divide(number, p.common.axes.sizes[policy.rank - 1]).remainder * rows;
     const int left = p.count - begin < rows ? int(p.count - begin) : rows;
-    Numbers<Number, rows, 1, IndexBytes> numbers;
+    Numbers<Number, rows, 1, policy.index_bytes> numbers;
     numbers.read(reinterpret_cast<const Number*>(p.common.indices) +
                      Signed<Index>(p.common.index_offset + Index(places.index)),
                  p.index_step, p.common.indexed, left);
 
     WrongIndex wrong;
     const Element* source = reinterpret_cast<const Element*>(p.common.source);
-    Vector<Element, length> pieces[rows][Count];
+    Vector<Element, length> pieces[rows][policy.count];
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
         const Index place = Index(r < left ? r : left - 1);
-        const Signed<Index> picked = picked_offset<Mode>(
+        const Signed<Index> picked = picked_offset<policy.mode>(
             p.common.indexed, numbers.values[r],
             p.common.picked_offset + Index(places.picked) + place * p.picked_step,
             p.common.position_offset + places.position + place * p.position_step, wrong);
 #pragma unroll
-        for (int i = 0; i < Count; ++i) {
+        for (int i = 0; i < policy.count; ++i) {
             pieces[r][i] = load_global<Vector<Element, length>>(source + picked + i * length);
         }
     }
@@ -70,7 +78,7 @@ __global__ void __launch_bounds__(256)
             }
         }
     }
-    if constexpr (Mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);
+    if constexpr (policy.mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);
 }
 
 }  // namespace sg

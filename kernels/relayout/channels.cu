@@ -16,31 +16,40 @@ namespace sg {
 
 enum class Direction { split, join };
 
-// The kernel's template arguments, and a tile's two steps. Backwards: the planar side runs against the other one; its
-// rows are then whole vectors.
-template <typename Conversion_, typename Index, Direction Way, int Channels_, int Pitch, int PixelBytes,
-          int PlanarBytes, bool Backwards, int Threads, ChannelAxis Axis>
-struct ChannelTile {
+struct ChannelsPolicy {
+    int rank;                       // axes outside of rows and channels
+    Direction direction;
+    int channels, pitch;            // of a pixel: its elements that have planes, and all, padding included
+    bool fills_pixels;              // a pixel's padding is written, with zeros
+    int pixel_bytes, planar_bytes;  // of one access to the interleaved and to the planar side
+    bool backwards;                 // the planar side runs against the other one; its rows are then whole vectors
+    int threads;                    // of a block
+    ChannelAxis axis;
+    Channels affines, order;
+};
+
+// A tile's two steps.
+template <typename Conversion_, typename Index, ChannelsPolicy policy> struct ChannelTile {
     using Conversion = Conversion_;
-    static constexpr bool splits = Way == Direction::split;
+    static constexpr bool splits = policy.direction == Direction::split;
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
     using Interleaved = select<splits, Source, Target>;
     using Planar = select<splits, Target, Source>;
-    static constexpr int length = PlanarBytes / int(sizeof(Planar));
-    static constexpr int pixel_length = PixelBytes / int(sizeof(Interleaved));
-    using Group = PixelGroup<Interleaved, Pitch, length>;
+    static constexpr int length = policy.planar_bytes / int(sizeof(Planar));
+    static constexpr int pixel_length = policy.pixel_bytes / int(sizeof(Interleaved));
+    using Group = PixelGroup<Interleaved, policy.pitch, length>;
     using PixelVector = Vector<Interleaved, pixel_length>;
     using PlanarVector = Vector<Planar, length>;
 
-    PixelRows<Group, PixelVector, Threads> interleaved;
+    PixelRows<Group, PixelVector, policy.threads> interleaved;
     int pixels_left;
 
     // Groups from shared memory to the planes of the target.
-    template <Channels OrderKind, typename Parameters>
+    template <typename Parameters>
     __device__ __forceinline__ void write_planes(const Parameters& parameters, Target* target, Index channel) const {
         const int groups = int(parameters.row_groups.divisor) * interleaved.rows_left;
-        for (int number = int(threadIdx.x); number < groups; number += Threads) {
+        for (int number = int(threadIdx.x); number < groups; number += policy.threads) {
             const Quotient<uint32> at = divide(uint32(number), parameters.row_groups);
             const int pixel = int(at.remainder) * length, left = pixels_left - pixel;
             if (left <= 0) continue;
@@ -48,11 +57,11 @@ struct ChannelTile {
             group.read(shared_group(at));
             const Index offset = Index(at.quotient) * parameters.target_row_step + planar_offset(pixel);
             Target* address = target + Signed<Index>(offset);
-            if constexpr (OrderKind == Channels::alike || Axis != ChannelAxis::source) {
+            if constexpr (policy.order == Channels::alike || policy.axis != ChannelAxis::source) {
 #pragma unroll
-                for (int c = 0; c < Channels_; ++c) {
+                for (int c = 0; c < policy.channels; ++c) {
                     write_plane(parameters, address + Signed<Index>(Index(c) * parameters.plane_step), group.planes[c],
-                                Axis == ChannelAxis::source ? Index(c) : channel, left);
+                                policy.axis == ChannelAxis::source ? Index(c) : channel, left);
                 }
             } else {
                 // An output channel that is known only at run time takes its plane from the registers by comparison.
@@ -60,7 +69,7 @@ struct ChannelTile {
                     const Index from = parameters.order.source_offset(Index(c));
                     typename Group::Plane plane = group.planes[0];
 #pragma unroll
-                    for (int p = 1; p < Pitch; ++p) {
+                    for (int p = 1; p < policy.pitch; ++p) {
                         if (from == Index(p)) plane = group.planes[p];
                     }
                     write_plane(parameters, address + Signed<Index>(Index(c) * parameters.plane_step), plane, Index(c),
@@ -82,7 +91,7 @@ struct ChannelTile {
 #pragma unroll
             for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(plane.get(i), affine));
         }
-        if constexpr (Backwards) vector = reversed(vector);
+        if constexpr (policy.backwards) vector = reversed(vector);
         store_first(address, vector, left);
     }
 
@@ -91,24 +100,24 @@ struct ChannelTile {
     __device__ __forceinline__ void read_planes(const Parameters& parameters, const Source* source,
                                                 Index channel) const {
         const int groups = int(parameters.row_groups.divisor) * interleaved.rows_left;
-        for (int number = int(threadIdx.x); number < groups; number += Threads) {
+        for (int number = int(threadIdx.x); number < groups; number += policy.threads) {
             const Quotient<uint32> at = divide(uint32(number), parameters.row_groups);
             const int pixel = int(at.remainder) * length, left = pixels_left - pixel;
             if (left <= 0) continue;
             const Index offset = Index(at.quotient) * parameters.source_row_step + planar_offset(pixel);
-            PlanarVector planes[Channels_];
+            PlanarVector planes[policy.channels];
 #pragma unroll
-            for (int c = 0; c < Channels_; ++c) {
+            for (int c = 0; c < policy.channels; ++c) {
                 Index plane = offset;
-                if constexpr (Axis == ChannelAxis::target) plane += parameters.order.source_offset(Index(c));
+                if constexpr (policy.axis == ChannelAxis::target) plane += parameters.order.source_offset(Index(c));
                 else plane += Index(c) * parameters.plane_step;
                 planes[c] = load_first<PlanarVector>(source + Signed<Index>(plane), left);
             }
             Group group{};
 #pragma unroll
-            for (int c = 0; c < Channels_; ++c) {
-                if constexpr (Backwards) planes[c] = reversed(planes[c]);
-                const auto affine = parameters.affines.of(Axis == ChannelAxis::target ? Index(c) : channel);
+            for (int c = 0; c < policy.channels; ++c) {
+                if constexpr (policy.backwards) planes[c] = reversed(planes[c]);
+                const auto affine = parameters.affines.of(policy.axis == ChannelAxis::target ? Index(c) : channel);
                 if constexpr (Group::part_length == length) {
                     group.planes[c].parts[0] = Conversion::apply(planes[c], affine);
                 } else {
@@ -126,39 +135,37 @@ struct ChannelTile {
         return interleaved.memory + int(at.quotient) * interleaved.row_bytes + int(at.remainder) * Group::shared_bytes;
     }
     static __device__ __forceinline__ Index planar_offset(int pixel) {
-        return Backwards ? Index(0) - Index(pixel + length - 1) : Index(pixel);
+        return policy.backwards ? Index(0) - Index(pixel + length - 1) : Index(pixel);
     }
 };
 
 // One block a multiprocessor is no aim: without it, sm_80's compiler aims at more, and spills.
-template <typename Conversion, typename Index, int Rank, Direction Way, int PixelChannels, int Pitch,
-          bool FillsPixels, int PixelBytes, int PlanarBytes, bool Backwards, int Threads, ChannelAxis Axis,
-          Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(Threads, 1)
-    channels(__grid_constant__ const PixelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
-    using Tile =
-        ChannelTile<Conversion, Index, Way, PixelChannels, Pitch, PixelBytes, PlanarBytes, Backwards, Threads, Axis>;
-    constexpr bool splits = Way == Direction::split;
-    static_assert(splits || FillsPixels || PixelChannels == Pitch || Tile::pixel_length == 1,
+template <typename Conversion, typename Index, ChannelsPolicy policy>
+__global__ void __launch_bounds__(policy.threads, 1)
+    channels(__grid_constant__ const PixelsParameters<Conversion, Index, policy> parameters) {
+    using Tile = ChannelTile<Conversion, Index, policy>;
+    constexpr bool splits = policy.direction == Direction::split;
+    static_assert(splits || policy.fills_pixels || policy.channels == policy.pitch || Tile::pixel_length == 1,
                   "a vector would write gaps that are not ours");
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
-    const PixelTile<Index> place = pixel_tile<Axis, Tile::length>(parameters, block);
-    const Index interleaved = place.pixel * Index(Pitch), planar = Backwards ? Index(0) - place.pixel : place.pixel;
+    const PixelTile<Index> place = pixel_tile<policy.axis, Tile::length>(parameters, block);
+    const Index interleaved = place.pixel * Index(policy.pitch);
+    const Index planar = policy.backwards ? Index(0) - place.pixel : place.pixel;
     const auto* source = parameters.source + Signed<Index>(place.source_offset + (splits ? interleaved : planar));
     auto* target = parameters.target + Signed<Index>(place.target_offset + (splits ? planar : interleaved));
     const Index row_elements = splits ? parameters.source_elements : parameters.target_elements;
     const Tile tile{{dynamic_shared_memory(), place.groups * Tile::Group::shared_bytes, place.rows,
-                     positions_left(row_elements, interleaved, place.groups * Tile::length * Pitch)},
+                     positions_left(row_elements, interleaved, place.groups * Tile::length * policy.pitch)},
                     place.pixels};
     if constexpr (splits) {
         tile.interleaved.read(source, parameters.source_row_step, parameters.source_vectors);
         __syncthreads();
-        tile.template write_planes<OrderKind>(parameters, target, place.channel);
+        tile.write_planes(parameters, target, place.channel);
     } else {
         tile.read_planes(parameters, source, place.channel);
         __syncthreads();
-        constexpr int written = FillsPixels ? Pitch : PixelChannels;
+        constexpr int written = policy.fills_pixels ? policy.pitch : policy.channels;
         tile.interleaved.template write<written>(target, parameters.target_row_step, parameters.target_vectors);
     }
 }

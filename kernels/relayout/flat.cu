@@ -16,6 +16,11 @@
 
 namespace sg {
 
+struct FlatPolicy {
+    int load_bytes, store_bytes;  // of one access
+    int steps;                    // strips of a block
+};
+
 template <typename Conversion, typename Index> struct FlatParameters {
     const uint8* source;
     uint8* target;
@@ -28,10 +33,10 @@ template <typename Conversion, typename Index> struct FlatParameters {
 
 // Four blocks are enough to keep memory busy, and two where numbers take two registers each. Left alone, compilers aim
 // at more, and spill.
-template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps>
+template <typename Conversion, typename Index, FlatPolicy policy>
 __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
     copy_flat(__grid_constant__ const FlatParameters<Conversion, Index> p) {
-    using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
+    using Step = RunStep<Conversion, policy.load_bytes, policy.store_bytes>;
     using Source = typename Step::Source;
     using Target = typename Step::Target;
     using Loaded = typename Step::Loaded;
@@ -39,7 +44,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
     constexpr int warps = 8;
     constexpr uint32 warp_elements = 32 * Step::length;
     constexpr uint32 strip_elements = warps * warp_elements;
-    constexpr uint32 block_elements = Steps * strip_elements;
+    constexpr uint32 block_elements = policy.steps * strip_elements;
 
     const uint32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Index block_start = linear_block<Index>() * block_elements;
@@ -49,7 +54,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
     const Source* from = source + warp_start + lane * Step::load_length;
     Target* to = target + warp_start + lane * Step::store_length;
 
-    alignas(32) __shared__ uint8 exchange[Step::exchanges ? Steps * 256 * Step::exchange_bytes : 1];
+    alignas(32) __shared__ uint8 exchange[Step::exchanges ? policy.steps * 256 * Step::exchange_bytes : 1];
     uint8* warp_exchange = Step::exchanges ? exchange + warp * 32 * Step::exchange_bytes : exchange;
     // How far a vector lies from the lane's first; a constant once unrolled.
     const auto load_distance = [](int step, int piece) {
@@ -61,7 +66,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
     const auto convert = [&](int, uint32, const auto& vector) { return Conversion::apply(vector, p.affine.value); };
 
     if (block_start + block_elements <= p.store_count) {
-        Step::template move<Steps>(
+        Step::template move<policy.steps>(
             lane, 32, warp_exchange, 256 * Step::exchange_bytes,
             [&](int step, int piece) { return load_global<Loaded>(from + load_distance(step, piece)); }, convert,
             [&](int step, int piece, const Stored& vector) { store_global(to + store_distance(step, piece), vector); });
@@ -69,7 +74,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
     }
     const Index load_end = warp_start + (lane + 1) * Step::load_length;
     const Index store_end = warp_start + (lane + 1) * Step::store_length;
-    Step::template move<Steps>(
+    Step::template move<policy.steps>(
         lane, 32, warp_exchange, 256 * Step::exchange_bytes,
         [&](int step, int piece) {
             const int distance = load_distance(step, piece);

@@ -16,13 +16,20 @@
 
 namespace sg {
 
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct GenericParameters {
+struct GenericPolicy {
+    int store_bytes;  // of one access; loads are of single elements
+    int items;        // vectors of a thread
+    bool fills;       // zeros fill up the innermost axis
+    int rank;
+    Channels affines, order;
+};
+
+template <typename Conversion, typename Index, GenericPolicy policy> struct GenericParameters {
     const uint8* source;
     uint8* target;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
-    ChannelOrder<Index, OrderKind> order;
-    Axes<Index, Rank> axes;          // the last one over the threads of a run; strides in elements
+    ChannelAffines<typename Conversion::Compute, policy.affines> affines;
+    ChannelOrder<Index, policy.order> order;
+    Axes<Index, policy.rank> axes;          // the last one over the threads of a run; strides in elements
     Index source_offset;             // elements
     Index source_step, target_step;  // along the innermost axis; the target's is 1 where vectors are longer
     Index threads;                   // in all
@@ -33,35 +40,34 @@ struct GenericParameters {
 };
 
 // Four blocks are enough to keep memory busy. Left alone, compilers aim at more, and spill.
-template <typename Conversion, typename Index, int StoreBytes, int Items, bool Fills, int Rank, Channels AffineKind,
-          Channels OrderKind>
+template <typename Conversion, typename Index, GenericPolicy policy>
 __global__ void __launch_bounds__(256, 4)
-    copy_generic(__grid_constant__ const GenericParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
+    copy_generic(__grid_constant__ const GenericParameters<Conversion, Index, policy> p) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
-    constexpr int length = StoreBytes / int(sizeof(Target));
+    constexpr int length = policy.store_bytes / int(sizeof(Target));
     using Stored = Vector<Target, length>;
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.threads) return;
     Index coordinates[2] = {0, 0};
-    const Offsets<Index> offsets = p.axes.template unravel<2>(number, {Rank - 1, p.channel_axis}, coordinates);
+    const Offsets<Index> offsets = p.axes.template unravel<2>(number, {policy.rank - 1, p.channel_axis}, coordinates);
     const Index first = coordinates[0] * length;  // along the innermost axis
     const Index source = p.source_offset + Index(offsets.source);
     Target* to = reinterpret_cast<Target*>(p.target) + offsets.target;
 
-    Index left[Items];  // elements from an item's first one to the end of the innermost axis
-    Affine<typename Conversion::Compute> constants[Items];
-    Source loaded[Items][length];
+    Index left[policy.items];  // elements from an item's first one to the end of the innermost axis
+    Affine<typename Conversion::Compute> constants[policy.items];
+    Source loaded[policy.items][length];
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const Index after = item * p.apart;
         left[item] = first + after < p.count ? p.count - first - after : 0;
         // Items without elements take the constants of channel 0, and leave them unused.
-        const Index channel = !left[item] ? 0 : p.channel_axis == Rank - 1 ? first + after : coordinates[1];
+        const Index channel = !left[item] ? 0 : p.channel_axis == policy.rank - 1 ? first + after : coordinates[1];
         constants[item] = p.affines.of(channel);
         Index item_source = source;
-        if constexpr (OrderKind != Channels::alike) item_source += p.order.source_offset(channel);
+        if constexpr (policy.order != Channels::alike) item_source += p.order.source_offset(channel);
 #pragma unroll
         for (int i = 0; i < length; ++i) {
             const Index offset = item_source + (after + i) * p.source_step;
@@ -70,9 +76,9 @@ __global__ void __launch_bounds__(256, 4)
         }
     }
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const Index after = item * p.apart;
-        const Index filled = !Fills ? left[item] : first + after < p.filled ? p.filled - first - after : 0;
+        const Index filled = !policy.fills ? left[item] : first + after < p.filled ? p.filled - first - after : 0;
         Stored vector{};
         if constexpr (length * sizeof(Source) <= 32) {
             Vector<Source, length> gathered{};
@@ -83,7 +89,7 @@ __global__ void __launch_bounds__(256, 4)
 #pragma unroll
             for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(loaded[item][i], constants[item]));
         }
-        if constexpr (Fills) {
+        if constexpr (policy.fills) {
 #pragma unroll
             for (int i = 0; i < length; ++i) {
                 if (Index(i) >= left[item]) vector.set(i, Target{});

@@ -41,8 +41,15 @@ constexpr uint32 packed_gap = 0xffff, packed_zero = 0xfffe;
 // Whether rows have gaps that are somebody else's, only such as are ours to overwrite, or zeros between their elements.
 enum class Gaps { kept, ours, zeros };
 
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct PackedTileParameters {
+struct PackedTilePolicy {
+    int rank;                     // axes outside of the tile, the channels' left out
+    int load_bytes, store_bytes;  // of one access
+    Gaps gaps;
+    int threads;                  // of a block
+    Channels affines, order;
+};
+
+template <typename Conversion, typename Index, PackedTilePolicy policy> struct PackedTileParameters {
     const typename Conversion::Source* source;
     typename Conversion::Target* target;
     const PackedRun<Index>* chunks;
@@ -59,9 +66,9 @@ struct PackedTileParameters {
     // What a shorter tile takes off: of a chunk's length and of a row's, for each missing place of a partial loop, and
     // of the positions where the source runs backwards.
     uint32 chunk_shrinks[partial_loops], row_shrinks[partial_loops], position_shrinks[partial_loops];
-    Axes<Index, Rank> outer;
-    ChannelOrder<Index, OrderKind> order;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+    Axes<Index, policy.rank> outer;
+    ChannelOrder<Index, policy.order> order;
+    ChannelAffines<typename Conversion::Compute, policy.affines> affines;
 };
 
 template <typename T> struct PackedMemory {
@@ -100,13 +107,13 @@ struct PackedReach {
 };
 
 // Two blocks a multiprocessor is no aim: without it, sm_120's compiler aims at more, and spills.
-template <typename Conversion, typename Index, int Rank, int LoadBytes, int StoreBytes, Gaps GapKind, int Threads,
-          Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(Threads, 2) packed_tile(
-    __grid_constant__ const PackedTileParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
+template <typename Conversion, typename Index, PackedTilePolicy policy>
+__global__ void __launch_bounds__(policy.threads, 2) packed_tile(
+    __grid_constant__ const PackedTileParameters<Conversion, Index, policy> parameters) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
-    constexpr int load_length = LoadBytes / int(sizeof(Source)), store_length = StoreBytes / int(sizeof(Target));
+    constexpr int load_length = policy.load_bytes / int(sizeof(Source));
+    constexpr int store_length = policy.store_bytes / int(sizeof(Target));
     using LoadVector = Vector<Source, load_length>;
     using StoreVector = Vector<Target, store_length>;
     constexpr int loads_held = 4;
@@ -142,12 +149,12 @@ __global__ void __launch_bounds__(Threads, 2) packed_tile(
     const PackedMemory<Source> memory{dynamic_shared_memory()};
 
     const int loads = int(parameters.chunk_count * parameters.chunk_vectors.divisor);
-    for (int first = int(threadIdx.x); first < loads; first += loads_held * Threads) {
+    for (int first = int(threadIdx.x); first < loads; first += loads_held * policy.threads) {
         LoadVector held[loads_held];
         int places[loads_held];
 #pragma unroll
         for (int i = 0; i < loads_held; ++i) {
-            const int number = first + i * Threads;
+            const int number = first + i * policy.threads;
             places[i] = -1;
             if (number >= loads) continue;
             const Quotient<uint32> at = divide(uint32(number), parameters.chunk_vectors);
@@ -166,7 +173,7 @@ __global__ void __launch_bounds__(Threads, 2) packed_tile(
     __syncthreads();
 
     const int stores = int(parameters.row_count * parameters.row_vectors.divisor);
-    for (int number = int(threadIdx.x); number < stores; number += Threads) {
+    for (int number = int(threadIdx.x); number < stores; number += policy.threads) {
         const Quotient<uint32> at = divide(uint32(number), parameters.row_vectors);
         const PackedRun<Index> row = parameters.rows[at.quotient];
         const int element = int(at.remainder) * store_length;
@@ -184,12 +191,12 @@ __global__ void __launch_bounds__(Threads, 2) packed_tile(
             const bool is_written = (entry & 0xffff) != packed_gap && element + i < row_length;
             if (!is_written) continue;
             there |= 1u << i;
-            if (GapKind == Gaps::zeros && (entry & 0xffff) == packed_zero) continue;
+            if (policy.gaps == Gaps::zeros && (entry & 0xffff) == packed_zero) continue;
             const Index channel = first_channel + Index(row.channel) + Index(entry >> 16);
             vector.set(i, Conversion::apply(memory.get(start + int(entry & 0xffff)), parameters.affines.of(channel)));
         }
         constexpr uint32 all = store_length < 32 ? (1u << (store_length & 31)) - 1 : ~0u;
-        if (GapKind == Gaps::ours ? element + store_length <= row_length : there == all) {
+        if (policy.gaps == Gaps::ours ? element + store_length <= row_length : there == all) {
             store_global(address, vector);
         } else {
 #pragma unroll

@@ -5,8 +5,8 @@
 
 namespace sg {
 
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct PixelsParameters {
+// `policy` is that of the kernel.
+template <typename Conversion, typename Index, auto policy> struct PixelsParameters {
     const typename Conversion::Source* source;
     typename Conversion::Target* target;
     Index source_start, target_start;
@@ -19,9 +19,9 @@ struct PixelsParameters {
     Index plane_step;           // of the planar side; a source's is in `order` where it has the channel axis
     Divisor<uint32> source_vectors, target_vectors, row_groups;  // of a row of a tile, at most
     uint32 tile_rows;
-    Axes<Index, Rank> outer;
-    ChannelOrder<Index, OrderKind> order;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+    Axes<Index, policy.rank> outer;
+    ChannelOrder<Index, policy.order> order;
+    ChannelAffines<typename Conversion::Compute, policy.affines> affines;
 };
 
 // Some groups of pixels of some rows. The offsets are those of its first row and of its channel, before any pixel.

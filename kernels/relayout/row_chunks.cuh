@@ -6,12 +6,13 @@
 
 namespace sg {
 
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind> struct RowChunks {
+// `policy` is that of the kernel.
+template <typename Conversion, typename Index, auto policy> struct RowChunks {
     const uint8* source;
     uint8* target;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
-    ChannelOrder<Index, OrderKind> order;
-    Axes<Index, Rank> axes;  // over rows and chunks; strides in elements
+    ChannelAffines<typename Conversion::Compute, policy.affines> affines;
+    ChannelOrder<Index, policy.order> order;
+    Axes<Index, policy.rank> axes;  // over rows and chunks; strides in elements
     Index source_offset;     // elements
     Index items;             // chunks in all
     Index count;             // elements of a row

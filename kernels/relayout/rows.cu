@@ -24,15 +24,26 @@ namespace sg {
 // How the source lies along the target's run.
 enum class Run { forward, reversed, repeated, picked };
 // Where the axis is along which elements are treated differently: nowhere, among the axes over rows, or along the row.
-enum class ChannelAxis { none, outer, inner };
+enum class RowChannelAxis { none, outer, inner };
+
+struct RowsPolicy {
+    int load_bytes, store_bytes;  // of one access
+    int steps;                    // of a chunk: in each, a lane moves the longer of its two vectors
+    int items;                    // chunks of a thread
+    bool whole_warps;             // groups are of 32 lanes throughout, and a thread has one chunk
+    bool fills;                   // zeros fill up a row
+    Run run;
+    RowChannelAxis axis;
+    int rank;                     // axes over rows and chunks
+    Channels affines, order;
+};
 
 // How many elements of a row are loaded by whole vectors and stored by whole vectors, which may be more than it has;
 // from `stored` to the row's end, elements move one by one.
 template <typename Index> struct WholeVectors { Index loaded, stored; };
 
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct RowsParameters {
-    RowChunks<Conversion, Index, Rank, AffineKind, OrderKind> chunks;
+template <typename Conversion, typename Index, RowsPolicy policy> struct RowsParameters {
+    RowChunks<Conversion, Index, policy> chunks;
     Index filled;            // elements of a row with the zeros that fill it up, if any
     WholeVectors<Index> within, past_end;
     Index last_reading_on;   // the last place in the source, in elements, where a row may start and be read past_end
@@ -40,46 +51,45 @@ struct RowsParameters {
 
 // Two blocks a multiprocessor, or one where numbers take two registers each or rows have many axes, is no aim: without
 // it, sm_80's compiler aims at eight and spills.
-template <typename Conversion, typename Index, int LoadBytes, int StoreBytes, int Steps, int Items, bool WholeWarps,
-          bool Fills, Run RunKind, ChannelAxis Axis, int Rank, Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
-    copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
-    using Step = RunStep<Conversion, LoadBytes, StoreBytes>;
+template <typename Conversion, typename Index, RowsPolicy policy>
+__global__ void __launch_bounds__(256, Conversion::is_wide || policy.rank > 4 ? 1 : 2)
+    copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, policy> p) {
+    using Step = RunStep<Conversion, policy.load_bytes, policy.store_bytes>;
     using Source = typename Step::Source;
     using Target = typename Step::Target;
     using Loaded = typename Step::Loaded;
     using Stored = typename Step::Stored;
     using Constants = Affine<typename Conversion::Compute>;
-    static_assert(!WholeWarps || Items == 1, "a whole warp has one chunk");
-    static_assert(RunKind == Run::forward || RunKind == Run::reversed || Step::load_length == 1,
+    static_assert(!policy.whole_warps || policy.items == 1, "a whole warp has one chunk");
+    static_assert(policy.run == Run::forward || policy.run == Run::reversed || Step::load_length == 1,
                   "elements that do not follow each other are loaded one by one");
 
     const auto& chunks = p.chunks;
-    const LaneOfGroup place_in_block(WholeWarps ? 5 : chunks.lanes_log2);
+    const LaneOfGroup place_in_block(policy.whole_warps ? 5 : chunks.lanes_log2);
     const uint32 lanes = place_in_block.lanes, lane = place_in_block.lane;
     const uint32 groups = place_in_block.groups, group = place_in_block.group;
-    const uint32 chunk_elements = uint32(Steps * Step::length) * lanes;
-    const Index first_item = linear_block<Index>() * Items * groups + group;
+    const uint32 chunk_elements = uint32(policy.steps * Step::length) * lanes;
+    const Index first_item = linear_block<Index>() * policy.items * groups + group;
 
     // One chunk: the addresses of its first element, how far into the row that is, and where its row's vectors end.
-    const Source* from[Items];
-    Target* to[Items];
-    Index start[Items], load_end[Items], store_end[Items], end[Items];
-    Constants constants[Items];
+    const Source* from[policy.items];
+    Target* to[policy.items];
+    Index start[policy.items], load_end[policy.items], store_end[policy.items], end[policy.items];
+    Constants constants[policy.items];
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const Index number = first_item + item * groups;
         const bool there = number < chunks.items;
         Index coordinates[2] = {0, 0};
         const Offsets<Index> offsets =
             chunks.axes.template unravel<2>(number, {chunks.chunk_axis, chunks.channel_axis}, coordinates);
         start[item] = there ? coordinates[0] * chunk_elements : 0;
-        end[item] = there ? (Fills ? p.filled : chunks.count) : 0;
+        end[item] = there ? (policy.fills ? p.filled : chunks.count) : 0;
         // Lanes without a chunk take the constants of channel 0, and leave them unused.
         const Index channel = there ? coordinates[1] : 0;
-        if constexpr (Axis != ChannelAxis::inner) constants[item] = chunks.affines.of(channel);
+        if constexpr (policy.axis != RowChannelAxis::inner) constants[item] = chunks.affines.of(channel);
         Index picked = 0;
-        if constexpr (Axis == ChannelAxis::outer && OrderKind != Channels::alike) {
+        if constexpr (policy.axis == RowChannelAxis::outer && policy.order != Channels::alike) {
             picked = chunks.order.source_offset(channel);
         }
         const Signed<Index> source = Signed<Index>(chunks.source_offset + picked + Index(offsets.source));
@@ -93,14 +103,14 @@ __global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
     // Where the element lies that comes so many after the chunk's first: the lane's own distance, and one that all
     // lanes have in common.
     const auto source_of = [&](int item, uint32 own, uint32 shared) {
-        if constexpr (RunKind == Run::forward) return from[item] + own + shared;
-        else if constexpr (RunKind == Run::reversed) return from[item] - own - shared;
-        else if constexpr (RunKind == Run::repeated) return from[item];
+        if constexpr (policy.run == Run::forward) return from[item] + own + shared;
+        else if constexpr (policy.run == Run::reversed) return from[item] - own - shared;
+        else if constexpr (policy.run == Run::repeated) return from[item];
         else return from[item] + Signed<Index>(chunks.order.source_offset(start[item] + own + shared));
     };
     // Behind the last element, where zeros or padding are written, the last channel serves as well as any.
     const auto constants_of = [&](int item, Index element) {
-        if constexpr (Axis == ChannelAxis::inner) {
+        if constexpr (policy.axis == RowChannelAxis::inner) {
             const Index channel = start[item] + element;
             return chunks.affines.of(channel < chunks.count ? channel : chunks.count - 1);
         } else {
@@ -110,7 +120,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
     const auto load_piece = [&](auto checks, int item, uint32 own, uint32 shared) {
         Loaded loaded{};
         if (checks.value && start[item] + own + shared + Step::load_length > load_end[item]) return loaded;
-        if constexpr (RunKind == Run::reversed) {
+        if constexpr (policy.run == Run::reversed) {
             const Loaded backwards = load_global<Loaded>(source_of(item, own, shared) - (Step::load_length - 1));
 #pragma unroll
             for (int i = 0; i < Step::load_length; ++i) loaded.set(i, backwards.get(Step::load_length - 1 - i));
@@ -122,7 +132,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
     const auto store_piece = [&](auto checks, int item, uint32 own, uint32 shared, Stored vector) {
         const Index place = start[item] + own + shared;
         if (checks.value && place + Step::store_length > store_end[item]) return;
-        if (Fills && checks.value && place + Step::store_length > chunks.count) {
+        if (policy.fills && checks.value && place + Step::store_length > chunks.count) {
 #pragma unroll
             for (int i = 0; i < Step::store_length; ++i) {
                 if (place + i >= chunks.count) vector.set(i, Target{});
@@ -132,18 +142,20 @@ __global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
     };
 
     // The steps of all chunks are numbered through.
-    const auto item_of = [](int step) { return WholeWarps ? 0 : step / Steps; };
-    const auto step_start = [&](int step) { return (WholeWarps ? step : step % Steps) * lanes * Step::length; };
-    constexpr int steps = Steps * Items;
-    constexpr bool exchanges = Step::exchanges && RunKind != Run::repeated;
+    const auto item_of = [](int step) { return policy.whole_warps ? 0 : step / policy.steps; };
+    const auto step_start = [&](int step) {
+        return (policy.whole_warps ? step : step % policy.steps) * lanes * Step::length;
+    };
+    constexpr int steps = policy.steps * policy.items;
+    constexpr bool exchanges = Step::exchanges && policy.run != Run::repeated;
     alignas(32) __shared__ uint8 exchange[exchanges ? steps * 256 * Step::exchange_bytes : 1];
     uint8* group_exchange = exchanges ? exchange + (threadIdx.x - lane) * Step::exchange_bytes : exchange;
 
     const auto move_chunks = [&](auto checks) {
-        if constexpr (RunKind == Run::repeated) {
-            Source repeated[Items];
+        if constexpr (policy.run == Run::repeated) {
+            Source repeated[policy.items];
 #pragma unroll
-            for (int item = 0; item < Items; ++item) {
+            for (int item = 0; item < policy.items; ++item) {
                 repeated[item] = end[item] ? load<Source>(from[item]) : Source{};
             }
 #pragma unroll
@@ -154,7 +166,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
                 Stored spread{};
 #pragma unroll
                 for (int i = 0; i < Step::length; ++i) {
-                    if constexpr (Axis == ChannelAxis::inner) {
+                    if constexpr (policy.axis == RowChannelAxis::inner) {
                         const Constants constants = constants_of(item, own + step_start(step) + i);
                         spread.set(i, Conversion::apply(repeated[item], constants));
                     } else {
@@ -172,7 +184,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
                 },
                 [&](int step, uint32 element, const auto& vector) {
                     const int item = item_of(step);
-                    if constexpr (Axis == ChannelAxis::inner && Conversion::is_affine) {
+                    if constexpr (policy.axis == RowChannelAxis::inner && Conversion::is_affine) {
                         constexpr int length = sizeof(vector) / sizeof(Source);
                         Vector<Target, length> converted{};
 #pragma unroll
@@ -191,9 +203,9 @@ __global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
                 });
         }
     };
-    if constexpr (WholeWarps) {
+    if constexpr (policy.whole_warps) {
         const Index chunk_end = start[0] + chunk_elements;
-        if (chunk_end <= load_end[0] && chunk_end <= store_end[0] && (!Fills || chunk_end <= chunks.count)) {
+        if (chunk_end <= load_end[0] && chunk_end <= store_end[0] && (!policy.fills || chunk_end <= chunks.count)) {
             move_chunks(Checks<false>{});
             return;
         }
@@ -202,12 +214,12 @@ __global__ void __launch_bounds__(256, Conversion::is_wide || Rank > 4 ? 1 : 2)
 
     // The end of a row belongs to its last chunk.
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         if (start[item] + chunk_elements < end[item]) continue;
 #pragma unroll 1
         for (Index place = store_end[item] + lane; place < end[item]; place += lanes) {
             const Index element = place - start[item];
-            if (Fills && place >= chunks.count) {
+            if (policy.fills && place >= chunks.count) {
                 store(to[item] + element, Target{});
                 continue;
             }

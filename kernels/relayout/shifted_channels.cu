@@ -21,26 +21,35 @@ namespace sg {
 // Whether a tile is of one row.
 template <bool Value> struct OneRow { static constexpr bool value = Value; };
 
-// Turned: the source's channels run against the target's. Backwards: the target's pixels run against the source's, or
-// the planes against the pixels that come of them.
-template <typename Conversion, typename Index, int Rank, int PixelChannels, int SourcePitch, int TargetPitch,
-          bool Turned, bool Backwards, int Length, int Threads, ChannelAxis Axis, Channels AffineKind,
-          Channels OrderKind>
-__global__ void __launch_bounds__(Threads, 1) shifted_channels(
-    __grid_constant__ const PixelsParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
+struct ShiftedChannelsPolicy {
+    int rank;                        // axes outside of rows and channels
+    int channels;                    // elements of a pixel that move
+    int source_pitch, target_pitch;  // elements of a pixel, padding included; 1 where that side has planes
+    bool turned;                     // the source's channels run against the target's
+    bool backwards;                  // the source's pixels do, or the planes against the pixels that come of them
+    int length;                      // pixels of a group
+    int threads;                     // of a block
+    ChannelAxis axis;
+    Channels affines, order;
+};
+
+template <typename Conversion, typename Index, ShiftedChannelsPolicy policy>
+__global__ void __launch_bounds__(policy.threads, 1) shifted_channels(
+    __grid_constant__ const PixelsParameters<Conversion, Index, policy> parameters) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
-    constexpr int read_planes = SourcePitch == 1 ? PixelChannels : 1;
-    constexpr int written_planes = TargetPitch == 1 ? PixelChannels : 1;
-    constexpr int found_planes = SourcePitch == 1 ? PixelChannels : SourcePitch;
-    constexpr int made_planes = TargetPitch == 1 ? PixelChannels : TargetPitch;
-    constexpr bool source_turns = Backwards && SourcePitch == 1, target_turns = Backwards && !source_turns;
-    static_assert(Length * int(sizeof(Source)) % 4 == 0 && Length * int(sizeof(Target)) % 4 == 0,
+    constexpr int read_planes = policy.source_pitch == 1 ? policy.channels : 1;
+    constexpr int written_planes = policy.target_pitch == 1 ? policy.channels : 1;
+    constexpr int found_planes = policy.source_pitch == 1 ? policy.channels : policy.source_pitch;
+    constexpr int made_planes = policy.target_pitch == 1 ? policy.channels : policy.target_pitch;
+    constexpr bool source_turns = policy.backwards && policy.source_pitch == 1;
+    constexpr bool target_turns = policy.backwards && !source_turns;
+    static_assert(policy.length * int(sizeof(Source)) % 4 == 0 && policy.length * int(sizeof(Target)) % 4 == 0,
                   "a plane of a group is whole words, before conversion and after");
 
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
-    const PixelTile<Index> tile = pixel_tile<Axis, Length>(parameters, block);
+    const PixelTile<Index> tile = pixel_tile<policy.axis, policy.length>(parameters, block);
 
     // The tile's pixel that lies lowest, from the row's first pixel on and from the lowest one on.
     const Index end = tile.pixel + Index(tile.pixels);
@@ -49,18 +58,21 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
     const auto elements = [&](Index all, bool turns, int pitch) {
         return positions_left(all, lowest_pixel(turns) * Index(pitch), tile.pixels * pitch);
     };
-    const Index source_offset = tile.source_offset + first_pixel(source_turns) * Index(SourcePitch);
-    const Index target_offset = tile.target_offset + first_pixel(target_turns) * Index(TargetPitch);
+    const Index source_offset = tile.source_offset + first_pixel(source_turns) * Index(policy.source_pitch);
+    const Index target_offset = tile.target_offset + first_pixel(target_turns) * Index(policy.target_pitch);
     const Source* source = parameters.source + Signed<Index>(source_offset);
     Target* target = parameters.target + Signed<Index>(target_offset);
     const auto plane_offset = [&](int c) {
-        if constexpr (Axis == ChannelAxis::target) return Signed<Index>(parameters.order.source_offset(Index(c)));
-        else return Signed<Index>(Index(c) * parameters.plane_step);
+        if constexpr (policy.axis == ChannelAxis::target) {
+            return Signed<Index>(parameters.order.source_offset(Index(c)));
+        } else {
+            return Signed<Index>(Index(c) * parameters.plane_step);
+        }
     };
 
     // Runs have room for a last group and a last word that reach past their end, or past their beginning.
-    constexpr int read_group = Length * SourcePitch * int(sizeof(Source));
-    constexpr int written_group = Length * TargetPitch * int(sizeof(Target));
+    constexpr int read_group = policy.length * policy.source_pitch * int(sizeof(Source));
+    constexpr int written_group = policy.length * policy.target_pitch * int(sizeof(Target));
     constexpr int read_words = read_group / 4, written_words = written_group / 4;
     constexpr int read_room = (read_group + 31) / 16 * 16, written_room = (written_group + 31) / 16 * 16;
     const int read_bytes = int(parameters.source_vectors.divisor) * 16 + read_room;
@@ -73,29 +85,31 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
     const auto move = [&](auto one_row) {
         constexpr bool is_one_row = decltype(one_row)::value;
         using Offset = decltype(plane_offset);
-        const ShiftedRuns<Source, Index, Threads, read_planes, is_one_row, Offset> read{
-            read_memory, read_bytes, tile.rows, elements(parameters.source_elements, source_turns, SourcePitch), 0,
+        const ShiftedRuns<Source, Index, policy.threads, read_planes, is_one_row, Offset> read{
+            read_memory, read_bytes, tile.rows,
+            elements(parameters.source_elements, source_turns, policy.source_pitch), 0,
             parameters.source_row_step, plane_offset};
-        const ShiftedRuns<Target, Index, Threads, written_planes, is_one_row, Offset> written{
-            written_memory, written_bytes, tile.rows, elements(parameters.target_elements, target_turns, TargetPitch),
-            target_turns ? tile.pixels * TargetPitch : 0, parameters.target_row_step, plane_offset};
+        const ShiftedRuns<Target, Index, policy.threads, written_planes, is_one_row, Offset> written{
+            written_memory, written_bytes, tile.rows,
+            elements(parameters.target_elements, target_turns, policy.target_pitch),
+            target_turns ? tile.pixels * policy.target_pitch : 0, parameters.target_row_step, plane_offset};
 
         read.read(source, parameters.source_vectors);
         __syncthreads();
-        for (int number = int(threadIdx.x); number < tile.groups * tile.rows; number += Threads) {
+        for (int number = int(threadIdx.x); number < tile.groups * tile.rows; number += policy.threads) {
             const Quotient<uint32> at =
                 is_one_row ? Quotient<uint32>{0, uint32(number)} : divide(uint32(number), parameters.row_groups);
-            const int first = int(at.remainder) * Length;
+            const int first = int(at.remainder) * policy.length;
             if (first >= tile.pixels) continue;
             const int read_run = int(at.quotient) * read_planes, written_run = int(at.quotient) * written_planes;
-            const int turned = tile.pixels - first - Length;  // where a group's pixels lie that are counted back
-            const int read_place = (source_turns ? turned : first) * SourcePitch * int(sizeof(Source));
-            const int written_place = (target_turns ? turned : first) * TargetPitch * int(sizeof(Target));
+            const int turned = tile.pixels - first - policy.length;  // where a group's pixels lie that are counted back
+            const int read_place = (source_turns ? turned : first) * policy.source_pitch * int(sizeof(Source));
+            const int written_place = (target_turns ? turned : first) * policy.target_pitch * int(sizeof(Target));
 
-            Vector<Source, Length> found[found_planes] = {};
-            if constexpr (SourcePitch == 1) {
+            Vector<Source, policy.length> found[found_planes] = {};
+            if constexpr (policy.source_pitch == 1) {
 #pragma unroll
-                for (int c = 0; c < PixelChannels; ++c) {
+                for (int c = 0; c < policy.channels; ++c) {
                     load_shifted(read.read_place(source, read_run + c) + read_place, found[c].word);
                 }
             } else {
@@ -103,18 +117,18 @@ __global__ void __launch_bounds__(Threads, 1) shifted_channels(
                 load_shifted(read.read_place(source, read_run) + read_place, words);
                 take_apart(words, found);
             }
-            Vector<Target, Length> made[made_planes] = {};
+            Vector<Target, policy.length> made[made_planes] = {};
 #pragma unroll
-            for (int c = 0; c < PixelChannels; ++c) {
-                constexpr bool differ = Axis == ChannelAxis::source || Axis == ChannelAxis::target;
-                const auto plane = Conversion::apply(found[Turned ? PixelChannels - 1 - c : c],
+            for (int c = 0; c < policy.channels; ++c) {
+                constexpr bool differ = policy.axis == ChannelAxis::source || policy.axis == ChannelAxis::target;
+                const auto plane = Conversion::apply(found[policy.turned ? policy.channels - 1 - c : c],
                                                      parameters.affines.of(differ ? Index(c) : tile.channel));
-                if constexpr (Backwards) made[c] = reversed(plane);
+                if constexpr (policy.backwards) made[c] = reversed(plane);
                 else made[c] = plane;
             }
-            if constexpr (TargetPitch == 1) {
+            if constexpr (policy.target_pitch == 1) {
 #pragma unroll
-                for (int c = 0; c < PixelChannels; ++c) {
+                for (int c = 0; c < policy.channels; ++c) {
                     store_words_apart(written.written_place(target, written_run + c) + written_place, made[c].word);
                 }
             } else {

@@ -16,9 +16,18 @@
 
 namespace sg {
 
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct ShiftedRowsParameters {
-    RowChunks<Conversion, Index, Rank, AffineKind, OrderKind> chunks;
+struct ShiftedRowsPolicy {
+    int store_bytes;   // of one access; loads are words
+    int steps;         // of a chunk: in each, a lane stores one vector
+    int items;         // chunks of a thread
+    bool whole_warps;  // groups are of 32 lanes throughout, and a thread has one chunk
+    bool backwards;    // the source runs against the target
+    int rank;          // axes over rows and chunks
+    Channels affines, order;
+};
+
+template <typename Conversion, typename Index, ShiftedRowsPolicy policy> struct ShiftedRowsParameters {
+    RowChunks<Conversion, Index, policy> chunks;
     uint64 source_bytes;  // that may be read, from the lowest element on
 };
 
@@ -47,39 +56,38 @@ template <typename V, bool Backwards> __device__ __forceinline__ V arrived(const
     else return vector;
 }
 
-template <typename Conversion, typename Index, int StoreBytes, int Steps, int Items, bool WholeWarps, bool Backwards,
-          int Rank, Channels AffineKind, Channels OrderKind>
+template <typename Conversion, typename Index, ShiftedRowsPolicy policy>
 __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
-    __grid_constant__ const ShiftedRowsParameters<Conversion, Index, Rank, AffineKind, OrderKind> p) {
-    using Step = RunStep<Conversion, 4, StoreBytes>;
+    __grid_constant__ const ShiftedRowsParameters<Conversion, Index, policy> p) {
+    using Step = RunStep<Conversion, 4, policy.store_bytes>;
     using Source = typename Step::Source;
     using Target = typename Step::Target;
     using Loaded = typename Step::Loaded;
     using Stored = typename Step::Stored;
     static_assert(sizeof(Source) <= 4, "larger elements are vectors of words");
-    static_assert(!WholeWarps || Items == 1, "a whole warp has one chunk");
-    constexpr int direction = Backwards ? -1 : 1;
+    static_assert(!policy.whole_warps || policy.items == 1, "a whole warp has one chunk");
+    constexpr int direction = policy.backwards ? -1 : 1;
 
     const auto& chunks = p.chunks;
-    const LaneOfGroup place_in_block(WholeWarps ? 5 : chunks.lanes_log2);
+    const LaneOfGroup place_in_block(policy.whole_warps ? 5 : chunks.lanes_log2);
     const uint32 lanes = place_in_block.lanes, lane = place_in_block.lane;
     const uint32 groups = place_in_block.groups, group = place_in_block.group;
-    const uint32 chunk = uint32(Steps * Step::length) * lanes;  // places
-    const Index first_item = linear_block<Index>() * Items * groups + group;
+    const uint32 chunk = uint32(policy.steps * Step::length) * lanes;  // places
+    const Index first_item = linear_block<Index>() * policy.items * groups + group;
 
     // One chunk: where its first place lies on either side, and which of its places are elements of the row, and which
     // of these move as whole vectors.
-    const Source* from[Items];
-    Target* to[Items];
-    int first[Items], last[Items], whole_first[Items], whole_last[Items];
-    Affine<typename Conversion::Compute> constants[Items];
+    const Source* from[policy.items];
+    Target* to[policy.items];
+    int first[policy.items], last[policy.items], whole_first[policy.items], whole_last[policy.items];
+    Affine<typename Conversion::Compute> constants[policy.items];
     // The word that the element at a place of a chunk, and those that come after it in the target, lie in.
     const auto word_of = [](const Source* element) {
-        return SplitWord(reinterpret_cast<const uint8*>(element - (Backwards ? Step::load_length - 1 : 0)),
+        return SplitWord(reinterpret_cast<const uint8*>(element - (policy.backwards ? Step::load_length - 1 : 0)),
                          sizeof(Source) == 4);
     };
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const Index number = first_item + item * groups;
         const bool there = number < chunks.items;
         Index coordinates[2] = {0, 0};
@@ -88,7 +96,7 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
         const Index start = coordinates[0] * chunk, channel = coordinates[1];
         constants[item] = chunks.affines.of(channel);
         Index source = chunks.source_offset + Index(offsets.source);
-        if constexpr (OrderKind != Channels::alike) source += chunks.order.source_offset(channel);
+        if constexpr (policy.order != Channels::alike) source += chunks.order.source_offset(channel);
         Target* element = reinterpret_cast<Target*>(chunks.target) + offsets.target;
         const uint32 before = uint32(uint64(element) / sizeof(Target)) % Step::store_length;
         to[item] = element - before;
@@ -114,9 +122,11 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
     }
 
     // The steps of all chunks are numbered through.
-    const auto item_of = [](int step) { return WholeWarps ? 0 : step / Steps; };
-    const auto step_start = [&](int step) { return (WholeWarps ? step : step % Steps) * lanes * Step::length; };
-    constexpr int steps = Steps * Items;
+    const auto item_of = [](int step) { return policy.whole_warps ? 0 : step / policy.steps; };
+    const auto step_start = [&](int step) {
+        return (policy.whole_warps ? step : step % policy.steps) * lanes * Step::length;
+    };
+    constexpr int steps = policy.steps * policy.items;
     alignas(32) __shared__ uint8 exchange[Step::exchanges ? steps * 256 * Step::exchange_bytes : 1];
     uint8* group_exchange = Step::exchanges ? exchange + (threadIdx.x - lane) * Step::exchange_bytes : exchange;
 
@@ -133,7 +143,7 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
                 const SplitWord split = word_of(from[item]);
                 const uint8* word = split.word + direction * int(place * sizeof(Source));
                 const bool whole = is_whole(item, place);
-                return SplitVector<Loaded, Backwards>{whole ? load<uint32>(word) : 0u,
+                return SplitVector<Loaded, policy.backwards>{whole ? load<uint32>(word) : 0u,
                                                       whole && split.shift ? load<uint32>(word + 4) : 0u, split.shift};
             },
             [&](int step, uint32, const auto& vector) {
@@ -145,7 +155,7 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
                 if (is_whole(item, place)) store_global(to[item] + place, vector);
             });
     };
-    if (WholeWarps && whole_last[0] - whole_first[0] == int(chunk)) {
+    if (policy.whole_warps && whole_last[0] - whole_first[0] == int(chunk)) {
         move_chunks(Checks<false>{});
         return;
     }
@@ -153,7 +163,7 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
 
     // The row's ends.
 #pragma unroll
-    for (int item = 0; item < Items; ++item) {
+    for (int item = 0; item < policy.items; ++item) {
         const int head = whole_first[item] - first[item];  // places before the whole vectors
 #pragma unroll 1
         for (int i = int(lane); i < head + last[item] - whole_last[item]; i += int(lanes)) {

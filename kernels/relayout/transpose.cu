@@ -22,8 +22,17 @@
 
 namespace sg {
 
-template <typename Conversion, typename Index, int Rank, Channels AffineKind, Channels OrderKind>
-struct TransposeParameters {
+struct TransposePolicy {
+    int rank;                          // axes outside of the tile, the channels' left out
+    int source_extent, target_extent;  // elements of a tile along the axis that is contiguous on that side
+    int load_bytes, store_bytes;       // of one access
+    bool fills;                        // zeros fill up the target's rows
+    int threads;                       // of a block
+    ChannelAxis axis;
+    Channels affines, order;
+};
+
+template <typename Conversion, typename Index, TransposePolicy policy> struct TransposeParameters {
     const typename Conversion::Source* source;
     typename Conversion::Target* target;
     Index source_start, target_start;  // of the first element visited, from the lowest of each side
@@ -33,9 +42,9 @@ struct TransposeParameters {
     Index source_step, target_step;    // the source's stride along the target's axis, and the reverse
     Divisor<Index> source_tiles, target_tiles, channels;
     Index target_channel_step;
-    Axes<Index, Rank> outer;
-    ChannelOrder<Index, OrderKind> order;
-    ChannelAffines<typename Conversion::Compute, AffineKind> affines;
+    Axes<Index, policy.rank> outer;
+    ChannelOrder<Index, policy.order> order;
+    ChannelAffines<typename Conversion::Compute, policy.affines> affines;
 };
 
 // Elements in a tile's shared memory, and the arithmetic of its swizzle.
@@ -133,23 +142,21 @@ __device__ __forceinline__ void transpose_rows(const Vector<T, Length> (&rows)[H
     }
 }
 
-template <typename Conversion, typename Index, int Rank, int SourceExtent, int TargetExtent, int LoadBytes,
-          int StoreBytes, bool Fills, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
-struct Transpose {
+template <typename Conversion, typename Index, TransposePolicy policy> struct Transpose {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
     static constexpr bool converts_first = sizeof(Target) < sizeof(Source);
     using Stored = select<converts_first, Target, Source>;
-    static constexpr int load_length = LoadBytes / int(sizeof(Source));
-    static constexpr int store_length = StoreBytes / int(sizeof(Target));
-    using Tile = TransposeTile<Stored, SourceExtent, TargetExtent, load_length>;
-    using Parameters = TransposeParameters<Conversion, Index, Rank, AffineKind, OrderKind>;
+    static constexpr int load_length = policy.load_bytes / int(sizeof(Source));
+    static constexpr int store_length = policy.store_bytes / int(sizeof(Target));
+    using Tile = TransposeTile<Stored, policy.source_extent, policy.target_extent, load_length>;
+    using Parameters = TransposeParameters<Conversion, Index, policy>;
     static constexpr int height = int(Tile::height);
     static constexpr int loads = int(Tile::vectors * Tile::units);
-    static constexpr int row_vectors = TargetExtent / store_length;
-    static constexpr int loads_a_thread = loads > Threads ? loads / Threads : 1;
+    static constexpr int row_vectors = policy.target_extent / store_length;
+    static constexpr int loads_a_thread = loads > policy.threads ? loads / policy.threads : 1;
     // Loads of one thread that are under way together: 16, or 128 bytes of registers, or one unit's rows.
-    static constexpr int most_vectors = LoadBytes < 8 ? 16 : 128 / LoadBytes;
+    static constexpr int most_vectors = policy.load_bytes < 8 ? 16 : 128 / policy.load_bytes;
     static constexpr int vectors_held = most_vectors < height ? height : most_vectors;
     static constexpr int held = vectors_held / height < loads_a_thread ? vectors_held / height : loads_a_thread;
     static_assert(loads_a_thread % held == 0, "whole rounds");
@@ -166,14 +173,15 @@ struct Transpose {
     __device__ __forceinline__ auto converted(const Vector<T, Length>& elements, int s, int t) const {
         if constexpr (!Here) {
             return elements;
-        } else if constexpr (!Conversion::is_affine || Axis == ChannelAxis::none || Axis == ChannelAxis::block) {
+        } else if constexpr (!Conversion::is_affine || policy.axis == ChannelAxis::none ||
+                             policy.axis == ChannelAxis::block) {
             return Conversion::apply(elements, parameters.affines.of(channel));
-        } else if constexpr (Axis != Along) {
+        } else if constexpr (policy.axis != Along) {
             return Conversion::apply(elements, parameters.affines.of(
-                Axis == ChannelAxis::target ? target_first + Index(t) : source_first + Index(s)));
+                policy.axis == ChannelAxis::target ? target_first + Index(t) : source_first + Index(s)));
         } else {
-            const Index first = Axis == ChannelAxis::target ? target_first + Index(t) : source_first + Index(s);
-            const int left = Axis == ChannelAxis::target ? target_left - t : source_left - s;
+            const Index first = policy.axis == ChannelAxis::target ? target_first + Index(t) : source_first + Index(s);
+            const int left = policy.axis == ChannelAxis::target ? target_left - t : source_left - s;
             Vector<Target, Length> results{};
 #pragma unroll
             for (int i = 0; i < Length; ++i) {
@@ -187,10 +195,10 @@ struct Transpose {
 
     template <bool Whole> __device__ __forceinline__ void read(const Source* source) const {
         constexpr uint32 vectors = Tile::vectors;
-        constexpr uint32 unit_step = Threads / vectors;  // from one of a thread's units to its next
+        constexpr uint32 unit_step = policy.threads / vectors;  // from one of a thread's units to its next
         const uint32 s = threadIdx.x % vectors * load_length;
         // A small tile has nothing for the last threads, and the table of channels no entry.
-        const bool inside = loads >= Threads || threadIdx.x < loads;
+        const bool inside = loads >= policy.threads || threadIdx.x < loads;
         const int64 row_step = Signed<Index>(parameters.source_step);
         // Unrolled, the loads of all rounds would be under way together, in more registers than there are.
 #pragma unroll 1
@@ -198,7 +206,7 @@ struct Transpose {
             const uint32 unit = threadIdx.x / vectors + round * held * unit_step;
             const uint32 place = Tile::place(s, unit);
             const Source* first = source + s;
-            if constexpr (Axis != ChannelAxis::target) {
+            if constexpr (policy.axis != ChannelAxis::target) {
                 first += Signed<Index>(Index(unit * height) * parameters.source_step);
             }
             Vector<Source, load_length> rows[held][height];
@@ -208,7 +216,7 @@ struct Transpose {
                 for (int h = 0; h < height; ++h) {
                     const int further = int(i * unit_step) * height + h, t = int(unit) * height + further;
                     const Source* address = first;
-                    if constexpr (Axis == ChannelAxis::target) {
+                    if constexpr (policy.axis == ChannelAxis::target) {
                         const bool has_channel = Whole ? inside : t < target_left;
                         if (has_channel) {
                             address += Signed<Index>(parameters.order.source_offset(target_first + Index(t)));
@@ -244,9 +252,9 @@ struct Transpose {
     }
 
     template <bool Whole> __device__ __forceinline__ void write(Target* target) const {
-        static_assert(row_vectors <= Threads, "a round of stores is whole rows");
-        constexpr int rows = Threads / row_vectors;  // of a round
-        constexpr int rounds = rows < SourceExtent ? SourceExtent / rows : 1;
+        static_assert(row_vectors <= policy.threads, "a round of stores is whole rows");
+        constexpr int rows = policy.threads / row_vectors;  // of a round
+        constexpr int rounds = rows < policy.source_extent ? policy.source_extent / rows : 1;
         constexpr int together = rounds < 4 ? rounds : 4;
         const int t = int(threadIdx.x % row_vectors) * store_length;
         const int64 row_step = Signed<Index>(parameters.target_step);
@@ -259,9 +267,9 @@ struct Transpose {
 #pragma unroll
             for (int i = 0; i < together; ++i) {
                 const int s = first_s + i * rows;
-                if (Whole ? rows > SourceExtent && s >= SourceExtent : s >= source_left) continue;
+                if (Whole ? rows > policy.source_extent && s >= policy.source_extent : s >= source_left) continue;
                 Vector<Target, store_length> elements{};
-                if (Whole || !Fills || t < target_left) {
+                if (Whole || !policy.fills || t < target_left) {
                     const auto row = tile.template get<store_length>(Tile::further(place, i * rows, 0), t % height);
                     elements = converted<!converts_first, store_length, ChannelAxis::target>(row, s, t);
                 }
@@ -270,7 +278,7 @@ struct Transpose {
                     store_global(address, elements);
                 } else {
 #pragma unroll
-                    for (int e = 0; Fills && e < store_length; ++e) {
+                    for (int e = 0; policy.fills && e < store_length; ++e) {
                         if (t + e >= target_left) elements.set(e, Target{});
                     }
                     store_first(address, elements, filled_left - t);
@@ -280,17 +288,15 @@ struct Transpose {
     }
 
     __device__ __forceinline__ bool is_whole() const {
-        return source_left == SourceExtent && target_left == TargetExtent;
+        return source_left == policy.source_extent && target_left == policy.target_extent;
     }
 };
 
 // Left alone, compilers aim at more blocks than registers allow where single elements are loaded, and spill.
-template <typename Conversion, typename Index, int Rank, int SourceExtent, int TargetExtent, int LoadBytes,
-          int StoreBytes, bool Fills, int Threads, ChannelAxis Axis, Channels AffineKind, Channels OrderKind>
-__global__ void __launch_bounds__(Threads, 2)
-    transpose(__grid_constant__ const TransposeParameters<Conversion, Index, Rank, AffineKind, OrderKind> parameters) {
-    using Job = Transpose<Conversion, Index, Rank, SourceExtent, TargetExtent, LoadBytes, StoreBytes, Fills, Threads,
-                          Axis, AffineKind, OrderKind>;
+template <typename Conversion, typename Index, TransposePolicy policy>
+__global__ void __launch_bounds__(policy.threads, 2)
+    transpose(__grid_constant__ const TransposeParameters<Conversion, Index, policy> parameters) {
+    using Job = Transpose<Conversion, Index, policy>;
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
     // Blocks beside each other write beside each other.
@@ -298,22 +304,23 @@ __global__ void __launch_bounds__(Threads, 2)
     const Quotient<Index> by_source = divide(by_target.quotient, parameters.source_tiles);
     const Quotient<Index> by_channel = divide(by_source.quotient, parameters.channels);
     const Offsets<Index> outer = parameters.outer.unravel(by_channel.quotient);
-    const Index target_first = by_target.remainder * Index(TargetExtent);
-    const Index source_first = by_source.remainder * Index(SourceExtent);
+    const Index target_first = by_target.remainder * Index(policy.target_extent);
+    const Index source_first = by_source.remainder * Index(policy.source_extent);
     const Index channel = by_channel.remainder;
 
     Index source_offset = parameters.source_start + Index(outer.source) + source_first;
-    if constexpr (Axis == ChannelAxis::block) source_offset += parameters.order.source_offset(channel);
-    if constexpr (Axis != ChannelAxis::target) source_offset += target_first * parameters.source_step;
+    if constexpr (policy.axis == ChannelAxis::block) source_offset += parameters.order.source_offset(channel);
+    if constexpr (policy.axis != ChannelAxis::target) source_offset += target_first * parameters.source_step;
     const Index target_offset = parameters.target_start + Index(outer.target) + target_first +
                                 source_first * parameters.target_step + channel * parameters.target_channel_step;
     const auto* source = parameters.source + Signed<Index>(source_offset);
     auto* target = parameters.target + Signed<Index>(target_offset);
 
     const Job job{parameters, {dynamic_shared_memory()}, source_first, target_first, channel,
-                  positions_left(parameters.source_size, source_first, SourceExtent),
-                  positions_left(parameters.target_size, target_first, TargetExtent),
-                  positions_left(Fills ? parameters.filled_size : parameters.target_size, target_first, TargetExtent)};
+                  positions_left(parameters.source_size, source_first, policy.source_extent),
+                  positions_left(parameters.target_size, target_first, policy.target_extent),
+                  positions_left(policy.fills ? parameters.filled_size : parameters.target_size, target_first,
+                                 policy.target_extent)};
     const bool whole = job.is_whole();
     if (whole) job.template read<true>(source);
     else job.template read<false>(source);

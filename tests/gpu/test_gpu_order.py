@@ -159,9 +159,11 @@ def test_pytorch_shares_the_memory_both_ways():
 def test_a_kernel_may_ask_for_more_than_48_kb_of_shared_memory():
     import cupy
 
+    from stridedgpu.devices.cuda.launches.instantiation import instantiation
     from stridedgpu.devices.cuda.runtime.compile import compiled_kernel
 
-    name = "sg::copy_flat<sg::Conversion<sg::uint8, sg::uint8>, sg::uint32, 16, 16, 1>"
+    types = ("sg::Conversion<sg::uint8, sg::uint8>", "sg::uint32")
+    name = instantiation("copy_flat", types, "FlatPolicy", load_bytes=16, store_bytes=16, steps=1)
     asked = cupy.cuda.runtime.getDeviceProperties(0)["sharedMemPerBlockOptin"]
     function = compiled_kernel(("flat.cu",), name, 0, asked)
     attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -7,6 +7,7 @@ import struct
 from math import inf, prod
 
 import pytest
+from harness.kernel_names import policy_of, types_of
 
 from stridedgpu.devices.cuda.launches.parameters import ParameterBlock, conversion_argument
 from stridedgpu.devices.cuda.launches.relayout import cuda_launch
@@ -41,13 +42,6 @@ def launched(*layouts: Layout, gpu: GpuProperties = REFERENCE_GPU, **options) ->
     return cuda_launch(planned(*layouts, gpu=gpu, **options), gpu)
 
 
-def arguments_of(launch: KernelLaunch) -> list[str]:
-    """The template arguments, with those of the conversion as one."""
-    inside = launch.name.partition("<")[2].removesuffix(">")
-    made, _, rest = inside.partition(">, ")
-    return [made + ">", *rest.split(", ")]
-
-
 @pytest.mark.parametrize(
     "blocks", [1, 2, 65535, 65536, 2**31 - 1, 2**31, 2**32, 2**32 + 1, 2**40 + 7, (2**31 - 1) * 65535]
 )
@@ -77,7 +71,8 @@ def test_flat_launches_have_64_bytes_under_way(name):
     layout = Layout((1 << 26,))
     launch = launched(layout, layout, types=types)
     assert launch.sources == ("flat.cu",)
-    assert arguments_of(launch)[1:] == ["sg::uint32", str(load), str(store), str(steps)]
+    assert types_of(launch.name)[1] == "sg::uint32"
+    assert policy_of(launch.name) == {"load_bytes": str(load), "store_bytes": str(store), "steps": str(steps)}
     source, target = (ELEMENT_TYPES[name].itemsize for name in (types.split(">")[0], types.split(">")[-1]))
     length = max(load // source, store // target)
     assert length * source * steps >= 64
@@ -86,13 +81,14 @@ def test_flat_launches_have_64_bytes_under_way(name):
 
 def test_wide_accesses_on_gpus_that_have_them():
     layout = Layout((1 << 26,))
-    assert arguments_of(launched(layout, layout, gpu=B200))[1:] == ["sg::uint32", "32", "32", "2"]
+    name = launched(layout, layout, gpu=B200).name
+    assert policy_of(name) == {"load_bytes": "32", "store_bytes": "32", "steps": "2"}
 
 
 def test_a_small_copy_is_spread_over_more_blocks():
     layout = Layout((1 << 16,))
     launch = launched(layout, layout)
-    assert arguments_of(launch)[-1] == "1"
+    assert policy_of(launch.name)["steps"] == "1"
     assert launch.grid == (16, 1, 1)
 
 
@@ -119,8 +115,8 @@ def test_rows_share_warps_by_their_length(name):
     count, rows, (steps, items, lanes) = ROWS[name]
     pitch = round_up(count, 16)
     launch = launched(Layout((rows, count), (pitch + 16, 1)), Layout((rows, count), (pitch + 32, 1)))
-    given = arguments_of(launch)
-    assert (int(given[4]), int(given[5])) == (steps, items)
+    policy = policy_of(launch.name)
+    assert (int(policy["steps"]), int(policy["items"])) == (steps, items)
     assert struct.unpack_from("<i", launch.parameters, 88) == (lanes.bit_length() - 1,)
     chunks = rows * -(-count // (16 * lanes * steps))
     assert launch.grid[0] == -(-chunks // (256 // lanes * items))
@@ -132,7 +128,7 @@ def test_rows_read_from_one_place_follow_each_other():
     assert plan.family is Family.ROWS
     assert plan.problem.source_strides == (0, 4112, 1)
     launch = cuda_launch(plan, REFERENCE_GPU)
-    assert arguments_of(launch)[10] == "4"
+    assert policy_of(launch.name)["rank"] == "4"
     divisors = struct.unpack("<12I", launch.parameters[28:76])[::3]
     assert divisors == (1, 500, 2, 8)  # filling, rows, chunks, and innermost the 8 that read the same
 

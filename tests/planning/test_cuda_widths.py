@@ -7,10 +7,10 @@ import struct
 from math import gcd
 
 import pytest
-from harness.emulator.covering import template_arguments
 from harness.emulator.exact_conversion import REALS
 from harness.emulator.planned import Case
 from harness.emulator.tiled_cases import relayouts
+from harness.kernel_names import kernel_of, policy_of
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
@@ -25,35 +25,21 @@ GPUS = [
     for count in (1, 40, 132)
 ]
 
-# Where the template arguments after the conversion have the bytes of a load and of a store.
-PLACES = {
-    "copy_flat": (1, 2),
-    "copy_rows": (1, 2),
-    "channels": (6, 7),
-    "pixels": (9, 10),
-    "packed_tile": (2, 3),
-    "transpose": (4, 5),
-}
-
-
-def kernel_of(launch: KernelLaunch) -> str:
-    return launch.name.partition("<")[0].removeprefix("sg::")
-
 
 def accesses(launch: KernelLaunch, source_itemsize: int) -> tuple[int, int]:
     """The bytes of the vectors that a kernel loads and stores."""
-    kernel = kernel_of(launch)
-    _, arguments = template_arguments(launch)
-    if kernel == "copy_generic":
-        return source_itemsize, int(arguments[1])
-    if kernel == "copy_shifted_rows":
-        return 4, int(arguments[1])  # words, which it shifts into place
-    if kernel == "shifted_channels":
-        return 16, 16  # vectors that the kernel finds itself
-    load, store = (int(arguments[place]) for place in PLACES[kernel])
-    if kernel == "channels" and "sg::Direction::join" in arguments:
-        load, store = store, load
-    return load, store
+    policy = policy_of(launch.name)
+    match kernel_of(launch.name):
+        case "copy_generic":
+            return source_itemsize, int(policy["store_bytes"])
+        case "copy_shifted_rows":
+            return 4, int(policy["store_bytes"])  # words, which it shifts into place
+        case "shifted_channels":
+            return 16, 16  # vectors that the kernel finds itself
+        case "channels":
+            pixel, planar = int(policy["pixel_bytes"]), int(policy["planar_bytes"])
+            return (planar, pixel) if policy["direction"] == "sg::Direction::join" else (pixel, planar)
+    return int(policy["load_bytes"]), int(policy["store_bytes"])
 
 
 @st.composite
@@ -97,7 +83,7 @@ def steps(one: Case, kernel: str, side: str) -> list[int]:
 
 
 def check(one: Case) -> None:
-    plan, kernel = one.plan, kernel_of(one.launch)
+    plan, kernel = one.plan, kernel_of(one.launch.name)
     source, target = plan.problem.source.element.itemsize, plan.problem.target.element.itemsize
     assert accesses(one.launch, source) == (plan.load.nbytes, plan.store.nbytes), plan.explain()
     for side, width, itemsize, alignment in (

@@ -24,11 +24,12 @@ from collections.abc import Iterable
 
 import pytest
 from harness.emulator.cases import in_order
-from harness.emulator.covering import Feature, architecture_of, covering, template_arguments, varied, widths
+from harness.emulator.covering import Feature, architecture_of, constants, covering, varied, widths
 from harness.emulator.machine_code import ARCHITECTURES
 from harness.emulator.marks import emulated, inspected
 from harness.emulator.planned import Case, check_cases
 from harness.emulator.tiled_cases import check_machine_code
+from harness.kernel_names import conversion_of
 from harness.layout_pairs import layout_pairs
 
 from stridedgpu.values.layout import Layout
@@ -215,8 +216,8 @@ def test_every_byte_is_right(kernel):
 
 def asked_for(one: Case) -> set[Feature]:
     """The kernel of a plan, its widths, and each template argument by itself."""
-    made, others = template_arguments(one.launch)
-    return widths(one) | {("argument", *argument) for argument in enumerate(others)} | {("made", each) for each in made}
+    made = conversion_of(one.launch.name)
+    return widths(one) | {("argument", *each) for each in constants(one)} | {("made", each) for each in made}
 
 
 @slow

@@ -89,7 +89,7 @@ FAULTS = {
     "chunks that are not there": Fault("if (!reach.has(chunk) || element", "if (element"),
     "rows that are not there": Fault("if (!reach.has(row) || element", "if (element"),
     "gaps are overwritten": Fault(
-        "GapKind == Gaps::ours ? element + store_length <= row_length : there == all", "true"
+        "policy.gaps == Gaps::ours ? element + store_length <= row_length : there == all", "true"
     ),
     "a chunk's end is read past": Fault(
         "load_first<LoadVector>(address, chunk_length - element)",

@@ -103,7 +103,7 @@ FAULTS = {
     ),
     "a row's end is read past": Fault("if (element < elements_left) move(", "if (element <= elements_left) move("),
     "gaps are overwritten": Fault("element % Group::pitch >= Written", "element % Group::pitch >= Group::pitch"),
-    "channels are not turned": Fault("Turned ? PixelChannels - 1 - c : c", "c"),
+    "channels are not turned": Fault("policy.turned ? policy.channels - 1 - c : c", "c"),
     "a short tile runs backwards from the wrong end": Fault("groups_left - 1 - group", "tile.groups - 1 - group"),
     "a chosen channel is the first one": Fault("if (chosen == Index(p))", "if (false)"),
 }

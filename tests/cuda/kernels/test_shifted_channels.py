@@ -122,8 +122,10 @@ FAULTS = {
     "a vector behind the run is read": Fault("element >= 0 && (is_one || element + length <= count);", "element >= 0;"),
     "a run's beginning is left out": Fault("at_start ? before > 0 || whole == 0 : whole > 0", "!at_start && whole > 0"),
     "a run's end is left out": Fault("element >= 0 && element < count", "element >= 0 && element + 1 < count"),
-    "channels are not turned": Fault("Turned ? PixelChannels - 1 - c : c", "c"),
-    "pixels are not turned": Fault("if constexpr (Backwards) made[c] = reversed(plane);", "if constexpr (false) {}"),
+    "channels are not turned": Fault("policy.turned ? policy.channels - 1 - c : c", "c"),
+    "pixels are not turned": Fault(
+        "if constexpr (policy.backwards) made[c] = reversed(plane);", "if constexpr (false) {}"
+    ),
     "green is blue": Fault(
         "__byte_perm(__byte_perm(a, b, 0x0741), c, 0x6210)",
         "__byte_perm(__byte_perm(a, b, 0x0741), c, 0x7210)",

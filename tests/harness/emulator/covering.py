@@ -17,7 +17,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
+from harness.kernel_names import conversion_of, policy_of, types_of
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.layout import Layout
 
@@ -60,14 +62,25 @@ def features(one: Case, *, pairs_of_types: bool = False) -> set[Feature]:
     Of a conversion, the arguments are the sizes of its types, and what it does. Besides pairs: each type on either
     side; with `pairs_of_types` each pair of types, scaled or biased; and what `widths` says.
     """
-    (source, target, *arithmetic), others = template_arguments(one.launch)
+    source, target, *arithmetic = conversion_of(one.launch.name)
     sizes = tuple(_itemsize(name) for name in (source, target))
-    arguments = [*enumerate(others), ("sizes", sizes), *((f"made {i}", value) for i, value in enumerate(arithmetic))]
-    pairs = itertools.combinations([*arguments, ("architecture", architecture_of(one))], 2)
+    arguments = [
+        *constants(one),
+        ("sizes", sizes),
+        *((f"made {i}", value) for i, value in enumerate(arithmetic)),
+        ("architecture", architecture_of(one)),
+    ]
+    pairs = itertools.combinations(arguments, 2)
     alone: set[Feature] = {("source", source), ("target", target), *widths(one)}
     if pairs_of_types and "true" in arithmetic:
         alone.add(("scaled", source, target))
     return alone | set(pairs)
+
+
+def constants(one: Case) -> list[tuple[str, str]]:
+    """The index type and each constant of the kernel's policy, by name."""
+    name = one.launch.name
+    return [("index", types_of(name)[1]), *policy_of(name).items()]
 
 
 def widths(one: Case) -> set[Feature]:
@@ -139,13 +152,6 @@ def _room(target: Layout, axis: int | None) -> int:
     if axis is None or target.strides[axis] != 1:
         return 0
     return min((stride for stride in target.strides if stride > 1), default=target.sizes[axis]) - target.sizes[axis]
-
-
-def template_arguments(launch: KernelLaunch) -> tuple[list[str], list[str]]:
-    """The conversion's template arguments, and the kernel's others."""
-    inside = launch.name.partition("<sg::Conversion<")[2].removesuffix(">")
-    made, _, rest = inside.partition(">, ")
-    return made.split(", "), rest.split(", ")
 
 
 def _options(drawn: random.Random, channels: int | None, arithmetic: bool) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from typing import Any
 from .cache import cache_directory
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100", "sm_120")
-OPTIONS = ("-std=c++17", "-default-device", "-ftz=true")
+OPTIONS = ("-std=c++20", "-default-device", "-ftz=true")
 
 _KERNELS_PER_PROGRAM = 64
 """A program has a tenth of a second of its own, and text of which each kernel has 100 kB."""

@@ -37,7 +37,7 @@ _HERE = pathlib.Path(__file__).parent
 _HEADER = "job_runner.h"
 _HOST_SOURCES = (_HERE / "cuda_host.cpp", _HERE / "job_runner.cpp")
 _FLAGS = (
-    "-std=c++17",
+    "-std=c++20",
     "-O1",
     "-g1",
     "-fno-exceptions",

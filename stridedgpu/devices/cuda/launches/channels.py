@@ -13,6 +13,7 @@ from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .tiles import Loop, channels_turned, loops_of, outer_words, pixel_tile, turned
 
@@ -163,25 +164,26 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     row_vectors = row_groups * length * shape.pitch * shape.interleaved_itemsize // pixel_bytes
     vectors = (row_vectors, row_groups) if shape.splits else (row_groups, row_vectors)
     block, (rank, affines, order) = walk.parameters(tile, tiles, vectors, bits)
-    arguments = (
-        conversion_argument(walk.conversion),
-        index_argument(bits),
-        rank,
-        f"sg::Direction::{'split' if shape.splits else 'join'}",
-        shape.pitch if walk.chooses else walk.small.size,
-        shape.pitch,
-        str(shape.fills).lower(),
-        pixel_bytes,
-        planar_bytes,
-        str(walk.backwards).lower(),
-        _THREADS,
-        walk.axis,
-        affines,
-        order,
+    name = instantiation(
+        "channels",
+        (conversion_argument(walk.conversion), index_argument(bits)),
+        "ChannelsPolicy",
+        rank=rank,
+        direction=f"sg::Direction::{'split' if shape.splits else 'join'}",
+        channels=shape.pitch if walk.chooses else walk.small.size,
+        pitch=shape.pitch,
+        fills_pixels=shape.fills,
+        pixel_bytes=pixel_bytes,
+        planar_bytes=planar_bytes,
+        backwards=walk.backwards,
+        threads=_THREADS,
+        axis=walk.axis,
+        affines=affines,
+        order=order,
     )
     return KernelLaunch(
         ("channels.cu",),
-        f"sg::channels<{', '.join(map(str, arguments))}>",
+        name,
         grid_of(prod(tiles) * walk.count),
         (_THREADS, 1, 1),
         row_groups * tile_rows * group.shared_bytes,

@@ -7,7 +7,6 @@ the batch's lowest element. The device writes both; here they are 0.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +15,7 @@ from stridedgpu.planning.crop_windows import Crop, CropFamily, CropPlan, covered
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 
 __all__ = ["crops_launch", "sample_record"]
@@ -69,14 +69,17 @@ def _any(plan: CropPlan) -> KernelLaunch:
     # A vector starts `length` columns after the last one, or as many elements of side by side pixels.
     block.add_index(1 if length > 1 or pixels_run else layout.strides[3], bits)
     _add_divisor(block, channels, 32)
-    arguments = (
-        plan.load.nbytes if plan.reads_runs else 0,
-        plan.store.nbytes,
-        str(pixels_run).lower(),
-        affines,
-        order,
+    name = instantiation(
+        "crops",
+        _types(plan),
+        "CropsPolicy",
+        load_bytes=plan.load.nbytes if plan.reads_runs else 0,
+        store_bytes=plan.store.nbytes,
+        of_pixels=pixels_run,
+        affines=affines,
+        order=order,
     )
-    return _launch("crops.cu", plan, arguments, items, block)
+    return _launch("crops.cu", name, plan, items, block)
 
 
 def _planes(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
@@ -90,8 +93,18 @@ def _planes(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
     order = block.add_order(_places(plan, pitch) if splits else plan.conversion, 1, bits)
     _add_divisor(block, planes, bits)
     block.add_index(layout.strides[1], bits)
-    arguments = (pitch, plan.load.nbytes, plan.store.nbytes, rows, affines, order)
-    return _launch("crops_planes.cu", plan, arguments, items, block)
+    name = instantiation(
+        "crops_planes",
+        _types(plan),
+        "CropsPlanesPolicy",
+        pitch=pitch,
+        load_bytes=plan.load.nbytes,
+        store_bytes=plan.store.nbytes,
+        rows=rows,
+        affines=affines,
+        order=order,
+    )
+    return _launch("crops_planes.cu", name, plan, items, block)
 
 
 def _places(plan: CropPlan, pitch: int) -> Conversion:
@@ -110,8 +123,19 @@ def _pixels(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
     block, affines, items = _common(plan, width, 1, rows)
     chosen = plan.conversion.channels or range(channels)
     places = sum(place << 4 * channel for channel, place in enumerate(chosen))
-    arguments = (pitch, channels, f"{places:#x}", plan.load.nbytes, plan.store.nbytes, rows, affines)
-    return _launch("crops_pixels.cu", plan, arguments, items, block)
+    name = instantiation(
+        "crops_pixels",
+        _types(plan),
+        "CropsPixelsPolicy",
+        pitch=pitch,
+        count=channels,
+        places=f"{places:#x}",
+        load_bytes=plan.load.nbytes,
+        store_bytes=plan.store.nbytes,
+        rows=rows,
+        affines=affines,
+    )
+    return _launch("crops_pixels.cu", name, plan, items, block)
 
 
 def _length(plan: CropPlan) -> int:
@@ -155,15 +179,16 @@ def _add_divisor(block: ParameterBlock, divisor: int, bits: int) -> None:
         block.add_index(word, bits)
 
 
-def _launch(
-    source: str, plan: CropPlan, arguments: Sequence[object], items: int, block: ParameterBlock
-) -> KernelLaunch:
+def _types(plan: CropPlan) -> tuple[str, str]:
+    """The C++ types of the conversion and of offsets."""
+    return conversion_argument(plan.conversion), index_argument(plan.index_bits)
+
+
+def _launch(source: str, name: str, plan: CropPlan, items: int, block: ParameterBlock) -> KernelLaunch:
     """A thread for each item."""
-    kernel = source.removesuffix(".cu")
-    types = (conversion_argument(plan.conversion), index_argument(plan.index_bits))
     return KernelLaunch(
         sources=(source,),
-        name=f"sg::{kernel}<{', '.join(map(str, (*types, *arguments)))}>",
+        name=name,
         grid=grid_of(-(-items // _THREADS)),
         block=(_THREADS, 1, 1),
         shared_bytes=0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
 from stridedgpu.devices.cuda.planning.relayout import Plan
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .run_steps import THREADS, RunSteps
 
@@ -34,16 +35,17 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     block.add_affines(problem.conversion)
     for value in (problem.source_offset, count, load_count, store_count):
         block.add_index(value, bits)
-    arguments = (
-        conversion_argument(problem.conversion),
-        index_argument(bits),
-        plan.load.nbytes,
-        plan.store.nbytes,
-        steps,
+    name = instantiation(
+        "copy_flat",
+        (conversion_argument(problem.conversion), index_argument(bits)),
+        "FlatPolicy",
+        load_bytes=plan.load.nbytes,
+        store_bytes=plan.store.nbytes,
+        steps=steps,
     )
     return KernelLaunch(
         sources=("flat.cu",),
-        name=f"sg::copy_flat<{', '.join(map(str, arguments))}>",
+        name=name,
         grid=grid_of(-(-count // (THREADS * vectors.length * steps))),
         block=(THREADS, 1, 1),
         shared_bytes=0,

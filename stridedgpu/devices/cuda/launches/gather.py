@@ -18,6 +18,7 @@ from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, di
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.values.errors import LayoutError
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, index_argument, word_argument
 
 __all__ = ["LAUNCH_NUMBER_AT", "gather_launch"]
@@ -125,13 +126,10 @@ def _common(plan: GatherPlan, loops: Sequence[_Loop], items: int) -> ParameterBl
     return block
 
 
-def _launch(
-    source: str, arguments: Sequence[object], blocks: int, block: ParameterBlock, threads: int = _THREADS
-) -> KernelLaunch:
-    kernel = source.removesuffix(".cu")
+def _launch(source: str, name: str, blocks: int, block: ParameterBlock, threads: int = _THREADS) -> KernelLaunch:
     return KernelLaunch(
         sources=(source,),
-        name=f"sg::{kernel}<{', '.join(map(str, arguments))}>",
+        name=name,
         grid=grid_of(blocks),
         block=(threads, 1, 1),
         shared_bytes=0,
@@ -140,9 +138,14 @@ def _launch(
 
 
 def _types(plan: GatherPlan) -> tuple[str, str, str]:
-    """The C++ types of the indices and of offsets, and the mode."""
-    mode = "clamp" if plan.mode == "raise" else plan.mode
-    return f"sg::{plan.problem.index.element}", index_argument(plan.index_bits), f"sg::OutOfRange::{mode}"
+    """The C++ types of the elements, of the indices and of offsets."""
+    problem = plan.problem
+    return word_argument(problem.plain.element), f"sg::{problem.index.element}", index_argument(plan.index_bits)
+
+
+def _mode(plan: GatherPlan) -> str:
+    """The `sg::OutOfRange`; a checked index is clamped."""
+    return f"sg::OutOfRange::{'clamp' if plan.mode == 'raise' else plan.mode}"
 
 
 def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
@@ -159,17 +162,19 @@ def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     block.add_index(run.size, plan.index_bits)
     block.add_index(run.size // length * length, plan.index_bits)
     block.add_int32(lanes.bit_length() - 1)
-    arguments = (
-        word_argument(problem.plain.element),
-        plan.plain.nbytes,
-        *_types(plan),
-        str(problem.scatters).lower(),
-        steps,
-        items,
-        len(loops),
-        len(problem.indexed),
+    name = instantiation(
+        "gather_rows",
+        _types(plan),
+        "GatherRowsPolicy",
+        bytes=plan.plain.nbytes,
+        mode=_mode(plan),
+        scatters=problem.scatters,
+        steps=steps,
+        items=items,
+        rank=len(loops),
+        components=len(problem.indexed),
     )
-    return _launch("gather_rows.cu", arguments, -(-count // (_THREADS // lanes * items)), block)
+    return _launch("gather_rows.cu", name, -(-count // (_THREADS // lanes * items)), block)
 
 
 def _shifted_rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
@@ -187,16 +192,18 @@ def _shifted_rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     source = problem.plain if problem.scatters else problem.picked
     block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
     block.add_int32(lanes.bit_length() - 1)
-    arguments = (
-        word_argument(problem.plain.element),
-        *_types(plan),
-        str(problem.scatters).lower(),
-        steps,
-        items,
-        len(loops),
-        len(problem.indexed),
+    name = instantiation(
+        "gather_shifted_rows",
+        _types(plan),
+        "GatherShiftedRowsPolicy",
+        mode=_mode(plan),
+        scatters=problem.scatters,
+        steps=steps,
+        items=items,
+        rank=len(loops),
+        components=len(problem.indexed),
     )
-    return _launch("gather_shifted_rows.cu", arguments, -(-count // (_THREADS // lanes * items)), block)
+    return _launch("gather_shifted_rows.cu", name, -(-count // (_THREADS // lanes * items)), block)
 
 
 def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
@@ -241,20 +248,19 @@ def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     block = _common(plan, loops, count)
     for value in (row.size, row.picked, row.index, row.position):
         block.add_index(value, bits)
-    index_type, offset_type, mode = _types(plan)
-    arguments = (
-        word_argument(problem.plain.element),
-        length,
-        index_type,
-        plan.index.nbytes,
-        offset_type,
-        mode,
-        str(problem.scatters).lower(),
-        items,
-        len(loops),
-        len(problem.indexed),
+    name = instantiation(
+        "gather_elements",
+        _types(plan),
+        "GatherElementsPolicy",
+        length=length,
+        index_bytes=plan.index.nbytes,
+        mode=_mode(plan),
+        scatters=problem.scatters,
+        items=items,
+        rank=len(loops),
+        components=len(problem.indexed),
     )
-    return _launch("gather_elements.cu", arguments, -(-count // (_THREADS * items)), block)
+    return _launch("gather_elements.cu", name, -(-count // (_THREADS * items)), block)
 
 
 def _short_rows(plan: GatherPlan) -> KernelLaunch:
@@ -267,19 +273,18 @@ def _short_rows(plan: GatherPlan) -> KernelLaunch:
     block = _common(plan, loops, count)
     for value in (rows.size, rows.picked, rows.index, rows.position):
         block.add_index(value, bits)
-    index_type, offset_type, mode = _types(plan)
-    arguments = (
-        word_argument(problem.plain.element),
-        plan.picked.nbytes,
-        run.size * problem.plain.element.itemsize // plan.picked.nbytes,
-        plan.plain.nbytes,
-        index_type,
-        plan.index.nbytes,
-        offset_type,
-        mode,
-        len(loops),
+    name = instantiation(
+        "gather_short_rows",
+        _types(plan),
+        "GatherShortRowsPolicy",
+        piece_bytes=plan.picked.nbytes,
+        count=run.size * problem.plain.element.itemsize // plan.picked.nbytes,
+        store_bytes=plan.plain.nbytes,
+        index_bytes=plan.index.nbytes,
+        mode=_mode(plan),
+        rank=len(loops),
     )
-    return _launch("gather_short_rows.cu", arguments, -(-count // _THREADS), block)
+    return _launch("gather_short_rows.cu", name, -(-count // _THREADS), block)
 
 
 def _inner(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
@@ -296,7 +301,15 @@ def _inner(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     block = _common(plan, loops, rows)
     for value in (inner.size, inner.plain, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
         block.add_index(value, bits)
-    index_type, offset_type, mode = _types(plan)
-    element = word_argument(problem.plain.element)
-    arguments = (element, length, index_type, plan.index.nbytes, offset_type, mode, together, threads, len(loops))
-    return _launch("gather_inner.cu", arguments, -(-groups * vectors // threads), block, threads)
+    name = instantiation(
+        "gather_inner",
+        _types(plan),
+        "GatherInnerPolicy",
+        length=length,
+        index_bytes=plan.index.nbytes,
+        mode=_mode(plan),
+        rows=together,
+        threads=threads,
+        rank=len(loops),
+    )
+    return _launch("gather_inner.cu", name, -(-groups * vectors // threads), block, threads)

@@ -8,6 +8,7 @@ from typing import Final
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
 from stridedgpu.devices.cuda.planning.relayout import Plan
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .run_steps import THREADS
 
@@ -57,19 +58,20 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     for value in (problem.source_offset, source_step, target_step, threads, apart, *counts):
         block.add_index(value, bits)
     block.add_int32(-1 if channel_axis is None else added + channel_axis)
-    arguments = (
-        conversion_argument(conversion),
-        index_argument(bits),
-        store_bytes,
-        items,
-        str(problem.filler > 0).lower(),
-        rank,
-        affines,
-        order,
+    name = instantiation(
+        "copy_generic",
+        (conversion_argument(conversion), index_argument(bits)),
+        "GenericPolicy",
+        store_bytes=store_bytes,
+        items=items,
+        fills=problem.filler > 0,
+        rank=rank,
+        affines=affines,
+        order=order,
     )
     return KernelLaunch(
         sources=("generic.cu",),
-        name=f"sg::copy_generic<{', '.join(map(str, arguments))}>",
+        name=name,
         grid=grid_of(-(-threads // THREADS)),
         block=(THREADS, 1, 1),
         shared_bytes=0,

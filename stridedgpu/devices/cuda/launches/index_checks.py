@@ -16,6 +16,7 @@ from stridedgpu.planning.device_plan import index_bits
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.errors import LayoutError
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, index_argument
 
 __all__ = [
@@ -71,7 +72,8 @@ def check_launch(rule: IndexRule) -> KernelLaunch:
     block.add_int32(rank - 1 if rule.has_tuples else -1)
     block.add_int32(len(rule.axes))
     block.add(_per_component([size for _, size in rule.axes]), 8)
-    return _launch("check_indices.cu", rule, bits, (_UNDER_WAY, rank), block, layout.element_count, _UNDER_WAY)
+    name = instantiation("check_indices", _types(rule, bits), "CheckPolicy", items=_UNDER_WAY, rank=rank)
+    return _launch("check_indices.cu", name, block, layout.element_count, _UNDER_WAY)
 
 
 def distinct_report_bytes(rule: IndexRule) -> int:
@@ -93,7 +95,8 @@ def distinct_launch(rule: IndexRule) -> KernelLaunch:
     block.add_int32(len(rule.axes))
     block.add(_per_component([size for _, size in rule.axes]), 8)
     block.add(_per_component(named), 8)
-    return _launch("check_distinct.cu", rule, bits, (rank,), block, count, 1)
+    name = instantiation("check_distinct", _types(rule, bits), "DistinctPolicy", rank=rank)
+    return _launch("check_distinct.cu", name, block, count, 1)
 
 
 def _walked(sizes: Sequence[int], strides: Sequence[int], own: Sequence[int], bits: int) -> tuple[ParameterBlock, int]:
@@ -115,14 +118,16 @@ def _per_component(values: Sequence[int]) -> bytes:
     return struct.pack(f"<{_MOST_COMPONENTS}Q", *values, *(0,) * (_MOST_COMPONENTS - len(values)))
 
 
-def _launch(
-    source: str, rule: IndexRule, bits: int, more: Sequence[int], block: ParameterBlock, count: int, each: int
-) -> KernelLaunch:
+def _types(rule: IndexRule, bits: int) -> tuple[str, str]:
+    """The C++ types of the indices and of offsets."""
+    return f"sg::{rule.index.element}", index_argument(bits)
+
+
+def _launch(source: str, name: str, block: ParameterBlock, count: int, each: int) -> KernelLaunch:
     """A thread for `each` of `count` indices, or tuples."""
-    arguments = (f"sg::{rule.index.element}", index_argument(bits), *more)
     return KernelLaunch(
         sources=(source,),
-        name=f"sg::{source.removesuffix('.cu')}<{', '.join(map(str, arguments))}>",
+        name=name,
         grid=grid_of(-(-count // (_THREADS * each))),
         block=(_THREADS, 1, 1),
         shared_bytes=0,

@@ -14,6 +14,7 @@ from stridedgpu.devices.cuda.planning.packed_tiles import PackedTile, chunk_pitc
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.values.strides import round_up
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .tiles import Loop, gaps_are_ours, outer_words
 
@@ -73,20 +74,21 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         replace(conversion, channels=None) if in_tile else conversion, outer_channel.source_stride, bits
     )
     affines = block.add_affines(conversion)
-    arguments = (
-        conversion_argument(conversion),
-        index_argument(bits),
-        rank,
-        plan.load.nbytes,
-        plan.store.nbytes,
-        f"sg::Gaps::{gaps}",
-        _THREADS,
-        affines,
-        order,
+    name = instantiation(
+        "packed_tile",
+        (conversion_argument(conversion), index_argument(bits)),
+        "PackedTilePolicy",
+        rank=rank,
+        load_bytes=plan.load.nbytes,
+        store_bytes=plan.store.nbytes,
+        gaps=f"sg::Gaps::{gaps}",
+        threads=_THREADS,
+        affines=affines,
+        order=order,
     )
     return KernelLaunch(
         ("packed_tile.cu",),
-        f"sg::packed_tile<{', '.join(map(str, arguments))}>",
+        name,
         grid_of(tile.blocks()),
         (_THREADS, 1, 1),
         shared_bytes(tile.chunk_count * pitch, source_itemsize),

@@ -12,6 +12,7 @@ from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.strides import round_up
 
 from .channels import ChannelWalk, outer_loops
+from .instantiation import instantiation
 from .parameters import conversion_argument, index_argument
 from .tiles import loops_of, pixel_tile, turned
 
@@ -55,24 +56,30 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         row_groups * length * group.pitch * group.itemsize // each for each, group in zip(vectors, groups, strict=True)
     )
     block, (rank, affines, order) = walk.parameters(tile, tiles, (source_vectors, target_vectors), bits)
-    arguments = (
-        conversion_argument(walk.conversion),
-        index_argument(bits),
-        rank,
-        walk.small.size,
-        *walk.pitches,
-        *(str(flag).lower() for flag in (shape.fills, walk.turned, walk.backwards)),
-        length,
-        *vectors,
-        _THREADS,
-        walk.axis,
-        affines,
-        order,
+    source_pitch, target_pitch = walk.pitches
+    name = instantiation(
+        "pixels",
+        (conversion_argument(walk.conversion), index_argument(bits)),
+        "PixelsPolicy",
+        rank=rank,
+        channels=walk.small.size,
+        source_pitch=source_pitch,
+        target_pitch=target_pitch,
+        fills_pixels=shape.fills,
+        turned=walk.turned,
+        backwards=walk.backwards,
+        length=length,
+        load_bytes=plan.load.nbytes,
+        store_bytes=plan.store.nbytes,
+        threads=_THREADS,
+        axis=walk.axis,
+        affines=affines,
+        order=order,
     )
     source_bytes = tile_rows * row_groups * shape.source.shared_bytes
     return KernelLaunch(
         ("pixels.cu",),
-        f"sg::pixels<{', '.join(map(str, arguments))}>",
+        name,
         grid_of(prod(tiles) * walk.count),
         (_THREADS, 1, 1),
         round_up(source_bytes, _SHARED_ALIGNMENT) + tile_rows * row_groups * shape.target.shared_bytes,

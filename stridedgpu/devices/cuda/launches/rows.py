@@ -11,6 +11,7 @@ from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, ax
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.planning.relayout_problem import Problem
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .run_steps import THREADS, WARP, RunSteps
 
@@ -77,24 +78,25 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     for value in (filled, *within, *past_end, last_reading_on):
         block.add_index(value, bits)
     axis = "none" if problem.channel_axis is None else "inner" if problem.channel_axis == inner else "outer"
-    arguments = (
-        conversion_argument(conversion),
-        index_argument(bits),
-        plan.load.nbytes,
-        plan.store.nbytes,
-        steps,
-        items,
-        str(whole_warps).lower(),
-        str(filled > count).lower(),
-        f"sg::Run::{run}",
-        f"sg::ChannelAxis::{axis}",
-        len(axes),
-        affines,
-        order,
+    name = instantiation(
+        "copy_rows",
+        (conversion_argument(conversion), index_argument(bits)),
+        "RowsPolicy",
+        load_bytes=plan.load.nbytes,
+        store_bytes=plan.store.nbytes,
+        steps=steps,
+        items=items,
+        whole_warps=whole_warps,
+        fills=filled > count,
+        run=f"sg::Run::{run}",
+        axis=f"sg::RowChannelAxis::{axis}",
+        rank=len(axes),
+        affines=affines,
+        order=order,
     )
     return KernelLaunch(
         sources=("rows.cu",),
-        name=f"sg::copy_rows<{', '.join(map(str, arguments))}>",
+        name=name,
         grid=grid_of_chunks(axes, lanes, items),
         block=(THREADS, 1, 1),
         shared_bytes=0,

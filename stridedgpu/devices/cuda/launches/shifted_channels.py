@@ -12,6 +12,7 @@ from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.values.strides import round_up
 
 from .channels import ChannelWalk, walk_of
+from .instantiation import instantiation
 from .parameters import conversion_argument, index_argument
 from .pixels import whole_walk_of
 from .tiles import pixel_tile
@@ -55,23 +56,26 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
     read, written = (_runs(walk, side, length, row_groups) for side in (0, 1))
     block, (rank, affines, order) = walk.parameters(tile, tiles, (read.vectors, written.vectors), bits)
-    arguments = (
-        conversion_argument(walk.conversion),
-        index_argument(bits),
-        rank,
-        walk.small.size,
-        *walk.pitches,
-        str(walk.turned).lower(),
-        str(walk.backwards).lower(),
-        length,
-        _THREADS,
-        walk.axis,
-        affines,
-        order,
+    source_pitch, target_pitch = walk.pitches
+    name = instantiation(
+        "shifted_channels",
+        (conversion_argument(walk.conversion), index_argument(bits)),
+        "ShiftedChannelsPolicy",
+        rank=rank,
+        channels=walk.small.size,
+        source_pitch=source_pitch,
+        target_pitch=target_pitch,
+        turned=walk.turned,
+        backwards=walk.backwards,
+        length=length,
+        threads=_THREADS,
+        axis=walk.axis,
+        affines=affines,
+        order=order,
     )
     return KernelLaunch(
         ("shifted_channels.cu",),
-        f"sg::shifted_channels<{', '.join(map(str, arguments))}>",
+        name,
         grid_of(prod(tiles) * walk.count),
         (_THREADS, 1, 1),
         tile_rows * (read.nbytes + written.nbytes),

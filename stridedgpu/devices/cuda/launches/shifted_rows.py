@@ -7,6 +7,7 @@ from math import prod
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.planning.relayout import Plan
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .rows import add_chunks, chunk_shape, grid_of_chunks, row_axes
 from .run_steps import THREADS, RunSteps
@@ -33,21 +34,22 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     block = ParameterBlock()
     affines, order = add_chunks(block, plan, axes, lanes)
     block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
-    arguments = (
-        conversion_argument(conversion),
-        index_argument(plan.index_bits),
-        plan.store.nbytes,
-        steps,
-        items,
-        str(whole_warps).lower(),
-        str(problem.source_strides[inner] < 0).lower(),
-        len(axes),
-        affines,
-        order,
+    name = instantiation(
+        "copy_shifted_rows",
+        (conversion_argument(conversion), index_argument(plan.index_bits)),
+        "ShiftedRowsPolicy",
+        store_bytes=plan.store.nbytes,
+        steps=steps,
+        items=items,
+        whole_warps=whole_warps,
+        backwards=problem.source_strides[inner] < 0,
+        rank=len(axes),
+        affines=affines,
+        order=order,
     )
     return KernelLaunch(
         sources=("shifted_rows.cu",),
-        name=f"sg::copy_shifted_rows<{', '.join(map(str, arguments))}>",
+        name=name,
         grid=grid_of_chunks(axes, lanes, items),
         block=(THREADS, 1, 1),
         shared_bytes=0,

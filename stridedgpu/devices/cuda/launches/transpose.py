@@ -10,6 +10,7 @@ from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, di
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.values.strides import round_up
 
+from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .tiles import Loop, channels_turned, loops_of, outer_words, turned
 
@@ -69,22 +70,24 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     channel_axis = "target" if across.is_channel else "source" if along.is_channel else "block"
     order = block.add_order(conversion, across.source_stride if across.is_channel else channel.source_stride, bits)
     affines = block.add_affines(conversion)
-    arguments = (
-        conversion_argument(conversion),
-        index_argument(bits),
-        rank,
-        *extents,
-        plan.load.nbytes,
-        plan.store.nbytes,
-        str(problem.filler > 0).lower(),
-        _THREADS,
-        f"sg::ChannelAxis::{channel_axis if problem.channel_axis is not None else 'none'}",
-        affines,
-        order,
+    name = instantiation(
+        "transpose",
+        (conversion_argument(conversion), index_argument(bits)),
+        "TransposePolicy",
+        rank=rank,
+        source_extent=extents[0],
+        target_extent=extents[1],
+        load_bytes=plan.load.nbytes,
+        store_bytes=plan.store.nbytes,
+        fills=problem.filler > 0,
+        threads=_THREADS,
+        axis=f"sg::ChannelAxis::{channel_axis if problem.channel_axis is not None else 'none'}",
+        affines=affines,
+        order=order,
     )
     return KernelLaunch(
         ("transpose.cu",),
-        f"sg::transpose<{', '.join(map(str, arguments))}>",
+        name,
         grid_of(blocks),
         (_THREADS, 1, 1),
         prod(extents) * min(itemsizes),

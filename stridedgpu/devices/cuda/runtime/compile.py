@@ -13,7 +13,7 @@ from stridedgpu.values.errors import DeviceError
 
 __all__ = ["compiled_kernel"]
 
-_OPTIONS: Final = ("-std=c++17",)
+_OPTIONS: Final = ("-std=c++20",)
 """CuPy adds `--device-as-default-execution-space`, without which NVRTC takes some lambdas for functions of the host.
 
 NVRTC 12 refuses an option that is given twice.

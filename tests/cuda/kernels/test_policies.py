@@ -1,0 +1,93 @@
+"""Kernels' policies: launches give every member of a kernel's policy, in its order, and no two kernels share one."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import pytest
+from harness.kernel_names import conversion_of, kernel_of, policy_name_of, policy_of, types_of
+from harness.layout_pairs import layout_pairs
+
+import stridedgpu as sg
+from stridedgpu import Layout
+from stridedgpu.devices.cuda.launches.crops import crops_launch
+from stridedgpu.devices.cuda.launches.gather import gather_launch
+from stridedgpu.devices.cuda.launches.index_checks import check_launch, distinct_launch
+from stridedgpu.devices.cuda.launches.instantiation import instantiation
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
+from stridedgpu.devices.cuda.sources import joined_source, source_names
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.dtypes import element_type
+
+_STRUCTURE = re.compile(r"struct (\w+Policy) \{\n(.*?)\n\};", re.DOTALL)
+_MEMBERS = re.compile(r"^\s*[\w:]+ ([\w, ]+);", re.MULTILINE)
+
+
+def policies(*sources: str) -> dict[str, list[str]]:
+    """The policies that sources define, each with its members."""
+    found = _STRUCTURE.findall(joined_source(*sources))
+    return {name: [member for names in _MEMBERS.findall(body) for member in names.split(", ")] for name, body in found}
+
+
+@functools.cache
+def launches() -> list[KernelLaunch]:
+    """One launch of every kernel."""
+    found = [one.launch for one in layout_pairs(250, seed=2) if 0 not in one.plan.problem.sizes]
+
+    ids = sg.BufferTensorDesc("int64", (9,))
+    for table, indices in (
+        (sg.BufferTensorDesc("float32", (50, 64)), ids),
+        (sg.BufferTensorDesc("uint8", (50, 65)), ids),
+        (sg.BufferTensorDesc("uint8", (50, 3)), ids),
+    ):
+        found.append(gather_launch(sg.plan_gather(table, indices, device="cuda").plan, REFERENCE_GPU))
+    scores, ranks = sg.BufferTensorDesc("float32", (64, 50)), sg.BufferTensorDesc("int64", (64, 9))
+    found.append(gather_launch(sg.plan_gather_elements(scores, ranks, 1, device="cuda").plan, REFERENCE_GPU))
+    found.append(gather_launch(sg.plan_gather(scores, ids, 1, device="cuda").plan, REFERENCE_GPU))
+
+    for channels, layout in ((3, "NCHW"), (3, "NHWC"), (9, "NHWC")):
+        sizes = (channels, 480, 640)
+        image = sg.BufferTensorDesc("uint8", sizes, sg.packed_strides(sizes, (1, 2, 0)))
+        crops = sg.plan_gather_crops([image] * 4, (224, 224), layout=layout, device="cuda")
+        found.append(crops_launch(crops.plan, REFERENCE_GPU))
+
+    rule = IndexRule(Side(Layout((9,)), element_type("int64"), 8), ((0, 50),), False, (0,), (1,))
+    found += [check_launch(rule), distinct_launch(rule)]
+    return list({launch.sources: launch for launch in found}.values())
+
+
+def test_there_is_a_launch_of_every_kernel():
+    kernels = {name for name in source_names() if name.endswith(".cu")}
+    assert {source for launch in launches() for source in launch.sources} == kernels
+
+
+@pytest.mark.parametrize("launch", launches(), ids=lambda launch: launch.sources[0])
+def test_a_launch_gives_every_member_of_the_policy(launch):
+    assert list(policy_of(launch.name)) == policies(*launch.sources)[policy_name_of(launch.name)]
+
+
+def test_every_kernel_has_a_policy_of_its_own():
+    kernels = [name for name in source_names() if name.endswith(".cu")]
+    names = [name for kernel in kernels for name in policies(kernel)]
+    assert len(names) == len(set(names)) == len(kernels)
+
+
+def test_a_name_says_all_that_is_compiled():
+    name = instantiation(
+        "copy_rows",
+        ("sg::Conversion<sg::uint8, sg::float16, true, false, sg::Rounding::nearest>", "sg::uint32"),
+        "RowsPolicy",
+        load_bytes=16,
+        fills=False,
+        run="sg::Run::forward",
+    )
+    assert name == (
+        "sg::copy_rows<sg::Conversion<sg::uint8, sg::float16, true, false, sg::Rounding::nearest>, sg::uint32, "
+        "sg::RowsPolicy{.load_bytes = 16, .fills = false, .run = sg::Run::forward}>"
+    )
+    assert (kernel_of(name), policy_name_of(name)) == ("copy_rows", "RowsPolicy")
+    assert conversion_of(name) == ["sg::uint8", "sg::float16", "true", "false", "sg::Rounding::nearest"]
+    assert types_of(name)[1] == "sg::uint32"
+    assert policy_of(name) == {"load_bytes": "16", "fills": "false", "run": "sg::Run::forward"}
