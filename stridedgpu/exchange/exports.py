@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
-from stridedgpu.values.errors import ElementTypeError
+from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import byte_strides
 
@@ -49,12 +49,22 @@ def numpy_dtype(element: ElementType) -> np.dtype[Any]:
 
 
 def array_of_operand(operand: Operand) -> NDArray[Any]:
-    """A NumPy array over an operand's memory on the CPU; it cannot be written where elements share an address."""
+    """A NumPy array over an operand's memory on the CPU; it cannot be written where elements share an address.
+
+    Raises `LayoutError` for a broadcast of more elements than NumPy counts.
+    """
     layout, itemsize = operand.layout, operand.element.itemsize
     memory = operand.buffer.bytes
     steps = byte_strides(layout.strides, itemsize)
     offset = layout.offset * itemsize if layout.span else 0
-    array: NDArray[Any] = np.ndarray(layout.sizes, numpy_dtype(operand.element), memory, offset, steps)
+    dtype = numpy_dtype(operand.element)
+    try:
+        array: NDArray[Any] = np.ndarray(layout.sizes, dtype, memory, offset, steps)
+    except ValueError:
+        raise LayoutError(
+            f"Sizes {layout.sizes} of {operand.element} are more than the 2**63 bytes that an array may seem to have; "
+            "slice the tensor first."
+        ) from None
     if array.flags.writeable and layout.is_broadcast:
         array.flags.writeable = False
     return array

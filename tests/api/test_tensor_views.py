@@ -286,3 +286,13 @@ def test_every_type_can_be_viewed_without_the_library_that_names_it():
     for element in ELEMENT_TYPES.values():
         tensor = StridedTensor(bytearray(64), Layout((2, 2)), element)
         assert tensor[1, ::-1].reinterpret("uint8", (element.itemsize,), (1,)).sizes == (element.itemsize,)
+
+
+@pytest.mark.parametrize("sizes", [(2**70,), (2**62, 2**62), (2**63 - 1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "export", [StridedTensor.numpy, np.asarray, StridedTensor.__dlpack__], ids=lambda f: f.__name__
+)
+def test_a_broadcast_beyond_numpys_counting_is_refused_in_words(sizes, export):
+    tensor = sg.zeros((1,) * len(sizes), "float32", device="cpu").broadcast_to(sizes)
+    with pytest.raises(LayoutError, match=r"more than the 2\*\*63 bytes.*slice the tensor first"):
+        export(tensor)
