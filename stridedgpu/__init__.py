@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from . import typing
     from .api.creation import asarray, empty, from_dlpack, from_pointer, full, zeros
     from .api.crops import gather_crops, plan_gather_crops
+    from .api.frames import Frame
     from .api.gather import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
     from .api.gather_plans import (
         plan_gather,
@@ -47,6 +48,7 @@ __all__ = [
     "DataType",
     "DeviceError",
     "ElementTypeError",
+    "Frame",
     "Layout",
     "LayoutError",
     "PlannedCrops",
@@ -97,6 +99,7 @@ _MODULES: Final = {
     "DataType": "values.dtypes",
     "DeviceError": "values.errors",
     "ElementTypeError": "values.errors",
+    "Frame": "api.frames",
     "Layout": "values.layout",
     "LayoutError": "values.errors",
     "PlannedCrops": "operations.crop_plans",

@@ -13,6 +13,7 @@ from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
 from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
+from stridedgpu.operations.frames import gather_frame_crops
 from stridedgpu.operations.options import AskedMemory, AskedValues
 from stridedgpu.operations.requirements import Given
 from stridedgpu.planning.relayout_problem import Side
@@ -23,13 +24,14 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
 from .arguments import given, output_operand
+from .frames import FrameLike, frame_operands, is_frames
 from .tensor import StridedTensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]
 
 
 def gather_crops(
-    sources: TensorLike,
+    sources: TensorLike | FrameLike,
     origins: TensorLike,
     size: Sequence[int],
     *,
@@ -51,7 +53,8 @@ def gather_crops(
 
     `sources` is a batch (N, C, H, W), or a list of images (C, H, W) of one type and channel count, each of its own
     size and layout. `dims` says how the given objects' axes are ordered ("NHWC", "HWC"), as in `asarray`; tensors
-    that have labels need none, and other arrays are taken to be canonical. `origins` are integers (N, 2): the row and
+    that have labels need none, and other arrays are taken to be canonical. Frames, one or a list of any sizes and
+    formats, are RGB pictures. `origins` are integers (N, 2): the row and
     column, in pixels of the source, where each window begins; they are read on the host. `size` is the height and
     width of every window, in pixels. `flip` mirrors left and right: a bool, or one for each sample.
 
@@ -70,17 +73,19 @@ def gather_crops(
     >>> batch.sizes, batch.numpy()[:, 0].tolist()
     ((2, 3, 2, 2), [[[5.0, 5.0], [5.0, 5.0]], [[10.0, 0.5], [10.0, 0.5]]])
     """
-    made = crop_operands(
-        _images(sources, dims),
-        origins,
-        size,
+    values, memory = (
         AskedValues(dtype, scale, bias, channels, rounding),
         AskedMemory(layout, row_pitch_bytes, alignment),
-        flip=flip,
-        fill=fill,
-        out=output_operand(out),
-        stream=stream,
     )
+    target = output_operand(out)
+    if is_frames(sources):
+        frames = frame_operands(sources)
+        made = gather_frame_crops(
+            frames, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream
+        )
+    else:
+        images = _images(cast("TensorLike", sources), dims)
+        made = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     if out is not None:
         return out
     return StridedTensor.over(made, "NCHW" if made.layout.ndim == 4 else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from stridedgpu.devices.selection import backend_named, backends_in_use, device_name
 from stridedgpu.operations.options import AskedMemory, AskedValues
@@ -14,13 +15,14 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 
 from .arguments import given, output_operand
 from .creation import asarray
+from .frames import FrameLike, frames_relaid, is_frames
 from .tensor import StridedTensor
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
 
 def relayout(
-    src: TensorLike,
+    src: TensorLike | FrameLike,
     *,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
@@ -47,6 +49,8 @@ def relayout(
     in bytes (default 32). `device` is where the result goes, None where the source is. With `out` the elements go
     into that tensor, of any layout; only its own padding is ever written besides. `stream` is for CUDA.
 
+    A `Frame` is an RGB picture with the axes C, H, W, and a list of frames of one size a batch of them, N, C, H, W.
+
     Nothing of the data's size is allocated besides the result. Raises before anything is written: `LayoutError` for
     layouts, channels or sizes that do not fit, `BindingError` for an `out` that is read-only, on another device or
     shares memory with the source, `ElementTypeError` for a conversion that does not exist, `DeviceError` when the
@@ -58,9 +62,11 @@ def relayout(
     >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
     ((1, 3, 2, 4), (24, 8, 4, 1), True)
     """
-    tensor = src if isinstance(src, StridedTensor) else asarray(src)
     values = AskedValues(dtype, scale, bias, channels, rounding)
     memory = AskedMemory(layout, row_pitch_bytes, alignment, device)
+    if is_frames(src):
+        return frames_relaid(src, values, memory, out, stream)
+    tensor = src if isinstance(src, StridedTensor) else asarray(cast("TensorLike", src))
     operand, dims = relayout_operand(tensor.operand, tensor.dims, values, memory, output_operand(out), stream)
     return StridedTensor.over(operand, dims) if out is None else out
 

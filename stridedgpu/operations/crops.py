@@ -34,8 +34,10 @@ from .relayout import assign_operand
 __all__ = [
     "CROP_LABELS",
     "CropRequest",
+    "batch_parts",
     "crop_operands",
     "crop_request",
+    "filled",
     "flips_of",
     "origins_of",
 ]
@@ -101,7 +103,7 @@ def crop_operands(
         target = out
     steps = source_steps(sources.layouts)
     backend = gather_backend_named(device)
-    for into, part in _parts(target, made, channel_count, order):
+    for into, part in batch_parts(target, made, channel_count, order):
         plan = plan_crops(into.side, steps, part, request.fill, device, backend.widest_access)
         backend.prepare_crops(plan)(crops, sources.places, (into.buffer, into.start_bytes), stream)
     return target
@@ -185,7 +187,18 @@ def _fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
     return target.buffer.bytes[: count * element.itemsize].tobytes()
 
 
-def _parts(
+def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: str) -> Operand:
+    """A picture of a window's height and width with one element for each channel everywhere, on a device."""
+    channels = len(fill) // element.itemsize
+    colour = Operand(Buffer.of(fill), Layout((channels,)), element)
+    if device != "cpu":
+        copied = allocate_operand(colour.layout, element, DEFAULT_ALIGNMENT, device)
+        assign_operand(colour, copied)
+        colour = copied
+    return replace(colour, layout=Layout((channels, *window), (1, 0, 0)), owns_padding=False)
+
+
+def batch_parts(
     target: Operand, made: Conversion, source_channels: int, order: ChannelOrder | None
 ) -> Iterator[tuple[Operand, Conversion]]:
     """The batch as targets with axes N, C, H, W and their conversions; fillers of channels are zeroed on the way.

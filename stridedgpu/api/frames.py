@@ -1,0 +1,235 @@
+"""`Frame`: a picture of a camera or decoder, as the planes of memory that it lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeGuard
+
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.operand import Operand
+from stridedgpu.exchange.array_like import foreign_operand
+from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
+from stridedgpu.operations.frames import relayout_frames
+from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.planning.frame_problem import CHROMA
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
+from stridedgpu.values.colour_matrix import check_matrix
+from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
+
+from .arguments import output_operand
+from .tensor import StridedTensor
+
+__all__ = ["Frame", "FrameLike", "frame_operands", "frames_relaid", "is_frames"]
+
+
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Frame:
+    """A picture in the planes of a camera's or decoder's surface, none of which is copied.
+
+    `format` is one of "nv12", "nv21", "i420", "yv12", "yuyv", "uyvy", "p010", "p016", "i010", "rgbx", "bgrx", "rgba",
+    "bgra", "argb", "abgr" and "gray". `planes` are arrays of its element type (uint8; uint16 of "p010", "p016" and
+    "i010"), of any row pitch, on one device; `sizes` are the picture's height and width in pixels, even where two rows
+    or columns share chroma:
+
+    | formats | planes |
+    |---|---|
+    | nv12 nv21 p010 p016 | luma (H, W); chroma (H/2, W/2, 2) |
+    | i420 yv12 i010 | luma (H, W); two of chroma (H/2, W/2), in the order of memory |
+    | yuyv uyvy | (H, W/2, 4) |
+    | rgbx bgrx rgba bgra argb abgr | (H, W, 4) |
+    | gray | (H, W) |
+
+    A plane may come with its last two axes as one, as OpenCV and PyAV have chroma, or with pixels of two bytes.
+
+    To `relayout`, `gather_crops` and the other operations a frame is an RGB picture with the axes C, H, W and three
+    channels, uint8, or uint16 of formats with deeper samples: 10 bits are read as the high ones of 16, so that white is
+    the same. `matrix` is "bt601", "bt709" or "bt2020", and `full_range` says that black is 0 and white the largest
+    sample, as in JPEG; `stridedgpu.values.colour_matrix` states the integers, and "bt601" of limited range has the bits
+    of OpenCV. `chroma` is "repeated" (as OpenCV) or "linear" (between samples that lie left in the middle, as MPEG-2
+    and H.264 have them by default). Brightness is taken as it is from "gray", and alpha is left out.
+
+    Raises `LayoutError` for sizes, planes and names that do not fit, `ElementTypeError` for another element type and
+    `BindingError` for planes on two devices.
+
+    >>> import numpy as np
+    >>> frame = Frame("nv12", [np.full((4, 6), 235, np.uint8), np.full((2, 3, 2), 128, np.uint8)], sizes=(4, 6))
+    >>> frame
+    <Frame nv12, 4 x 6, bt601, on cpu>
+    >>> frame.relayout(dtype="float32", scale=1 / 255).numpy()[:, 0, 0].tolist()
+    [1.0, 1.0, 1.0]
+    """
+
+    format: str
+    sizes: tuple[int, int]
+    planes: tuple[StridedTensor, ...]
+    matrix: str
+    full_range: bool
+    chroma: str
+    operand: FrameOperand
+
+    def __init__(
+        self,
+        format: str,  # noqa: A002 - the field's word, as in `memoryview.format`
+        planes: Sequence[TensorLike],
+        *,
+        sizes: Sequence[int],
+        matrix: str = "bt601",
+        full_range: bool = False,
+        chroma: str = "repeated",
+    ) -> None:
+        """Check that the planes are those of such a picture."""
+        samples = pixel_format(format)
+        size = checked_sizes(sizes, samples)
+        if len(planes) != len(samples.planes):
+            raise LayoutError(f"planes: {format} has {len(samples.planes)}, and {len(planes)} came.")
+        operands = tuple(
+            checked_plane(number, _shared(f"planes[{number}]", memory), samples, size)
+            for number, memory in enumerate(planes)
+        )
+        for number, operand in enumerate(operands):
+            if operand.buffer.device != operands[0].buffer.device:
+                raise BindingError(
+                    f"planes[{number}] is on {operand.buffer.device} and planes[0] on {operands[0].buffer.device}."
+                )
+        self._set(samples, size, operands, check_matrix(matrix), full_range, chroma)
+
+    def _set(
+        self,
+        samples: PixelFormat,
+        sizes: tuple[int, int],
+        planes: tuple[Operand, ...],
+        matrix: str,
+        full_range: bool,
+        chroma: str,
+    ) -> None:
+        """Fill in what has been checked, but for what may be said of any frame."""
+        if chroma not in CHROMA:
+            raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
+        operand = FrameOperand(samples, sizes, planes, matrix, bool(full_range), chroma)
+        tensors = tuple(StridedTensor.over(plane, "HW" if plane.layout.ndim == 2 else None) for plane in planes)
+        facts = (samples.name, sizes, tensors, matrix, bool(full_range), chroma, operand)
+        for name, value in zip(self.__dataclass_fields__, facts, strict=True):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def over(
+        cls,
+        format: str,  # noqa: A002
+        memory: TensorLike,
+        sizes: Sequence[int],
+        *,
+        row_pitch_bytes: int | Sequence[int] | None = None,
+        plane_offsets_bytes: Sequence[int] | None = None,
+        matrix: str = "bt601",
+        full_range: bool = False,
+        chroma: str = "repeated",
+    ) -> Frame:
+        """A frame over one piece of memory that holds all its planes: bytes, an array, DLPack, a CUDA array.
+
+        `row_pitch_bytes` is the bytes from one row to the next: of the first plane (planes of chroma of half the width
+        have half of it), or one number for each plane. Without it an array of two or more axes has its own row's step,
+        and other memory packed rows. `plane_offsets_bytes` is where each plane begins, from the memory's first byte;
+        without it they follow each other. The other arguments are those of `Frame`.
+
+        Raises what `Frame` does, and `LayoutError` or `BindingError` for a pitch that cuts rows and for memory that is
+        too small, naming the plane.
+
+        >>> surface = bytearray(512 * (64 + 32))  # a decoder's: rows of 480 pixels, 512 bytes apart
+        >>> frame = Frame.over("nv12", surface, (64, 480), row_pitch_bytes=512)
+        >>> [(plane.sizes, plane.strides) for plane in frame.planes]
+        [((64, 480), (512, 1)), ((32, 240, 2), (512, 2, 1))]
+        """
+        samples = pixel_format(format)
+        size = checked_sizes(sizes, samples)
+        planes = planes_over(_shared("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
+        made = cls.__new__(cls)
+        made._set(samples, size, planes, check_matrix(matrix), full_range, chroma)
+        return made
+
+    @property
+    def device(self) -> str:
+        """Where the planes lie."""
+        return self.operand.device
+
+    def relayout(
+        self,
+        *,
+        layout: LayoutLike | None = None,
+        dtype: DTypeLike | None = None,
+        scale: float | Sequence[float] | None = None,
+        bias: float | Sequence[float] | None = None,
+        channels: Sequence[int] | None = None,
+        rounding: str = "nearest",
+        row_pitch_bytes: int | None = None,
+        alignment: int | None = None,
+        device: str | None = None,
+        out: StridedTensor | None = None,
+        stream: StreamLike | None = None,
+    ) -> StridedTensor:
+        """The picture as a tensor with the axes C, H, W: see `stridedgpu.relayout`."""
+        values = AskedValues(dtype, scale, bias, channels, rounding)
+        return frames_relaid(self, values, AskedMemory(layout, row_pitch_bytes, alignment, device), out, stream)
+
+    def to_device(self, device: str) -> Frame:
+        """This frame on another device, its planes packed; itself when it is there already."""
+        planes = tuple(plane.to_device(device) for plane in self.planes)
+        if all(new is old for new, old in zip(planes, self.planes, strict=True)):
+            return self
+        made = Frame.__new__(Frame)
+        operands = tuple(plane.operand for plane in planes)
+        made._set(self.operand.samples, self.sizes, operands, self.matrix, self.full_range, self.chroma)
+        return made
+
+    def __repr__(self) -> str:
+        """The facts in one line."""
+        height, width = self.sizes
+        full = " full range" if self.full_range else ""
+        colour = f", {self.matrix}{full}" if self.operand.samples.kind == "yuv" else ""
+        return f"<Frame {self.format}, {height} x {width}{colour}, on {self.device}>"
+
+
+def _shared(name: str, memory: object) -> Operand:
+    """The operand of anything array-like over the same memory. Raises `LayoutError` where that takes a copy."""
+    held = getattr(memory, "operand", None)
+    if isinstance(held, Operand):
+        return held
+    operand, is_shared = foreign_operand(memory, copy=False)
+    if not is_shared:
+        raise LayoutError(f"{name} is a {type(memory).__name__}, whose memory cannot be shared: a frame never copies.")
+    return operand
+
+
+FrameLike: TypeAlias = "Frame | Sequence[Frame]"
+"""A frame, or several as one batch."""
+
+
+def is_frames(thing: object) -> TypeGuard[FrameLike]:
+    """Whether this is a frame or a list of nothing else."""
+    if isinstance(thing, Frame):
+        return True
+    return isinstance(thing, (list, tuple)) and bool(thing) and all(isinstance(entry, Frame) for entry in thing)
+
+
+def frame_operands(frames: FrameLike) -> list[FrameOperand]:
+    """The operands of one frame or of several."""
+    return [frame.operand for frame in ([frames] if isinstance(frames, Frame) else frames)]
+
+
+def frames_relaid(
+    frames: FrameLike,
+    values: AskedValues,
+    memory: AskedMemory,
+    out: StridedTensor | None,
+    stream: StreamLike | None,
+) -> StridedTensor:
+    """What `stridedgpu.relayout` does with frames."""
+    is_batch = not isinstance(frames, Frame)
+    here = memory._replace(device=None)
+    made = relayout_frames(frame_operands(frames), values, here, output_operand(out), stream, is_batch=is_batch)
+    if out is not None:
+        return out
+    rank = 4 if is_batch else 3
+    tensor = StridedTensor.over(made, "NCHW"[-rank:] if made.layout.ndim == rank else None)
+    return tensor if memory.device is None else tensor.to_device(memory.device)

@@ -1,0 +1,346 @@
+"""Frames by compiled loops: samples to colours to elements of the target, in registers, in one pass.
+
+    luma      y y y y y y y y         one vector of `lanes` pixels
+    chroma    u v u v u v u v         half as many pairs, multiplied once, then each lane repeated
+    colours   r ... | g ... | b ...   clamped; each converted as the target wants it, and stored as rows of three planes
+                                      or interleaved as whole pixels
+
+An item of the work is one row of the window. The last step of a row is moved back to end with it, which does some
+pixels twice and needs no tail; where the width is odd, a last step begins at an odd column and its chroma one lane
+later.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite
+from struct import pack, unpack
+from typing import Final
+
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.pixel_formats import PixelFormat
+
+from .conversion import Affine, can_compile, converted, storage_type
+from .ir import Code, Value, vector_type
+from .jit import Loop, compiled
+from .shuffles import gathered
+from .worker_pool import run_shared
+
+__all__ = ["FrameKernel", "compiled_frames", "frame_kernel"]
+
+_FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
+"""Parameters behind the planes' addresses and row strides, in bytes and pixels, before the constants.
+
+`parity` and `phase` are where in its chroma sample's rows and columns the window's first pixel lies.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameKernel:
+    """A kernel over the rows of windows of at least `lanes` pixels.
+
+    `pixel` is the elements from one pixel of an interleaved target to the next, 0 of one of planes. `phase` says that
+    the window begins at an odd column, `odd` that its width is odd, `mirrored` that the target's columns run backwards.
+    """
+
+    samples: PixelFormat
+    matrix: ColourMatrix
+    conversion: Conversion
+    finite: bool
+    lanes: int
+    pixel: int
+    mirrored: bool
+    odd: bool
+    phase: int
+
+    @property
+    def name(self) -> str:
+        """What it does, in a word."""
+        lies = f"pixels{self.pixel}" if self.pixel else "planes"
+        return f"frame_{self.samples.name}_{lies}_{self.conversion.target}x{self.lanes}"
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Which of red, green and blue each output channel is."""
+        return self.conversion.channels or (0, 1, 2)
+
+    def text(self, name: str) -> str:
+        """The module."""
+        return _Text(self).text(name)
+
+
+def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
+    """The kernel of a problem, for windows that begin at an odd column where `phase` is 1; or why there is none."""
+    made, layout, limits = problem.conversion, problem.target.layout, policy().frames
+    channels, height, width = layout.sizes
+    across, _, right = layout.strides
+    if problem.chroma != "repeated":
+        return "linear chroma is left to NumPy"
+    if not can_compile(made):
+        return f"{made} is left to NumPy"
+    if not height or width < limits.least_lanes:
+        return f"windows narrower than {limits.least_lanes} pixels are left to NumPy"
+    for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
+        if strides[1:] != ((plane.samples, 1) if plane.samples > 1 else (1,)):
+            return f"planes with steps of {strides} elements are left to NumPy"
+    if abs(right) == 1:
+        pixel = 0
+    elif across == 1 and abs(right) == channels:
+        pixel = channels
+    else:
+        return f"targets with steps of {layout.strides} elements along C, H, W are left to NumPy"
+    widest = max(made.target.itemsize, problem.samples.element.itemsize)
+    lanes = min(max(limits.step_bytes // widest, limits.least_lanes), 1 << (width.bit_length() - 1))
+    constants = (*(made.scale or ()), *(made.bias or ()))
+    # Constants come as parameters: those of one kind of conversion share a kernel.
+    shape = Conversion(
+        made.source,
+        made.target,
+        None if made.scale is None else (1.0,),
+        None if made.bias is None else (0.0,),
+        made.channels,
+        made.rounding,
+    )
+    finite = all(isfinite(unpack("f", pack("f", value))[0]) if abs(value) < 3e38 else False for value in constants)
+    odd = bool(width % 2) and problem.samples.chroma_step[1] == 2
+    return FrameKernel(problem.samples, problem.matrix, shape, finite, lanes, pixel, right < 0, odd, phase)
+
+
+def compiled_frames(problem: FrameProblem) -> Callable[[Sequence[Operand], tuple[int, int], Operand], None] | None:
+    """A problem's windows by a compiled loop; None where this processor or the problem is left to NumPy."""
+    kernels = [frame_kernel(problem, phase) for phase in range(problem.samples.chroma_step[1])]
+    loops = [None if isinstance(kernel, str) else _loop(kernel) for kernel in kernels]
+    if any(loop is None for loop in loops):
+        return None
+    return _Windows(problem, [loop for loop in loops if loop is not None])
+
+
+@lru_cache(maxsize=512)
+def _loop(kernel: FrameKernel) -> Loop | None:
+    return compiled(kernel.text)
+
+
+class _Windows:
+    """A problem with its kernels, one for windows that begin at an even column and one for an odd one."""
+
+    def __init__(self, problem: FrameProblem, loops: list[Loop]) -> None:
+        """Pack what is the same for every window."""
+        self._problem, self._loops = problem, loops
+        layout, itemsize = problem.target.layout, problem.target.element.itemsize
+        across, down, _ = layout.strides
+        self._steps = (down * itemsize, across * itemsize, layout.sizes[2])
+        made = problem.conversion
+        kind = "d" if made.compute.itemsize == 8 else "f"
+        count = len(problem.order)
+        self._constants = [
+            int.from_bytes(pack(kind, _narrowed(value, kind)), "little")
+            for values in (made.scale, made.bias)
+            if values is not None
+            for value in (values if len(values) > 1 else values * count)
+        ]
+        limits = policy().frames
+        self._alone = problem.bytes_moved < limits.shared_bytes
+        self._work = limits.arithmetic * problem.bytes_moved
+
+    def __call__(self, planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
+        """Write one window."""
+        samples, (top, left) = self._problem.samples, origin
+        itemsize = samples.element.itemsize
+        fields = []
+        for plane, operand in zip(samples.planes, planes, strict=True):
+            down, right = operand.layout.strides[:2]
+            place = top // plane.rows * down + left // plane.columns * right
+            fields += [operand.address + place * itemsize, down * itemsize]
+        rows_of_chroma, columns_of_chroma = samples.chroma_step
+        phase = left % columns_of_chroma
+        fields += [*self._steps, top % rows_of_chroma, phase, *self._constants]
+        parameters = (ctypes.c_int64 * len(fields))(*(_signed(field) for field in fields))
+        loop, height = self._loops[phase], target.layout.sizes[1]
+        if self._alone:
+            loop.alone(fields[0], target.address, ctypes.addressof(parameters), 0, height)
+        else:
+            run_shared(loop, fields[0], target.address, ctypes.addressof(parameters), height, nbytes=self._work)
+
+
+def _narrowed(value: float, kind: str) -> float:
+    """A constant that float32 cannot hold is infinite there."""
+    if kind == "f" and abs(value) > 3.4028235677973366e38:
+        return float("inf") if value > 0 else float("-inf")
+    return value
+
+
+def _signed(field: int) -> int:
+    """The same 64 bits as a signed number."""
+    return field - 2**64 if field >= 2**63 else field
+
+
+class _Text:
+    """One kernel's code while it is written."""
+
+    def __init__(self, kernel: FrameKernel) -> None:
+        """Read the parameters."""
+        self._kernel, self._code = kernel, Code()
+        code, planes = self._code, len(kernel.samples.planes)
+        self._number = "i32" if kernel.matrix.most == 255 else "i64"
+        self._itemsize = kernel.samples.element.itemsize
+        self._planes = [(code.pointer(code.parameter(2 * n)), code.parameter(2 * n + 1)) for n in range(planes)]
+        fields = [code.parameter(2 * planes + n) for n in range(len(_FIELDS))]
+        self._target_row, self._target_channel, self._width, self._parity, self._phase = fields
+        self._affines = self._constants(2 * planes + len(_FIELDS))
+
+    def text(self, name: str) -> str:
+        """The module: rows, steps of a row, and the odd last one."""
+        code, kernel = self._code, self._kernel
+        lanes = kernel.lanes
+        even = code.binary("and", self._width, -2) if kernel.odd else self._width
+        last = code.binary("sub", even, lanes)
+        down = kernel.samples.chroma_step[0]
+        with code.loop(code.first, code.last) as row:
+            shared = code.binary("lshr", code.add(row, self._parity), down.bit_length() - 1)
+            rows = [
+                code.at(address, code.multiply(row if plane.rows == 1 else shared, stride))
+                for plane, (address, stride) in zip(kernel.samples.planes, self._planes, strict=True)
+            ]
+            target = code.at(code.target, code.multiply(row, self._target_row))
+            with code.loop(0, even, lanes) as at:
+                self._step(rows, target, code.smaller(at, last), kernel.phase)
+            if kernel.odd:
+                self._step(rows, target, code.binary("sub", self._width, lanes), 1 - kernel.phase)
+        return code.text(name)
+
+    def _constants(self, place: int) -> list[Affine]:
+        """Each output channel's scale and bias, in every lane."""
+        code, made, count = self._code, self._kernel.conversion, len(self._kernel.order)
+        type_ = storage_type(made.compute, opaque=False)
+        columns: list[list[Value | None]] = []
+        for values in (made.scale, made.bias):
+            if values is None:
+                columns.append([None] * count)
+                continue
+            numbers = [
+                code.load(type_, code.at(Value("ptr", "%parameters"), 8 * (place + n)), made.compute.itemsize)
+                for n in range(count)
+            ]
+            columns.append([code.splat(number, self._kernel.lanes) for number in numbers])
+            place += count
+        return [Affine(scale, bias) for scale, bias in zip(*columns, strict=True)]
+
+    def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
+        """The `lanes` pixels from a column on, the first of which has chroma's second column where `phase` is 1."""
+        code, kernel = self._code, self._kernel
+        colours = self._colours(self._luma(rows, at), *self._chromas(rows, at, phase))
+        storage = storage_type(kernel.conversion.source, opaque=False)
+        made = []
+        for channel, affine in zip(kernel.order, self._affines, strict=True):
+            vector = code.cast("trunc", colours[channel], storage)
+            vector = converted(code, vector, kernel.conversion, affine, finite=kernel.finite)
+            if kernel.mirrored:
+                vector = code.shuffle(vector, None, range(kernel.lanes)[::-1])
+            made.append(vector)
+        self._store(made, target, at)
+
+    def _luma(self, rows: Sequence[Value], at: Value) -> Value:
+        """Samples of luma, in 32 or 64 bits."""
+        code, lanes = self._code, self._kernel.lanes
+        luma = self._kernel.samples.channels[0]
+        # Of packed pixels the load begins with the first byte of one, and ends with the last of another.
+        address = code.at(rows[luma.plane], code.multiply(self._whole_column(at, luma.step), self._itemsize))
+        vector = code.load(vector_type(lanes * luma.step, self._element), address, 1)
+        if luma.step > 1:
+            vector = code.shuffle(vector, None, [luma.step * n + luma.first % luma.step for n in range(lanes)])
+        return code.cast("zext", vector, self._number)
+
+    def _whole_column(self, at: Value, step: int) -> Value:
+        """Elements from the row's first sample of chroma, or of luma, to the luma at a column."""
+        code = self._code
+        if step == 1:
+            # The plane's address is that of the window's first pixel.
+            return at
+        return code.multiply(code.add(at, self._phase), step)
+
+    @property
+    def _element(self) -> str:
+        return f"i{8 * self._itemsize}"
+
+    def _chromas(self, rows: Sequence[Value], at: Value, phase: int) -> list[tuple[Value, Value]]:
+        """Blue and red difference for the pixels' first columns of chroma, and, where they differ, their second."""
+        code = self._code
+        place = code.binary("lshr", code.add(at, self._phase), 1)
+        first = self._chroma(rows, place)
+        return [first, self._chroma(rows, code.add(place, 1)) if phase else first]
+
+    def _chroma(self, rows: Sequence[Value], place: Value) -> tuple[Value, Value]:
+        """Half as many samples of each kind as pixels, less the centre, from a column of chroma on."""
+        code, half = self._code, self._kernel.lanes // 2
+        loaded: dict[int, Value] = {}
+        made = []
+        for samples in self._kernel.samples.channels[1:]:
+            if samples.plane not in loaded:
+                address = code.at(rows[samples.plane], code.multiply(place, samples.step * self._itemsize))
+                loaded[samples.plane] = code.load(vector_type(half * samples.step, self._element), address, 1)
+            vector = loaded[samples.plane]
+            if samples.step > 1:
+                vector = code.shuffle(vector, None, [samples.step * n + samples.first for n in range(half)])
+            wide = code.cast("zext", vector, self._number)
+            made.append(code.binary("sub", wide, self._kernel.matrix.chroma_centre))
+        return made[0], made[1]
+
+    def _colours(self, luma: Value, *chromas: tuple[Value, Value]) -> list[Value]:
+        """Red, green and blue, clamped."""
+        code, matrix, lanes = self._code, self._kernel.matrix, self._kernel.lanes
+        y = luma
+        if matrix.luma_floor:
+            y = code.binary("sub", y, matrix.luma_floor)
+            y = self._bounded("smax", y, 0)
+        y = code.binary("mul", y, matrix.luma)
+        products = [self._products(*chroma) for chroma in chromas]
+        even, odd = products[0], products[-1]
+        places = [lane // 2 + (lane % 2) * (lanes // 2) for lane in range(lanes)]
+        made = []
+        for first, second in zip(even, odd, strict=True):
+            total = code.add(y, code.shuffle(first, second, places))
+            shifted = code.binary("ashr", total, FRACTION_BITS)
+            made.append(self._bounded("smin", self._bounded("smax", shifted, 0), matrix.most))
+        return made
+
+    def _products(self, blue: Value, red: Value) -> tuple[Value, Value, Value]:
+        """What chroma adds to each colour, with the half that rounds."""
+        code, matrix = self._code, self._kernel.matrix
+        half = 1 << (FRACTION_BITS - 1)
+        green = code.add(code.binary("mul", red, matrix.green_v), code.binary("mul", blue, matrix.green_u))
+        return (
+            code.add(code.binary("mul", red, matrix.red_v), half),
+            code.add(green, half),
+            code.add(code.binary("mul", blue, matrix.blue_u), half),
+        )
+
+    def _bounded(self, operation: str, vector: Value, bound: int) -> Value:
+        code = self._code
+        name = f"llvm.{operation}.v{vector.lanes}{vector.element}"
+        return code.call(name, vector.type, vector, code.full(vector.type, bound))
+
+    def _store(self, planes: list[Value], target: Value, at: Value) -> None:
+        """Write the pixels as rows of planes, or interleaved."""
+        code, kernel = self._code, self._kernel
+        itemsize, lanes = kernel.conversion.target.itemsize, kernel.lanes
+        step = itemsize * (kernel.pixel or 1)
+        if kernel.mirrored:
+            # The lowest of the step's pixels is the last one.
+            start = code.at(target, code.multiply(code.add(at, lanes - 1), -step))
+        else:
+            start = code.at(target, code.multiply(at, step))
+        if not kernel.pixel:
+            for channel, vector in enumerate(planes):
+                code.store(vector, code.at(start, code.multiply(self._target_channel, channel)), itemsize)
+            return
+        places = [channel * lanes + pixel for pixel in range(lanes) for channel in range(kernel.pixel)]
+        for piece, first in enumerate(range(0, len(places), lanes)):
+            vector = gathered(code, planes, places[first : first + lanes])
+            code.store(vector, code.at(start, piece * lanes * itemsize), itemsize)

@@ -1,0 +1,67 @@
+"""Frames on the CPU: which loops write a window, compiled or NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
+from stridedgpu.values.errors import DeviceError
+
+__all__ = ["CpuFrames"]
+
+_NUMPY: Final = "numpy_frame_bands"
+"""The name of the loops that do everything."""
+
+
+class CpuFrames:
+    """The processor's conversions of frames."""
+
+    @staticmethod
+    def plan_frame(problem: FrameProblem) -> FramePlan:
+        """How this processor does it."""
+        reason = why_unavailable()
+        return _planned(problem, reason)
+
+    @staticmethod
+    def prepare_frame(plan: FramePlan) -> Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]:
+        """The plan's loops; they run where they are called, and take no stream."""
+        return _prepared(plan)
+
+
+@lru_cache(maxsize=1024)
+def _planned(problem: FrameProblem, reason: str | None) -> FramePlan:
+    """Compiled loops, or NumPy's for a reason."""
+    if reason is None:
+        from stridedgpu.devices.cpu.compiled.frames import frame_kernel
+
+        kernel = frame_kernel(problem)
+        if not isinstance(kernel, str):
+            return FramePlan(problem, "cpu", kernel.name)
+        reason = kernel
+    return FramePlan(problem, "cpu", _NUMPY, reason)
+
+
+@lru_cache(maxsize=1024)
+def _prepared(plan: FramePlan) -> Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]:
+    """The plan's loops, kept for the next call."""
+    problem = plan.problem
+    compiled = None
+    if plan.kernel != _NUMPY:
+        from stridedgpu.devices.cpu.compiled.frames import compiled_frames
+
+        compiled = compiled_frames(problem)
+
+    def launch(planes: Sequence[Operand], origin: tuple[int, int], target: Operand, stream: object) -> None:
+        if stream is not None:
+            raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
+        if compiled is None:
+            frame_loops(problem, planes, origin, target)
+        else:
+            compiled(planes, origin, target)
+
+    return launch

@@ -1,0 +1,108 @@
+"""Frames on NumPy: a band of rows at a time, from samples to colours to elements of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
+from stridedgpu.values.strides import byte_strides
+
+from .conversion import constants, convert_block, storage_dtype
+
+__all__ = ["colours_of", "frame_loops", "operand_array", "sample_arrays"]
+
+_BAND_PIXELS: Final = 64 * 1024
+"""Pixels of a band, about: its numbers of 32 or 64 bits then lie in a core's second cache."""
+
+
+def frame_loops(problem: FrameProblem, planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
+    """Write a window, whose first pixel is at `origin` of the frame, into `target` with axes C, H, W."""
+    made, order = problem.conversion, problem.order
+    into = operand_array(target)
+    scale, bias = (
+        None if values is None else np.broadcast_to(constants(values, made.compute), (len(order),))
+        for values in (made.scale, made.bias)
+    )
+    for rows, colours in _bands(problem, planes, origin):
+        for channel, colour in enumerate(order):
+            affine = (None if values is None else values[channel] for values in (scale, bias))
+            into[channel, rows] = convert_block(colours[colour], made, *affine)
+
+
+def operand_array(operand: Operand) -> NDArray[Any]:
+    """An operand on the CPU as an array of numbers in their storage type."""
+    layout, element = operand.layout, operand.element
+    steps = byte_strides(layout.strides, element.itemsize)
+    start = layout.offset * element.itemsize if layout.span else 0
+    return np.ndarray(layout.sizes, storage_dtype(element, opaque=False), operand.buffer.bytes, start, steps)
+
+
+def sample_arrays(problem: FrameProblem, planes: Sequence[Operand]) -> list[NDArray[Any]]:
+    """Luma (H, W) and both chromas at their own size, as views of the planes."""
+    arrays = [operand_array(plane) for plane in planes]
+    views = []
+    for samples in problem.samples.channels:
+        plane = arrays[samples.plane]
+        if plane.ndim == 3 and samples.step == plane.shape[2]:
+            plane = plane[..., samples.first]
+        elif plane.ndim == 3:  # luma of packed pixels: every other element, in several of one place
+            rows, columns, count = plane.shape
+            places = np.arange(samples.first, count, samples.step)
+            plane = plane[..., places[0] :: samples.step].reshape(rows, columns * len(places))
+        views.append(plane)
+    return views
+
+
+def _bands(
+    problem: FrameProblem, planes: Sequence[Operand], origin: tuple[int, int]
+) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+    """Rows of the window, and their red, green and blue in the format's element type."""
+    luma, blue, red = sample_arrays(problem, planes)
+    _, height, width = problem.target.layout.sizes
+    top, left = origin
+    step = max(1, _BAND_PIXELS // max(width, 1))
+    for first in range(0, height, step):
+        rows = slice(first, min(first + step, height))
+        lines, columns = np.arange(top + rows.start, top + rows.stop), np.arange(left, left + width)
+        u, v = (_chroma(plane, lines, columns, problem) for plane in (blue, red))
+        yield rows, colours_of(luma[lines[0] : lines[-1] + 1, left : left + width], u, v, problem.matrix)
+
+
+def _chroma(plane: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], problem: FrameProblem) -> NDArray[Any]:
+    """Samples of chroma for pixels at these rows and columns of the frame."""
+    down, right = problem.samples.chroma_step
+    if problem.chroma == "repeated":
+        repeated: NDArray[Any] = plane[(rows // down)[:, None], columns // right]
+        return repeated
+    last_row, last_column = plane.shape[0] - 1, plane.shape[1] - 1
+    own = plane[rows // down].astype(np.int32)
+    if down == 2:
+        beside = np.clip(rows // 2 + np.where(rows % 2, 1, -1), 0, last_row)
+        sums = 3 * own + plane[beside].astype(np.int32)
+    else:
+        sums = 4 * own
+    place = columns // right
+    near, far = sums[:, place], sums[:, np.minimum(place + 1, last_column)]
+    made: NDArray[Any] = np.where(columns % 2, near + far + 4 >> 3, near + 2 >> 2)
+    return made
+
+
+def colours_of(luma: NDArray[Any], blue: NDArray[Any], red: NDArray[Any], matrix: ColourMatrix) -> list[NDArray[Any]]:
+    """Red, green and blue of samples, as `stridedgpu.values.colour_matrix` states them."""
+    number: Any = np.int32 if matrix.most == 255 else np.int64
+    y = np.maximum(luma.astype(number) - number(matrix.luma_floor), 0) * number(matrix.luma)
+    y += number(1 << (FRACTION_BITS - 1))
+    u, v = (samples.astype(number) - number(matrix.chroma_centre) for samples in (blue, red))
+    sums = (
+        y + v * number(matrix.red_v),
+        y + v * number(matrix.green_v) + u * number(matrix.green_u),
+        y + u * number(matrix.blue_u),
+    )
+    element = np.uint8 if matrix.most == 255 else np.uint16
+    return [np.clip(total >> FRACTION_BITS, 0, matrix.most).astype(element) for total in sums]

@@ -1,0 +1,173 @@
+"""Frames: surfaces of luma and chroma, and of colours, as RGB pictures: converted and laid out in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
+from stridedgpu.devices.frame_selection import frame_device_named
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.planning.crop_windows import Crop, Rectangle, rectangles
+from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
+from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.axis_labels import Labels
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
+
+from .channel_blocks import parse_order
+from .crops import batch_parts, crop_request, filled, flips_of, origins_of
+from .options import AskedMemory, AskedValues
+from .outputs import check_output
+from .relayout import result_sizes
+from .transfer import move_elements
+
+__all__ = ["FRAME_LABELS", "check_frames", "frame_plan", "gather_frame_crops", "relayout_frames"]
+
+FRAME_LABELS: Labels = ("C", "H", "W")
+
+_BATCH_LABELS: Labels = ("N", *FRAME_LABELS)
+
+
+def relayout_frames(
+    frames: Sequence[FrameOperand],
+    values: AskedValues,
+    memory: AskedMemory,
+    out: Operand | None,
+    stream: object,
+    *,
+    is_batch: bool,
+) -> Operand:
+    """Frames of one size as RGB: one picture (C, H, W), or where `is_batch` pictures (N, C, H, W)."""
+    element, device = check_frames(frames)
+    for number, frame in enumerate(frames):
+        if frame.sizes != frames[0].sizes:
+            raise LayoutError(
+                f"frames[{number}] is {frame.sizes[0]} x {frame.sizes[1]} and frames[0] "
+                f"{frames[0].sizes[0]} x {frames[0].sizes[1]}; frames of different sizes need a common one: "
+                "resize, letterbox or gather_crops."
+            )
+    if out is not None:
+        memory.check_beside_out()
+    made = values.conversion(element, CHANNELS, element if out is None else out.element)
+    picture = result_sizes((CHANNELS, *frames[0].sizes), made, 0)
+    sizes, labels = ((len(frames), *picture), _BATCH_LABELS) if is_batch else (picture, FRAME_LABELS)
+    target = _target(frames, sizes, labels, made, memory, out, device, stream)
+    batch = target if is_batch else replace(target, layout=target.layout.unsqueezed(0))
+    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
+    for into, part in batch_parts(batch, made, CHANNELS, order):
+        for number, frame in enumerate(frames):
+            _write(frame, (0, 0), replace(into, layout=into.layout.sliced(number)), part, stream)
+    return target
+
+
+def gather_frame_crops(
+    frames: Sequence[FrameOperand],
+    origins: object,
+    size: Sequence[int],
+    values: AskedValues,
+    memory: AskedMemory,
+    *,
+    flip: object,
+    fill: object,
+    out: Operand | None,
+    stream: object,
+) -> Operand:
+    """What `stridedgpu.gather_crops` does, on frames as RGB pictures of any sizes and formats of one depth."""
+    element, device = check_frames(frames)
+    if out is not None:
+        memory.check_beside_out()
+        values = values if values.dtype is not None else values._replace(dtype=out.element)
+    request = crop_request((len(frames), CHANNELS), element, size, values, fill)
+    made, window = request.conversion, request.sizes[2:]
+    flips = flips_of(flip, len(frames))
+    windows = zip(frames, origins_of(origins, len(frames)), flips, strict=True)
+    places = [(frame, Crop(Layout((CHANNELS, *frame.sizes)), origin, turned)) for frame, origin, turned in windows]
+    target = _target(frames, request.sizes, _BATCH_LABELS, made, memory, out, device, stream)
+    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
+    for into, part in batch_parts(target, made, CHANNELS, order):
+        for number, (frame, crop) in enumerate(places):
+            layout = into.layout.sliced(number)
+            if crop.flip:
+                layout = layout.sliced((slice(None), slice(None), slice(None, None, -1)))
+            for rectangle in rectangles(crop, window):
+                part_of = replace(into, layout=layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
+                _write_rectangle(frame, rectangle, part_of, part, request.fill, stream)
+    return target
+
+
+def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
+    """The type of all frames' colours, and the device where they all lie.
+
+    Raises `LayoutError` for no frames, `ElementTypeError` for 8 bits beside more, `BindingError` for two devices.
+    """
+    if not frames:
+        raise LayoutError("No frames were given: a batch of none has no type.")
+    element, device = frames[0].element, frames[0].device
+    for number, frame in enumerate(frames):
+        if frame.element != element:
+            raise ElementTypeError(
+                f"frames[{number}] ({frame.samples.name}) has colours of {frame.element} and frames[0] "
+                f"({frames[0].samples.name}) of {element}; convert them apart, each with its own scale."
+            )
+        if frame.device != device:
+            raise BindingError(f"frames[{number}] is on {frame.device} and frames[0] on {device}.")
+    return element, device
+
+
+def frame_plan(frame: FrameOperand, target: Side, made: Conversion) -> FramePlan:
+    """How a window of a frame of luma and chroma is written to `target`, axes C, H, W."""
+    strides = tuple(plane.layout.strides for plane in frame.planes)
+    problem = FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, made)
+    return frame_device_named(frame.device).plan_frame(problem)
+
+
+def _target(
+    frames: Sequence[FrameOperand],
+    sizes: tuple[int, ...],
+    labels: Labels,
+    made: Conversion,
+    memory: AskedMemory,
+    out: Operand | None,
+    device: str,
+    stream: object,
+) -> Operand:
+    """`out` checked, or new memory."""
+    if out is None:
+        return memory.room(sizes, labels, made.target).allocate(backend_named(device), stream)
+    planes = {
+        f"frames[{number}].planes[{place}]": plane
+        for number, frame in enumerate(frames)
+        for place, plane in enumerate(frame.planes)
+    }
+    check_output(out, sizes, made.target, device, planes)
+    return out
+
+
+def _write_rectangle(
+    frame: FrameOperand, part: Rectangle, target: Operand, made: Conversion, fill: bytes, stream: object
+) -> None:
+    """Part of a window: from the frame, or the fill value where there is none."""
+    if part.source is not None:
+        _write(frame, part.source, target, made, stream)
+        return
+    source = filled(fill, frame.element, target.layout.sizes[1:], frame.device)
+    move_elements(source, target, made, 0, stream)
+
+
+def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: Conversion, stream: object) -> None:
+    """A window of a frame, whose first pixel is at `origin`, to a target with axes C, H, W."""
+    if not target.layout.element_count:
+        return
+    colours = frame.colours
+    _, height, width = target.layout.sizes
+    if colours is not None:
+        rows, columns = slice(origin[0], origin[0] + height), slice(origin[1], origin[1] + width)
+        window = replace(colours, layout=colours.layout.sliced((slice(None), rows, columns)))
+        move_elements(window, target, made, 0, stream)
+        return
+    plan = frame_plan(frame, target.side, made)
+    frame_device_named(frame.device).prepare_frame(plan)(frame.planes, origin, target, stream)

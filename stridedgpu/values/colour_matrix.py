@@ -1,0 +1,126 @@
+"""`ColourMatrix`: brightness and colour difference to red, green and blue, and back, in integers.
+
+With y, u and v the samples less `luma_floor`, `chroma_centre` and `chroma_centre`, y not below 0:
+
+    red   = (y * luma + 2^19 + v * red_v) >> 20                    clamped to 0 ... most
+    green = (y * luma + 2^19 + v * green_v + u * green_u) >> 20
+    blue  = (y * luma + 2^19 + u * blue_u) >> 20
+
+The constants are 20-bit fixed point. They follow from a standard's share of red, Kr, and of blue, Kb, in brightness:
+
+    luma     most / luma range              red_v     2 (1 - Kr) most / chroma range
+    blue_u   2 (1 - Kb) most / chroma range
+    green_u  -blue_u Kb / (1 - Kr - Kb)     green_v   -red_v Kr / (1 - Kr - Kb)
+
+    bt601   Kr 0.299, Kb 0.114      bt709   Kr 0.2126, Kb 0.0722      bt2020   Kr 0.2627, Kb 0.0593
+
+Of 8 bits, limited range has brightness 16 to 235 and colour difference 16 to 240 around 128; full range has 0 to 255.
+Deeper samples have the same times 2 for each bit. "bt601" of limited range and 8 bits has OpenCV's constants instead,
+which come from 1.164, 1.596, 0.813, 0.391 and 2.018, so that its bits are those of `cv2.cvtColor`.
+
+Sources: ITU-R BT.601-7, BT.709-6, BT.2020-2 and BT.2100-2; OpenCV, `modules/imgproc/src/color_yuv.simd.hpp`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from .errors import LayoutError
+from .pixel_formats import PixelFormat
+
+__all__ = ["FRACTION_BITS", "STANDARDS", "ColourMatrix", "LumaMatrix", "colour_matrix", "luma_matrix"]
+
+FRACTION_BITS: Final = 20
+"""Bits behind the point of every constant."""
+
+STANDARDS: Final = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
+"""Shares of red and of blue in brightness."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColourMatrix:
+    """The constants of samples to colours; `most` is the largest red, green and blue: 255 or 65535."""
+
+    luma_floor: int
+    chroma_centre: int
+    luma: int
+    red_v: int
+    green_u: int
+    green_v: int
+    blue_u: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class LumaMatrix:
+    """The constants of 8-bit colours to samples: red, green and blue's of each, times 2^20, and what is added.
+
+    luma = (red * y[0] + green * y[1] + blue * y[2] + 2^19 + y[3] * 2^20) >> 20, clamped, and so are u and v.
+    """
+
+    y: tuple[int, int, int, int]
+    u: tuple[int, int, int, int]
+    v: tuple[int, int, int, int]
+
+
+def check_matrix(matrix: object) -> str:
+    """The name of a standard. Raises `LayoutError` for another."""
+    if not isinstance(matrix, str) or matrix not in STANDARDS:
+        raise LayoutError(f"matrix={matrix!r} is unknown; it is one of {', '.join(map(repr, STANDARDS))}.")
+    return matrix
+
+
+@lru_cache(maxsize=64)
+def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> ColourMatrix:
+    """The constants for a standard and a format's samples.
+
+    Samples of more than 8 bits make colours of 16 bits, whose largest value stands for the same white.
+
+    >>> from .pixel_formats import PIXEL_FORMATS
+    >>> colour_matrix("bt709", PIXEL_FORMATS["nv12"], full_range=True).luma == 1 << 20
+    True
+    """
+    most = 2 ** (8 * samples.element.itemsize) - 1
+    top = 2 ** (8 * samples.element.itemsize - 8 - samples.shift)  # an 8-bit code of 1, as it stands in an element
+    if matrix == "bt601" and not full_range and samples.bits == 8:
+        return ColourMatrix(16, 128, 1220542, 1673527, -409993, -852492, 2116026, most)
+    red, blue = STANDARDS[check_matrix(matrix)]
+    green = 1 - red - blue
+    # Of 10 bits at the top of 16, full range ends at 1023 * 64.
+    brightest = (2**samples.bits - 1) << (8 * samples.element.itemsize - samples.bits)
+    luma_range, chroma_range = (brightest, brightest) if full_range else (219 << _depth(most), 224 << _depth(most))
+    red_v, blue_u = 2 * (1 - red) * most / chroma_range, 2 * (1 - blue) * most / chroma_range
+    constants = (most / luma_range, red_v, -blue_u * blue / green, -red_v * red / green, blue_u)
+    # Rounded before the shift, so that the same picture at the bottom of its elements has the same colours.
+    luma, *others = (round(value * 2**FRACTION_BITS) << samples.shift for value in constants)
+    red_v_, green_u, green_v, blue_u_ = others
+    return ColourMatrix(0 if full_range else 16 * top, 128 * top, luma, red_v_, green_u, green_v, blue_u_, most)
+
+
+@lru_cache(maxsize=64)
+def luma_matrix(matrix: str, *, full_range: bool) -> LumaMatrix:
+    """The constants of the other way, for samples of 8 bits.
+
+    "bt601" of limited range has OpenCV's, of `COLOR_RGB2YUV_I420`. Of the others, the three of luma are rounded so
+    that white is whole, and those of u and v so that gray has no colour.
+    """
+    if matrix == "bt601" and not full_range:
+        return LumaMatrix((269484, 528482, 102760, 16), (-155188, -305135, 460324, 128), (460324, -385875, -74448, 128))
+    red, blue = STANDARDS[check_matrix(matrix)]
+    luma, chroma = (1.0, 1.0) if full_range else (219 / 255, 224 / 255)
+    one = 2**FRACTION_BITS
+    half = round(one * chroma / 2)
+    y_red, y_blue = round(red * luma * one), round(blue * luma * one)
+    u_red, v_blue = (round(-share * chroma * one / (2 * (1 - own))) for share, own in ((red, blue), (blue, red)))
+    return LumaMatrix(
+        (y_red, round(luma * one) - y_red - y_blue, y_blue, 0 if full_range else 16),
+        (u_red, -half - u_red, half, 128),
+        (half, -half - v_blue, v_blue, 128),
+    )
+
+
+def _depth(most: int) -> int:
+    """Bits of an element beyond 8."""
+    return most.bit_length() - 8

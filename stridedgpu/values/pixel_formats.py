@@ -1,0 +1,144 @@
+"""Pixel formats: how the samples of a picture lie in the planes of a camera's or decoder's surface, as a table.
+
+    nv12   Y Y Y Y        yuyv   Y U Y V Y U Y V        rgbx   R G B x R G B x
+           Y Y Y Y               Y U Y V Y U Y V               R G B x R G B x
+           U V U V
+
+Formats of brightness and colour difference (YUV) have chroma at half size, along both axes (4:2:0) or along rows only
+(4:2:2). Sources: Microsoft, "Recommended 8-Bit YUV Formats for Video Rendering" and "10-bit and 16-bit YUV Video
+Formats"; the kernel's "V4L2 Image Formats"; FFmpeg's `pixfmt.h`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .dtypes import ELEMENT_TYPES, ElementType
+from .errors import LayoutError
+
+__all__ = ["PIXEL_FORMATS", "PixelFormat", "Plane", "Samples", "pixel_format"]
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One plane of a surface.
+
+    `rows` and `columns` are the picture's rows and columns to one of the plane's; each place there has `samples`
+    elements side by side.
+    """
+
+    rows: int
+    columns: int
+    samples: int
+
+    def sizes(self, size: tuple[int, int]) -> tuple[int, ...]:
+        """The sizes of the plane of a picture of this height and width, with an axis of samples where there are more.
+
+        >>> Plane(2, 2, 2).sizes((1080, 1920))
+        (540, 960, 2)
+        """
+        place = (size[0] // self.rows, size[1] // self.columns)
+        return place if self.samples == 1 else (*place, self.samples)
+
+    def row_elements(self, width: int) -> int:
+        """The elements of one row for a picture of this width."""
+        return width // self.columns * self.samples
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Where the samples of one kind lie: in which plane, the first one's place in a row, and the elements between."""
+
+    plane: int
+    first: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class PixelFormat:
+    """The planes of a surface and the samples in them.
+
+    `channels` are the samples of luma, blue and red difference ("yuv"), of red, green and blue ("rgb"), or of
+    brightness alone ("gray"), after `kind`. `bits` is the depth of a sample, and `shift` the bits to the left that it
+    lacks to stand at the top of its element: 6 where 10 bits lie at the bottom of 16.
+    """
+
+    name: str
+    kind: str
+    element: ElementType
+    bits: int
+    shift: int
+    planes: tuple[Plane, ...]
+    channels: tuple[Samples, ...]
+
+    @property
+    def multiple(self) -> tuple[int, int]:
+        """What the height and the width of a picture must be multiples of."""
+        return max(plane.rows for plane in self.planes), max(plane.columns for plane in self.planes)
+
+    @property
+    def chroma_step(self) -> tuple[int, int]:
+        """The rows and columns of pixels that share one sample of chroma; (1, 1) where there is no chroma.
+
+        >>> PIXEL_FORMATS["nv12"].chroma_step, PIXEL_FORMATS["yuyv"].chroma_step
+        ((2, 2), (1, 2))
+        """
+        return self.multiple if self.kind == "yuv" else (1, 1)
+
+
+def pixel_format(name: object) -> PixelFormat:
+    """The format of this name. Raises `LayoutError` for one that does not exist."""
+    found = PIXEL_FORMATS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise LayoutError(f"format={name!r} is unknown; the formats are {', '.join(PIXEL_FORMATS)}.")
+    return found
+
+
+_WHOLE: Final = Plane(1, 1, 1)
+_QUARTER: Final = Plane(2, 2, 1)
+_PAIRS: Final = Plane(2, 2, 2)
+
+
+def _semi_planar(name: str, element: str, bits: int, shift: int, order: tuple[int, int] = (0, 1)) -> PixelFormat:
+    """Luma, and behind it pairs of chroma for 2 x 2 pixels; `order` is where blue and red difference stand in one."""
+    channels = (Samples(0, 0, 1), Samples(1, order[0], 2), Samples(1, order[1], 2))
+    return PixelFormat(name, "yuv", ELEMENT_TYPES[element], bits, shift, (_WHOLE, _PAIRS), channels)
+
+
+def _planar(name: str, element: str, bits: int, shift: int, order: tuple[int, int] = (1, 2)) -> PixelFormat:
+    """Luma and two planes of chroma for 2 x 2 pixels; `order` is which plane has blue and which red difference."""
+    channels = (Samples(0, 0, 1), Samples(order[0], 0, 1), Samples(order[1], 0, 1))
+    return PixelFormat(name, "yuv", ELEMENT_TYPES[element], bits, shift, (_WHOLE, _QUARTER, _QUARTER), channels)
+
+
+def _packed(name: str, order: str) -> PixelFormat:
+    """One plane of two pixels in four bytes, in this order."""
+    places = (order.index("Y"), order.index("U"), order.index("V"))
+    channels = tuple(Samples(0, place, step) for place, step in zip(places, (2, 4, 4), strict=True))
+    return PixelFormat(name, "yuv", ELEMENT_TYPES["uint8"], 8, 0, (Plane(1, 2, 4),), channels)
+
+
+def _colours(name: str) -> PixelFormat:
+    """One plane of pixels of four bytes, in the order that the name spells."""
+    channels = tuple(Samples(0, name.index(letter), 4) for letter in "rgb")
+    return PixelFormat(name, "rgb", ELEMENT_TYPES["uint8"], 8, 0, (Plane(1, 1, 4),), channels)
+
+
+PIXEL_FORMATS: Final[dict[str, PixelFormat]] = {
+    made.name: made
+    for made in (
+        _semi_planar("nv12", "uint8", 8, 0),
+        _semi_planar("nv21", "uint8", 8, 0, (1, 0)),
+        _planar("i420", "uint8", 8, 0),
+        _planar("yv12", "uint8", 8, 0, (2, 1)),
+        _packed("yuyv", "YUYV"),
+        _packed("uyvy", "UYVY"),
+        _semi_planar("p010", "uint16", 10, 0),
+        _semi_planar("p016", "uint16", 16, 0),
+        _planar("i010", "uint16", 10, 6),
+        *map(_colours, ("rgbx", "bgrx", "rgba", "bgra", "argb", "abgr")),
+        PixelFormat("gray", "gray", ELEMENT_TYPES["uint8"], 8, 0, (_WHOLE,), (Samples(0, 0, 1),)),
+    )
+}
+"""Every format by its name. 12 bits in the high bits of 16 are read as "p016"."""

@@ -1,0 +1,166 @@
+"""Frames on the CPU, compiled and on NumPy: beside OpenCV to the bit, and beside float64 within a level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.cpu_paths import cpu_paths
+from harness.frame_cases import (
+    DEEP,
+    YUV,
+    converting_by,
+    float_colours,
+    opencv_colours,
+    surface,
+    surfaces,
+)
+from hypothesis import given, strategies as st
+
+import stridedgpu as sg
+from stridedgpu.devices.cpu.compiled.frames import FrameKernel, frame_kernel
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.operations.frames import frame_plan
+from stridedgpu.values.conversion import conversion
+
+MATRICES = ("bt601", "bt709", "bt2020")
+
+
+def as_pixels(tensor):
+    return tensor.permute("HWC" if tensor.ndim == 3 else "NHWC").numpy()
+
+
+@cpu_paths
+@given(made=surfaces(YUV, most=150), layout=st.sampled_from(("HWC", "CHW")))
+def test_limited_bt601_has_the_bits_of_opencv(path, made, layout):
+    with converting_by(path):
+        picture = sg.relayout(made.frame(), layout=layout)
+    assert np.array_equal(as_pixels(picture), opencv_colours(made))
+
+
+@cpu_paths
+@given(made=surfaces(("gray", "rgbx", "bgrx", "rgba", "bgra", "argb", "abgr")), channels=st.permutations(range(3)))
+def test_pixels_of_colours_are_their_channels(path, made, channels):
+    with converting_by(path):
+        picture = sg.relayout(made.frame(), channels=channels)
+    assert np.array_equal(as_pixels(picture), made.colours[..., channels])
+
+
+@cpu_paths
+@pytest.mark.parametrize("full_range", [False, True], ids=["limited", "full"])
+@pytest.mark.parametrize("matrix", MATRICES)
+@pytest.mark.parametrize("name", ["nv12", "yuyv", *DEEP])
+def test_every_matrix_is_within_a_level_of_float64_and_nearly_always_the_nearest(path, name, matrix, full_range):
+    made = surface(name, (64, 96), seed=5)
+    if name in YUV and matrix == "bt601" and not full_range:
+        pytest.skip("OpenCV's constants are those of three decimals, which are tested beside OpenCV")
+    with converting_by(path):
+        picture = as_pixels(sg.relayout(made.frame(matrix=matrix, full_range=full_range)))
+    most = 65535 if name in DEEP else 255
+    wanted = float_colours(made, matrix, full_range=full_range) * most
+    assert np.abs(picture - wanted).max() < 1
+    assert np.mean(picture != np.rint(wanted)) < (0.05 if name in DEEP else 0.001)
+
+
+@given(made=surfaces(("p010",)), matrix=st.sampled_from(MATRICES), full_range=st.booleans())
+def test_ten_bits_have_the_same_colours_at_either_end_of_sixteen(made, matrix, full_range):
+    low = sg.Frame(
+        "i010", [made.luma >> 6, made.blue >> 6, made.red >> 6], sizes=made.sizes, matrix=matrix, full_range=full_range
+    )
+    high = made.frame(matrix=matrix, full_range=full_range)
+    assert np.array_equal(sg.relayout(low).numpy(), sg.relayout(high).numpy())
+
+
+@cpu_paths
+@given(made=surfaces((*YUV, *DEEP), most=90), data=st.data())
+def test_windows_conversions_and_layouts_are_those_of_the_picture(path, made, data):
+    frame = made.frame()
+    with converting_by("NumPy"):
+        picture = sg.relayout(frame)
+    size = [data.draw(st.integers(1, extent + 4)) for extent in made.sizes]
+    keywords = {
+        "channels": data.draw(st.sampled_from((None, (2, 1, 0), (1,), (0, 0, 2, 1)))),
+        "dtype": data.draw(st.sampled_from(("uint8", "uint16", "float16", "bfloat16", "float32", "float64", "int8"))),
+        "layout": data.draw(st.sampled_from((None, "NHWC", "NCHW", "CHWN", "NHWC8", "NCHW4"))),
+        "flip": data.draw(st.booleans()),
+        "fill": data.draw(st.sampled_from((0, 114, (1, 2, 3)))),
+    }
+    if data.draw(st.booleans()):
+        keywords["scale"] = 1 / 255
+    if data.draw(st.booleans()):
+        keywords["bias"] = data.draw(st.sampled_from((0.5, 1e39)))
+    origins = [[data.draw(st.integers(-3, extent)) for extent in made.sizes]]
+    wanted = sg.gather_crops([picture], origins, size, **keywords)
+    with converting_by(path):
+        windows = sg.gather_crops([frame], origins, size, **keywords)
+    assert (windows.sizes, windows.strides, windows.dtype) == (wanted.sizes, wanted.strides, wanted.dtype)
+    bits = f"uint{8 * windows.itemsize}"
+    assert np.array_equal(windows.reinterpret(bits).numpy(), wanted.reinterpret(bits).numpy())
+
+
+@cpu_paths
+@given(made=surfaces(YUV, most=150), data=st.data())
+def test_nothing_is_written_beside_an_output_with_gaps(path, made, data):
+    order = data.draw(st.sampled_from(("HWC", "CHW")))
+    sizes = (3, *made.sizes)
+    gaps = sg.Layout.padded(sizes, order, 1, row_pitch_bytes=(3 if order == "HWC" else 1) * sizes[2] + 5)
+    memory = np.full(gaps.span + 7, 99, np.uint8)
+    out = sg.StridedTensor(memory, gaps, "uint8", dims="CHW")
+    with converting_by(path):
+        sg.relayout(made.frame(), out=out)
+    expected = np.full_like(memory, 99)
+    sg.StridedTensor(expected, gaps, "uint8", dims="CHW")[...] = opencv_colours(made).transpose(2, 0, 1)
+    assert np.array_equal(memory, expected)
+
+
+def linear(plane, rows, columns, down):
+    """Chroma at a row and a column by the rule that the docstring of `CHROMA` states, one by one."""
+    made = np.empty((rows, columns), np.int64)
+    height, width = plane.shape
+    plane = plane.astype(np.int64)
+    for i, j in np.ndindex(rows, columns):
+        own, beside = i // down, min(max(i // down + (1 if i % 2 else -1), 0), height - 1)
+        sums = 3 * plane[own] + plane[beside] if down == 2 else 4 * plane[own]
+        near, far = sums[j // 2], sums[min(j // 2 + 1, width - 1)]
+        made[i, j] = (near + far + 4) >> 3 if j % 2 else (near + 2) >> 2
+    return made
+
+
+@given(surfaces(("nv12", "i420", "uyvy", "p010"), most=24))
+def test_linear_chroma_is_the_mean_of_its_neighbours_by_distance(made):
+    down = 1 if made.format == "uyvy" else 2
+    blue, red = (linear(plane, *made.sizes, down) for plane in (made.blue, made.red))
+    picture = as_pixels(sg.relayout(made.frame(matrix="bt709", chroma="linear")))
+    most = 65535 if made.format == "p010" else 255
+    wanted = float_colours(made, "bt709", full_range=False, blue=blue, red=red) * most
+    assert np.abs(picture - wanted).max() < 1
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
+@pytest.mark.parametrize(
+    "name, layout, kernel",
+    [("nv12", "HWC", "frame_nv12_pixels3_uint8x64"), ("yuyv", "CHW", "frame_yuyv_planes_uint8x64")],
+)
+def test_a_plan_says_which_loops_run_and_why_no_others(name, layout, kernel):
+    frame = surface(name, (64, 96), seed=1).frame()
+    target = sg.empty((3, 64, 96), "uint8", layout=layout, device="cpu").operand.side
+    made = conversion(frame.operand.element, frame.operand.element)
+    plan = frame_plan(frame.operand, target, made)
+    assert plan.kernel == kernel
+    assert f"64 x 96 pixels of {name}" in plan.explain()
+    slow = frame_plan(surface(name, (64, 96), seed=1).frame(chroma="linear").operand, target, made)
+    assert slow.kernel == "numpy_frame_bands"
+    assert "linear chroma is left to NumPy" in slow.explain()
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
+def test_frames_of_one_kind_share_a_kernel_whatever_their_constants():
+    frame = surface("nv12", (64, 96), seed=1).frame()
+    target = sg.empty((3, 64, 96), "float16", device="cpu").operand.side
+    element = frame.operand.element
+    plans = [
+        frame_plan(frame.operand, target, conversion(element, target.element, scale=scale, source_channels=3))
+        for scale in (1 / 255, (0.1, 0.2, 0.3))
+    ]
+    kernels = [frame_kernel(plan.problem) for plan in plans]
+    assert isinstance(kernels[0], FrameKernel)
+    assert kernels[0] == kernels[1]

@@ -1,0 +1,171 @@
+"""Surfaces of every pixel format, built sample by sample, and what OpenCV and float64 make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import stridedgpu as sg
+from stridedgpu.devices.cpu import frames as cpu_frames, thread_count as threads
+
+__all__ = ["DEEP", "YUV", "Surface", "converting_by", "float_colours", "opencv", "opencv_colours", "surfaces"]
+
+YUV = ("nv12", "nv21", "i420", "yv12", "yuyv", "uyvy")
+DEEP = ("p010", "p016", "i010")
+COLOURS = ("rgbx", "bgrx", "rgba", "bgra", "argb", "abgr")
+
+SHARES = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
+"""Of red and of blue in brightness, as the standards have them."""
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Samples, and the memory that they were laid out in; `luma` is None for pixels of `colours` (H, W, 3)."""
+
+    format: str
+    sizes: tuple[int, int]
+    memory: np.ndarray[Any, Any]
+    pitches: tuple[int, ...]
+    offsets: tuple[int, ...]
+    luma: np.ndarray[Any, Any] | None
+    blue: np.ndarray[Any, Any] | None
+    red: np.ndarray[Any, Any] | None
+    colours: np.ndarray[Any, Any] | None
+
+    def frame(self, **options: Any) -> sg.Frame:
+        """The frame over the memory."""
+        return sg.Frame.over(
+            self.format,
+            self.memory,
+            self.sizes,
+            row_pitch_bytes=self.pitches,
+            plane_offsets_bytes=self.offsets,
+            **options,
+        )
+
+
+def planes_of(name: str, samples: dict[str, np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+    """The rows of each plane, written out."""
+    if name in (*COLOURS, "gray"):
+        return [samples["pixels"].reshape(len(samples["pixels"]), -1)]
+    luma, blue, red = samples["Y"], samples["U"], samples["V"]
+    if name in ("nv12", "p010", "p016"):
+        return [luma, np.stack([blue, red], -1).reshape(len(blue), -1)]
+    if name == "nv21":
+        return [luma, np.stack([red, blue], -1).reshape(len(blue), -1)]
+    if name in ("i420", "i010"):
+        return [luma, blue, red]
+    if name == "yv12":
+        return [luma, red, blue]
+    order = {"yuyv": (luma[:, ::2], blue, luma[:, 1::2], red), "uyvy": (blue, luma[:, ::2], red, luma[:, 1::2])}
+    return [np.stack(order[name], -1).reshape(len(luma), -1)]
+
+
+def surface(name: str, sizes: tuple[int, int], seed: int, gap: int = 0, lead: int = 0) -> Surface:
+    """A surface of random samples whose rows have `gap` elements behind them, and its planes `lead` before them."""
+    height, width = sizes
+    rng = np.random.default_rng(seed)
+    dtype, most, shift = (np.uint8, 256, 0) if name not in DEEP else (np.uint16, 1024, 0)
+    if name == "p010":
+        shift = 6
+    if name == "p016":
+        most = 65536
+    down = 2 if name in (*YUV[:4], *DEEP) else 1
+
+    def draw(rows: int, columns: int) -> np.ndarray[Any, Any]:
+        return (rng.integers(0, most, (rows, columns)) << shift).astype(dtype)
+
+    samples, colours = {}, None
+    if name == "gray":
+        samples["pixels"] = draw(height, width)
+        colours = np.repeat(samples["pixels"][..., None], 3, -1)
+    elif name in COLOURS:
+        samples["pixels"] = rng.integers(0, 256, (height, width, 4), np.uint8)
+        colours = samples["pixels"][..., [name.index(letter) for letter in "rgb"]]
+    else:
+        samples = {
+            "Y": draw(height, width),
+            "U": draw(height // down, width // 2),
+            "V": draw(height // down, width // 2),
+        }
+    planes, itemsize = planes_of(name, samples), np.dtype(dtype).itemsize
+    pitches = tuple((plane.shape[1] + gap) * itemsize for plane in planes)
+    offsets, end = [], 0
+    for plane, pitch in zip(planes, pitches, strict=True):
+        offsets.append(end + lead * itemsize)
+        end = offsets[-1] + (len(plane) - 1) * pitch + plane.shape[1] * itemsize
+    memory = rng.integers(0, 256, end, np.uint8)  # ends with the last sample
+    for plane, pitch, offset in zip(planes, pitches, offsets, strict=True):
+        np.ndarray(plane.shape, dtype, memory, offset, (pitch, itemsize))[:] = plane
+    parts = (samples.get(name) for name in "YUV")
+    return Surface(name, sizes, memory, pitches, tuple(offsets), *parts, colours)
+
+
+@st.composite
+def surfaces(draw: Any, names: tuple[str, ...], most: int = 40) -> Surface:
+    """Surfaces of these formats, of even sizes, pitches and offsets of whole elements."""
+    name = draw(st.sampled_from(names))
+    step = 2 if name in (*YUV, *DEEP) else 1
+    sizes = tuple(step * draw(st.integers(1, most // step)) for _ in range(2))
+    return surface(name, sizes, draw(st.integers(0, 2**32 - 1)), draw(st.integers(0, 9)), draw(st.integers(0, 5)))
+
+
+def opencv() -> Any:
+    """The module, or the test is skipped."""
+    return pytest.importorskip("cv2", reason="OpenCV, whose bits are compared, is not installed")
+
+
+def opencv_colours(made: Surface) -> np.ndarray[Any, Any]:
+    """Red, green and blue (H, W, 3) as `cv2.cvtColor` has them."""
+    cv2 = opencv()
+    height, width = made.sizes
+    samples = {"Y": made.luma, "U": made.blue, "V": made.red}
+    rows = planes_of(made.format, samples)  # type: ignore[arg-type]
+    if made.format in ("yuyv", "uyvy"):
+        packed = rows[0].reshape(height, width, 2)
+        return cv2.cvtColor(packed, cv2.COLOR_YUV2RGB_YUY2 if made.format == "yuyv" else cv2.COLOR_YUV2RGB_UYVY)
+    joined = np.concatenate([plane.reshape(-1) for plane in rows]).reshape(height * 3 // 2, width)
+    return cv2.cvtColor(joined, getattr(cv2, f"COLOR_YUV2RGB_{made.format.upper()}"))
+
+
+def float_colours(made: Surface, matrix: str, *, full_range: bool, blue: Any = None, red: Any = None) -> Any:
+    """Red, green and blue (H, W, 3) in float64, in units of the largest; chroma of luma's size where it is given."""
+    bits = {"p016": 16}.get(made.format, 10 if made.format in DEEP else 8)
+    scale = 2.0**-6 if made.format == "p010" else 1.0
+    down = made.luma.shape[0] // made.blue.shape[0]
+    blue = np.repeat(np.repeat(made.blue, down, 0), 2, 1) if blue is None else blue
+    red = np.repeat(np.repeat(made.red, down, 0), 2, 1) if red is None else red
+    y, u, v = (np.asarray(plane, np.float64) * scale for plane in (made.luma, blue, red))
+    one = 2.0 ** (bits - 8)
+    if full_range:
+        y, u, v = (plane / (256 * one - 1) for plane in (y, u - 128 * one, v - 128 * one))
+    else:
+        y = np.maximum(y - 16 * one, 0) / (219 * one)
+        u, v = ((plane - 128 * one) / (224 * one) for plane in (u, v))
+    kr, kb = SHARES[matrix]
+    red_, blue_ = y + 2 * (1 - kr) * v, y + 2 * (1 - kb) * u
+    green = (y - kr * red_ - kb * blue_) / (1 - kr - kb)
+    return np.clip(np.stack([red_, green, blue_], -1), 0, 1)
+
+
+@contextmanager
+def converting_by(path: str) -> Iterator[None]:
+    """Frames are converted this way: "NumPy", or compiled on one thread or two."""
+    from harness.compiled_loops import policy_with
+
+    with pytest.MonkeyPatch.context() as patch, policy_with(frames={"shared_bytes": 0}):
+        if path == "NumPy":
+            patch.setattr(cpu_frames, "why_unavailable", lambda: "left out by a test")
+        else:
+            patch.setattr(threads, "_chosen", int(path.split()[1]))
+        cpu_frames._prepared.cache_clear()
+        try:
+            yield
+        finally:
+            cpu_frames._prepared.cache_clear()
