@@ -1,28 +1,37 @@
 """Element conversions as LLVM vectors, to the bit as `stridedgpu.values.conversion` states them.
 
-Compiled are all casts, scales and biases between integers, float32 and float64, and between float16 or bfloat16 and
-every type of up to 16 bits or float32. What is left to NumPy is rare: bool and complex numbers, and 32- and 64-bit
-integers and float64 to or from the 16-bit floats, where one rounding takes more than one instruction.
+Compiled are all casts, scales and biases between bool, integers and floats; complex numbers are left to NumPy, and so
+is every type whose values no table here knows. A type of numbers takes part by what it can be taken to and made from:
 
-Floats are rounded by the processor: LLVM is given no licence to contract, reassociate or flush, so `x * scale` and
-`+ bias` stay two instructions.
+    decoded     bfloat16, float16 -> float32; bool -> uint8         exactly
+    encoded     float32 -> bfloat16, float16; any number -> bool     rounded once
+
+A cast into a 16-bit float from numbers that float32 does not hold goes through float32 rounded to odd, which keeps what
+decides the second rounding (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms
+using rounding to odd"). Floats are rounded by the processor: LLVM is given no licence to contract, reassociate or
+flush, so `x * scale` and `+ bias` stay two instructions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from stridedgpu.values.conversion import Conversion, Rounding
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
-from .ir import Code, Value, vector_type
+from .ir import Code, Value
 
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
 
 _FLOATS: Final = {"float32": "float", "float64": "double"}
-_HALVES: Final = frozenset({"float16", "bfloat16"})
+_INTEGERS: Final = frozenset({"uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"})
+_UINT8: Final = ELEMENT_TYPES["uint8"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
+_FLOAT64: Final = ELEMENT_TYPES["float64"]
+_ROUNDINGS: Final[dict[Rounding, str]] = {"nearest": "llvm.roundeven", "truncate": "llvm.trunc"}
+"""The intrinsic of each rounding to whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +44,7 @@ class Affine:
 
 def can_compile(conversion: Conversion) -> bool:
     """Whether a conversion is one of those above."""
-    if conversion.moves_bits:
-        return True
-    types = (conversion.source, conversion.target)
-    if any(element.kind not in "uif" for element in types):
-        return False
-    wide = any(element.itemsize > 2 and element != _FLOAT32 for element in types)
-    return not (wide and any(element.name in _HALVES for element in types))
+    return conversion.moves_bits or {conversion.source.name, conversion.target.name} <= _NUMBERS
 
 
 def storage_type(element: ElementType, *, opaque: bool) -> str:
@@ -74,21 +77,71 @@ def _cast(code: Code, vector: Value, source: ElementType, target: ElementType, r
     """One direct conversion, rounded once."""
     if source == target:
         return vector
+    if target.name == "bool":
+        return _truth(code, vector, source)
+    if source.name in _DECODED:
+        wider, decode = _DECODED[source.name]
+        return _cast(code, decode(code, vector), wider, target, rounding)
+    if target.name in _ENCODED:
+        encode, largest = _ENCODED[target.name]
+        return encode(code, _float32(code, vector, source, largest))
     if source.is_integer and target.is_integer:
         return _saturated(code, vector, source, target)
-    if source.name in _HALVES:
-        vector = _float32_of_float16(code, vector) if source.name == "float16" else _float32_of_bfloat16(code, vector)
-        return _cast(code, vector, _FLOAT32, target, rounding)
-    if target.name in _HALVES:
-        numbers = _cast(code, vector, source, _FLOAT32, rounding)
-        if target.name == "bfloat16":
-            return _bfloat16_of_float32(code, numbers)
-        return code.cast("bitcast", code.cast("fptrunc", numbers, "half"), "i16")
     if source.is_integer:
         return _float_of_integer(code, vector, source, target)
     if target.is_integer:
         return _integer_of_float(code, vector, target, rounding)
     return code.cast("fpext" if target.itemsize > source.itemsize else "fptrunc", vector, _FLOATS[target.name])
+
+
+def _truth(code: Code, vector: Value, source: ElementType) -> Value:
+    """1 for what is not 0, else 0; a NaN is not 0, and -0.0 is."""
+    if source.name in _FLOATS:
+        zero = code.full(vector.type, "0.0")
+        return code.cast("zext", code.compare("fcmp une", vector, zero), "i8")
+    if source.kind == "f":  # bits of a narrow float, whose sign says nothing
+        vector = code.binary("shl", vector, 1)
+    return code.cast("zext", code.compare("icmp ne", vector, 0), "i8")
+
+
+def _float32(code: Code, vector: Value, source: ElementType, largest: float) -> Value:
+    """Numbers as float32, exact or rounded to odd, to be rounded again to a type whose largest number is given."""
+    if source == _FLOAT32:
+        return vector
+    if source == _FLOAT64:
+        return _float32_to_odd(code, vector)
+    # float32 holds every integer up to 2**24; what is larger than `largest` becomes infinite however it is rounded.
+    if source.itemsize <= 2 or largest < 1 << 24:
+        return _float_of_integer(code, vector, source, _FLOAT32)
+    if source.itemsize == 8:
+        vector = _integer_to_odd(code, vector, signed=source.kind == "i")
+    return _float32_to_odd(code, _float_of_integer(code, vector, source, _FLOAT64))
+
+
+def _float32_to_odd(code: Code, numbers: Value) -> Value:
+    """float64 as float32, where what is not exact has an odd last bit: of the two neighbours, the one that has it."""
+    narrow = code.cast("fptrunc", numbers, "float")
+    back = code.cast("fpext", narrow, "double")
+    bits = code.cast("bitcast", narrow, "i32")
+    wide = code.cast("bitcast", numbers, "i64")
+    is_even = code.compare("icmp eq", code.binary("and", bits, 1), 0)
+    # The exact number lies above or below the nearest one; the bits of both grow with the magnitude.
+    above = code.compare("icmp ugt", code.cast("bitcast", back, "i64"), wide)
+    step = code.select(above, code.full(bits.type, -1), code.full(bits.type, 1))
+    # An ordered comparison: a NaN stays as it is. An infinite number is as good as the largest finite one here.
+    moves = code.binary("and", code.compare("fcmp one", back, numbers), is_even)
+    return code.cast("bitcast", code.select(moves, code.add(bits, step), bits), "float")
+
+
+def _integer_to_odd(code: Code, vector: Value, *, signed: bool) -> Value:
+    """64-bit integers as such of at most 53 significant bits: below 2**53 as they are, else rounded to odd."""
+    low = (1 << 11) - 1
+    rest = code.compare("icmp ne", code.binary("and", vector, low), 0)
+    sticky = code.binary("shl", code.cast("zext", rest, "i64"), 11)
+    odd = code.binary("or", code.binary("and", vector, ~low), sticky)
+    shifted = code.add(vector, 1 << 53) if signed else vector
+    limit = 1 << (54 if signed else 53)
+    return code.select(code.compare("icmp ugt", shifted, limit), odd, vector)
 
 
 def _float_of_integer(code: Code, vector: Value, source: ElementType, target: ElementType) -> Value:
@@ -103,20 +156,28 @@ def _float_of_integer(code: Code, vector: Value, source: ElementType, target: El
 def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: Rounding) -> Value:
     """Floats rounded, clamped to the target's range, NaN as 0."""
     name = f"v{vector.lanes}{'f32' if vector.element == 'float' else 'f64'}"
-    whole = code.call(f"llvm.{'roundeven' if rounding == 'nearest' else 'trunc'}.{name}", vector.type, vector)
-    signed = target.kind == "i"
-    if target.itemsize >= 4:
-        word = f"i{8 * target.itemsize}"
-        saturating = f"llvm.fpto{'s' if signed else 'u'}i.sat.v{vector.lanes}{word}.{name}"
-        return code.call(saturating, vector_type(vector.lanes, word), whole)
+    whole = code.call(f"{_ROUNDINGS[rounding]}.{name}", vector.type, vector)
+    signed, word = target.kind == "i", f"i{8 * target.itemsize}"
     least, most = _limits(target)
+    if target.itemsize >= 4:
+        # llvm.fptosi.sat would be one scalar after another. What is out of range is chosen away, lane by lane: there
+        # the plain conversion has no value. `most` + 1 is a power of two, which every float type holds.
+        made = code.cast("fptosi" if signed else "fptoui", whole, word)
+        large = code.compare("fcmp oge", whole, code.full(whole.type, f"{most + 1}.0"))
+        made = code.select(large, code.full(made.type, most), made)
+        if signed:
+            small = code.compare("fcmp olt", whole, code.full(whole.type, f"{least}.0"))
+            made = code.select(small, code.full(made.type, least), made)
+            return code.select(code.compare("fcmp ord", whole, whole), made, code.full(made.type, 0))
+        # False for NaN as well.
+        return code.select(code.compare("fcmp ogt", whole, "0.0"), made, code.full(made.type, 0))
     if signed:
         whole = code.select(code.compare("fcmp uno", whole, whole), code.full(whole.type, "0.0"), whole)
     # An ordered comparison is false for NaN, which thus becomes the 0 that is the least unsigned integer.
     lowest, highest = (code.full(whole.type, f"{limit}.0") for limit in (least, most))
     whole = code.select(code.compare("fcmp ogt", whole, lowest), whole, lowest)
     whole = code.select(code.compare("fcmp ogt", highest, whole), whole, highest)
-    return code.cast("trunc", code.cast("fptosi", whole, "i32"), f"i{8 * target.itemsize}")
+    return code.cast("trunc", code.cast("fptosi", whole, "i32"), word)
 
 
 def _saturated(code: Code, vector: Value, source: ElementType, target: ElementType) -> Value:
@@ -164,3 +225,30 @@ def _bfloat16_of_float32(code: Code, numbers: Value) -> Value:
     rounded = code.binary("lshr", code.add(bits, rounding), 16)
     quiet = code.binary("or", high, 0x40)
     return code.cast("trunc", code.select(code.compare("fcmp uno", numbers, numbers), quiet, rounded), "i16")
+
+
+def _bool_as_uint8(code: Code, vector: Value) -> Value:
+    """The bytes of bools as 0 or 1, whatever they were."""
+    return code.cast("zext", code.compare("icmp ne", vector, 0), "i8")
+
+
+def _float16_of_float32(code: Code, numbers: Value) -> Value:
+    """float32 rounded to nearest even, as float16 bits."""
+    return code.cast("bitcast", code.cast("fptrunc", numbers, "half"), "i16")
+
+
+_DECODED: Final[dict[str, tuple[ElementType, Callable[[Code, Value], Value]]]] = {
+    "bool": (_UINT8, _bool_as_uint8),
+    "float16": (_FLOAT32, _float32_of_float16),
+    "bfloat16": (_FLOAT32, _float32_of_bfloat16),
+}
+"""Types that are taken to another before anything else, exactly."""
+
+_ENCODED: Final[dict[str, tuple[Callable[[Code, Value], Value], float]]] = {
+    "float16": (_float16_of_float32, 65504.0),
+    "bfloat16": (_bfloat16_of_float32, 2.0**128 - 2.0**120),
+}
+"""Types that are made from float32, with at least two significant bits fewer, and their largest number."""
+
+_NUMBERS: Final = frozenset({*_INTEGERS, *_FLOATS, *_DECODED, *_ENCODED})
+"""Types whose values are compiled."""
