@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler
-from test_numpy_speed import fastest
+from turns import fastest
 
 import stridedgpu as sg
 

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
+from turns import fastest
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 
 pytestmark = [pytest.mark.slow, pytest.mark.speed]
-
-
-def fastest(*calls, rounds=7):
-    """The least seconds of each call; they take turns, so that a busy machine slows all of them."""
-    seconds = [float("inf")] * len(calls)
-    for _ in range(rounds):
-        for place, call in enumerate(calls):
-            started = time.perf_counter()
-            call()
-            seconds[place] = min(seconds[place], time.perf_counter() - started)
-    return seconds
 
 
 def loops_of(source, out, **conversion):

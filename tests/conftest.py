@@ -17,6 +17,13 @@ TESTS_OF_A_DOT = 20
 _passed = itertools.count(1)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Give each worker a stretch of neighbours, and more when it is done: one compiles a program and runs its tests."""
+    if config.getoption("numprocesses", None) and config.getoption("dist") == "no":
+        config.option.dist = "worksteal"
+
+
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """One dot for many tests that passed, and none for those that skip: the summary has their reasons."""
     if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from cpu.test_compiled_relayout import Fenced, lowest_at_zero
 from harness.compiled_loops import needs_compiler, policy_with
+from harness.fenced_memory import Fenced, lowest_at_zero
+from harness.index_oracle import INDEX_TYPES, MODES, limits
 from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
-from operations.test_gather import INDEX_TYPES, MODES, limits
 
 import stridedgpu as sg
 from stridedgpu import Layout

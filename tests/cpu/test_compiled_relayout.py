@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import tempfile
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from harness.compiled_loops import compiled_kernel, needs_compiler, policy_with, run_items
 from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
+from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
@@ -33,26 +33,7 @@ from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
 
 pytestmark = needs_compiler
 
-PAGE = mmap.PAGESIZE
 seeds = st.integers(0, 2**32 - 1)
-
-
-class Fenced:
-    """Random bytes between two pages that may not be touched, at the start or at the end of what lies between."""
-
-    def __init__(self, nbytes, rng, *, at_end):
-        whole = -(-nbytes // PAGE) * PAGE + 2 * PAGE
-        self._map = mmap.mmap(-1, whole)
-        base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
-        for fence in (base, base + whole - PAGE):
-            assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(fence), PAGE, 0) == 0
-        self.address = base + whole - PAGE - nbytes if at_end else base + PAGE
-        self.bytes = np.frombuffer((ctypes.c_uint8 * nbytes).from_address(self.address), np.uint8)
-        self.bytes[:] = rng.integers(0, 256, nbytes, np.uint8)
-
-
-def lowest_at_zero(layout):
-    return layout.shifted(-layout.first_offset)
 
 
 def check(source_layout, target_layout, made, channel_axis, seed, words=None, filler=0):
@@ -435,8 +416,8 @@ def test_offsets_beyond_32_bits():
     # A sparse file: only the pages of the elements exist.
     far = 3 * 2**30
     with tempfile.TemporaryFile() as file:
-        file.truncate(far + 2 * PAGE)
-        memory = mmap.mmap(file.fileno(), far + 2 * PAGE)
+        file.truncate(far + 2 * mmap.PAGESIZE)
+        memory = mmap.mmap(file.fileno(), far + 2 * mmap.PAGESIZE)
         source = sg.StridedTensor(memory, Layout((2, 40, 3), (far, 3, 1)), "uint8")
         for row in (0, 1):
             memory[row * far : row * far + 120] = bytes(range(row, 120 + row))

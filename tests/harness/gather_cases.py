@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from harness.emulator import machine_code, runner
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
-from operations.test_gather import gather_nd_by_definition
+from harness.index_oracle import gather_nd_by_definition
 
 from stridedgpu import Layout
 from stridedgpu.devices.cuda.launches.gather import LAUNCH_NUMBER_AT, gather_launch

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from stridedgpu import Layout, StridedTensor
 from stridedgpu.values.dtypes import ElementType, element_type
 
-__all__ = ["Bytes", "bits_of", "guarded", "seeds"]
+__all__ = ["Bytes", "assert_written", "bits_of", "guarded", "seeds"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -37,3 +37,11 @@ def bits_of(layout: Layout, itemsize: int, memory: Bytes) -> np.ndarray[Any, Any
     dtype = np.dtype(f"u{itemsize}" if itemsize <= 8 else f"V{itemsize}")
     steps = tuple(stride * itemsize for stride in layout.strides)
     return np.ndarray(layout.sizes, dtype, memory, layout.offset * itemsize if layout.span else 0, steps)
+
+
+def assert_written(
+    out: StridedTensor, memory: Bytes, before: Bytes, expected: np.ndarray[Any, Any], itemsize: int
+) -> None:
+    """`memory` has the expected bits in the elements of `out`, and is what it was everywhere else."""
+    bits_of(out.layout, itemsize, before)[...] = expected
+    assert np.array_equal(memory, before)

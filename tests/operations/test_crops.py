@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths, picking_by
-from harness.guarded_memory import bits_of, guarded, seeds
+from harness.guarded_memory import assert_written, bits_of, guarded, seeds
 from harness.strategies import layouts_of
 from hypothesis import given, strategies as st
-from operations.test_gather import assert_written
 
 import stridedgpu as sg
 from stridedgpu import BindingError, DeviceError, ElementTypeError, LayoutError

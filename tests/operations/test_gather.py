@@ -7,53 +7,17 @@ import tracemalloc
 import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths, picking_by
-from harness.guarded_memory import bits_of, guarded, seeds
+from harness.guarded_memory import assert_written, bits_of, guarded, seeds
+from harness.index_oracle import INDEX_TYPES, MODES, gather_nd_by_definition, indices_within, limits, resolved
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, DeviceError, ElementTypeError, Layout, LayoutError
 
-INDEX_TYPES = ("int32", "int64", "uint32", "uint64")
-MODES = ("raise", "clip", "wrap", "deferred")
-
-
-def indices_within(draw, sizes, least, most, dtype, layout=None):
-    """A tensor of indices from `least` to `most`, of any layout, and its values."""
-    layout = draw(layouts_of(sizes)) if layout is None else layout
-    count = layout.offset + 1 if not layout.span else layout.first_offset + layout.span
-    rng = np.random.default_rng(draw(seeds))
-    memory = rng.integers(least, most, count, dtype, endpoint=True)
-    tensor = sg.StridedTensor(memory, layout, dtype)
-    return tensor, tensor.numpy()
-
-
-def resolved(values, size, mode):
-    """The places along an axis that indices mean, with Python's integers."""
-    if mode == "wrap":
-        places = [value % size for value in values.ravel().tolist()]
-    elif mode == "clip":
-        places = [min(max(value, 0), size - 1) for value in values.ravel().tolist()]
-    else:
-        places = [value + size if value < 0 else value for value in values.ravel().tolist()]
-    return np.array(places, np.int64).reshape(values.shape)
-
-
-def limits(dtype, size, mode):
-    """The least and most index to draw: valid ones, or, where the mode makes them so, any that the type holds."""
-    if mode in ("clip", "wrap"):
-        return np.iinfo(dtype).min, np.iinfo(dtype).max
-    return -size if dtype.startswith("i") else 0, size - 1
-
 
 def picking_types(draw):
     return draw(element_types()), draw(st.sampled_from(INDEX_TYPES)), draw(st.sampled_from(MODES))
-
-
-def assert_written(out, memory, before, expected, itemsize):
-    """`memory` has the expected bits in the elements of `out`, and is what it was everywhere else."""
-    bits_of(out.layout, itemsize, before)[...] = expected
-    assert np.array_equal(memory, before)
 
 
 @st.composite
@@ -110,14 +74,6 @@ def test_gather_elements_is_take_along_axis_in_bits_for_every_layout(path, case)
     with picking_by(path):
         sg.gather_elements(data, indices, axis, mode=mode, out=out)
     assert_written(out, memory, before, expected, data.itemsize)
-
-
-def gather_nd_by_definition(data, indices, batch_dims):
-    """ONNX GatherND, one tuple after another."""
-    result = np.empty((*indices.shape[:-1], *data.shape[batch_dims + indices.shape[-1] :]), data.dtype)
-    for at in np.ndindex(indices.shape[:-1]):
-        result[at] = data[(*at[:batch_dims], *indices[at].tolist())]
-    return result
 
 
 @st.composite

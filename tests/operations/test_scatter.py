@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths, picking_by
-from harness.guarded_memory import bits_of, guarded, seeds
+from harness.guarded_memory import assert_written, bits_of, guarded, seeds
+from harness.index_oracle import INDEX_TYPES, indices_within, limits, resolved
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
-from operations.test_gather import INDEX_TYPES, assert_written, indices_within, limits, resolved
 
 import stridedgpu as sg
 from stridedgpu import BindingError, ElementTypeError, LayoutError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cuda.device.test_gather_on_device import device  # noqa: F401 - a fixture
 from harness.fake_gpus import gpus  # noqa: F401 - a fixture that `device` wants
 
 import stridedgpu as sg
@@ -35,7 +34,7 @@ def uploads(gpu, nbytes):
 
 @pytest.mark.parametrize("count", [1, 2, 17])
 @pytest.mark.parametrize("order", ["NHWC", "NCHW"])
-def test_a_list_of_pictures_is_one_upload_of_its_windows(device, count, order):  # noqa: F811
+def test_a_list_of_pictures_is_one_upload_of_its_windows(device, count, order):
     pictures = photographs(count, order == "NHWC")
     made = step(dims=order, layout=order)(batch(pictures), range(count))["image"]
     expected = step(dims=order, layout=order, device="cpu")(batch(pictures), range(count))["image"]
@@ -46,14 +45,14 @@ def test_a_list_of_pictures_is_one_upload_of_its_windows(device, count, order): 
     assert sum(call[1] for call in device.named("memcpyAsync") if call[2] == UPLOAD) < window_bytes + 100 * count
 
 
-def test_an_array_sends_its_windows_too(device):  # noqa: F811
+def test_an_array_sends_its_windows_too(device):
     frames = np.random.default_rng(0).integers(0, 256, (5, 40, 50, 3), np.uint8)
     made = step()(batch(frames), range(5))["image"]
     assert made.tobytes() == step(device="cpu")(batch(frames), range(5))["image"].tobytes()
     assert len(uploads(device, 5 * 16 * 16 * 3)) == 1
 
 
-def test_pictures_that_are_there_already_stay(device):  # noqa: F811
+def test_pictures_that_are_there_already_stay(device):
     pictures = photographs(4)
     there = [sg.asarray(frame, device="cuda:1") if place % 2 else frame for place, frame in enumerate(pictures)]
     made = step()(batch(there), range(4))["image"]
@@ -61,7 +60,7 @@ def test_pictures_that_are_there_already_stay(device):  # noqa: F811
     assert device.named("alloc_pinned_memory") == [("alloc_pinned_memory", 2 * 16 * 16 * 3)]
 
 
-def test_pictures_of_several_types_go_by_themselves(device):  # noqa: F811
+def test_pictures_of_several_types_go_by_themselves(device):
     pictures = photographs(3)
     pictures[1] = pictures[1].astype(np.float32) / 255
     declared = {"scale": None, "mean": 0.5, "std": 0.5}
@@ -70,7 +69,7 @@ def test_pictures_of_several_types_go_by_themselves(device):  # noqa: F811
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_the_command_line_makes_the_same_bits_there(device, tmp_path, monkeypatch, layout):  # noqa: F811
+def test_the_command_line_makes_the_same_bits_there(device, tmp_path, monkeypatch, layout):
     monkeypatch.chdir(tmp_path)
     for number, frame in enumerate(photographs(18)):
         np.save(f"{number:02}.npy", frame)
@@ -86,7 +85,7 @@ def test_the_command_line_makes_the_same_bits_there(device, tmp_path, monkeypatc
     assert set(sent[2:]) == {18 * window}  # for comparison
 
 
-def test_downloads_are_given_memory_again(device):  # noqa: F811
+def test_downloads_are_given_memory_again(device):
     del device
     pictures = photographs(8)
     large = step(crop=None, flip=None, layout="NHWC")

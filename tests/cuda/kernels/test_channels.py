@@ -6,7 +6,8 @@ import itertools
 from typing import ClassVar
 
 import pytest
-from harness.emulator.cases import LARGE, WIDE, WORDS, case, flipped, in_order, ramp
+from harness.emulator.cases import LARGE, WIDE, WORDS, case, flipped, ramp
+from harness.emulator.pixel_cases import both_ways, nchw, nhwc
 from harness.emulator.planned import Case
 from harness.emulator.tiled_cases import wavefronts
 from harness.emulator.tiled_tests import Fault, TiledTests
@@ -15,25 +16,6 @@ from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.pixels import PixelGroup
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
-
-
-def nhwc(channels: int, width: int, pixel: int = 0, row: int = 0, sizes: tuple[int, int] = (2, 5)) -> Layout:
-    """Pixels `pixel` elements apart in rows `row` elements apart, with sizes in the order N C H W."""
-    return in_order((sizes[0], channels, sizes[1], width), (0, 2, 3, 1), {3: pixel, 2: row})
-
-
-def nchw(channels: int, width: int, row: int = 0, sizes: tuple[int, int] = (2, 5)) -> Layout:
-    """Planes with rows `row` elements apart."""
-    return in_order((sizes[0], channels, sizes[1], width), (0, 1, 2, 3), {2: row})
-
-
-def both_ways(pixels: Layout, planes: Layout, types: str = "uint8", **options) -> list[Case]:
-    """Pixels split, and planes joined: in gaps that are ours and in gaps that are not."""
-    back = ">".join(reversed(types.split(">")))
-    found = [case(pixels, planes, types, **options), case(planes, pixels, back, **options)]
-    if pixels.is_padded:
-        found.append(case(planes, pixels, back, owned=True, slack=(0, 32), **options))
-    return found
 
 
 def size_cases() -> list[Case]:

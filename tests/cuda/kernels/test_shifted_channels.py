@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from cuda.kernels.test_channels import both_ways, nchw, nhwc
 from harness.emulator import machine_code
 from harness.emulator.cases import LARGE, WIDE, case, flipped, ramp
 from harness.emulator.marks import emulated, every_architecture, inspected
+from harness.emulator.pixel_cases import both_ways, nchw, nhwc
 from harness.emulator.planned import Case, check_cases
 from harness.emulator.runner import EmulationError
 from harness.emulator.tiled_cases import check_machine_code

@@ -1,0 +1,7 @@
+"""What the tests over the stand-in share."""
+
+from __future__ import annotations
+
+from harness.fake_gathers import device
+
+__all__ = ["device"]

@@ -1,0 +1,118 @@
+"""The stand-in's kernels for gathers, crops and index checks: the CPU's loops over the launch's parameters."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import struct
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+from stridedgpu.devices import gather_selection
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
+from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices
+from stridedgpu.devices.cuda.launches.index_checks import REPORT
+from stridedgpu.planning.crop_windows import Crop
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.values.layout import Layout
+
+REACH = 1 << 40
+
+
+def memory(address):
+    return Buffer(address, REACH, owner=None).bytes
+
+
+def found_in(rule, index_address):
+    """The first wrong index, as a report has it: found by the CPU's own search."""
+    try:
+        check_indices(rule, memory(index_address), in_range=True, mode="raise")
+    except IndexError as error:
+        at, value = str(error).split(" is out")[0].removeprefix("indices").split(" = ")
+        position = [int(place) for place in at.strip("[]").split(",")] if at else []
+        outer = rule.index.layout.sizes[:-1] if rule.has_tuples else rule.index.layout.sizes
+        number = int(np.ravel_multi_index(position[: len(outer)], outer)) if outer else 0
+        number_value = int(value) - 2**64 if int(value) >= 2**63 else int(value)
+        return number, position[-1] if rule.has_tuples else 0, number_value
+    return None
+
+
+def report_first(report, launch, found):
+    if found is not None and not REPORT.unpack(ctypes.string_at(report, REPORT.size))[1]:
+        ctypes.memmove(report, REPORT.pack(0, 1, launch, found[1], found[0], found[2]), REPORT.size)
+
+
+def run_gather(plan, block):
+    source, target, index, report, launch = struct.unpack("<QQQQI", ctypes.string_at(block, 36))
+    problem = plan.problem
+    axes = tuple((entry.axis, entry.size) for entry in problem.indexed)
+    found = found_in(IndexRule(problem.index, axes, len(axes) > 1), index)
+    if plan.mode == "deferred" and found is not None:
+        report_first(report, launch, found)
+        return
+    plain, picked = (source, target) if problem.scatters else (target, source)
+    NumpyGather(plan)(memory(plain), memory(picked), memory(index))
+
+
+def run_check(rule, block):
+    index, report = struct.unpack("<QQ", ctypes.string_at(block, 16))
+    report_first(report, 0, found_in(rule, index))
+
+
+def run_distinct(rule, block):
+    index, report = struct.unpack("<QQ", ctypes.string_at(block, 16))
+    try:
+        check_indices(rule, memory(index), in_range=False, mode="raise")
+    except IndexError:
+        report_first(report, 0, (0, 0, 0))
+
+
+def run_windows(plan, block):
+    records, target = struct.unpack("<QQ", ctypes.string_at(block, 16))
+    crops, sources = [], []
+    for n in range(plan.target.layout.sizes[0]):
+        address, first, end, *strides, top, bottom, left, right, flip = struct.unpack(
+            "<QQQqqqIIIIQ8x", ctypes.string_at(records + 80 * n, 80)
+        )
+        itemsize = plan.conversion.source.itemsize
+        # The part of the image that the window shows, as an image of its own.
+        layout = Layout((len(plan.fill) // itemsize, bottom - top, right - left), strides)
+        lowest = layout.first_offset
+        start = address + (top * strides[1] + left * strides[2] + lowest) * itemsize
+        assert first <= start
+        assert start + layout.span * itemsize <= end
+        crops.append(Crop(layout.shifted(-lowest), (-top, -left), bool(flip)))
+        sources.append((Buffer(start, REACH, owner=None), 0))
+    run_crops(plan, crops, sources, (Buffer(target, REACH, owner=None), 0))
+
+
+@pytest.fixture
+def device(gpus, monkeypatch):
+    """The stand-in with kernels for gathers."""
+    monkeypatch.delitem(sys.modules, "stridedgpu.devices.cuda.runtime.gather", raising=False)
+    gather_selection._of_cuda.cache_clear()
+    cuda_gather = importlib.import_module("stridedgpu.devices.cuda.runtime.gather")
+
+    def remembering(planner, run):
+        def made(value, *rest):
+            launch = planner(value, *rest)
+            gpus.runs.setdefault(launch.name, []).append((launch.parameters, partial(run, value)))
+            return launch
+
+        return made
+
+    runs = {
+        "gather_launch": run_gather,
+        "check_launch": run_check,
+        "distinct_launch": run_distinct,
+        "crops_launch": run_windows,
+    }
+    for name, run in runs.items():
+        monkeypatch.setattr(cuda_gather, name, remembering(getattr(cuda_gather, name), run))
+    yield gpus
+    gather_selection._of_cuda.cache_clear()
+    sys.modules.pop("stridedgpu.devices.cuda.runtime.gather", None)
