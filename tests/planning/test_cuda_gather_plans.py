@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from harness.emulator import machine_code
-from harness.emulator.marks import every_architecture
+from harness.emulator.marks import DEFAULT_ARCHITECTURE
 from harness.gather_cases import MODES, Case, inner_case, inspected
 
 from stridedgpu import Layout, LayoutError
@@ -166,11 +166,10 @@ def inspected_launches() -> list[tuple[Any, Any]]:
     return [(plan, gather_launch(plan, REFERENCE_GPU)) for plan in plans + wide]
 
 
-@inspected
-@every_architecture
-def test_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
+def check_machine_code(launches: list[tuple[Any, Any]], architecture: str) -> None:
+    """Nothing spilled, and the widths of the plans."""
     by_source: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
-    for plan, launch in inspected_launches():
+    for plan, launch in launches:
         by_source.setdefault(launch.sources, []).append((plan, launch))
     for sources, pairs in by_source.items():
         names = sorted({launch.name for _, launch in pairs})
@@ -181,6 +180,18 @@ def test_kernels_compile_without_spills_and_with_the_planned_widths(architecture
             for width in (plan.load_bytes, plan.index.nbytes):
                 assert made.loads[8 * width], (launch.name, made.loads)
             assert made.stores[8 * plan.store_bytes], (launch.name, made.stores)
+
+
+@inspected
+def test_a_few_kernels_compile_without_spills_and_with_the_planned_widths():
+    check_machine_code(inspected_launches()[::4], DEFAULT_ARCHITECTURE)
+
+
+@inspected
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
+    check_machine_code(inspected_launches(), architecture)
 
 
 @inspected
@@ -195,7 +206,7 @@ def test_a_thread_has_several_rows_under_way_and_waits_twice(number):
 
 
 @inspected
-@pytest.mark.parametrize("architecture", ["sm_100", "sm_120"])
+@pytest.mark.parametrize("architecture", ["sm_100", pytest.param("sm_120", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("row", [8, 64, 1024])
 def test_wide_accesses_where_the_gpu_has_them(architecture, row):
     gpu = GpuProperties("a newer GPU", 100, 148, 227 * 1024, 48 * 1024)

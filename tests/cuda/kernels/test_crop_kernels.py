@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.emulator import machine_code, runner
+from harness.emulator.chosen import few
 from harness.emulator.exact_conversion import REALS
-from harness.emulator.marks import every_architecture
+from harness.emulator.marks import DEFAULT_ARCHITECTURE
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 from harness.gather_cases import SMALL_GPU, random_layout
 
@@ -192,8 +193,8 @@ KINDS = {
 WITH_WIDE_OFFSETS = ("photographs to half", "pixels normalised to half", "planes normalised to half", "any bits")
 
 
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=emulated) for kind in KINDS])
-def test_crops_under_sanitizers_are_those_of_the_cpu(kind):
+def cases_of(kind: str) -> list[Case]:
+    """Windows of several sizes, offsets of both widths, and windows large enough for several rows a thread."""
     source, target, order, source_order, arithmetic, channels = KINDS[kind]
     cases = []
     for seed in range(8):
@@ -203,9 +204,21 @@ def test_crops_under_sanitizers_are_those_of_the_cpu(kind):
         if seed > 5:  # enough for several rows a thread
             case.size, case.largest, case.gpu = (43, 48), 70, SMALL_GPU
         cases.append(case)
-    check_cases(cases)
+    return cases
 
 
+@pytest.mark.parametrize("kernels", [pytest.param(5, marks=emulated)])
+def test_a_few_kernels_under_sanitizers_crop_as_the_cpu_does(kernels):
+    check_cases(few((case for kind in KINDS for case in cases_of(kind)), kernels))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=emulated) for kind in KINDS])
+def test_crops_under_sanitizers_are_those_of_the_cpu(kind):
+    check_cases(cases_of(kind))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("many channels", marks=emulated)])
 def test_many_channels_under_sanitizers(kind):
     scale = tuple(float(c) for c in range(20))
@@ -233,13 +246,16 @@ def kernels_of(cases: list[Case], architecture: str) -> dict[str, machine_code.K
     return code
 
 
-@inspected
-@every_architecture
-def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
-    cases = [
+def compiled_cases() -> list[Case]:
+    """Windows of a usual size, of every kind."""
+    return [
         dataclasses.replace(Case(*KINDS[kind][:4], 1, KINDS[kind][4], KINDS[kind][5], size=(224, 224)), index_bits=bits)
         for kind, bits in [*((kind, 32) for kind in KINDS), *((kind, 64) for kind in WITH_WIDE_OFFSETS)]
     ]
+
+
+def check_machine_code(cases: list[Case], architecture: str) -> None:
+    """Nothing spilled, and the widths of the plans."""
     code = kernels_of(cases, architecture)
     for case in cases:
         made = code[case.launch.name]
@@ -248,13 +264,25 @@ def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architec
         assert made.stores[8 * case.plan.store_bytes], (case.launch.name, made.stores)
 
 
+@inspected
+def test_a_few_kernels_compile_without_spills_and_with_the_planned_widths():
+    check_machine_code(few(compiled_cases(), 2), DEFAULT_ARCHITECTURE)
+
+
+@inspected
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
+    check_machine_code(compiled_cases(), architecture)
+
+
 ORDERS_OF_BOTH = (("NCHW", "HWC"), ("NHWC", "HWC"), ("NCHW", "CHW"), ("NHWC", "HWX"), ("NCHW", "HWX"))
 """Of the target and of the sources: a kernel and a width of pixels each."""
 
 
 @inspected
 @pytest.mark.slow
-@every_architecture
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
 def test_every_pair_of_types_compiles_without_spills(architecture):
     """Every other pair on each architecture, with a kernel in its turn; the rest on the next."""
     turn = machine_code.ARCHITECTURES.index(architecture)

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.emulator.chosen import few
 from harness.gather_cases import MODES, NUMBERS, SMALL_GPU, Case, check_cases, emulated, inner_case
 
 from stridedgpu.devices.cuda.planning.gather import GatherFamily
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
 
 
-def test_rows_under_sanitizers():
+def row_cases() -> list[Case]:
+    """Rows of every size of element, whole vectors and not, a few and many."""
     cases = []
     for seed, (run, itemsize) in enumerate([(1000, 1), (6, 1), (48, 2), (33, 4), (16, 4), (300, 4), (40, 8), (5, 16)]):
         number, mode = NUMBERS[seed % 4], MODES[(seed + seed // 4) % 4]
@@ -24,10 +26,7 @@ def test_rows_under_sanitizers():
             cases.append(
                 Case("gather", (9, run), (150,), 0, itemsize, number, mode, 100 * seed + 50 + more, True, gpu=SMALL_GPU)
             )
-    check_cases(cases)
-
-
-test_rows_under_sanitizers = functools.reduce(lambda test, mark: mark(test), emulated, test_rows_under_sanitizers)
+    return cases
 
 
 def shifted_case(operation: str, row: int, itemsize: int, seed: int, rows: int = 9, **more: Any) -> Case:
@@ -36,8 +35,7 @@ def shifted_case(operation: str, row: int, itemsize: int, seed: int, rows: int =
     return Case(operation, (rows, row), index_sizes, 0, itemsize, number, mode, seed, plain=True, **more)
 
 
-@pytest.mark.parametrize("operation", [pytest.param(name, marks=emulated) for name in ("gather", "scatter_nd")])
-def test_rows_that_begin_anywhere_under_sanitizers(operation):
+def shifted_cases(operation: str) -> list[Case]:
     """Heads, tails and words at the very ends of the buffers; rows of one chunk and of several, packed and apart."""
     cases = []
     for seed, (row, itemsize) in enumerate([(65, 1), (99, 1), (127, 2), (2111, 1), (77, 4), (1025, 2)]):
@@ -47,7 +45,7 @@ def test_rows_that_begin_anywhere_under_sanitizers(operation):
     cases += [shifted_case(operation, 99, 1, seed, 200, alignment=1, gpu=SMALL_GPU) for seed in range(2)]
     cases.append(shifted_case(operation, 99, 1, 7, alignment=1, index_bits=64))
     assert {case.plan.family for case in cases} == {GatherFamily.SHIFTED_ROWS}
-    check_cases(cases)
+    return cases
 
 
 def generated(operation: str, kernels: int, per_kernel: int) -> list[Case]:
@@ -129,34 +127,7 @@ def vector_cases(operation: str) -> list[Case]:
     return cases
 
 
-@pytest.mark.parametrize(
-    "operation",
-    [
-        pytest.param(name, marks=emulated)
-        for name in ("gather_elements", "gather_inner", "gather_nd", "scatter_elements", "scatter_nd")
-    ],
-)
-def test_vectors_of_indexed_elements_under_sanitizers(operation):
-    cases = vector_cases(operation)
-    lengths = {case.plan.plain.nbytes // case.itemsize for case in cases}
-    assert lengths >= ({2, 4} if not operation.endswith("nd") else {1, 2, 4})
-    assert {case.plan.index.nbytes for case in cases} >= {4, 8, 16}
-    check_cases(cases)
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        pytest.param(name, marks=emulated)
-        for name in ("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
-    ],
-)
-def test_generated_layouts_and_bad_indices_under_sanitizers(operation):
-    check_cases(generated(operation, 8, 6))
-
-
-@pytest.mark.parametrize("mode", [pytest.param(mode, marks=emulated) for mode in MODES])
-def test_short_rows_under_sanitizers(mode):
+def small_row_cases(mode: str) -> list[Case]:
     """Colours of a palette, and other rows of a few bytes; some rows are left over at the end."""
     cases = [
         Case("gather", (9, row), shape, 0, itemsize, number, mode, seed, plain=True, alignment=alignment)
@@ -172,13 +143,44 @@ def test_short_rows_under_sanitizers(mode):
         )
     ]
     assert {case.plan.family for case in cases} == {GatherFamily.SHORT_ROWS}
-    check_cases(cases)
+    return cases
 
 
-@pytest.mark.parametrize("mode", [pytest.param(mode, marks=emulated) for mode in MODES])
-def test_the_inner_axis_under_sanitizers(mode):
+def inner_cases(mode: str) -> list[Case]:
+    """Elements along the innermost axis, rows of indices of every length."""
     cases = [inner_case(rows, number, mode, 4, rows) for rows in (2, 8, 21) for number in ("int32", "uint64")]
     cases.append(Case("gather", (9, 40), (1101,), 1, 4, "int32", mode, 1, plain=True, gpu=SMALL_GPU))
     assert {case.launch.block[0] for case in cases} == {256, 512}
     assert {case.plan.family for case in cases} == {GatherFamily.INNER}
-    check_cases(cases)
+    return cases
+
+
+INDEXED = ("gather_elements", "gather_inner", "gather_nd", "scatter_elements", "scatter_nd")
+GENERATED = ("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
+TABLES = {
+    "rows": row_cases,
+    **{f"{name} of rows anywhere": functools.partial(shifted_cases, name) for name in ("gather", "scatter_nd")},
+    **{f"vectors of {name}": functools.partial(vector_cases, name) for name in INDEXED},
+    **{f"short rows, {mode}": functools.partial(small_row_cases, mode) for mode in MODES},
+    **{f"the inner axis, {mode}": functools.partial(inner_cases, mode) for mode in MODES},
+    **{f"{name} of any layout": functools.partial(generated, name, 8, 6) for name in GENERATED},
+}
+
+
+@pytest.mark.parametrize("kernels", [pytest.param(5, marks=emulated)])
+def test_a_few_kernels_of_each_source_under_sanitizers(kernels):
+    check_cases(few(itertools.chain.from_iterable(table() for table in TABLES.values()), kernels))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", [pytest.param(table, marks=emulated) for table in TABLES])
+def test_every_kernel_under_sanitizers(table):
+    check_cases(TABLES[table]())
+
+
+@pytest.mark.parametrize("operation", INDEXED)
+def test_vectors_of_indexed_elements_have_every_length(operation):
+    cases = vector_cases(operation)
+    lengths = {case.plan.plain.nbytes // case.itemsize for case in cases}
+    assert lengths >= ({2, 4} if not operation.endswith("nd") else {1, 2, 4})
+    assert {case.plan.index.nbytes for case in cases} >= {4, 8, 16}

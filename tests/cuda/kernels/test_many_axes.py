@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler, run_items
 from harness.emulator import machine_code, runner
+from harness.emulator.chosen import few
 from harness.emulator.marks import every_architecture
 from harness.emulator.planned import Case, check_cases
 from harness.profiles import examples
@@ -113,7 +114,13 @@ def test_kernels_move_every_axis(count):
     cases = drawn(count)
     deep = {one.plan.family for one in cases if len(one.plan.problem.sizes) > 8}
     assert {Family.ROWS, Family.GENERIC, Family.PACKED_TILE} <= deep
-    check_cases(cases, orders=("forward",))
+    check_cases(few(cases, 4), orders=("forward",))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [pytest.param(40, marks=emulated)])
+def test_every_kernel_moves_every_axis(count):
+    check_cases(drawn(count), orders=("forward",))
 
 
 @needs_compiler

@@ -18,8 +18,10 @@ import pytest
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.sources import joined_source
 
+from . import machine_code
 from .cases import drawn
-from .marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
+from .chosen import few
+from .marks import DEFAULT_ARCHITECTURE, emulated, inspected
 from .planned import Case, check_cases
 from .runner import EmulationError
 from .tiled_cases import check_machine_code, relayouts
@@ -73,6 +75,12 @@ class TiledTests:
             metafunc.parametrize(name, list(values[name]))
 
     @emulated
+    def test_every_byte_of_a_few_kernels_is_right(self) -> None:
+        cases = [one for table in self.tables.values() for one in table()]
+        check_cases(few(one for one in cases if one.launch.sources == (self.source,)))
+
+    @emulated
+    @pytest.mark.slow
     def test_every_byte_is_right(self, table: str) -> None:
         cases = self.tables[table]()
         sources = Counter(one.launch.sources for one in cases)
@@ -80,12 +88,8 @@ class TiledTests:
         check_cases(cases)
 
     @emulated
-    def test_layouts_at_random(self) -> None:
-        check_cases(drawn(relayouts(), {self.family}, self.random_layouts, 1))
-
-    @emulated
     @pytest.mark.slow
-    def test_more_layouts_at_random(self) -> None:
+    def test_layouts_at_random(self) -> None:
         check_cases(drawn(relayouts(), {self.family}, 4 * self.random_layouts, 2))
 
     @emulated
@@ -95,7 +99,12 @@ class TiledTests:
             check_cases(self.broken_cases(), source_of=self.faults[fault].joined_source)
 
     @inspected
-    @every_architecture
+    def test_machine_code_of_a_few_kernels_has_the_widths_of_the_plan_and_no_spills(self) -> None:
+        check_machine_code(few(self.compiled_cases(), 6), DEFAULT_ARCHITECTURE)
+
+    @inspected
+    @pytest.mark.slow
+    @pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
     def test_machine_code_has_the_widths_of_the_plan_and_no_spills(self, architecture: str) -> None:
         cases = self.compiled_cases()
         assert {one.launch.sources for one in cases} == {(self.source,)}
