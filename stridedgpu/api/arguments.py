@@ -7,11 +7,11 @@ from typing import Final
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.requirements import Given
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .creation import asarray
 from .tensor import StridedTensor
@@ -48,7 +48,7 @@ def given(name: str, operand: object, *, is_written: bool = False) -> Given:
     Raises `LayoutError` for anything else.
     """
     if isinstance(operand, StridedTensor):
-        side = operand.operand.side
+        side = operand.operand.spec
         # What follows a window is there for this one only, and the plan is for all that are like it.
         return Given(side if side.owns_padding else replace(side, slack_bytes=0))
     if not isinstance(operand, BufferTensorDesc):
@@ -56,7 +56,7 @@ def given(name: str, operand: object, *, is_written: bool = False) -> Given:
             f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}; "
             "asarray() makes a tensor of any array."
         )
-    side = Side.of(
+    side = TensorSpec.of(
         operand.layout,
         element_type(operand.data_type),
         base_alignment=max(operand.guaranteed_base_offset_alignment, _DIRECTML_ALIGNMENT),

@@ -16,12 +16,12 @@ from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
 from stridedgpu.operations.frames import gather_frame_crops
 from stridedgpu.operations.options import AskedMemory, AskedValues
 from stridedgpu.operations.requirements import Given
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .arguments import given, output_operand
 from .frames import FrameLike, frame_operands, is_frames
@@ -130,7 +130,7 @@ def plan_gather_crops(
         raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
     first, target = images[0], None if out is None else given("out", out, is_written=True)
     if target is not None and dtype is None:
-        values = values._replace(dtype=target.side.element)
+        values = values._replace(dtype=target.spec.element)
     request = crop_request((len(images), first.layout.sizes[0]), first.element, size, values, fill)
     if target is None:
         room = memory.room(request.sizes, CROP_LABELS, request.conversion.target)
@@ -138,7 +138,7 @@ def plan_gather_crops(
             raise LayoutError(
                 f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
             )
-        side = Side.of(room.layout, room.side.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
+        side = TensorSpec.of(room.layout, room.spec.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
         target = Given(side)
     tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, StridedTensor))
     where = next((tensor.device for tensor in tensors), "cpu")
@@ -152,7 +152,7 @@ def _items(sources: object) -> Sequence[object]:
 
 def _described(
     sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc], dims: str | None
-) -> list[Side]:
+) -> list[TensorSpec]:
     """What is known of images with axes C, H, W, given one by one or as a batch, as objects or as descriptors."""
     if isinstance(sources, (list, tuple)):
         return [_side(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
@@ -160,11 +160,11 @@ def _described(
     return [replace(batch, layout=batch.layout.sliced(n)) for n in range(batch.layout.sizes[0])]
 
 
-def _side(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> Side:
+def _side(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> TensorSpec:
     """What is known of one object with these axes, or of a descriptor, whose sizes are in their order already."""
     if not isinstance(source, BufferTensorDesc):
-        return _image(name, source, dims, wanted).side
-    side = given(name, source).side
+        return _image(name, source, dims, wanted).spec
+    side = given(name, source).spec
     if side.layout.ndim != len(wanted):
         raise LayoutError(f"{name} describes sizes {side.layout.sizes}; it must have the axes {', '.join(wanted)}.")
     return side

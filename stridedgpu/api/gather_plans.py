@@ -47,7 +47,7 @@ def plan_gather(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    return held.gather(slices_picking(held.data.side, held.indices.side, axis), wanted)
+    return held.gather(slices_picking(held.data.spec, held.indices.spec, axis), wanted)
 
 
 def plan_gather_elements(
@@ -68,7 +68,7 @@ def plan_gather_elements(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    return held.gather(elements_picking(held.data.side, held.indices.side, axis), wanted)
+    return held.gather(elements_picking(held.data.spec, held.indices.spec, axis), wanted)
 
 
 def plan_gather_nd(
@@ -90,7 +90,7 @@ def plan_gather_nd(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    return held.gather(tuples_picking(held.data.side, held.indices.side, batch_dims), wanted)
+    return held.gather(tuples_picking(held.data.spec, held.indices.spec, batch_dims), wanted)
 
 
 def plan_scatter_elements(
@@ -116,7 +116,7 @@ def plan_scatter_elements(
     ('scatter_elements_float32x16B_int32', 16, 4, 77824)
     """
     held = _Operands.of(device, data, indices, out, updates)
-    return held.scatter(elements_picking(held.data.side, held.indices.side, axis, unique=unique))
+    return held.scatter(elements_picking(held.data.spec, held.indices.spec, axis, unique=unique))
 
 
 def plan_scatter_nd(
@@ -136,7 +136,7 @@ def plan_scatter_nd(
     ('scatter_rows_uint8x16B_int64', 16, 'cpu')
     """
     held = _Operands.of(device, data, indices, out, updates)
-    return held.scatter(tuples_picking(held.data.side, held.indices.side, 0, unique=unique))
+    return held.scatter(tuples_picking(held.data.spec, held.indices.spec, 0, unique=unique))
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,9 +100,9 @@ def plan_relayout(
     (16, 16, 32, 24576)
     """
     read, written = given("src", src), given("dst", dst, is_written=True)
-    labels = inferred_labels(src.dims if isinstance(src, StridedTensor) else None, read.side.layout.ndim)
-    values = AskedValues(written.side.element, scale, bias, channels, rounding)
-    made, channel_axis = move_between(read.side, written.side, labels, values, "dst")
+    labels = inferred_labels(src.dims if isinstance(src, StridedTensor) else None, read.spec.layout.ndim)
+    values = AskedValues(written.spec.element, scale, bias, channels, rounding)
+    made, channel_axis = move_between(read.spec, written.spec, labels, values, "dst")
     where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
     name = where if device is None else device_name(device)
     return RelayoutPlan.make(read, written, made, channel_axis, name)

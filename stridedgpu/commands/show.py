@@ -18,8 +18,8 @@ from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
 from stridedgpu.operations.options import AskedValues
 from stridedgpu.operations.relayout_plan import move_between
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .layout_arguments import (
     SIDE,
@@ -150,10 +150,10 @@ def _plan(chosen: argparse.Namespace) -> Plan:
     return plan_relayout(read, written, made, channel_axis, "cuda:0", REFERENCE_GPU.widest_access)
 
 
-def _planned_side(words: InWords, *, is_written: bool = False) -> Side:
+def _planned_side(words: InWords, *, is_written: bool = False) -> TensorSpec:
     """What a planner knows of a tensor in words; what is written owns its padding."""
     nbytes = words.stored_elements * words.element.itemsize
-    return Side.of(
+    return TensorSpec.of(
         words.layout,
         words.element,
         base_alignment=words.alignment,

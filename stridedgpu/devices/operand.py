@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Self, cast
 
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.overlap import Term, addresses_intersect
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .buffer import Buffer
 
@@ -34,7 +34,7 @@ class Operand:
     owns_padding: bool = False
     start_bytes: int = field(init=False, compare=False)
     reach: tuple[int, int] = field(init=False, compare=False, repr=False)
-    _side: Side | None = field(init=False, compare=False, repr=False)
+    _spec: TensorSpec | None = field(init=False, compare=False, repr=False)
     fitted: object = field(init=False, compare=False, repr=False)
 
     def __new__(cls, buffer: Buffer, layout: Layout, element: ElementType, owns_padding: bool = False) -> Self:
@@ -56,7 +56,7 @@ class Operand:
         made.owns_padding = owns_padding
         made.start_bytes = start
         made.reach = (address + start, address + end)
-        made.fitted = made._side = None
+        made.fitted = made._spec = None
         made.__class__ = cls  # type: ignore[assignment]  # of the same slots
         return cast("Self", made)
 
@@ -76,23 +76,23 @@ class Operand:
         return gcd(self.buffer.alignment, self.layout.offset * self.element.itemsize)
 
     @property
-    def side(self) -> Side:
+    def spec(self) -> TensorSpec:
         """What a planner needs to know, worked out once."""
-        if self._side is None:
-            side = Side.of(
+        if self._spec is None:
+            spec = TensorSpec.of(
                 self.layout,
                 self.element,
                 base_alignment=self.buffer.alignment,
                 buffer_bytes=self.buffer.nbytes,
                 owns_padding=self.owns_padding,
             )
-            object.__setattr__(self, "_side", side)
-            return side
-        return self._side
+            object.__setattr__(self, "_spec", spec)
+            return spec
+        return self._spec
 
-    def known_as(self, side: Side) -> Operand:
+    def known_as(self, spec: TensorSpec) -> Operand:
         """This operand, new, with the side that was worked out for its like."""
-        object.__setattr__(self, "_side", side)
+        object.__setattr__(self, "_spec", spec)
         return self
 
     def remember_fit(self, requirement: object) -> None:
@@ -112,7 +112,7 @@ class _Draft:
     start_bytes: int
     reach: tuple[int, int]
     fitted: object
-    _side: Side | None
+    _spec: TensorSpec | None
 
 
 def share_memory(first: Operand, second: Operand) -> bool:

@@ -8,11 +8,11 @@ from typing import Protocol
 from stridedgpu.devices.buffer import Buffer, checked_alignment
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
+from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["DEFAULT_ALIGNMENT", "Room", "allocate_operand"]
 
@@ -31,7 +31,7 @@ class Memory(Protocol):
 class Room:
     """Memory for a layout, not allocated yet: what all allocations of it have in common.
 
-    The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4. `side` is what planners
+    The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4. `spec` is what planners
     know of every tensor that is allocated so.
     """
 
@@ -39,7 +39,7 @@ class Room:
     nbytes: int
     alignment: int
     owns_padding: bool
-    side: Side
+    spec: TensorSpec
 
     @classmethod
     def of(cls, layout: Layout, element: ElementType, alignment: int, stored: Layout | None = None) -> Room:
@@ -52,14 +52,14 @@ class Room:
             raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
         held = layout if stored is None else stored
         nbytes, owns = round_up((held.first_offset + held.span) * element.itemsize, 4), held == layout
-        side = Side.of(layout, element, base_alignment=alignment, buffer_bytes=nbytes, owns_padding=owns)
+        side = TensorSpec.of(layout, element, base_alignment=alignment, buffer_bytes=nbytes, owns_padding=owns)
         return cls(layout, nbytes, alignment, owns, side)
 
     def allocate(self, memory: Memory, stream: object = None) -> Operand:
         """The memory, not initialised, for first use on `stream`. Raises `DeviceError` when there is not so much."""
         buffer = memory.allocate(self.nbytes, self.alignment, stream)
-        operand = Operand(buffer, self.layout, self.side.element, self.owns_padding)
-        return operand.known_as(self.side) if buffer.alignment == self.alignment else operand
+        operand = Operand(buffer, self.layout, self.spec.element, self.owns_padding)
+        return operand.known_as(self.spec) if buffer.alignment == self.alignment else operand
 
 
 def allocate_operand(

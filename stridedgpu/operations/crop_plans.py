@@ -10,9 +10,9 @@ from typing import Any
 from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.planning.crop_windows import Crop, CropPlan, plan_crops, source_steps
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .crop_sources import CropSources
 from .crops import CropRequest, flips_of, origins_of
@@ -37,7 +37,7 @@ class PlannedCrops(Planned):
 
     @classmethod
     def of(
-        cls, out: Side, source_steps: tuple[int, int], conversion: Conversion, fill: bytes, target: Requirement
+        cls, out: TensorSpec, source_steps: tuple[int, int], conversion: Conversion, fill: bytes, target: Requirement
     ) -> PlannedCrops:
         """Plan windows into `out`, for the device that a `target` must be on."""
         widest, missing = reach_of(target.device)
@@ -87,17 +87,17 @@ class PlannedCrops(Planned):
         launch(list(starmap(Crop, windows)), images.places, (target.buffer, target.start_bytes), stream)
 
 
-def planned_crops(request: CropRequest, sources: Sequence[Side], out: Given, device: str) -> PlannedCrops:
+def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Given, device: str) -> PlannedCrops:
     """The plan of crops from images like these into `out`.
 
     Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
     """
-    check_output_layout(out.side.layout, out.side.element, request.sizes, request.conversion.target)
+    check_output_layout(out.spec.layout, out.spec.element, request.sizes, request.conversion.target)
     widest, _ = reach_of(device)
     target = out.within(widest)
     steps = source_steps([side.layout for side in sources])
     required = target.required(device, is_written=True)
-    return PlannedCrops.of(target.side, steps, request.conversion, request.fill, required)
+    return PlannedCrops.of(target.spec, steps, request.conversion, request.fill, required)
 
 
 def _images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:

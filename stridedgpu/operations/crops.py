@@ -104,7 +104,7 @@ def crop_operands(
     steps = source_steps(sources.layouts)
     backend = gather_backend_named(device)
     for into, part in batch_parts(target, made, channel_count, order):
-        plan = plan_crops(into.side, steps, part, request.fill, device, backend.widest_access)
+        plan = plan_crops(into.spec, steps, part, request.fill, device, backend.widest_access)
         backend.prepare_crops(plan)(crops, sources.places, (into.buffer, into.start_bytes), stream)
     return target
 

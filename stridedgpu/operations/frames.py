@@ -11,12 +11,12 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
 from stridedgpu.planning.crop_windows import Crop, Rectangle, rectangles
 from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
 from .crops import batch_parts, crop_request, filled, flips_of, origins_of
@@ -118,7 +118,7 @@ def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
     return element, device
 
 
-def frame_plan(frame: FrameOperand, target: Side, made: Conversion) -> FramePlan:
+def frame_plan(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FramePlan:
     """How a window of a frame of luma and chroma is written to `target`, axes C, H, W."""
     strides = tuple(plane.layout.strides for plane in frame.planes)
     problem = FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, made)
@@ -169,5 +169,5 @@ def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: 
         window = replace(colours, layout=colours.layout.sliced((slice(None), rows, columns)))
         move_elements(window, target, made, 0, stream)
         return
-    plan = frame_plan(frame, target.side, made)
+    plan = frame_plan(frame, target.spec, made)
     frame_device_named(frame.device).prepare_frame(plan)(frame.planes, origin, target, stream)

@@ -7,9 +7,9 @@ from functools import lru_cache
 from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode, plan_gather
 from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .index_arguments import Picking, elements_picking, slices_picking, tuples_picking
@@ -25,7 +25,7 @@ def gather_operand(
     """What `stridedgpu.gather` does, on operands; the labels of the result stand beside it."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
-    picking = slices_picking(data.side, indices.side, axis)
+    picking = slices_picking(data.spec, indices.spec, axis)
     target = _gathered(picking, wanted, data, indices, out, stream)
     place, rank = picking.axes.start, indices.layout.ndim
     labels = labels_of(dims, data.layout.ndim)
@@ -39,7 +39,7 @@ def gather_elements_operand(
     """What `stridedgpu.gather_elements` does, on operands."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
-    picking = elements_picking(data.side, indices.side, axis)
+    picking = elements_picking(data.spec, indices.spec, axis)
     return _gathered(picking, wanted, data, indices, out, stream), dims
 
 
@@ -49,7 +49,7 @@ def gather_nd_operand(
     """What `stridedgpu.gather_nd` does, on operands."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
-    picking = tuples_picking(data.side, indices.side, batch_dims)
+    picking = tuples_picking(data.spec, indices.spec, batch_dims)
     target = _gathered(picking, wanted, data, indices, out, stream)
     axes, labels = picking.axes, labels_of(dims, data.layout.ndim)
     between = indices.layout.ndim - 1 - axes.start
@@ -69,12 +69,12 @@ def pick(
     """Plan, and run."""
     device = picked.buffer.device
     widest = gather_backend_named(device).widest_access
-    run_plan(_planned(picking, picked.side, plain.side, mode, device, widest, scatters), plain, picked, indices, stream)
+    run_plan(_planned(picking, picked.spec, plain.spec, mode, device, widest, scatters), plain, picked, indices, stream)
 
 
 @lru_cache(maxsize=1024)
 def _planned(
-    picking: Picking, picked: Side, plain: Side, mode: Mode, device: str, widest: int, scatters: bool
+    picking: Picking, picked: TensorSpec, plain: TensorSpec, mode: Mode, device: str, widest: int, scatters: bool
 ) -> GatherPlan:
     """The plan for operands like these: those of an earlier call, and nothing is worked out again."""
     return plan_gather(picking.problem(picked, plain, scatters=scatters), mode, device, widest)

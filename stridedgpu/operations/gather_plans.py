@@ -12,10 +12,11 @@ from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Problem, Side, relayout_problem
+from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT
 from .gather import run_plan
@@ -134,7 +135,7 @@ def planned_gather(
     """
     widest, _ = reach_of(device)
     source, target = data.within(widest), _output(out, picking.sizes, data).within(widest)
-    problem = picking.problem(source.side, target.side)
+    problem = picking.problem(source.spec, target.spec)
     required = source.required(device), indices.required(device), target.required(device, is_written=True)
     return PlannedGather.of(problem, mode, picking.rule, *required)
 
@@ -146,23 +147,23 @@ def planned_scatter(
 
     Raises `LayoutError` and `ElementTypeError` for sides that do not fit.
     """
-    check_updates(updates.side, data.side.element, picking.sizes)
+    check_updates(updates.spec, data.spec.element, picking.sizes)
     widest, _ = reach_of(device)
     source, over = data.within(widest), updates.within(widest)
-    target = _output(out, data.side.layout.sizes, data).within(widest)
-    problem = picking.problem(target.side, over.side, scatters=True)
-    element = data.side.element
-    copy = relayout_problem(source.side, target.side, conversion(element, element), None)
+    target = _output(out, data.spec.layout.sizes, data).within(widest)
+    problem = picking.problem(target.spec, over.spec, scatters=True)
+    element = data.spec.element
+    copy = relayout_problem(source.spec, target.spec, conversion(element, element), None)
     read = (given.required(device) for given in (source, indices, over))
     return PlannedScatter.of(problem, picking.rule, copy, *read, target.required(device, is_written=True))
 
 
 def _output(out: Given | None, sizes: tuple[int, ...], data: Given) -> Given:
     """What is written: `out`, checked, or what would be allocated."""
-    element = data.side.element
+    element = data.spec.element
     if out is None:
-        return Given(Side.of(Layout(sizes), element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True))
-    check_output_layout(out.side.layout, out.side.element, sizes, element)
+        return Given(TensorSpec.of(Layout(sizes), element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True))
+    check_output_layout(out.spec.layout, out.spec.element, sizes, element)
     return out
 
 

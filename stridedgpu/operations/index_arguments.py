@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from stridedgpu.planning.gather_problem import GatherProblem, elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .indices import check_index_type, index_rule
 
@@ -26,13 +26,13 @@ class Picking:
     rule says.
     """
 
-    index: Side
+    index: TensorSpec
     axes: range
     sizes: tuple[int, ...]
     rule: IndexRule
     names_slices: bool = False
 
-    def problem(self, picked: Side, plain: Side, *, scatters: bool = False) -> GatherProblem:
+    def problem(self, picked: TensorSpec, plain: TensorSpec, *, scatters: bool = False) -> GatherProblem:
         """The loops between the side that indices name places of, and the one that lies in their order."""
         axis = self.axes.start
         if self.names_slices:
@@ -42,7 +42,7 @@ class Picking:
         return elements_problem(picked, self.index, plain, axis, scatters=scatters)
 
 
-def slices_picking(data: Side, index: Side, axis: int) -> Picking:
+def slices_picking(data: TensorSpec, index: TensorSpec, axis: int) -> Picking:
     """Slices along one axis, which the axes of the indices take the place of.
 
     Raises `ElementTypeError`, `LayoutError` or `IndexError` for indices that no data like this has.
@@ -51,7 +51,7 @@ def slices_picking(data: Side, index: Side, axis: int) -> Picking:
 
 
 @lru_cache(maxsize=1024)
-def _slices(data: Side, index: Side, place: int) -> Picking:
+def _slices(data: TensorSpec, index: TensorSpec, place: int) -> Picking:
     """The same for an axis counted from 0: operands like those of an earlier call are not looked at again."""
     check_index_type(index.element)
     axes, sizes = range(place, place + 1), data.layout.sizes
@@ -60,13 +60,13 @@ def _slices(data: Side, index: Side, place: int) -> Picking:
     return Picking(index, axes, made, rule, names_slices=True)
 
 
-def elements_picking(data: Side, index: Side, axis: int, *, unique: bool = False) -> Picking:
+def elements_picking(data: TensorSpec, index: TensorSpec, axis: int, *, unique: bool = False) -> Picking:
     """One element for each index, which is its coordinate along `axis`; errors as of `slices_picking`."""
     return _elements(data, index, data.layout.axis_of(axis), unique=_checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
-def _elements(data: Side, index: Side, place: int, *, unique: bool) -> Picking:
+def _elements(data: TensorSpec, index: TensorSpec, place: int, *, unique: bool) -> Picking:
     """The same for an axis counted from 0."""
     check_index_type(index.element)
     _check_sizes(data.layout, index.layout, place)
@@ -74,13 +74,13 @@ def _elements(data: Side, index: Side, place: int, *, unique: bool) -> Picking:
     return Picking(index, axes, index.layout.sizes, index_rule(index, data.layout.sizes, axes, unique=unique))
 
 
-def tuples_picking(data: Side, index: Side, batch_dims: int, *, unique: bool = False) -> Picking:
+def tuples_picking(data: TensorSpec, index: TensorSpec, batch_dims: int, *, unique: bool = False) -> Picking:
     """Elements or slices for tuples of coordinates behind `batch_dims` common axes; errors as of `slices_picking`."""
     return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=_checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
-def _tuples(data: Side, index: Side, axes: range, *, unique: bool) -> Picking:
+def _tuples(data: TensorSpec, index: TensorSpec, axes: range, *, unique: bool) -> Picking:
     """The same for axes that were found to fit."""
     check_index_type(index.element)
     rule = index_rule(index, data.layout.sizes, axes, has_tuples=True, unique=unique)

@@ -8,9 +8,9 @@ from typing import Final, cast
 from stridedgpu.devices.cuda.planning.gather import Mode
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["INDEX_TYPES", "check_axes", "check_index_operand", "check_index_type", "checked_mode", "index_rule"]
 
@@ -62,7 +62,7 @@ def check_axes(rule: IndexRule) -> None:
 
 
 def index_rule(
-    indices: Side,
+    indices: TensorSpec,
     sizes: tuple[int, ...],
     axes: range,
     *,

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import backend_named, device_name
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import remembered
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import Room
 from .channel_blocks import ChannelOrder, parse_order, parts
@@ -47,7 +47,7 @@ def relayout_operand(
     here = source.buffer.device
     backend = backend_named(here if memory.device is None else device_name(memory.device))
     at_once = backend.widest_access if backend.name == here and (order is None or order.multiple == 1) else None
-    result = _result(source.side, made, channel_axis, labels, dims, *memory[:3], here, at_once)
+    result = _result(source.spec, made, channel_axis, labels, dims, *memory[:3], here, at_once)
     target = result.room.allocate(backend, stream)
     if result.plan is not None:
         launch = backend.prepare(result.plan)
@@ -70,7 +70,7 @@ class _Result:
 
 @remembered
 def _result(
-    source: Side,
+    source: TensorSpec,
     made: Conversion,
     channel_axis: int | None,
     labels: Labels,
@@ -88,7 +88,7 @@ def _result(
         dims = None
     elif isinstance(layout, str):
         dims = dims_of(labels)
-    plan = None if widest is None else plan_relayout(source, room.side, made, channel_axis, device, widest)
+    plan = None if widest is None else plan_relayout(source, room.spec, made, channel_axis, device, widest)
     return _Result(room, dims, plan)
 
 

@@ -9,10 +9,11 @@ from stridedgpu.devices.cuda.planning.relayout import Plan, plan_problem, plan_r
 from stridedgpu.devices.interface import Launch
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import backend_named
-from stridedgpu.planning.relayout_problem import Problem, Side
+from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .options import AskedValues
 from .planned import HasOperand, Planned, no_tensor, reach_of
@@ -23,7 +24,7 @@ __all__ = ["RelayoutPlan", "move_between"]
 
 
 def move_between(
-    source: Side, target: Side, labels: Labels, values: AskedValues, name: str
+    source: TensorSpec, target: TensorSpec, labels: Labels, values: AskedValues, name: str
 ) -> tuple[Conversion, int | None]:
     """The conversion from one side to another, and the axis of its channels.
 
@@ -62,7 +63,7 @@ class RelayoutPlan(Planned):
     ) -> RelayoutPlan:
         """Plan, and make ready on a device where it can be had."""
         widest, missing = reach_of(device)
-        plan = plan_relayout(source.side, target.side, conversion, channel_axis, device, widest)
+        plan = plan_relayout(source.spec, target.spec, conversion, channel_axis, device, widest)
         return cls._ready(plan, source.required(device), target.required(device, is_written=True), missing)
 
     @classmethod

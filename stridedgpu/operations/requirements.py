@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.errors import BindingError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["Given", "Requirement"]
 
@@ -16,12 +16,12 @@ __all__ = ["Given", "Requirement"]
 class Given:
     """One operand as it is planned for: what is known of it, and whether a descriptor promised that."""
 
-    side: Side
+    spec: TensorSpec
     promised: bool = False
 
     def within(self, widest: int) -> Given:
         """The same with no more alignment than the widest access can make use of."""
-        return replace(self, side=replace(self.side, alignment=min(self.side.alignment, widest)))
+        return replace(self, spec=replace(self.spec, alignment=min(self.spec.alignment, widest)))
 
     def required(self, device: str, *, is_written: bool = False) -> Requirement:
         """What is asked of each tensor in this one's place.
@@ -30,7 +30,7 @@ class Given:
         go by the addresses that they meet and leave gaps alone: there, in the place of a tensor, any of its layout and
         type will do.
         """
-        side = replace(self.side, owns_padding=is_written and self.side.owns_padding)
+        side = replace(self.spec, owns_padding=is_written and self.spec.owns_padding)
         if device == "cpu" and not self.promised:
             alignment = min(side.alignment, side.element.itemsize)
             side = replace(side, alignment=alignment, slack_bytes=0, owns_padding=False)
@@ -41,14 +41,14 @@ class Given:
 class Requirement:
     """What a tensor must be for a plan to run on it: of a layout, type, alignment and slack, on a device."""
 
-    side: Side
+    spec: TensorSpec
     device: str
 
     def check(self, name: str, operand: Operand) -> None:
         """Raise `BindingError` unless the operand, which is the argument `name`, is what is required."""
         if operand.fitted is self:
             return
-        side, layout = self.side, operand.layout
+        side, layout = self.spec, operand.layout
         if operand.buffer.device != self.device:
             raise BindingError(f"{name} is on {operand.buffer.device}; the plan is for {self.device}.")
         if layout.sizes != side.layout.sizes or not _steps_alike(layout, side.layout):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .gather import pick
@@ -31,7 +31,7 @@ def scatter_elements_operand(
 ) -> Operand:
     """What `stridedgpu.scatter_elements` does, on operands."""
     check_index_operand(indices, data.buffer.device)
-    picking = elements_picking(data.side, indices.side, axis, unique=unique)
+    picking = elements_picking(data.spec, indices.spec, axis, unique=unique)
     return _scattered(picking, data, indices, updates, out, stream)
 
 
@@ -40,7 +40,7 @@ def scatter_nd_operand(
 ) -> Operand:
     """What `stridedgpu.scatter_nd` does, on operands."""
     check_index_operand(indices, data.buffer.device)
-    picking = tuples_picking(data.side, indices.side, 0, unique=unique)
+    picking = tuples_picking(data.spec, indices.spec, 0, unique=unique)
     return _scattered(picking, data, indices, updates, out, stream)
 
 
@@ -49,7 +49,7 @@ def _scattered(
 ) -> Operand:
     """Check everything, copy the data, then write the updates over it."""
     device = data.buffer.device
-    check_updates(updates.side, data.element, picking.sizes)
+    check_updates(updates.spec, data.element, picking.sizes)
     if updates.buffer.device != device:
         raise BindingError(f"updates are on {updates.buffer.device} and the data on {device}.")
     if out is None:
@@ -64,7 +64,7 @@ def _scattered(
     return target
 
 
-def check_updates(updates: Side, element: ElementType, sizes: tuple[int, ...]) -> None:
+def check_updates(updates: TensorSpec, element: ElementType, sizes: tuple[int, ...]) -> None:
     """Raise unless the updates are elements of the data's type, as many as the indices name."""
     if updates.element != element:
         raise ElementTypeError(

@@ -18,10 +18,11 @@ from stridedgpu.devices.interface import Backend, Launch, RemoteBackend
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named, remote_backend_named
 from stridedgpu.planning.pitched_copy import Runs, runs_of
-from stridedgpu.planning.relayout_problem import Side, relayout_problem
+from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
+from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["move_elements", "zero_bytes"]
 
@@ -55,7 +56,7 @@ def move_elements(
         return
     if target.layout.element_count == 0:
         return
-    whole = runs_of(relayout_problem(source.side, target.side, made, channel_axis))
+    whole = runs_of(relayout_problem(source.spec, target.spec, made, channel_axis))
     if whole is not None and _is_copied(whole, here, there):
         _copy(source, target, whole, stream)
         return
@@ -165,13 +166,13 @@ def _move_on_device(
     """Plan, and run."""
     backend = backend_named(target.buffer.device)
     # mypy holds no protocol for hashable
-    launch = _launch(source.side, target.side, made, channel_axis, backend, filler)  # type: ignore[arg-type]
+    launch = _launch(source.spec, target.spec, made, channel_axis, backend, filler)  # type: ignore[arg-type]
     launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
 
 
 @lru_cache(maxsize=4096)
 def _launch(
-    source: Side, target: Side, made: Conversion, channel_axis: int | None, backend: Backend, filler: int
+    source: TensorSpec, target: TensorSpec, made: Conversion, channel_axis: int | None, backend: Backend, filler: int
 ) -> Launch:
     """A plan made ready on a device; one that was, is."""
     plan = plan_relayout(source, target, made, channel_axis, backend.name, backend.widest_access, filler)
@@ -210,7 +211,7 @@ def _opaque(operand: Operand) -> Conversion:
 
 def _runs(source: Layout, target: Layout, opaque: Conversion) -> Runs:
     """The runs of a copy between two layouts of one type and equal sizes."""
-    read, written = (Side.of(layout, opaque.source, base_alignment=1) for layout in (source, target))
+    read, written = (TensorSpec.of(layout, opaque.source, base_alignment=1) for layout in (source, target))
     runs = runs_of(relayout_problem(read, written, opaque, None))
     assert runs is not None, "bits move in runs, however short"
     return runs

@@ -8,13 +8,13 @@ from typing import Any
 
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.overlap import self_overlaps
+from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["Subject", "plan_of", "plan_subjects", "subject_of"]
 
@@ -132,7 +132,7 @@ def plan_subjects(plan: Plan, dims: str | None = None) -> tuple[Subject, Subject
     return _side_subject(plan.problem.source, dims), _side_subject(plan.problem.target, dims)
 
 
-def _side_subject(side: Side, dims: str | None) -> Subject:
+def _side_subject(side: TensorSpec, dims: str | None) -> Subject:
     layout = side.layout
     labels = _labels(dims, layout.ndim)
     end = layout.span + side.slack_bytes // side.element.itemsize

@@ -21,9 +21,9 @@ from stridedgpu.devices.cuda.planning.widths import (
 )
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .device_plan import Accesses, index_bits
-from .relayout_problem import Side
 
 __all__ = ["Crop", "CropFamily", "CropPlan", "Rectangle", "covered", "plan_crops", "rectangles", "source_steps"]
 
@@ -137,7 +137,7 @@ class CropPlan(Accesses):
     strides that all sources share, 0 where they differ.
     """
 
-    target: Side
+    target: TensorSpec
     conversion: Conversion
     fill: bytes
     device: str
@@ -190,7 +190,12 @@ class CropPlan(Accesses):
 
 @lru_cache(maxsize=1024)
 def plan_crops(
-    target: Side, source_steps: tuple[int, int], conversion: Conversion, fill: bytes, device: str, widest: int = 16
+    target: TensorSpec,
+    source_steps: tuple[int, int],
+    conversion: Conversion,
+    fill: bytes,
+    device: str,
+    widest: int = 16,
 ) -> CropPlan:
     """The plan for windows into `target`; `source_steps` are the sources' channel and column strides, 0 if they differ.
 
@@ -238,7 +243,7 @@ def _follows(family: CropFamily, target: Layout, source_steps: tuple[int, int], 
     return True
 
 
-def _store_width(target: Side, family: CropFamily, pixel_bytes: int, widest: int) -> Width:
+def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, widest: int) -> Width:
     """How wide a row of the target may be written: its run, its steps and its alignment must be whole vectors.
 
     `pixel_bytes` are what is read of a source for one element that is stored side by side with others.

@@ -11,8 +11,7 @@ from typing import Final
 from stridedgpu.values.colour_matrix import ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.pixel_formats import PixelFormat
-
-from .relayout_problem import Side
+from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["CHROMA", "FramePlan", "FrameProblem"]
 
@@ -42,7 +41,7 @@ class FrameProblem:
     plane_strides: tuple[tuple[int, ...], ...]
     matrix: ColourMatrix
     chroma: str
-    target: Side
+    target: TensorSpec
     conversion: Conversion
 
     @property

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .loop_nest import LoopNest, simplify
-from .relayout_problem import Side
 
 __all__ = ["GatherProblem", "IndexedAxis", "elements_problem", "gather_problem", "tuples_problem"]
 
@@ -53,9 +53,9 @@ class GatherProblem:
     index_offset: int
     position_offset: int
     indexed: tuple[IndexedAxis, ...]
-    plain: Side
-    picked: Side
-    index: Side
+    plain: TensorSpec
+    picked: TensorSpec
+    index: TensorSpec
     scatters: bool
 
     @property
@@ -92,7 +92,7 @@ class GatherProblem:
         )
 
 
-def gather_problem(data: Side, index: Side, target: Side, axis: int) -> GatherProblem:
+def gather_problem(data: TensorSpec, index: TensorSpec, target: TensorSpec, axis: int) -> GatherProblem:
     """`target[..., i, ...] = data[..., indices[i], ...]` along one axis, which the indices' axes take the place of."""
     source, rank = data.layout, index.layout.ndim
     return _problem(
@@ -105,7 +105,9 @@ def gather_problem(data: Side, index: Side, target: Side, axis: int) -> GatherPr
     )
 
 
-def elements_problem(picked: Side, index: Side, plain: Side, axis: int, *, scatters: bool) -> GatherProblem:
+def elements_problem(
+    picked: TensorSpec, index: TensorSpec, plain: TensorSpec, axis: int, *, scatters: bool
+) -> GatherProblem:
     """Each index is the coordinate along one axis; the others are those of the index itself."""
     strides = picked.layout.strides
     return _problem(
@@ -118,7 +120,9 @@ def elements_problem(picked: Side, index: Side, plain: Side, axis: int, *, scatt
     )
 
 
-def tuples_problem(picked: Side, index: Side, plain: Side, batch_dims: int, *, scatters: bool) -> GatherProblem:
+def tuples_problem(
+    picked: TensorSpec, index: TensorSpec, plain: TensorSpec, batch_dims: int, *, scatters: bool
+) -> GatherProblem:
     """The last axis of the indices holds coordinates of the axes that follow `batch_dims` common ones."""
     layout, indices = picked.layout, index.layout
     length = indices.sizes[-1]
@@ -139,9 +143,9 @@ def tuples_problem(picked: Side, index: Side, plain: Side, batch_dims: int, *, s
 
 
 def _problem(
-    plain: Side,
-    picked: tuple[Side, tuple[int, ...]],
-    index: tuple[Side, tuple[int, ...]],
+    plain: TensorSpec,
+    picked: tuple[TensorSpec, tuple[int, ...]],
+    index: tuple[TensorSpec, tuple[int, ...]],
     index_axes: range,
     indexed: tuple[IndexedAxis, ...],
     *,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from .relayout_problem import Side
+from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["IndexRule"]
 
@@ -21,7 +21,7 @@ class IndexRule:
     tuples' axis left out), a number found there that of its axis.
     """
 
-    index: Side
+    index: TensorSpec
     axes: tuple[tuple[int, int], ...]
     has_tuples: bool = False
     own_pitches: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class IndexRule:
 
         >>> from stridedgpu.values.dtypes import element_type
         >>> from stridedgpu.values.layout import Layout
-        >>> rule = IndexRule(Side(Layout((4,)), element_type("int64"), 8), ((1, 10),))
+        >>> rule = IndexRule(TensorSpec(Layout((4,)), element_type("int64"), 8), ((1, 10),))
         >>> rule.out_of_range((2,), 12)
         'indices[2] = 12 is out of range for axis 1 of size 10: valid are -10 to 9.'
         """

@@ -69,10 +69,11 @@ def runs_of(problem: Problem) -> Runs | None:
     >>> from stridedgpu.values.conversion import conversion
     >>> from stridedgpu.values.dtypes import element_type
     >>> from stridedgpu.values.layout import Layout
-    >>> from stridedgpu.planning.relayout_problem import Side, relayout_problem
+    >>> from stridedgpu.planning.relayout_problem import relayout_problem
+    >>> from stridedgpu.values.tensor_spec import TensorSpec
     >>> byte = element_type("uint8")
     >>> layouts = Layout((4, 90), (96, 1)), Layout((4, 90))
-    >>> padded, packed = (Side.of(layout, byte, base_alignment=1) for layout in layouts)
+    >>> padded, packed = (TensorSpec.of(layout, byte, base_alignment=1) for layout in layouts)
     >>> runs_of(relayout_problem(padded, packed, conversion(byte, byte), None))
     Runs(width=90, height=4, source_pitch=96, target_pitch=90, outer=(), source_start=0)
     """

@@ -7,66 +7,16 @@ merges already done, so that planners and kernels meet few cases.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import gcd, prod
-from typing import Final
 
 from stridedgpu.values.conversion import Conversion, conversion as conversion_of
-from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import WIDEST_ACCESS, TensorSpec
 
 from .loop_nest import simplify
 
-__all__ = ["Problem", "Side", "relayout_problem"]
-
-
-WIDEST_ACCESS: Final = 32
-"""Bytes of the widest load or store of any device: alignment and slack beyond this make no difference."""
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One tensor as a planner sees it: no memory, only what is known about it.
-
-    `layout` has its lowest element at offset 0, so that equal windows of one tensor share a plan. `alignment` is the
-    power of two, in bytes, known to divide the address of that element; `slack_bytes` may be read after the last
-    element; both count up to the widest access. `owns_padding` says that every byte of the buffer that is no element
-    of this tensor may be overwritten, the slack included.
-    """
-
-    layout: Layout
-    element: ElementType
-    alignment: int
-    slack_bytes: int = 0
-    owns_padding: bool = False
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Work out once, of integers alone, what tells sides apart most often: every call looks its plan up by two."""
-        layout = self.layout
-        object.__setattr__(self, "_hash", hash((layout.sizes, layout.strides, self.alignment)))
-
-    def __hash__(self) -> int:
-        """Equal for equal sides."""
-        return self._hash
-
-    @classmethod
-    def of(
-        cls,
-        layout: Layout,
-        element: ElementType,
-        *,
-        base_alignment: int,
-        buffer_bytes: int | None = None,
-        owns_padding: bool = False,
-    ) -> Side:
-        """What is known of a tensor in a buffer of `buffer_bytes` (None: no more than it needs), from its base on."""
-        lowest = layout.first_offset
-        end = (lowest + layout.span) * element.itemsize
-        slack = 0 if buffer_bytes is None else max(0, min(buffer_bytes - end, WIDEST_ACCESS))
-        alignment = gcd(base_alignment, lowest * element.itemsize, WIDEST_ACCESS)
-        has_padding = slack > 0 or layout.span > layout.element_count
-        return cls(layout.shifted(-lowest), element, alignment, slack, owns_padding and has_padding)
+__all__ = ["Problem", "relayout_problem"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +36,8 @@ class Problem:
     target_strides: tuple[int, ...]
     source_strides: tuple[int, ...]
     source_offset: int
-    target: Side
-    source: Side
+    target: TensorSpec
+    source: TensorSpec
     conversion: Conversion
     channel_axis: int | None
     filler: int = 0
@@ -153,13 +103,13 @@ class Problem:
         """The zeros alone: one zero at the source's address, repeated. The target starts where the first zero lies."""
         element = self.target.element
         layout = Layout((*self.sizes[:-1], self.filler), self.target_strides)
-        zeros = Side(Layout(()).broadcast_to(layout.sizes), element, WIDEST_ACCESS)
+        zeros = TensorSpec(Layout(()).broadcast_to(layout.sizes), element, WIDEST_ACCESS)
         alignment = gcd(self.target.alignment, self.sizes[-1] * element.itemsize)
-        return relayout_problem(zeros, Side(layout, element, alignment), conversion_of(element, element), None)
+        return relayout_problem(zeros, TensorSpec(layout, element, alignment), conversion_of(element, element), None)
 
 
 def relayout_problem(
-    source: Side, target: Side, conversion: Conversion, channel_axis: int | None, filler: int = 0
+    source: TensorSpec, target: TensorSpec, conversion: Conversion, channel_axis: int | None, filler: int = 0
 ) -> Problem:
     """The loops that move `source` into `target`.
 

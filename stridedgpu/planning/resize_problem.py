@@ -16,8 +16,8 @@ import numpy as np
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
-from .relayout_problem import Side
 from .resize_arithmetic import Arithmetic, Interpolation, Passes, arithmetic_of
 from .resize_taps import AxisGeometry, AxisTaps, pillow_nearest, pillow_taps
 from .resize_taps_opencv import mean_taps, opencv_nearest, opencv_scale, opencv_taps
@@ -69,7 +69,7 @@ class ResizeProblem:
     in common where that is known, None where every call says it.
     """
 
-    target: Side
+    target: TensorSpec
     conversion: Conversion
     rule: ResizeRule
     channels: int

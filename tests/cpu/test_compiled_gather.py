@@ -24,8 +24,8 @@ from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
 from stridedgpu.devices.cuda.planning.gather import plan_gather
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 pytestmark = needs_compiler
 
@@ -48,7 +48,7 @@ def planned_as(variant):
 
 
 def side_of(layout, element):
-    return Side.of(lowest_at_zero(layout), element_type(element), base_alignment=element_type(element).itemsize)
+    return TensorSpec.of(lowest_at_zero(layout), element_type(element), base_alignment=element_type(element).itemsize)
 
 
 def fenced(side, rng, *, at_end):
@@ -200,7 +200,7 @@ def test_a_compiled_look_finds_every_bad_index(index_type, strides):
 
 
 def test_sizes_beyond_32_bits():
-    data = sg.asarray(np.arange(3, dtype=np.uint8)).broadcast_to((2**40, 3)).operand.side
+    data = sg.asarray(np.arange(3, dtype=np.uint8)).broadcast_to((2**40, 3)).operand.spec
     index = side_of(Layout((2,)), "int64")
     problem = gather_problem(data, index, side_of(Layout((2, 3)), "uint8"), 0)
     rng = np.random.default_rng(0)

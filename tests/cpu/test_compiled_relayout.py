@@ -27,9 +27,9 @@ from stridedgpu.devices.cpu.compiled.transpose import Transpose
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cuda.planning.relayout import plan_relayout
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import Rounding, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 pytestmark = needs_compiler
 
@@ -40,7 +40,7 @@ def check(source_layout, target_layout, made, channel_axis, seed, words=None, fi
     """Move between fenced memories by a compiled kernel and by NumPy; the kernel, or None where NumPy alone may."""
     source_layout, target_layout = lowest_at_zero(source_layout), lowest_at_zero(target_layout)
     sides = [
-        Side.of(layout, element, base_alignment=element.itemsize)
+        TensorSpec.of(layout, element, base_alignment=element.itemsize)
         for layout, element in ((source_layout, made.source), (target_layout, made.target))
     ]
     plan = plan_relayout(*sides, made, channel_axis, "cpu", filler=filler)
@@ -171,8 +171,8 @@ def test_every_conversion_is_the_exact_one(source, target):
         made = conversion(element_type(source), element_type(target), scale=scale, bias=bias, rounding=rounding)
         layout = Layout((len(words),))
         plan = plan_relayout(
-            Side.of(layout, made.source, base_alignment=1),
-            Side.of(layout, made.target, base_alignment=1),
+            TensorSpec.of(layout, made.source, base_alignment=1),
+            TensorSpec.of(layout, made.target, base_alignment=1),
             made,
             None,
             "cpu",
@@ -187,8 +187,8 @@ def moved(words, made):
     """The elements of `words` converted by a compiled kernel, as words of the target."""
     layout = Layout((len(words),))
     plan = plan_relayout(
-        Side.of(layout, made.source, base_alignment=1),
-        Side.of(layout, made.target, base_alignment=1),
+        TensorSpec.of(layout, made.source, base_alignment=1),
+        TensorSpec.of(layout, made.target, base_alignment=1),
         made,
         None,
         "cpu",
@@ -339,7 +339,7 @@ def test_rows_whose_elements_lie_apart(layouts, element, converts, seed):
 )
 def test_tiles_of_rows_whose_elements_lie_apart(sizes, source, target, block):
     element = element_type("float32")
-    sides = (Side.of(Layout(sizes, strides), element, base_alignment=64) for strides in (source, target))
+    sides = (TensorSpec.of(Layout(sizes, strides), element, base_alignment=64) for strides in (source, target))
     walk = llvm_relayout.walk_of(plan_relayout(*sides, conversion(element, element), None, "cpu").problem)
     assert isinstance(walk.kernel, Rows)
     (a_size, a_step, _, a_block), (b_size, *_, b_block) = walk.parameters[2:6], walk.parameters[7:11]

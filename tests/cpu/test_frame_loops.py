@@ -142,7 +142,7 @@ def test_linear_chroma_is_the_mean_of_its_neighbours_by_distance(made):
 )
 def test_a_plan_says_which_loops_run_and_why_no_others(name, layout, kernel):
     frame = surface(name, (64, 96), seed=1).frame()
-    target = sg.empty((3, 64, 96), "uint8", layout=layout, device="cpu").operand.side
+    target = sg.empty((3, 64, 96), "uint8", layout=layout, device="cpu").operand.spec
     made = conversion(frame.operand.element, frame.operand.element)
     plan = frame_plan(frame.operand, target, made)
     assert plan.kernel == kernel
@@ -155,7 +155,7 @@ def test_a_plan_says_which_loops_run_and_why_no_others(name, layout, kernel):
 @pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
 def test_frames_of_one_kind_share_a_kernel_whatever_their_constants():
     frame = surface("nv12", (64, 96), seed=1).frame()
-    target = sg.empty((3, 64, 96), "float16", device="cpu").operand.side
+    target = sg.empty((3, 64, 96), "float16", device="cpu").operand.spec
     element = frame.operand.element
     plans = [
         frame_plan(frame.operand, target, conversion(element, target.element, scale=scale, source_channels=3))

@@ -18,8 +18,8 @@ from stridedgpu.devices.cuda.planning.gather import plan_gather
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 emulated = [
     pytest.mark.emulation,
@@ -123,9 +123,9 @@ class Case:
             index = Layout(self.index_sizes, (1, self.index_sizes[0]))
         aligned = max(self.alignment, self.itemsize)
         return (
-            Side(picked, element, aligned),
-            Side(index, element_type(self.number), max(self.alignment, np.dtype(self.number).itemsize)),
-            Side(plain, element, aligned),
+            TensorSpec(picked, element, aligned),
+            TensorSpec(index, element_type(self.number), max(self.alignment, np.dtype(self.number).itemsize)),
+            TensorSpec(plain, element, aligned),
         )
 
     @property

@@ -21,10 +21,10 @@ from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.strides import round_up
+from stridedgpu.values.tensor_spec import TensorSpec
 
 emulated = [
     pytest.mark.emulation,
@@ -65,7 +65,7 @@ def cases(draw: st.DrawFn) -> Case:
     target, _ = ordered_layouts(sizes, f"{order.letters}{multiple}", tuple("NCHW"), itemsize, pitch)
     part = next(part for part in parts(source, target, made, 1, order) if part.filler)
     sides = [
-        Side.of(layout, element, base_alignment=draw(st.sampled_from((8, 16, 32))), owns_padding=False)
+        TensorSpec.of(layout, element, base_alignment=draw(st.sampled_from((8, 16, 32))), owns_padding=False)
         for layout, element in zip((part.source, part.target), elements, strict=True)
     ]
     return Case(
@@ -169,7 +169,7 @@ class Pass:
         target, _ = ordered_layouts(sizes, self.orders[1], tuple("NCHW"), elements[1].itemsize, None)
         (part,) = parts(source, target, made, 1, order)
         sides = [
-            Side.of(layout, element, base_alignment=32)
+            TensorSpec.of(layout, element, base_alignment=32)
             for layout, element in zip((source, part.target), elements, strict=True)
         ]
         gpu = dataclasses.replace(REFERENCE_GPU, compute_capability=int(architecture[3:]))

@@ -12,9 +12,9 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu import BindingError, DeviceError, ElementTypeError, LayoutError
 from stridedgpu.planning.crop_windows import plan_crops
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 PAIRS = (
     ("uint8", "uint8"),
@@ -268,7 +268,7 @@ def test_a_read_only_out_is_refused():
 
 def crop_plan(layout, source_steps, source="uint8", target="uint8", alignment=32, **arithmetic):
     made = conversion(element_type(source), element_type(target), source_channels=layout.sizes[1], **arithmetic)
-    return plan_crops(Side(layout, made.target, alignment), source_steps, made, bytes(8), "cuda:0")
+    return plan_crops(TensorSpec(layout, made.target, alignment), source_steps, made, bytes(8), "cuda:0")
 
 
 @pytest.mark.parametrize(

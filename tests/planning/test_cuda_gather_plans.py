@@ -16,8 +16,8 @@ from stridedgpu.devices.cuda.planning.gather import GatherFamily, plan_gather
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 
 def row_plan(
@@ -26,9 +26,9 @@ def row_plan(
     element = element_type(dtype)
     out_sizes = (count, *sizes[1:])
     problem = gather_problem(
-        Side(Layout(sizes, strides), element, alignment),
-        Side(Layout((count,)), element_type(number), 32),
-        Side(Layout(out_sizes, out_strides), element, 32),
+        TensorSpec(Layout(sizes, strides), element, alignment),
+        TensorSpec(Layout((count,)), element_type(number), 32),
+        TensorSpec(Layout(out_sizes, out_strides), element, 32),
         0,
     )
     return plan_gather(problem, "raise", "cuda:0", widest)
@@ -37,9 +37,9 @@ def row_plan(
 def element_plan(data, indices, axis=0, dtype="float32", number="int64", strides=None, index_strides=None):
     element = element_type(dtype)
     problem = elements_problem(
-        Side(Layout(data), element, 32),
-        Side(Layout(indices, index_strides), element_type(number), 32),
-        Side(Layout(indices, strides), element, 32),
+        TensorSpec(Layout(data), element, 32),
+        TensorSpec(Layout(indices, index_strides), element_type(number), 32),
+        TensorSpec(Layout(indices, strides), element, 32),
         axis,
         scatters=False,
     )
@@ -48,8 +48,8 @@ def element_plan(data, indices, axis=0, dtype="float32", number="int64", strides
 
 def tuple_plan(data, indices, dtype="float32", number="int64"):
     element = element_type(dtype)
-    sides = Side(Layout(data), element, 32), Side(Layout(indices), element_type(number), 32)
-    plain = Side(Layout((*indices[:-1], *data[indices[-1] :])), element, 32)
+    sides = TensorSpec(Layout(data), element, 32), TensorSpec(Layout(indices), element_type(number), 32)
+    plain = TensorSpec(Layout((*indices[:-1], *data[indices[-1] :])), element, 32)
     return plan_gather(tuples_problem(*sides, plain, 0, scatters=False), "raise", "cuda:0", 16)
 
 
@@ -104,9 +104,9 @@ def test_plans(plan, family, load, store, index, limit):
 def test_an_index_that_does_not_vary_along_the_row_is_a_row_gather():
     element = element_type("float32")
     sides = (
-        Side(Layout((30, 64)), element, 32),
-        Side(Layout((9, 64), (1, 0)), element_type("int64"), 8),
-        Side(Layout((9, 64)), element, 32),
+        TensorSpec(Layout((30, 64)), element, 32),
+        TensorSpec(Layout((9, 64), (1, 0)), element_type("int64"), 8),
+        TensorSpec(Layout((9, 64)), element, 32),
     )
     plan = plan_gather(elements_problem(*sides, 0, scatters=False), "raise", "cuda:0")
     assert (plan.family, plan.vector_bytes, plan.problem.index_count) == (GatherFamily.ROWS, 16, 9)

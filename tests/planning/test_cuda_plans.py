@@ -15,12 +15,12 @@ from stridedgpu.devices.cuda.launches.run_steps import RunSteps
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch, grid_of
 from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
+from stridedgpu.values.tensor_spec import TensorSpec
 
 B200 = GpuProperties("NVIDIA B200", 100, 148, 227 * 1024, 64 * 1024)
 
@@ -32,7 +32,7 @@ def planned(
     elements = [ELEMENT_TYPES[name] for name in (names[0], names[-1])]
     made = conversion(*elements, source_channels=None if axis is None else source.sizes[axis], **options)
     sides = [
-        Side.of(layout, element, base_alignment=32, buffer_bytes=2**62)
+        TensorSpec.of(layout, element, base_alignment=32, buffer_bytes=2**62)
         for layout, element in zip((source, target), elements, strict=True)
     ]
     return plan_relayout(*sides, made, axis, gpu.name, gpu.widest_access)

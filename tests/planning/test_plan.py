@@ -15,12 +15,13 @@ from hypothesis import given, settings, strategies as st
 from stridedgpu.api import arguments
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
-from stridedgpu.planning.relayout_problem import Problem, Side, relayout_problem
+from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import calculate_strides
+from stridedgpu.values.tensor_spec import TensorSpec
 
 Move = tuple[int, int, float | None, float | None]
 """Source offset and target offset, each from its side's lowest element, and the scale and bias in between."""
@@ -67,7 +68,7 @@ def walked_moves(problem: Problem) -> Counter[Move]:
 
 
 @st.composite
-def relayouts(draw: st.DrawFn) -> tuple[Side, Side, Conversion, int | None]:
+def relayouts(draw: st.DrawFn) -> tuple[TensorSpec, TensorSpec, Conversion, int | None]:
     """Two tensors of any layout, and a conversion with all it may have."""
     sizes = draw(tensor_sizes(0, 5, least=draw(st.sampled_from((0, 1, 1, 1))), max_elements=150))
     axis = draw(st.none() | st.integers(0, len(sizes) - 1)) if sizes else None
@@ -87,8 +88,8 @@ def relayouts(draw: st.DrawFn) -> tuple[Side, Side, Conversion, int | None]:
         channels=channels,
         source_channels=None if axis is None else max(count or 0, 1),
     )
-    source = Side.of(draw(layouts_of(sizes)), made.source, base_alignment=draw(st.sampled_from((1, 4, 16, 64))))
-    target = Side.of(
+    source = TensorSpec.of(draw(layouts_of(sizes)), made.source, base_alignment=draw(st.sampled_from((1, 4, 16, 64))))
+    target = TensorSpec.of(
         draw(layouts_of(tuple(target_sizes), broadcast=False)),
         made.target,
         base_alignment=draw(st.sampled_from((1, 4, 16, 64))),
@@ -97,7 +98,7 @@ def relayouts(draw: st.DrawFn) -> tuple[Side, Side, Conversion, int | None]:
     return source, target, made, axis
 
 
-def check_moves(relayout: tuple[Side, Side, Conversion, int | None]) -> Problem:
+def check_moves(relayout: tuple[TensorSpec, TensorSpec, Conversion, int | None]) -> Problem:
     source, target, made, axis = relayout
     problem = relayout_problem(source, target, made, axis)
     moves = walked_moves(problem)
@@ -110,7 +111,7 @@ def check_moves(relayout: tuple[Side, Side, Conversion, int | None]) -> Problem:
     return problem
 
 
-def check_widths(relayout: tuple[Side, Side, Conversion, int | None], widest: int) -> None:
+def check_widths(relayout: tuple[TensorSpec, TensorSpec, Conversion, int | None], widest: int) -> None:
     """The promises of a plan: aligned accesses, and none that writes where it may not.
 
     Rows that are shifted begin anywhere: their words are found, and their ends peeled, when they are moved.
@@ -168,9 +169,11 @@ def test_loops_and_widths_many_times(relayout, widest):
 
 def test_a_table_over_channels_that_run_backwards_is_turned_round():
     u8 = ELEMENT_TYPES["uint8"]
-    source = Side.of(Layout((4, 6), (-1, 6), offset=5), u8, base_alignment=16)  # channel 0 is the highest in memory
+    source = TensorSpec.of(
+        Layout((4, 6), (-1, 6), offset=5), u8, base_alignment=16
+    )  # channel 0 is the highest in memory
     made = conversion(u8, u8, channels=(0, 3, 1), source_channels=4)
-    problem = relayout_problem(source, Side.of(Layout((3, 6)), u8, base_alignment=16), made, 0)
+    problem = relayout_problem(source, TensorSpec.of(Layout((3, 6)), u8, base_alignment=16), made, 0)
     assert problem.source_strides[problem.channel_axis] == 1
     assert problem.conversion.channels == (3, 0, 2)
     assert problem.source_alignment == 2  # the lowest channel lies 2 bytes into the buffer
@@ -178,8 +181,8 @@ def test_a_table_over_channels_that_run_backwards_is_turned_round():
 
 def test_a_single_channel_is_repeated_whatever_its_stride():
     made = conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES["int16"], channels=(0, 0, 0), source_channels=1)
-    source = Side.of(Layout((1, 5), (2**62, 1)), made.source, base_alignment=16)
-    plan = plan_relayout(source, Side.of(Layout((3, 5)), made.target, base_alignment=16), made, 0, "cuda:0")
+    source = TensorSpec.of(Layout((1, 5), (2**62, 1)), made.source, base_alignment=16)
+    plan = plan_relayout(source, TensorSpec.of(Layout((3, 5)), made.target, base_alignment=16), made, 0, "cuda:0")
     assert plan.problem.source_strides == (0, 1)
     assert plan.index_bits == 32
 
@@ -199,7 +202,7 @@ def test_a_single_channel_is_repeated_whatever_its_stride():
     ],
 )
 def test_a_side_knows_the_alignment_of_its_lowest_element(layout, name, base, expected):
-    side = Side.of(layout, element_type(name), base_alignment=base)
+    side = TensorSpec.of(layout, element_type(name), base_alignment=base)
     assert side.alignment == expected
     assert side.layout.first_offset == 0
     assert side.layout.strides == layout.strides
@@ -211,16 +214,16 @@ def test_a_side_knows_the_alignment_of_its_lowest_element(layout, name, base, ex
     ids=["unknown", "exact", "a byte", "a vector", "two vectors", "a page"],
 )
 def test_slack_is_what_follows_the_last_element_up_to_the_widest_access(buffer_bytes, slack):
-    side = Side.of(Layout((5,), offset=5), ELEMENT_TYPES["float32"], base_alignment=16, buffer_bytes=buffer_bytes)
+    side = TensorSpec.of(Layout((5,), offset=5), ELEMENT_TYPES["float32"], base_alignment=16, buffer_bytes=buffer_bytes)
     assert side.slack_bytes == slack
 
 
 def test_equal_windows_share_a_plan():
-    def crop(x: int) -> Side:
+    def crop(x: int) -> TensorSpec:
         frame = Layout((480, 640, 3)).sliced((slice(100, 324), slice(x, x + 224)))
-        return Side.of(frame, ELEMENT_TYPES["uint8"], base_alignment=64, buffer_bytes=480 * 640 * 3)
+        return TensorSpec.of(frame, ELEMENT_TYPES["uint8"], base_alignment=64, buffer_bytes=480 * 640 * 3)
 
-    target = Side.of(Layout((224, 224, 3)), ELEMENT_TYPES["uint8"], base_alignment=64, owns_padding=True)
+    target = TensorSpec.of(Layout((224, 224, 3)), ELEMENT_TYPES["uint8"], base_alignment=64, owns_padding=True)
     made = conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES["uint8"])
     plans = [plan_relayout(crop(x), target, made, None, "cpu") for x in (0, 32, 33)]
     assert plans[0] is plans[1]
@@ -228,7 +231,7 @@ def test_equal_windows_share_a_plan():
 
 
 def test_a_bias_of_minus_zero_has_a_plan_of_its_own():
-    side = Side.of(Layout((8,)), ELEMENT_TYPES["float32"], base_alignment=16)
+    side = TensorSpec.of(Layout((8,)), ELEMENT_TYPES["float32"], base_alignment=16)
     plans = [
         plan_relayout(side, side, conversion(side.element, side.element, bias=bias), None, "cpu")
         for bias in (0.0, -0.0)
@@ -269,8 +272,8 @@ class Case:
             source_channels=None if axis is None else self.source.sizes[axis],
         )
         return plan_relayout(
-            Side.of(self.source, source, base_alignment=self.base),
-            Side.of(self.target, target, base_alignment=self.base, owns_padding=self.owned),
+            TensorSpec.of(self.source, source, base_alignment=self.base),
+            TensorSpec.of(self.target, target, base_alignment=self.base, owns_padding=self.owned),
             made,
             axis,
             "cpu",
@@ -520,7 +523,7 @@ def test_what_descriptors_guarantee(guaranteed, widest, width):
     """Without a guarantee it is DirectML's own: tensors are bound at multiples of 16 bytes."""
     desc = BufferTensorDesc("uint8", BATCH, guaranteed_base_offset_alignment=guaranteed)
     source, target = arguments.given("src", desc), arguments.given("out", desc, is_written=True)
-    plan = plan_relayout(source.side, target.side, conversion(*[ELEMENT_TYPES["uint8"]] * 2), None, "cuda:0", widest)
+    plan = plan_relayout(source.spec, target.spec, conversion(*[ELEMENT_TYPES["uint8"]] * 2), None, "cuda:0", widest)
     assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (Family.FLAT, width, width)
 
 

@@ -23,11 +23,11 @@ from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, p
 from stridedgpu.planning.crop_windows import plan_crops
 from stridedgpu.planning.gather_problem import gather_problem
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .workloads import Crops, Embed, Relayout, Workload
 
@@ -104,19 +104,23 @@ def _moves(workload: Relayout) -> Iterator[Step]:
     )
     order = parse_order(workload.target_order)
     owned = not workload.window and not workload.broadcast
-    source = Side.of(layout, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes, owns_padding=owned)
+    source = TensorSpec.of(
+        layout, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes, owns_padding=owned
+    )
     target_bytes = allocated.span * target_type.itemsize
     if order.multiple == 1 or channel_axis is None:
-        into = Side.of(target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes, owns_padding=True)
+        into = TensorSpec.of(
+            target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes, owns_padding=True
+        )
         yield _step(source, into, made, channel_axis)
         return
     for part in parts(layout, target, made, channel_axis, order):
-        read = Side.of(part.source, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes)
-        into = Side.of(part.target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes)
+        read = TensorSpec.of(part.source, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes)
+        into = TensorSpec.of(part.target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes)
         yield _step(read, into, part.conversion, part.channel_axis, part.filler)
 
 
-def _step(source: Side, target: Side, made: Conversion, channel_axis: int | None, filler: int = 0) -> Step:
+def _step(source: TensorSpec, target: TensorSpec, made: Conversion, channel_axis: int | None, filler: int = 0) -> Step:
     plan = plan_relayout(source, target, made, channel_axis, "cuda:0", REFERENCE_GPU.widest_access, filler)
     launch = cuda_launch(plan, REFERENCE_GPU)
     return Step(plan.kernel, plan.bytes_moved, plan.load.nbytes, plan.store.nbytes, plan.index_bits, launch)
@@ -153,8 +157,8 @@ def _crops(workload: Crops) -> Step:
     return Step(plan.kernel, plan.bytes_moved, *widths, plan.index_bits, crops_launch(plan, REFERENCE_GPU))
 
 
-def _packed(layout: Layout, dtype: str) -> Side:
+def _packed(layout: Layout, dtype: str) -> TensorSpec:
     """A side in memory of its own."""
     element = element_type(dtype)
     nbytes = layout.span * np.dtype(dtype).itemsize
-    return Side.of(layout, element, base_alignment=_ALIGNMENT, buffer_bytes=nbytes, owns_padding=True)
+    return TensorSpec.of(layout, element, base_alignment=_ALIGNMENT, buffer_bytes=nbytes, owns_padding=True)

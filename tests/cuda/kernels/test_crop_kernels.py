@@ -24,9 +24,9 @@ from stridedgpu.devices.cuda.launches.crops import crops_launch, sample_record
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.crop_windows import Crop, CropPlan, plan_crops, source_steps
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 emulated = [
     pytest.mark.emulation,
@@ -103,7 +103,7 @@ class Case:
         fill = rng.integers(0, 256, self.channel_count * source.itemsize, np.uint8).tobytes()
         if source.name.startswith("float"):
             fill = np.linspace(-2, 2, self.channel_count).astype(source.name).tobytes()
-        side = Side(layout, target, 16)
+        side = TensorSpec(layout, target, 16)
         plan = plan_crops(side, source_steps([crop.layout for crop in self.crops]), made, fill, "cuda:0")
         return plan if self.index_bits is None else dataclasses.replace(plan, index_bits=self.index_bits)
 

@@ -22,8 +22,8 @@ from stridedgpu.devices.cuda.launches.index_checks import (
 )
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 
 def check_job(values: np.ndarray, layout: Layout, rule: IndexRule, order: str) -> Job:
@@ -57,7 +57,7 @@ def check_index_cases():
                 if not -axes[component][1] <= int(values[at]) < axes[component][1] and first is None:
                     linear = int(np.ravel_multi_index(at, sizes))
                     first = (linear // len(axes), component, int(values[at]))
-            yield memory.copy(), layout, IndexRule(Side(layout, element_type(number), 8), axes, tuples), first
+            yield memory.copy(), layout, IndexRule(TensorSpec(layout, element_type(number), 8), axes, tuples), first
 
 
 def test_the_first_wrong_index_is_found_under_sanitizers():
@@ -109,7 +109,7 @@ def distinct_cases():
             pitches = packed_strides(sizes)
             own = () if axis is None else tuple(0 if at == axis else pitch for at, pitch in enumerate(pitches))
             rule = IndexRule(
-                Side(layout, element_type(number), 8),
+                TensorSpec(layout, element_type(number), 8),
                 tuple((a, sizes[a]) for a in axes),
                 axis is None,
                 own,
@@ -148,7 +148,7 @@ test_elements_named_twice_are_found_under_sanitizers = functools.reduce(
 
 
 def test_a_slice_named_whole_has_one_mark():
-    side = Side(Layout((9, 1)), element_type("int64"), 8)
+    side = TensorSpec(Layout((9, 1)), element_type("int64"), 8)
     rule = IndexRule(side, ((0, 1000),), True, (), (4096,))
     assert (rule.name_count, distinct_report_bytes(rule)) == (1000, REPORT.size + 128)
 
@@ -156,7 +156,7 @@ def test_a_slice_named_whole_has_one_mark():
 @inspected
 @every_architecture
 def test_checks_compile_without_spills(architecture):
-    rule = IndexRule(Side(Layout((5, 7)), element_type("int64"), 8), ((0, 3),), False, (0, 1), (7,))
+    rule = IndexRule(TensorSpec(Layout((5, 7)), element_type("int64"), 8), ((0, 3),), False, (0, 1), (7,))
     for launch in (check_launch(rule), distinct_launch(rule)):
         made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], architecture)[launch.name]
         assert (made.local_accesses, made.stack_bytes) == (0, 0)

@@ -23,9 +23,9 @@ from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, rank_of
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.picture.footprint import PlanMap
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.tensor_spec import TensorSpec
 
 emulated = [
     pytest.mark.emulation,
@@ -81,7 +81,7 @@ def relayouts(draw: st.DrawFn) -> Case:
         options["scale"] = [0.5 + place for place in range(sizes[axis])] if names[1] == "float16" else None
     made = conversion(*elements, source_channels=None if axis is None else sizes[axis], **options)
     alignment = draw(st.sampled_from((4, 16)))
-    sides = [Side(layout, element, alignment) for layout, element in zip((source, target), elements, strict=True)]
+    sides = [TensorSpec(layout, element, alignment) for layout, element in zip((source, target), elements, strict=True)]
     return Case(*sides, made, axis, SMALL)
 
 

@@ -18,8 +18,8 @@ from stridedgpu.devices.cuda.launches.instantiation import instantiation
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
 from stridedgpu.devices.cuda.sources import joined_source, source_names
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 _STRUCTURE = re.compile(r"struct (\w+Policy) \{\n(.*?)\n\};", re.DOTALL)
 _MEMBERS = re.compile(r"^\s*[\w:]+ ([\w, ]+);", re.MULTILINE)
@@ -53,7 +53,7 @@ def launches() -> list[KernelLaunch]:
         crops = sg.plan_gather_crops([image] * 4, (224, 224), layout=layout, device="cuda")
         found.append(crops_launch(crops.plan, REFERENCE_GPU))
 
-    rule = IndexRule(Side(Layout((9,)), element_type("int64"), 8), ((0, 50),), False, (0,), (1,))
+    rule = IndexRule(TensorSpec(Layout((9,)), element_type("int64"), 8), ((0, 50),), False, (0,), (1,))
     found += [check_launch(rule), distinct_launch(rule)]
     return list({launch.sources: launch for launch in found}.values())
 

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .planned import Case
 
@@ -26,9 +26,9 @@ WIDE = dataclasses.replace(SMALL, name="a small GPU with 256-bit accesses", comp
 WORDS = {1: "uint8", 2: "float16", 4: "float32", 8: "int64", 16: "complex128"}
 
 
-def side(layout: Layout, element: ElementType, alignment: int, slack: int, owned: bool) -> Side:
+def side(layout: Layout, element: ElementType, alignment: int, slack: int, owned: bool) -> TensorSpec:
     """A side whose lowest element is at a multiple of `alignment`."""
-    return Side(layout.shifted(-layout.first_offset), element, max(alignment, element.itemsize), slack, owned)
+    return TensorSpec(layout.shifted(-layout.first_offset), element, max(alignment, element.itemsize), slack, owned)
 
 
 def case(

@@ -25,9 +25,9 @@ from stridedgpu.devices.cuda.launches.relayout import cuda_launch
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .runner import ORDERS, Buffer, Job, Pointer, Program, Record
 
@@ -45,8 +45,8 @@ class Case:
     With `filler`, the target's memory ends so many elements later.
     """
 
-    source: Side
-    target: Side
+    source: TensorSpec
+    target: TensorSpec
     conversion: Conversion
     channel_axis: int | None = None
     gpu: GpuProperties = REFERENCE_GPU
@@ -147,7 +147,7 @@ class Case:
 
 
 def check_plan(
-    source: Side, target: Side, conversion: Conversion, channel_axis: int | None = None, **options: Any
+    source: TensorSpec, target: TensorSpec, conversion: Conversion, channel_axis: int | None = None, **options: Any
 ) -> None:
     """Check one relayout; `options` are those of `Case`."""
     check_cases([Case(source, target, conversion, channel_axis, **options)])
@@ -180,7 +180,7 @@ def _programs(cases: Iterable[Case], source_of: Callable[..., str]) -> Iterator[
             yield Program.compile(source_of(*sources), chosen), [case for name in chosen for case in kernels[name]]
 
 
-def _buffer_bytes(side: Side) -> int:
+def _buffer_bytes(side: TensorSpec) -> int:
     return side.layout.span * side.element.itemsize + side.slack_bytes
 
 
@@ -188,7 +188,7 @@ def _random_bytes(count: int, seed: int) -> Bytes:
     return np.random.default_rng(seed).integers(0, 256, count, np.uint8)
 
 
-def _elements(memory: Bytes, side: Side) -> npt.NDArray[Any]:
+def _elements(memory: Bytes, side: TensorSpec) -> npt.NDArray[Any]:
     """The elements of a side over its memory, as opaque bytes."""
     itemsize = side.element.itemsize
     first = memory[side.layout.offset * itemsize :]

@@ -11,8 +11,9 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.gather_interface import CropsMove, Located
 from stridedgpu.planning.crop_windows import Crop, CropPlan, Rectangle, rectangles
-from stridedgpu.planning.relayout_problem import Side, relayout_problem
+from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .conversion import can_compile
 from .crop_batch import ENTRY_FIELDS, Band, batch_text
@@ -131,8 +132,8 @@ class _Crops:
         ours = window.sliced((whole, slice(0, height), part.columns))
         sizes = (crop.layout.sizes[0], *ours.sizes[1:])
         theirs = Layout(sizes, (1, 0, 0) if part.source is None else crop.layout.strides)
-        source = Side(theirs.shifted(-theirs.first_offset), conversion.source, 1)
-        target = Side(ours.shifted(-ours.first_offset), conversion.target, 1)
+        source = TensorSpec(theirs.shifted(-theirs.first_offset), conversion.source, 1)
+        target = TensorSpec(ours.shifted(-ours.first_offset), conversion.target, 1)
         walk = walk_of(relayout_problem(source, target, conversion, 0))
         loop = None if walk is None else compiled(walk.kernel.text)
         assert walk is not None, "the conversion can be compiled, and no rectangle is empty"

@@ -10,7 +10,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.gather_interface import IndicesWithin, Located
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.loop_nest import simplify
-from stridedgpu.planning.relayout_problem import Side
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .gather_indices import IndexKind, lanes_of
 from .index_check_loop import IndexCheck
@@ -37,7 +37,7 @@ def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
     return checks[0] if len(checks) == 1 else lambda indices: all(check(indices) for check in checks)
 
 
-def _of_axis(side: Side, size: int) -> IndicesWithin | None:
+def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
     """The same for indices of one axis."""
     nbytes = side.element.itemsize
     nest = simplify([side.layout])

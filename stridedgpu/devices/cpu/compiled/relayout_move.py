@@ -10,7 +10,8 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.devices.interface import Move
-from stridedgpu.planning.relayout_problem import WIDEST_ACCESS, Problem
+from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 from .jit import compiled
 from .relayout import walk_of

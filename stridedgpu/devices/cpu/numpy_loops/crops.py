@@ -10,8 +10,8 @@ from stridedgpu.devices.cpu.device import CpuBackend
 from stridedgpu.devices.cuda.planning.relayout import plan_relayout
 from stridedgpu.devices.gather_interface import Located
 from stridedgpu.planning.crop_windows import Crop, CropPlan, Rectangle, rectangles
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 __all__ = ["run_crops"]
 
@@ -61,7 +61,7 @@ def _move(plan: CropPlan, source: tuple[Buffer, int, Layout], target: tuple[Buff
         first = start + lowest * element.itemsize
         # Windows begin anywhere: no more than an element's alignment is made use of, and one plan serves them all.
         alignment = gcd(buffer.address + first, element.itemsize)
-        sides.append(Side(layout.shifted(-lowest), element, alignment))
+        sides.append(TensorSpec(layout.shifted(-lowest), element, alignment))
         places.append((buffer, first))
     made = plan_relayout(*sides, plan.conversion, 0, "cpu", _CPU.widest_access)
     _CPU.prepare(made)(*places[0], *places[1], None)

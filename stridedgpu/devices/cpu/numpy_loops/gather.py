@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import Side
 from stridedgpu.values.strides import byte_strides
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .conversion import Array, storage_dtype
 
@@ -229,7 +229,7 @@ def _check_distinct(rule: IndexRule, numbers: Array, mode: Mode) -> None:
         raise IndexError(rule.named_twice(first, second, [numbers[place].tolist() for place in (first, second)]))
 
 
-def _array_of(side: Side, memory: Array) -> Array:
+def _array_of(side: TensorSpec, memory: Array) -> Array:
     """The elements of a side as an array over their bytes."""
     layout = side.layout
     return _strided(memory, np.dtype(side.element.name), layout.sizes, layout.strides, layout.offset)

@@ -20,8 +20,8 @@ from stridedgpu.devices.cuda.launches import (
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.planning.relayout import Plan
-from stridedgpu.planning.relayout_problem import WIDEST_ACCESS
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 __all__ = ["cuda_launch"]
 

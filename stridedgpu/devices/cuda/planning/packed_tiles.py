@@ -8,8 +8,9 @@ from math import prod
 from typing import Final
 
 from stridedgpu.devices.cuda.launches.tiles import Loop, loops_of
-from stridedgpu.planning.relayout_problem import WIDEST_ACCESS, Problem
+from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.strides import round_up
+from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 __all__ = ["PackedTile", "Step", "chunk_pitch", "packed_tiles", "shared_bytes"]
 

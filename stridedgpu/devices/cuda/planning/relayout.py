@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stridedgpu.planning.device_plan import index_bits
-from stridedgpu.planning.relayout_problem import Problem, Side, relayout_problem
+from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .families import Family, choose_family
 from .kernel_families import kernel_family
@@ -85,8 +86,8 @@ class Plan:
 
 @lru_cache(maxsize=4096)
 def plan_relayout(
-    source: Side,
-    target: Side,
+    source: TensorSpec,
+    target: TensorSpec,
     conversion: Conversion,
     channel_axis: int | None,
     device: str,
