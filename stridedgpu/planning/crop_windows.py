@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.widths import (
-    PEELED_RUN_BYTES,
     Bound,
     Width,
     alignment_bound,
@@ -269,7 +269,7 @@ def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, wides
     ]
     if lowest:
         bounds.append(Bound(lowest * itemsize & -(lowest * itemsize), "the target runs backwards"))
-    if run < PEELED_RUN_BYTES and not target.owns_padding:
+    if run < policy().family.peeled_run_bytes and not target.owns_padding:
         bounds.append(Bound(run & -run, f"a run of the target is {run} B long and what follows is not ours"))
     return bounded_width(bounds, itemsize, widest)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final
 
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.pixels import PixelGroup, pixels_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
@@ -18,8 +18,6 @@ from .parameters import ParameterBlock, conversion_argument, index_argument
 from .tiles import Loop, channels_turned, loops_of, outer_words, pixel_tile, turned
 
 __all__ = ["ChannelWalk", "launch", "outer_loops", "walk_of"]
-
-_THREADS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         pixel_bytes=pixel_bytes,
         planar_bytes=planar_bytes,
         backwards=walk.backwards,
-        threads=_THREADS,
+        threads=policy().pixels.threads,
         axis=walk.axis,
         affines=affines,
         order=order,
@@ -185,7 +183,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         ("channels.cu",),
         name,
         grid_of(prod(tiles) * walk.count),
-        (_THREADS, 1, 1),
+        (policy().pixels.threads, 1, 1),
         row_groups * tile_rows * group.shared_bytes,
         block.parameters,
         block.tables,

@@ -10,7 +10,8 @@ import struct
 from dataclasses import replace
 from typing import Final
 
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.planning.crop_windows import Crop, CropFamily, CropPlan, covered
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
@@ -20,16 +21,8 @@ from .parameters import ParameterBlock, conversion_argument, index_argument
 
 __all__ = ["crops_launch", "sample_record"]
 
-_THREADS: Final = 256
-
 _SAMPLE: Final = struct.Struct("<QQQqqqIIIIQ8x")
 """`sg::CropSample`, aligned to 16 bytes."""
-
-_UNDER_WAY_BYTES: Final = 64
-"""Bytes of a source that a thread has under way at once, if that many rows have them."""
-
-_MOST_ROWS: Final = 4
-"""Rows that a thread makes vectors of at most: they share what is worked out for their columns."""
 
 _LONGEST_ROW: Final = 2**31 - 1
 
@@ -149,8 +142,8 @@ def _rows(plan: CropPlan, pitch: int, planes: int, gpu: GpuProperties) -> int:
     length = _length(plan)
     run = length * pitch * plan.conversion.source.itemsize
     vectors = samples * planes * height * -(-width // length)
-    enough = vectors // (gpu.multiprocessors * _THREADS)
-    most = min(_MOST_ROWS, _UNDER_WAY_BYTES // run, enough, height)
+    enough = vectors // (gpu.multiprocessors * THREADS)
+    most = min(policy().crops.most_rows, policy().crops.in_flight_bytes // run, enough, height)
     return 1 << max(most, 1).bit_length() - 1
 
 
@@ -189,8 +182,8 @@ def _launch(source: str, name: str, plan: CropPlan, items: int, block: Parameter
     return KernelLaunch(
         sources=(source,),
         name=name,
-        grid=grid_of(-(-items // _THREADS)),
-        block=(_THREADS, 1, 1),
+        grid=grid_of(-(-items // THREADS)),
+        block=(THREADS, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,
         tables=(*block.tables, (_FILL_AT, plan.fill)),

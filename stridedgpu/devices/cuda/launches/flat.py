@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
+from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch, grid_of
 from stridedgpu.devices.cuda.planning.relayout import Plan
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
-from .run_steps import THREADS, RunSteps
+from .run_steps import RunSteps
 
 __all__ = ["launch"]
 

@@ -14,7 +14,16 @@ from math import prod
 from typing import Final
 
 from stridedgpu.devices.cuda.planning.gather import SHORT_ROWS_TOGETHER, GatherFamily, GatherPlan
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of, rank_of
+from stridedgpu.devices.cuda.planning.gpu import (
+    THREADS,
+    WARP,
+    GpuProperties,
+    KernelLaunch,
+    divisor_words,
+    grid_of,
+    rank_of,
+)
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.values.errors import LayoutError
 
@@ -25,30 +34,6 @@ __all__ = ["LAUNCH_NUMBER_AT", "gather_launch"]
 
 LAUNCH_NUMBER_AT: Final = 32
 """Where in a gather's parameters the 32-bit number of the launch goes."""
-
-_THREADS: Final = 256
-_WARP: Final = 32
-
-_UNDER_WAY: Final = 4
-"""Vectors, elements or rows that a thread has under way at once."""
-
-_VECTORS_FOR_ENDS: Final = 4
-"""Vectors that could be moved in as many instructions as it takes to find where a run that begins anywhere ends."""
-
-_FEWEST_LANES: Final = 8
-"""Lanes of a group that moves such a run: their accesses are a whole line."""
-
-_ELEMENTS_UNDER_WAY: Final = 8
-"""Elements, or numbers of tuples, that a thread has under way at once where each has an index."""
-
-_INNER_ELEMENTS: Final = 16
-"""Elements that a thread of the inner-axis gather has under way at once."""
-
-_INNER_ROWS: Final = 8
-"""Outer rows that it walks with its indices, at most."""
-
-_LONG_ROW_THREADS: Final = 512
-"""Threads of its blocks where a row has work for more than `_THREADS`: they share the sectors that they read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +111,7 @@ def _common(plan: GatherPlan, loops: Sequence[_Loop], items: int) -> ParameterBl
     return block
 
 
-def _launch(source: str, name: str, blocks: int, block: ParameterBlock, threads: int = _THREADS) -> KernelLaunch:
+def _launch(source: str, name: str, blocks: int, block: ParameterBlock, threads: int = THREADS) -> KernelLaunch:
     return KernelLaunch(
         sources=(source,),
         name=name,
@@ -174,7 +159,7 @@ def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
         rank=len(loops),
         components=len(problem.indexed),
     )
-    return _launch("gather_rows.cu", name, -(-count // (_THREADS // lanes * items)), block)
+    return _launch("gather_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
 
 
 def _shifted_rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
@@ -203,7 +188,7 @@ def _shifted_rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
         rank=len(loops),
         components=len(problem.indexed),
     )
-    return _launch("gather_shifted_rows.cu", name, -(-count // (_THREADS // lanes * items)), block)
+    return _launch("gather_shifted_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
 
 
 def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
@@ -212,14 +197,15 @@ def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
     Runs of more than a warp's vectors are cut into chunks of several steps; of shorter ones a thread has several
     under way, unless there are too few to go round.
     """
-    lanes = min(_WARP, 1 << (vectors - 1).bit_length())
+    lanes = min(WARP, 1 << (vectors - 1).bit_length())
     steps = next(steps for steps in (4, 2, 1) if steps == 1 or vectors >= steps * lanes)
     return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
 
 
 def _items(steps: int, threads: int, gpu: GpuProperties) -> int:
     """Chunks of so many steps that a thread has under way, unless there are too few to go round."""
-    return _UNDER_WAY // steps if threads >= gpu.multiprocessors * _THREADS * _UNDER_WAY else 1
+    most = policy().gather.in_flight
+    return most // steps if threads >= gpu.multiprocessors * THREADS * most else 1
 
 
 def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
@@ -227,9 +213,9 @@ def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, in
 
     def work(shape: tuple[int, int]) -> int:
         steps, lanes = shape
-        return -(-vectors // (steps * lanes)) * lanes * (_VECTORS_FOR_ENDS + steps)
+        return -(-vectors // (steps * lanes)) * lanes * (policy().gather.vectors_for_ends + steps)
 
-    shapes = ((steps, lanes) for lanes in (32, 16, _FEWEST_LANES) for steps in (4, 2, 1))
+    shapes = ((steps, lanes) for lanes in (32, 16, policy().gather.fewest_lanes) for steps in (4, 2, 1))
     steps, lanes = min(shapes, key=work)
     return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
 
@@ -243,8 +229,8 @@ def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     steps = (row.plain, row.picked, row.index, row.position)
     loops = _filled([*outer, _Loop(vectors, *(length * step for step in steps))])
     count = prod(loop.size for loop in loops)
-    most = max(1, min(_UNDER_WAY, _ELEMENTS_UNDER_WAY // (length * len(problem.indexed))))
-    items = most if count >= gpu.multiprocessors * _THREADS * most else 1
+    most = max(1, min(policy().gather.in_flight, policy().gather.elements_in_flight // (length * len(problem.indexed))))
+    items = most if count >= gpu.multiprocessors * THREADS * most else 1
     block = _common(plan, loops, count)
     for value in (row.size, row.picked, row.index, row.position):
         block.add_index(value, bits)
@@ -260,7 +246,7 @@ def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
         rank=len(loops),
         components=len(problem.indexed),
     )
-    return _launch("gather_elements.cu", name, -(-count // (_THREADS * items)), block)
+    return _launch("gather_elements.cu", name, -(-count // (THREADS * items)), block)
 
 
 def _short_rows(plan: GatherPlan) -> KernelLaunch:
@@ -284,7 +270,7 @@ def _short_rows(plan: GatherPlan) -> KernelLaunch:
         mode=_mode(plan),
         rank=len(loops),
     )
-    return _launch("gather_short_rows.cu", name, -(-count // _THREADS), block)
+    return _launch("gather_short_rows.cu", name, -(-count // THREADS), block)
 
 
 def _inner(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
@@ -294,10 +280,10 @@ def _inner(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     *outer, inner = _loops(problem)
     loops = _filled(outer)
     rows = prod(loop.size for loop in outer)
-    together = min(_INNER_ROWS, _INNER_ELEMENTS // length)
+    together = min(policy().gather.inner_rows, policy().gather.inner_elements // length)
     groups, vectors = -(-rows // together), -(-inner.size // length)
-    enough = groups * vectors >= gpu.multiprocessors * _LONG_ROW_THREADS
-    threads = _LONG_ROW_THREADS if vectors > _THREADS and enough else _THREADS
+    enough = groups * vectors >= gpu.multiprocessors * policy().gather.long_row_threads
+    threads = policy().gather.long_row_threads if vectors > THREADS and enough else THREADS
     block = _common(plan, loops, rows)
     for value in (inner.size, inner.plain, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
         block.add_index(value, bits)

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Final
 
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
-from .run_steps import THREADS
 
 __all__ = ["launch"]
-
-_MOST_ITEMS: Final = 8
-"""Vectors of a thread: all of them share the arithmetic of where a run lies."""
-
-_MOST_ELEMENTS: Final = 16
-_MOST_BYTES: Final = 128
-"""What a thread holds in registers, of the wider side."""
-
-_WELL_FILLED: Final = 0.8
-"""The share of threads' vectors that are inside their run, from which on a thread takes more of them."""
 
 
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
@@ -36,7 +25,8 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     store_bytes = itemsizes[1] if channel_axis == inner else plan.store.nbytes
     length = store_bytes // itemsizes[1]
     vectors = -(-problem.written_sizes[inner] // length)
-    most = min(_MOST_ITEMS, _MOST_ELEMENTS // length, _MOST_BYTES // (length * max(itemsizes)))
+    limits = policy().generic
+    most = min(limits.most_items, limits.most_elements // length, limits.most_bytes // (length * max(itemsizes)))
     items = _items(vectors, prod(sizes[:inner]), max(most, 1), gpu)
 
     block = ParameterBlock()
@@ -82,10 +72,10 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
 
 def _items(vectors: int, runs: int, most: int, gpu: GpuProperties) -> int:
     """How many vectors of a run one thread moves: as many as leave few of them empty, and all multiprocessors busy."""
-    items = most
+    items, well_filled = most, policy().generic.well_filled
     while items > 1:
         threads = -(-vectors // items)
-        if vectors >= _WELL_FILLED * threads * items and runs * threads >= gpu.multiprocessors * THREADS:
+        if vectors >= well_filled * threads * items and runs * threads >= gpu.multiprocessors * THREADS:
             return items
         items //= 2
     return 1

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stridedgpu.devices.cuda.planning.gpu import KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.devices.cuda.planning.gpu import THREADS, KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.planning.device_plan import index_bits
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.errors import LayoutError
@@ -34,11 +35,6 @@ CHECK_REPORT_AT: Final = 8
 
 REPORT: Final = struct.Struct("<IIIIQq")
 """`sg::IndexReport`: lock, found, launch, component, position, value. All zero before the first wrong index."""
-
-_THREADS: Final = 256
-
-_UNDER_WAY: Final = 4
-"""Indices that a thread has under way at once."""
 
 _MOST_COMPONENTS: Final = 64
 """Coordinates of a tuple that a check knows: `most_components` in check_indices.cu."""
@@ -72,8 +68,9 @@ def check_launch(rule: IndexRule) -> KernelLaunch:
     block.add_int32(rank - 1 if rule.has_tuples else -1)
     block.add_int32(len(rule.axes))
     block.add(_per_component([size for _, size in rule.axes]), 8)
-    name = instantiation("check_indices", _types(rule, bits), "CheckPolicy", items=_UNDER_WAY, rank=rank)
-    return _launch("check_indices.cu", name, block, layout.element_count, _UNDER_WAY)
+    items = policy().gather.checked_indices
+    name = instantiation("check_indices", _types(rule, bits), "CheckPolicy", items=items, rank=rank)
+    return _launch("check_indices.cu", name, block, layout.element_count, items)
 
 
 def distinct_report_bytes(rule: IndexRule) -> int:
@@ -128,8 +125,8 @@ def _launch(source: str, name: str, block: ParameterBlock, count: int, each: int
     return KernelLaunch(
         sources=(source,),
         name=name,
-        grid=grid_of(-(-count // (_THREADS * each))),
-        block=(_THREADS, 1, 1),
+        grid=grid_of(-(-count // (THREADS * each))),
+        block=(THREADS, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,
     )

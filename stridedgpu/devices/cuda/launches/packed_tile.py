@@ -11,6 +11,7 @@ from typing import Final
 
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.packed_tiles import PackedTile, chunk_pitch, packed_tiles, shared_bytes
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.values.strides import round_up
 
@@ -19,8 +20,6 @@ from .parameters import ParameterBlock, conversion_argument, index_argument
 from .tiles import Loop, gaps_are_ours, outer_words
 
 __all__ = ["launch"]
-
-_THREADS: Final = 256
 
 _GAP: Final = 0xFFFF
 _ZERO: Final = 0xFFFE
@@ -82,7 +81,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         load_bytes=plan.load.nbytes,
         store_bytes=plan.store.nbytes,
         gaps=f"sg::Gaps::{gaps}",
-        threads=_THREADS,
+        threads=policy().packed_tile.threads,
         affines=affines,
         order=order,
     )
@@ -90,7 +89,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         ("packed_tile.cu",),
         name,
         grid_of(tile.blocks()),
-        (_THREADS, 1, 1),
+        (policy().packed_tile.threads, 1, 1),
         shared_bytes(tile.chunk_count * pitch, source_itemsize),
         block.parameters,
         block.tables,

@@ -6,6 +6,7 @@ from math import prod
 from typing import Final
 
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.devices.cuda.planning.whole_pixels import whole_pixels_of
 from stridedgpu.planning.relayout_problem import Problem
@@ -18,7 +19,6 @@ from .tiles import loops_of, pixel_tile, turned
 
 __all__ = ["launch", "whole_walk_of"]
 
-_THREADS: Final = 256
 _SHARED_ALIGNMENT: Final = 16
 """Bytes: where the target's part of shared memory begins."""
 
@@ -71,7 +71,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         length=length,
         load_bytes=plan.load.nbytes,
         store_bytes=plan.store.nbytes,
-        threads=_THREADS,
+        threads=policy().pixels.threads,
         axis=walk.axis,
         affines=affines,
         order=order,
@@ -81,7 +81,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         ("pixels.cu",),
         name,
         grid_of(prod(tiles) * walk.count),
-        (_THREADS, 1, 1),
+        (policy().pixels.threads, 1, 1),
         round_up(source_bytes, _SHARED_ALIGNMENT) + tile_rows * row_groups * shape.target.shared_bytes,
         block.parameters,
         block.tables,

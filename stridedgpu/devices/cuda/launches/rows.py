@@ -7,37 +7,27 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.devices.cuda.planning.gpu import (
+    THREADS,
+    WARP,
+    GpuProperties,
+    KernelLaunch,
+    axes_words,
+    grid_of,
+    rank_of,
+)
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.planning.relayout_problem import Problem
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
-from .run_steps import THREADS, WARP, RunSteps
+from .run_steps import RunSteps
 
 __all__ = ["RowAxis", "add_chunks", "chunk_shape", "grid_of_chunks", "launch", "row_axes"]
 
 _FEWEST_AXES: Final = 2
 """Axes that kernels are made for at least: rows and chunks."""
-
-_WELL_FILLED: Final = 0.8
-"""The share of lanes with work from which on wider groups of lanes are taken."""
-
-_MOST_CHUNKS: Final = 4
-"""Short chunks that one thread has under way; each has addresses of its own in registers."""
-
-_GROUPS: Final = ((128, _WELL_FILLED), (32, 0.65), (16, 0.65))
-"""Bytes that the lanes of a group access beside each other, and the share of them with work: what is looked for first,
-and what is settled for."""
-
-_MOST_ACCESSES: Final = 12
-"""Accesses that a thread of a group has under way: with more of them, addresses and comparisons take up registers."""
-
-_MOST_STORES: Final = 8
-"""Stores that a thread of a group makes of one chunk, where they are narrower than loads: each is compared alone."""
-
-_FAR_APART_BYTES: Final = 128
-"""From rows of this many bytes on, one after another may lie far apart: whole cache lines are written all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +141,11 @@ def chunk_shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) ->
     chunks = -(-lane_steps // (WARP * under_way))
     steps = -(-lane_steps // (WARP * chunks))
     enough = rows * chunks * WARP >= gpu.multiprocessors * THREADS
-    if enough and 2 * steps >= under_way and lane_steps >= _WELL_FILLED * chunks * WARP * steps:
+    if enough and 2 * steps >= under_way and lane_steps >= policy().rows.well_filled * chunks * WARP * steps:
         return steps, 1, WARP, True
     if rows * lane_steps < gpu.multiprocessors * THREADS * under_way:
         under_way = 1
-    return (*_group(vectors, lane_steps, min(under_way, _MOST_ACCESSES)), False)
+    return (*_group(vectors, lane_steps, min(under_way, policy().rows.most_accesses)), False)
 
 
 def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int, int]:
@@ -165,15 +155,15 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int
     idle, it is the one with the most accesses under way, and of these the one with the fewest addresses.
     """
     widest = min(WARP, 1 << (lane_steps - 1).bit_length())
-    most = max(1, min(under_way, _MOST_STORES * vectors.store_length // vectors.length))
+    most = max(1, min(under_way, policy().rows.most_stores * vectors.store_length // vectors.length))
     groups = []
     for lanes in (32, 16, 8, 4, 2, 1):
         if min(4, widest) <= lanes <= widest:
             chunks = -(-lane_steps // (lanes * most))
             steps = -(-lane_steps // (lanes * chunks))
-            items = min(under_way // steps, _MOST_CHUNKS)
+            items = min(under_way // steps, policy().rows.most_chunks)
             groups.append((lane_steps / (chunks * lanes * steps), steps, items, lanes))
-    for nbytes, share in _GROUPS:
+    for nbytes, share in policy().rows.groups:
         least = min(nbytes // vectors.wider_bytes, widest)
         enough = [group for group in groups if group[0] >= share and group[3] >= least]
         if enough:
@@ -197,7 +187,7 @@ def row_axes(problem: Problem, length: int, chunk: int, *, forwards_or_back: boo
         axes.append(RowAxis(size, 0 if through_table else source, target, "channels" if is_channels else ""))
     step = chunk * problem.source_strides[inner] if forwards_or_back else 0
     axes.append(RowAxis(-(-length // chunk), step, chunk, "chunks"))
-    if problem.sizes[inner] * problem.target.element.itemsize >= _FAR_APART_BYTES and forwards_or_back:
+    if problem.sizes[inner] * problem.target.element.itemsize >= policy().rows.far_apart_bytes and forwards_or_back:
         axes.sort(key=lambda axis: axis.source_stride == 0 and not axis.role)
     rank = rank_of(max(len(axes), _FEWEST_AXES))
     return [RowAxis(1, 0, 0)] * (rank - len(axes)) + axes

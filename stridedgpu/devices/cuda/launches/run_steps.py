@@ -6,30 +6,12 @@ The counterpart of `kernels/relayout/run_steps.cuh`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.values.strides import round_up
 
-__all__ = ["THREADS", "WARP", "RunSteps"]
-
-THREADS: Final = 256
-"""Threads of a block."""
-
-WARP: Final = 32
-"""Lanes of a warp."""
-
-_RESIDENT_THREADS: Final = 2048
-"""Threads that a multiprocessor holds; sm_75, sm_86 and sm_120 hold fewer, and need fewer bytes in flight."""
-
-_LEAST_BYTES: Final = 64
-"""Bytes that a thread loads before it uses the first of them: four vectors of 16 bytes."""
-
-_MOST_LOADS: Final = 16
-"""Loads that a thread has under way: with narrow vectors it is their number that counts."""
-
-_MOST_STORED_BYTES: Final = 256
-"""Bytes that a thread stores; beyond, registers and code grow and nothing is gained."""
+__all__ = ["RunSteps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +35,12 @@ class RunSteps:
 
     def under_way(self, gpu: GpuProperties) -> int:
         """How many steps a thread has under way: enough bytes in flight, not too many registers."""
-        wanted = max(_LEAST_BYTES, 2 * gpu.bytes_in_flight // _RESIDENT_THREADS)
+        wanted = max(policy().run_steps.least_bytes, 2 * gpu.bytes_in_flight // policy().run_steps.resident_threads)
         loads = self.length // self.load_length
         most = min(
             wanted // (self.length * self.source_itemsize),
-            _MOST_LOADS // loads,
-            _MOST_STORED_BYTES // (self.length * self.target_itemsize),
+            policy().run_steps.most_loads // loads,
+            policy().run_steps.most_stored_bytes // (self.length * self.target_itemsize),
         )
         return 1 << max(most.bit_length() - 1, 0)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.values.strides import round_up
 
@@ -19,13 +20,7 @@ from .tiles import pixel_tile
 
 __all__ = ["launch"]
 
-_THREADS: Final = 256
 _VECTOR_BYTES: Final = 16
-_SHARED_BYTES: Final = 32 * 1024
-"""What both sides of a tile should fill: as much again as where one side alone goes through shared memory."""
-
-_GROUP_BYTES: Final = 8
-"""What a thread takes of each channel at once, of the narrower type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +41,13 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family CHANNELS or PIXELS whose vectors are put together from words."""
     walk = walk_of(plan.problem) if plan.family is Family.CHANNELS else whole_walk_of(plan.problem)
     bits, pixels, rows = plan.index_bits, walk.pixels, walk.rows
-    length = _GROUP_BYTES // min(walk.itemsizes)
+    length = policy().pixels.shifted_bytes // min(walk.itemsizes)
     group_bytes = [
         length * itemsize * (walk.small.size if pitch == 1 else pitch)
         for itemsize, pitch in zip(walk.itemsizes, walk.pitches, strict=True)
     ]
-    tile = pixel_tile(length, sum(group_bytes), pixels.size, rows.size, walk.count, 1, gpu, _SHARED_BYTES)
+    usual_bytes = policy().pixels.shifted_shared_bytes
+    tile = pixel_tile(length, sum(group_bytes), pixels.size, rows.size, walk.count, 1, gpu, usual_bytes)
     row_groups, tile_rows = tile
     tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
     read, written = (_runs(walk, side, length, row_groups) for side in (0, 1))
@@ -68,7 +64,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         turned=walk.turned,
         backwards=walk.backwards,
         length=length,
-        threads=_THREADS,
+        threads=policy().pixels.threads,
         axis=walk.axis,
         affines=affines,
         order=order,
@@ -77,7 +73,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         ("shifted_channels.cu",),
         name,
         grid_of(prod(tiles) * walk.count),
-        (_THREADS, 1, 1),
+        (policy().pixels.threads, 1, 1),
         tile_rows * (read.nbytes + written.nbytes),
         block.parameters,
         block.tables,

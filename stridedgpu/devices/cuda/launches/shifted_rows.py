@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
+from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.planning.relayout import Plan
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .rows import add_chunks, chunk_shape, grid_of_chunks, row_axes
-from .run_steps import THREADS, RunSteps
+from .run_steps import RunSteps
 
 __all__ = ["launch"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, axes_words, rank_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.strides import round_up
@@ -21,15 +21,6 @@ __all__ = [
     "pixel_tile",
     "turned",
 ]
-
-_GROUPS: Final = (64, 256, 1024)
-"""Groups of pixels that a block has: at least, where there are few; usually; at most."""
-
-_USUAL_BYTES: Final = 16 * 1024
-"""What a block's groups should fill of shared memory, where nothing else is said."""
-
-_SHARED_BYTES: Final = 48 * 1024
-"""What they must not exceed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +93,17 @@ def pixel_tile(
     batch: int,
     whole: int,
     gpu: GpuProperties,
-    usual_bytes: int = _USUAL_BYTES,
+    usual_bytes: int | None = None,
 ) -> tuple[int, int]:
     """Groups of a row and rows of a tile, for rows of `pixels` in groups of `length`, a group for each thread.
 
-    A group takes `shared_bytes` of shared memory, of which a block should fill `usual_bytes`; `whole` groups make whole
-    vectors of what lies interleaved.
+    A group takes `shared_bytes` of shared memory. A block should fill `usual_bytes` of it, by default the policy's;
+    `whole` groups make whole vectors of what lies interleaved.
     """
-    wanted, most = (limit // shared_bytes for limit in (usual_bytes, _SHARED_BYTES))
-    fewest, usual, largest = _GROUPS
+    chosen = policy().pixels
+    wanted = (chosen.shared_bytes if usual_bytes is None else usual_bytes) // shared_bytes
+    most = chosen.most_shared_bytes // shared_bytes
+    fewest, usual, largest = chosen.groups
     groups = min(max(wanted, usual), largest, most)
     needed = -(-pixels // length)
     while True:

@@ -7,6 +7,7 @@ from typing import Final
 
 from stridedgpu.devices.cuda.planning.families import unit_axis
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.values.strides import round_up
 
@@ -16,16 +17,8 @@ from .tiles import Loop, channels_turned, loops_of, outer_words, turned
 
 __all__ = ["launch", "tile_extents"]
 
-_EXTENTS: Final = {1: 128, 2: 64, 4: 64, 8: 32, 16: 32}
-"""Elements along either side of a tile, by the bytes of an element."""
-
-_SMALL_EXTENTS: Final = {1: 32, 2: 32, 4: 32, 8: 16, 16: 16}
-"""The same where larger tiles would leave multiprocessors without work."""
-
 _BANKS_BYTES: Final = 128
 """A row of shared memory spans all banks at least once: the swizzle counts on it."""
-
-_THREADS: Final = 256
 
 
 def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
@@ -80,7 +73,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         load_bytes=plan.load.nbytes,
         store_bytes=plan.store.nbytes,
         fills=problem.filler > 0,
-        threads=_THREADS,
+        threads=policy().transpose.threads,
         axis=f"sg::ChannelAxis::{channel_axis if problem.channel_axis is not None else 'none'}",
         affines=affines,
         order=order,
@@ -89,7 +82,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         ("transpose.cu",),
         name,
         grid_of(blocks),
-        (_THREADS, 1, 1),
+        (policy().transpose.threads, 1, 1),
         prod(extents) * min(itemsizes),
         block.parameters,
         block.tables,
@@ -98,6 +91,6 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
 
 def tile_extents(source_itemsize: int, target_itemsize: int, *, small: bool) -> tuple[int, int]:
     """Elements of a tile along the source's and along the target's contiguous axis."""
-    table = _SMALL_EXTENTS if small else _EXTENTS
+    table = policy().transpose.small_extents if small else policy().transpose.extents
     narrower = min(source_itemsize, target_itemsize)
     return table[source_itemsize], max(table[target_itemsize], _BANKS_BYTES // narrower)

@@ -11,28 +11,14 @@ from typing import Final
 
 from stridedgpu.planning.relayout_problem import Problem
 
+from .policy import policy
+
 __all__ = [
-    "LARGEST_FILLED_PITCH",
-    "LARGEST_PITCH",
-    "LARGEST_SMALL_AXIS",
-    "SHORT_RUN_BYTES",
     "Family",
     "choose_family",
     "pixel_axes",
     "unit_axis",
 ]
-
-LARGEST_SMALL_AXIS: Final = 16
-"""An axis of up to this many elements is interleaved in registers, not transposed through tiles."""
-
-SHORT_RUN_BYTES: Final = 16
-"""A run of fewer bytes than one vector is moved together with its neighbours."""
-
-LARGEST_PITCH: Final = 8
-"""Elements of a pixel that one thread holds in registers; pixels with more go through packed tiles."""
-
-LARGEST_FILLED_PITCH: Final = 32
-"""Elements of a pixel that one thread fills up with zeros: those take no registers until they are written."""
 
 
 class Family(StrEnum):
@@ -87,12 +73,12 @@ def choose_family(problem: Problem) -> Family:
         if innermost == 0 and problem.source_strides[0] == 1 and plain:
             return Family.FLAT
         # A row of a few bytes wastes a vector on each side, unless it is repeated from one element.
-        if sizes[ours] * itemsize < SHORT_RUN_BYTES and len(sizes) > 1 and not repeats:
+        if sizes[ours] * itemsize < policy().family.short_run_bytes and len(sizes) > 1 and not repeats:
             return Family.PIXELS if _has_whole_pixels(problem) else Family.PACKED_TILE
         return Family.ROWS
     if theirs is None:
         return Family.GENERIC
-    if min(sizes[ours], sizes[theirs]) > LARGEST_SMALL_AXIS:
+    if min(sizes[ours], sizes[theirs]) > policy().family.small_axis:
         return Family.TRANSPOSE
     return Family.CHANNELS if _interleaves(problem) else Family.PACKED_TILE
 
@@ -105,7 +91,7 @@ def pixel_axes(problem: Problem) -> tuple[int, int] | None:
     ours, theirs = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
     if ours is None or theirs is None or ours == theirs:
         return None
-    return (ours, theirs) if problem.sizes[ours] <= LARGEST_SMALL_AXIS else (theirs, ours)
+    return (ours, theirs) if problem.sizes[ours] <= policy().family.small_axis else (theirs, ours)
 
 
 def _has_whole_pixels(problem: Problem) -> bool:
@@ -113,11 +99,11 @@ def _has_whole_pixels(problem: Problem) -> bool:
     inner = len(problem.sizes) - 1
     pixels, used = inner - 1, problem.source_extents[inner]
     itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
-    if problem.channel_axis == pixels or problem.sizes[pixels] * itemsize < SHORT_RUN_BYTES:
+    if problem.channel_axis == pixels or problem.sizes[pixels] * itemsize < policy().family.short_run_bytes:
         return False
     pitch, count = problem.target_strides[pixels], problem.written_sizes[inner]
-    fits = pitch == count <= LARGEST_FILLED_PITCH if problem.filler else count <= pitch <= LARGEST_PITCH
-    return fits and used <= abs(problem.source_strides[pixels]) <= LARGEST_PITCH
+    fits = pitch == count <= policy().family.filled_pitch if problem.filler else count <= pitch <= policy().family.pitch
+    return fits and used <= abs(problem.source_strides[pixels]) <= policy().family.pitch
 
 
 def _interleaves(problem: Problem) -> bool:
@@ -132,7 +118,7 @@ def _interleaves(problem: Problem) -> bool:
     )
     # A plane's run of less than a vector takes an access for each element; a tile reads and writes across such runs.
     itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
-    if problem.sizes[pixels] * itemsize < SHORT_RUN_BYTES:
+    if problem.sizes[pixels] * itemsize < policy().family.short_run_bytes:
         return False
     # The pixels may be padded, but not so far apart that a vector would hold mostly gaps.
     return sizes[small] <= abs(strides[pixels]) <= 2 * max(sizes[small], 4)

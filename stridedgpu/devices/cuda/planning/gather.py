@@ -11,30 +11,22 @@ from typing import Final, Literal
 from stridedgpu.planning.device_plan import Accesses, in_words, index_bits
 from stridedgpu.planning.gather_problem import GatherProblem
 
-from .widths import PEELED_RUN_BYTES, Bound, Width, alignment_bound, bounded_width, stride_bound
+from .policy import policy
+from .widths import Bound, Width, alignment_bound, bounded_width, stride_bound
 
 __all__ = ["SHORT_ROWS_TOGETHER", "WIDEST_INDICES", "GatherFamily", "GatherPlan", "Mode", "plan_gather"]
 
 Mode = Literal["raise", "clip", "wrap", "deferred"]
 """What happens to an index out of range."""
 
-_MOST_INDICES: Final = 4
-"""Numbers that a thread holds for one vector, unless one place has more: 4 elements, or 2 with a pair of indices."""
-
 SHORT_ROWS_TOGETHER: Final = 4
 """Short rows that a thread makes one after another on the target."""
-
-_SHORT_ROW_BYTES: Final = 16
-"""Bytes up to which a row that is no vector is short."""
 
 _WORD_BYTES: Final = 4
 """Bytes of a word, which rows that begin anywhere are loaded as."""
 
 _SHIFTED_BYTES: Final = 16
 """Bytes that such words are stored as together."""
-
-_LEAST_SHIFTED_BYTES: Final = 64
-"""From rows of this many bytes on, finding their ends costs less than moving them element by element."""
 
 WIDEST_INDICES: Final = 16
 """Bytes of the widest load of indices."""
@@ -183,7 +175,7 @@ def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[
     if family is GatherFamily.ROWS:
         run = problem.sizes[-1] * problem.plain.element.itemsize
         bounds = [*_plain_bounds(problem, widest), *_picked_bounds(problem, widest)]
-        if run < PEELED_RUN_BYTES:
+        if run < policy().family.peeled_run_bytes:
             bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
         width = bounded_width(bounds, problem.plain.element.itemsize, widest)
         return width, width
@@ -200,10 +192,11 @@ def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
     if count == 1 or problem.plain_strides[-1] != 1:
         return alone
     tuples = len(problem.indexed)
-    length = max(1, _MOST_INDICES // tuples)
+    most = policy().gather.most_indices
+    length = max(1, most // tuples)
     bounds = [
         *_plain_bounds(problem, widest),
-        Bound(_power_of_two(length) * itemsize, f"a thread holds up to {_MOST_INDICES} numbers for each vector"),
+        Bound(_power_of_two(length) * itemsize, f"a thread holds up to {most} numbers for each vector"),
         Bound(_power_of_two(count) * itemsize, f"a row has {count} elements"),
     ]
     return bounded_width(bounds, itemsize, widest)
@@ -215,7 +208,7 @@ def _are_short(problem: GatherProblem, access: Width) -> bool:
     return (
         not problem.scatters
         and len(problem.indexed) == 1
-        and access.nbytes < run <= _SHORT_ROW_BYTES
+        and access.nbytes < run <= policy().gather.short_row_bytes
         and run % access.nbytes == 0
         and len(problem.sizes) > 1
         and problem.sizes[-2] >= SHORT_ROWS_TOGETHER
@@ -228,7 +221,7 @@ def _begin_anywhere(problem: GatherProblem, access: Width) -> bool:
     """Whether rows are long, and known to begin at a word or less, so that it pays to put vectors together."""
     itemsize = problem.plain.element.itemsize
     run = problem.sizes[-1] * itemsize
-    return itemsize <= _WORD_BYTES and access.nbytes <= _WORD_BYTES and run >= _LEAST_SHIFTED_BYTES
+    return itemsize <= _WORD_BYTES and access.nbytes <= _WORD_BYTES and run >= policy().gather.least_shifted_bytes
 
 
 def _shifted_widths(access: Width) -> tuple[Width, Width]:

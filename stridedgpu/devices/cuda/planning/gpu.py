@@ -9,6 +9,8 @@ from typing import Final
 
 __all__ = [
     "REFERENCE_GPU",
+    "THREADS",
+    "WARP",
     "GpuProperties",
     "KernelLaunch",
     "axes_words",
@@ -37,6 +39,12 @@ class GpuProperties:
         """Bytes of the widest load or store: 256-bit accesses came with sm_100."""
         return 32 if self.compute_capability >= 100 else 16
 
+
+THREADS: Final = 256
+"""Threads of a block, which kernels are written for unless their policy says another number."""
+
+WARP: Final = 32
+"""Lanes of a warp."""
 
 REFERENCE_GPU: Final = GpuProperties("NVIDIA H200", 90, 132, 227 * 1024, 48 * 1024)
 """The GPU that plans are made for where there is none."""

@@ -5,27 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Final
 
 from stridedgpu.devices.cuda.launches.tiles import Loop, loops_of
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
+from .policy import policy
+
 __all__ = ["PackedTile", "Step", "chunk_pitch", "packed_tiles", "shared_bytes"]
-
-_SHARED_BYTES: Final = 40 * 1024
-_ATTEMPTS: Final = ((256, 32768), (128, 32768), (64, 32768), (64, 8192), (32, 8192), (32, 2048))
-"""Tiles to try, the best first: bytes that a run should have on both sides, and bytes in all, of the wider element."""
-
-_LAST_ATTEMPTS: Final = ((16, 32768), (1, 32768), (1, 2048))
-"""What fits where nothing else does."""
-
-_LONGER_RUNS: Final = 8
-"""How many times as long a run is as it has to be, where there is nothing else to fill a tile with."""
-
-_MOST_GAPS: Final = 2
-"""A run may be so many times as long as its elements, or as 4 elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +139,7 @@ class PackedTile:
 def packed_tiles(problem: Problem) -> Iterator[PackedTile]:
     """The tiles that fit into shared memory, the best first; none where each would have a part of the channels."""
     fitting = False
-    for attempts in (_ATTEMPTS, _LAST_ATTEMPTS):
+    for attempts in (policy().packed_tile.tiles, policy().packed_tile.last_tiles):
         for tile in _fitting(problem, attempts):
             fitting = True
             if tile.holds_channels:
@@ -175,13 +163,13 @@ def shared_bytes(elements: int, itemsize: int) -> int:
 def _fitting(problem: Problem, attempts: Sequence[tuple[int, int]]) -> Iterator[PackedTile]:
     """Tiles with as many elements as was meant, and no more shared memory than a block has, whatever a load's width."""
     itemsize = problem.source.element.itemsize
-    widest = max(itemsize, problem.target.element.itemsize)
+    widest, limit = max(itemsize, problem.target.element.itemsize), policy().packed_tile.shared_bytes
     loops = tuple(loops_of(problem))
     for run_bytes, nbytes in attempts:
         elements = nbytes // widest
         tile = _tile_of(loops, problem, max(1, run_bytes // widest), elements)
         pitch = chunk_pitch(tile.chunk_length, max(1, WIDEST_ACCESS // itemsize), itemsize)
-        if shared_bytes(tile.chunk_count * pitch, itemsize) <= _SHARED_BYTES and prod(tile.extents) <= elements:
+        if shared_bytes(tile.chunk_count * pitch, itemsize) <= limit and prod(tile.extents) <= elements:
             yield tile
 
 
@@ -195,7 +183,7 @@ def _tile_of(loops: tuple[Loop, ...], problem: Problem, run: int, elements: int)
     for order, steps, filled in zip(orders, strides, fillers, strict=True):
         count = 1
         for i in order:
-            if count >= run or steps[i] > _MOST_GAPS * max(count, 4):
+            if count >= run or steps[i] > policy().packed_tile.most_gaps * max(count, 4):
                 break
             needed = -(-run // count)
             whole = loops[i].size <= 2 * needed
@@ -215,8 +203,8 @@ def _tile_of(loops: tuple[Loop, ...], problem: Problem, run: int, elements: int)
         # One long run on both sides: a block has more of it, as far as the table of its elements stays in the cache.
         for i, loop in enumerate(loops):
             if extents[i] < loop.size and not (loop.is_channel and channels is not None):
-                extents[i] = min(loop.size, extents[i] * max(1, min(room, _LONGER_RUNS)))
-                room //= _LONGER_RUNS
+                extents[i] = min(loop.size, extents[i] * max(1, min(room, policy().packed_tile.longer_runs)))
+                room //= policy().packed_tile.longer_runs
     return PackedTile(loops, tuple(extents), tuple(chunk), tuple(row), channels, problem.filler)
 
 
@@ -231,7 +219,7 @@ def _prefix(
     inside: list[int] = []
     count = 1
     for i in order:
-        if extents[i] == 1 < loops[i].size or steps[i] > _MOST_GAPS * max(count, 4):
+        if extents[i] == 1 < loops[i].size or steps[i] > policy().packed_tile.most_gaps * max(count, 4):
             break
         inside.append(i)
         count *= extents[i] + fillers[i]

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from stridedgpu.devices.cuda.launches.tiles import Loop, gaps_are_ours, last_gap_is_there, loops_of
 from stridedgpu.planning.relayout_problem import Problem
 
-from .families import LARGEST_FILLED_PITCH, LARGEST_PITCH, pixel_axes
+from .families import pixel_axes
+from .policy import policy
 
 __all__ = ["PixelGroup", "Pixels", "pixels_of"]
-
-_GROUP_BYTES: Final = 512
-"""A thread holds at most so much of a group of pixels in registers."""
-
-_FILLED_GROUP_BYTES: Final = 160
-"""The same of pixels that are mostly zeros, so that shared memory has a group for each thread."""
-
-_JOINED_BYTES: Final = {4: 640, 8: 512}
-"""What a thread holds of pixels and of the planes that they are put together from, by the bytes of a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +56,8 @@ class Pixels:
     def fit_registers(self) -> bool:
         """Whether a thread holds whole pixels, filled up or not, and all that differs from channel to channel."""
         filled = not self.filler or (not self.splits and self.pitch == self.small.size + self.filler)
-        most = LARGEST_FILLED_PITCH if self.filler else LARGEST_PITCH
-        return self.pitch <= most and self.small.size <= LARGEST_PITCH and not self.pixels.is_channel and filled
+        most = policy().family.filled_pitch if self.filler else policy().family.pitch
+        return self.pitch <= most and self.small.size <= policy().family.pitch and not self.pixels.is_channel and filled
 
     @property
     def leaves_gaps(self) -> bool:
@@ -76,7 +67,7 @@ class Pixels:
     @property
     def group_bytes(self) -> int:
         """The bytes of pixels that a thread may hold."""
-        return _GROUP_BYTES if self.pitch <= LARGEST_PITCH else _FILLED_GROUP_BYTES
+        return policy().pixels.split_bytes if self.pitch <= policy().family.pitch else policy().pixels.filled_bytes
 
     @property
     def most_planar_bytes(self) -> int:
@@ -87,7 +78,7 @@ class Pixels:
         pixel_bytes = self.pitch * self.interleaved_itemsize
         length = max(1, self.group_bytes // pixel_bytes)
         if not self.splits:
-            room = _JOINED_BYTES[self.compute_itemsize]
+            room = policy().pixels.joined_bytes[self.compute_itemsize]
             length = min(length, max(1, room // (pixel_bytes + self.small.size * self.planar_itemsize)))
         return (1 << (length.bit_length() - 1)) * self.planar_itemsize
 

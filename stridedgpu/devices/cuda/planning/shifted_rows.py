@@ -11,15 +11,13 @@ from stridedgpu.planning.relayout_problem import Problem
 
 from .families import Family
 from .pixels import pixels_of
+from .policy import policy
 from .whole_pixels import whole_pixels_of
-from .widths import PEELED_RUN_BYTES, Width
+from .widths import Width
 
 __all__ = ["shifted_widths"]
 
 _WORD_BYTES: Final = 4
-_MOST_PITCH: Final = 4
-"""Elements of a pixel that byte permutes take apart."""
-
 _VECTOR_BYTES: Final = 16
 """What a vector is put together to from words."""
 
@@ -44,7 +42,7 @@ def shifted_widths(
     is_narrow = min(load.nbytes, store.nbytes) < _WORD_BYTES or store.nbytes == itemsizes[1] == _WORD_BYTES
     if not is_run or not is_narrow or itemsizes[0] > _WORD_BYTES:
         return None
-    if problem.sizes[inner] * itemsizes[1] < PEELED_RUN_BYTES:
+    if problem.sizes[inner] * itemsizes[1] < policy().family.peeled_run_bytes:
         return None
     narrower = load if load.nbytes < _WORD_BYTES else store
     words = Width(_WORD_BYTES, f"{narrower.limit}: words are loaded, and shifted into place")
@@ -59,9 +57,10 @@ def _shifted_pixels(
     count, pitches, leaves_gaps, chooses = _pixels(problem, family)
     itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
     is_narrow = min(load.nbytes, store.nbytes) <= _WORD_BYTES
-    if not is_narrow or leaves_gaps or chooses or max(itemsizes) > _WORD_BYTES or max(pitches) > _MOST_PITCH:
+    limits = policy().family
+    if not is_narrow or leaves_gaps or chooses or max(itemsizes) > _WORD_BYTES or max(pitches) > limits.permuted_pitch:
         return None
-    if count * min(itemsizes) < PEELED_RUN_BYTES:
+    if count * min(itemsizes) < limits.peeled_run_bytes:
         return None
     width = Width(_VECTOR_BYTES, "vectors are put together from words" if widest > _VECTOR_BYTES else "")
     return width, width

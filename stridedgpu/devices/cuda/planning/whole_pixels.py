@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from stridedgpu.devices.cuda.launches.tiles import Loop, gaps_are_ours, last_gap_is_there, loops_of
 from stridedgpu.planning.relayout_problem import Problem
 
 from .pixels import PixelGroup
+from .policy import policy
 
 __all__ = ["WholePixels", "whole_pixels_of"]
-
-_GROUP_BYTES: Final = 160
-"""A thread holds at most so much of both sides' pixels in registers."""
-
-_MOST_PIXELS: Final = 16
-"""Pixels of bytes that make whole vectors, however many channels they have."""
-
-_PLANE_BYTES: Final = 32
-"""What a thread holds of one channel is one vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +41,8 @@ def whole_pixels_of(problem: Problem) -> WholePixels:
     pitches = (abs(pixels.source_stride), pixels.target_stride)
     itemsizes = (problem.source.element.itemsize, problem.target.element.itemsize)
     pixel_bytes = sum(pitch * itemsize for pitch, itemsize in zip(pitches, itemsizes, strict=True))
-    most = min(_MOST_PIXELS, _PLANE_BYTES // max(itemsizes), max(1, _GROUP_BYTES // pixel_bytes))
+    limits = policy().pixels
+    most = min(limits.whole_pixels, limits.plane_bytes // max(itemsizes), max(1, limits.whole_bytes // pixel_bytes))
     length = 1 << (most.bit_length() - 1)
     if pixels.source_stride < 0:
         # Pixels are turned around whole groups at a time.

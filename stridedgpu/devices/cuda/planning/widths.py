@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
-from typing import Final, Literal
+from typing import Literal
 
 from stridedgpu.devices.cuda.launches.tiles import gaps_are_ours
 from stridedgpu.planning.relayout_problem import Problem
@@ -14,16 +14,10 @@ from stridedgpu.values.strides import round_up
 from .families import Family, unit_axis
 from .packed_tiles import packed_tiles
 from .pixels import pixels_of
+from .policy import policy
 from .whole_pixels import whole_pixels_of
 
-__all__ = ["PEELED_RUN_BYTES", "Bound", "Width", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
-
-PEELED_RUN_BYTES: Final = 128
-"""From this many bytes on, the end of a run that is no whole vector is moved by smaller steps of its own."""
-
-
-GENERIC_ELEMENTS: Final = 4
-"""Elements of the generic kernel's widest store: it gathers them one by one."""
+__all__ = ["Bound", "Width", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +68,12 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
         if axis not in run and stride != 0:
             bounds.append(stride_bound(side, abs(stride) * itemsize, widest))
     tails_are_free = side == "target" and problem.target.owns_padding
-    peels = family in (Family.FLAT, Family.TRANSPOSE) or run_bytes >= PEELED_RUN_BYTES
+    peels = family in (Family.FLAT, Family.TRANSPOSE) or run_bytes >= policy().family.peeled_run_bytes
     if side == "target" and not tails_are_free and not peels:
         bounds.append(_whole_run(run_bytes))
     if family is Family.GENERIC:
-        most = GENERIC_ELEMENTS * itemsize
-        bounds.append(Bound(most, f"{GENERIC_ELEMENTS} elements of {itemsize} B are gathered for a store"))
+        elements = policy().family.generic_elements
+        bounds.append(Bound(elements * itemsize, f"{elements} elements of {itemsize} B are gathered for a store"))
     turned = problem.source_strides[run[-1]] < 0
     if family is Family.PIXELS and turned:
         # Pixels are turned around whole vectors at a time.
@@ -115,7 +109,7 @@ def _packed_bounds(problem: Problem, side: str, widest: int) -> Iterator[Bound]:
         fills_gaps = not problem.filler and gaps_are_ours(problem, 1)
         steps, itemsize = tile.target_steps(fills_gaps=fills_gaps), problem.target.element.itemsize
         run_bytes = tile.row_length * itemsize
-        if not fills_gaps and run_bytes < PEELED_RUN_BYTES:
+        if not fills_gaps and run_bytes < policy().family.peeled_run_bytes:
             yield _whole_run(run_bytes)
     yield _length_bound(side, run_bytes)
     for step in steps:
