@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         plan_scatter_elements,
         plan_scatter_nd,
     )
+    from .api.patterns import rearrange, view
     from .api.relayout import plan_relayout, relayout, synchronize
     from .api.tensor import StridedTensor
     from .api.warmup import warmup
@@ -81,12 +82,14 @@ __all__ = [
     "plan_scatter_elements",
     "plan_scatter_nd",
     "prefetch",
+    "rearrange",
     "relayout",
     "scatter_elements",
     "scatter_nd",
     "set_num_threads",
     "synchronize",
     "typing",
+    "view",
     "warmup",
     "zeros",
 ]
@@ -131,12 +134,14 @@ _MODULES: Final = {
     "plan_scatter_elements": "api.gather_plans",
     "plan_scatter_nd": "api.gather_plans",
     "prefetch": "preprocess.prefetch",
+    "rearrange": "api.patterns",
     "relayout": "api.relayout",
     "scatter_elements": "api.gather",
     "scatter_nd": "api.gather",
     "set_num_threads": "devices.cpu.thread_count",
     "synchronize": "api.relayout",
     "typing": "typing",
+    "view": "api.patterns",
     "warmup": "api.warmup",
     "zeros": "api.creation",
 }
