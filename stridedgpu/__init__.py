@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from .api.patterns import rearrange, view
     from .api.relayout import plan_relayout, relayout, synchronize
+    from .api.resize import letterbox, letterbox_placements, resize
     from .api.tensor import StridedTensor
     from .api.warmup import warmup
     from .devices.cpu.thread_count import get_num_threads, set_num_threads
@@ -73,6 +74,8 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "get_num_threads",
+    "letterbox",
+    "letterbox_placements",
     "packed_strides",
     "plan_gather",
     "plan_gather_crops",
@@ -84,6 +87,7 @@ __all__ = [
     "prefetch",
     "rearrange",
     "relayout",
+    "resize",
     "scatter_elements",
     "scatter_nd",
     "set_num_threads",
@@ -125,6 +129,8 @@ _MODULES: Final = {
     "gather_elements": "api.gather",
     "gather_nd": "api.gather",
     "get_num_threads": "devices.cpu.thread_count",
+    "letterbox": "api.resize",
+    "letterbox_placements": "api.resize",
     "packed_strides": "values.strides",
     "plan_gather": "api.gather_plans",
     "plan_gather_crops": "api.crops",
@@ -136,6 +142,7 @@ _MODULES: Final = {
     "prefetch": "preprocess.prefetch",
     "rearrange": "api.patterns",
     "relayout": "api.relayout",
+    "resize": "api.resize",
     "scatter_elements": "api.gather",
     "scatter_nd": "api.gather",
     "set_num_threads": "devices.cpu.thread_count",

@@ -16,6 +16,7 @@ from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
 from stridedgpu.operations.frames import gather_frame_crops
 from stridedgpu.operations.options import AskedMemory, AskedValues
 from stridedgpu.operations.requirements import Given
+from stridedgpu.operations.resize import resized_boxes
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.descriptor import BufferTensorDesc
@@ -32,10 +33,13 @@ __all__ = ["gather_crops", "plan_gather_crops"]
 
 def gather_crops(
     sources: TensorLike | FrameLike,
-    origins: TensorLike,
-    size: Sequence[int],
+    origins: TensorLike | None = None,
+    size: Sequence[int] | None = None,
     *,
     dims: str | None = None,
+    boxes: TensorLike | None = None,
+    interpolation: str | None = None,
+    passes: str | None = None,
     flip: bool | Sequence[bool] | SupportsArray | None = None,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
@@ -63,6 +67,10 @@ def gather_crops(
     normalised like black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`,
     `out` and `stream` are those of `relayout`, to the bit; without `layout` the batch is packed, NCHW.
 
+    With `boxes` instead of `origins`, numbers (N, 4), each box is resized to `size`: top, left, bottom and right in
+    pixels of the source and fractions of them, inside it. A single image may have any number of boxes. `interpolation`
+    ("pillow-bilinear" where it is None) and `passes` are those of `resize`.
+
     Nothing is allocated besides the batch. Raises before anything is written: `LayoutError` for ranks, sizes,
     origins, flips and fills that do not fit, `ElementTypeError` for types that differ and conversions that do not
     exist, `BindingError` for devices that differ and an `out` that is read-only or shares memory with a source.
@@ -72,13 +80,24 @@ def gather_crops(
     >>> batch = gather_crops(photos, [[0, 2], [1, 1]], (2, 2), dims="HWC", dtype="float16", scale=0.5, fill=1)
     >>> batch.sizes, batch.numpy()[:, 0].tolist()
     ((2, 3, 2, 2), [[[5.0, 5.0], [5.0, 5.0]], [[10.0, 0.5], [10.0, 0.5]]])
+    >>> gather_crops(photos, size=(2, 2), boxes=[[0, 1.5, 2, 4], [0, 0, 5, 2]], dims="HWC").numpy()[:, 0].tolist()
+    [[[10, 10], [10, 10]], [[20, 20], [20, 20]]]
     """
+    if size is None:
+        raise LayoutError("size= is missing: the height and width of every window, in pixels.")
     values, memory = (
         AskedValues(dtype, scale, bias, channels, rounding),
         AskedMemory(layout, row_pitch_bytes, alignment),
     )
     target = output_operand(out)
-    if is_frames(sources):
+    _check_choice(origins, boxes, interpolation, passes)
+    if boxes is not None:
+        if is_frames(sources):
+            raise LayoutError("boxes= are of pictures in memory as RGB: relayout the frames first, then take boxes=.")
+        rule = (interpolation or "pillow-bilinear", passes or "horizontal")
+        images = _images(cast("TensorLike", sources), dims)
+        made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
+    elif is_frames(sources):
         frames = frame_operands(sources)
         made = gather_frame_crops(
             frames, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream
@@ -89,6 +108,16 @@ def gather_crops(
     if out is not None:
         return out
     return StridedTensor.over(made, "NCHW" if made.layout.ndim == 4 else None)
+
+
+def _check_choice(origins: object, boxes: object, interpolation: object, passes: object) -> None:
+    """Raise `LayoutError` unless one argument says where the windows lie, and only boxes are resized."""
+    if origins is not None and boxes is not None:
+        raise LayoutError("origins= and boxes= both say where windows lie; give one of them.")
+    if origins is None and boxes is None:
+        raise LayoutError("origins= or boxes= is missing: one of them says where the windows lie.")
+    if boxes is None and (interpolation is not None or passes is not None):
+        raise LayoutError("interpolation= and passes= are for boxes=, which are resized; windows at origins= are not.")
 
 
 def plan_gather_crops(

@@ -37,9 +37,11 @@ __all__ = [
     "batch_parts",
     "crop_operands",
     "crop_request",
+    "fill_bytes",
     "filled",
     "flips_of",
     "origins_of",
+    "window_size",
 ]
 
 CROP_LABELS: Labels = ("N", "C", "H", "W")
@@ -65,9 +67,9 @@ def crop_request(
     Raises `LayoutError` and `ElementTypeError` for sizes, conversions and fills that do not exist.
     """
     images, channel_count = counts
-    window = _window(size)
+    window = window_size(size)
     made = values.conversion(element, channel_count, element)
-    color = _fill_bytes(fill, element, channel_count)
+    color = fill_bytes(fill, element, channel_count)
     return CropRequest((images, channel_count if made.channels is None else len(made.channels), *window), made, color)
 
 
@@ -109,7 +111,7 @@ def crop_operands(
     return target
 
 
-def _window(size: Sequence[int]) -> tuple[int, int]:
+def window_size(size: Sequence[int]) -> tuple[int, int]:
     """`size` as height and width."""
     window = integers("size", size, least=0)
     if len(window) != 2:
@@ -157,7 +159,7 @@ def flips_of(flip: object, count: int) -> list[bool]:
     return flips
 
 
-def _fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
+def fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
     """One source element for each source channel."""
     given = plain(fill)
     values: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]

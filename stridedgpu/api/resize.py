@@ -1,0 +1,233 @@
+"""Resize and letterbox: pictures of other sizes with the bits of Pillow or OpenCV, converted in the same pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.devices.operand import Operand
+from stridedgpu.exchange.array_like import operand_of
+from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.letterbox import placement
+from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.resize import as_batch, box_of, checked_rule, resize_operands, resized_size
+from stridedgpu.planning.resize_problem import ResizeWindow
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
+from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
+
+from .arguments import output_operand
+from .tensor import StridedTensor
+
+__all__ = ["letterbox", "letterbox_placements", "resize"]
+
+_FEW: int = 4
+"""Channels of a picture whose last axis is taken for channels, where nothing says so: then nothing is guessed."""
+
+
+def resize(
+    src: TensorLike,
+    size: Sequence[int],
+    *,
+    dims: str | None = None,
+    interpolation: str = "pillow-bilinear",
+    box: Sequence[float] | None = None,
+    passes: str = "horizontal",
+    premultiply: bool = False,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    device: str | None = None,
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """A picture, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
+
+    `src` has the axes H and W, and C and N where it has them; `dims` says how they are ordered ("HWC", "NHWC"), as in
+    `asarray`. `size` is the height and width of the result, in pixels. `box` is top, left, bottom and right of the part
+    that is resized, in pixels of the source and fractions of them; None is all of it.
+
+    `interpolation` is the library and its filter: "pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic",
+    "pillow-lanczos" and "pillow-nearest", which widen their filter where the picture shrinks, or "opencv-linear",
+    "opencv-linear-exact", "opencv-nearest", "opencv-area" and "opencv-cubic". Pictures are uint8, uint16 (Pillow's
+    "I;16") or float32 (Pillow's "F"), "opencv-linear-exact" takes uint8, and the nearest ones every type. `passes` is
+    the pass that comes first with Pillow's: "horizontal" (Pillow up to 12), "vertical", or "pillow-13" (Pillow 13,
+    which goes by the sizes). `premultiply` weights colours by alpha, the last channel, as Pillow does for RGBA.
+
+    The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: `layout`,
+    `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `device`, `out` and `stream` are
+    those of `relayout`.
+
+    Raises before anything is written: `LayoutError` for sizes, boxes, axes, rules and layouts that do not fit,
+    `ElementTypeError` for a type that the rule does not resize, `BindingError` for an `out` that is read-only, on
+    another device or shares memory with the source.
+
+    >>> import numpy as np
+    >>> photo = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    >>> small = resize(photo, (2, 2), dims="HWC", interpolation="pillow-box")
+    >>> small.sizes, small.numpy()[0].tolist()
+    ((3, 2, 2), [[8, 14], [32, 38]])
+
+    Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
+    """
+    window = resized_size(size)
+    operand, labels = _pictures("src", src, dims)
+    sources = CropSources.of_batch(_batched(operand, labels))
+    rule = checked_rule(
+        interpolation, passes, premultiply=premultiply, element=operand.element, channels=sources.channels
+    )
+    _, _, height, width = sources.operands[0].layout.sizes
+    taken = box_of(box, (height, width))
+    windows = [ResizeWindow(picture, taken, (0, 0, *window)) for picture in sources.layouts]
+    made = resize_operands(
+        sources,
+        windows,
+        window,
+        rule,
+        AskedValues(dtype, scale, bias, channels, rounding),
+        AskedMemory(layout, row_pitch_bytes, alignment, device),
+        labels=labels,
+        out=output_operand(out),
+        stream=stream,
+    )
+    return out if out is not None else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+
+
+def letterbox(
+    images: TensorLike,
+    size: Sequence[int],
+    *,
+    dims: str | None = None,
+    value: complex | Sequence[complex] | SupportsArray = 114,
+    interpolation: str = "opencv-linear",
+    scale_up: bool = True,
+    passes: str = "horizontal",
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    device: str | None = None,
+    out: StridedTensor | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """Pictures whole and undistorted in frames of one `size`, with borders of `value`, as YOLO takes them.
+
+    `images` is a picture, a batch, or a list of pictures (C, H, W) of any sizes, which become a batch (N, C, height,
+    width). `value` is one number of the pictures' type or one for each channel, which is converted like any pixel.
+    Without `scale_up`, smaller pictures keep their size. `letterbox_placements` says where each picture lies. The other
+    arguments are those of `resize`.
+
+    Raises what `resize` raises.
+
+    >>> import numpy as np
+    >>> photos = [np.full((4, 8, 3), 50, np.uint8), np.full((6, 3, 3), 60, np.uint8)]
+    >>> batch = letterbox(photos, (8, 8), dims="HWC")
+    >>> batch.sizes, batch.numpy()[:, 0, :, 4].tolist()
+    ((2, 3, 8, 8), [[114, 114, 50, 50, 50, 50, 114, 114], [60, 60, 60, 60, 60, 60, 60, 60]])
+
+    Source: Ultralytics' `LetterBox`.
+    """
+    frame = resized_size(size)
+    sources, labels = _all_pictures(images, dims)
+    rule = checked_rule(interpolation, passes, premultiply=False, element=sources.element, channels=sources.channels)
+    windows = []
+    for picture in sources.layouts:
+        _, height, width = picture.sizes
+        inside = placement((height, width), frame, scale_up=scale_up)
+        windows.append(ResizeWindow(picture, box_of(None, (height, width)), inside))
+    made = resize_operands(
+        sources,
+        windows,
+        frame,
+        rule,
+        AskedValues(dtype, scale, bias, channels, rounding),
+        AskedMemory(layout, row_pitch_bytes, alignment, device),
+        labels=labels,
+        fill=value,
+        out=output_operand(out),
+        stream=stream,
+    )
+    return out if out is not None else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+
+
+def letterbox_placements(
+    sizes: Sequence[Sequence[int]] | NDArray[Any], size: Sequence[int], *, scale_up: bool = True
+) -> NDArray[np.int64]:
+    """Where `letterbox` puts pictures of these `sizes`, (k, 2): top, left, height and width, in pixels, (k, 4).
+
+    A point of the frame goes back to the picture by `(x - left) * picture_width / width`, and so for rows.
+
+    >>> letterbox_placements([(1080, 1920), (100, 50)], (640, 640)).tolist()
+    [[140, 0, 360, 640], [0, 160, 640, 320]]
+    """
+    frame = resized_size(size)
+    pairs = np.asarray(sizes)
+    if pairs.size == 0:
+        return np.empty((0, 4), np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise LayoutError(f"sizes={sizes!r} must be integers (k, 2): the height and width of each picture.")
+    listed: list[tuple[int, int]] = [(row[0], row[1]) for row in pairs.tolist()]
+    return np.array([placement(pair, frame, scale_up=scale_up) for pair in listed], np.int64)
+
+
+def _all_pictures(images: TensorLike, dims: str | None) -> tuple[CropSources, str]:
+    """Pictures given one by one, as a batch or alone, and the labels of their result."""
+    if not isinstance(images, (list, tuple)):
+        operand, labels = _pictures("images", images, dims)
+        return CropSources.of_batch(_batched(operand, labels)), labels
+    if not images:
+        raise LayoutError("images is empty: a batch of no pictures has no type and no channels.")
+    pictures = []
+    for number, image in enumerate(images):
+        operand, labels = _pictures(f"images[{number}]", image, dims)
+        if "N" in labels:
+            raise LayoutError(f"images[{number}] has the axes {', '.join(labels)}; a list holds single pictures.")
+        whole = as_batch(operand.layout, labels).sliced(0)
+        pictures.append(Operand(operand.buffer, whole, operand.element, operand.owns_padding))
+    sources = CropSources.of_images(pictures)
+    sources.check(sources.channels, sources.element, sources.device)
+    return sources, "NCHW"
+
+
+def _batched(operand: Operand, labels: str) -> Operand:
+    """The operand with axes N, C, H, W."""
+    if labels == "NCHW":
+        return operand
+    return Operand(operand.buffer, as_batch(operand.layout, labels), operand.element, operand.owns_padding)
+
+
+def _pictures(name: str, pictures: object, dims: str | None) -> tuple[Operand, str]:
+    """An object with the axes H and W, and N and C or none of them, and its labels in canonical order."""
+    operand, labels = operand_of(pictures, dims)
+    layout = operand.layout
+    known = inferred_labels(labels, layout.ndim, "NCHW"[-layout.ndim :] if 2 <= layout.ndim <= 4 else None)
+    letters = "".join(label or "?" for label in known)
+    if letters not in ("HW", "CHW", "NHW", "NCHW"):
+        raise LayoutError(
+            f"{name} has sizes {layout.sizes} and dims={labels!r}; it must have the axes H and W, with N and C or "
+            "without: say with dims= how they are ordered."
+        )
+    if labels is None and _looks_interleaved(layout):
+        raise LayoutError(
+            f"{name} has sizes {layout.sizes}, which look like channels that come last: say "
+            f"dims={letters[:-3] + 'HWC'!r} if they do, and dims={letters!r} if not."
+        )
+    return operand, letters
+
+
+def _looks_interleaved(layout: Layout) -> bool:
+    """Whether the last of three or four axes is as short as channels are, and the one taken for channels is not."""
+    return layout.ndim in (3, 4) and layout.sizes[-1] <= _FEW < layout.sizes[-3]

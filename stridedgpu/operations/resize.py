@@ -1,0 +1,205 @@
+"""Resize: boxes of pictures of any sizes into one batch, converted and laid out in the same pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+import numpy as np
+
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.resize_selection import resize_backend_named
+from stridedgpu.devices.selection import backend_named, device_name
+from stridedgpu.exchange.array_like import operand_of
+from stridedgpu.exchange.exports import array_of_operand
+from stridedgpu.planning.crop_windows import source_steps
+from stridedgpu.planning.resize_arithmetic import PASSES, arithmetic_of, interpolation_named
+from stridedgpu.planning.resize_problem import Box, ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.values.axis_labels import Labels
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
+
+from .channel_blocks import parse_order
+from .crop_sources import CropSources
+from .crops import batch_parts, fill_bytes, flips_of, window_size
+from .options import AskedMemory, AskedValues
+from .outputs import check_output
+from .relayout import assign_operand
+
+__all__ = ["as_batch", "box_of", "checked_rule", "resize_operands", "resized_boxes", "resized_size"]
+
+BATCH: Labels = ("N", "C", "H", "W")
+
+
+def resized_size(size: Sequence[int]) -> tuple[int, int]:
+    """`size` as height and width. Raises `LayoutError` unless both are at least 1."""
+    height, width = window_size(size)
+    if not height or not width:
+        raise LayoutError(f"size={(height, width)} must be a height and a width of at least 1 pixel.")
+    return height, width
+
+
+def checked_rule(
+    interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
+) -> ResizeRule:
+    """The rule for pictures of a type. Raises `LayoutError` and `ElementTypeError` for rules that do not exist."""
+    named = interpolation_named(interpolation)
+    if passes not in PASSES:
+        raise LayoutError(f"passes={passes!r} is unknown; there are {', '.join(PASSES)}.")
+    if not named.is_pillow and passes != "horizontal":
+        raise LayoutError(f"passes={passes!r} is Pillow's; with interpolation={str(named)!r} leave it out.")
+    arithmetic_of(named, element)
+    if premultiply and (not named.is_pillow or element.name != "uint8" or channels not in (2, 4)):
+        raise LayoutError(
+            f"premultiply=True is for uint8 pictures whose last channel, of 2 or 4, is alpha, with Pillow's "
+            f"interpolations; these have {channels} channels of {element}, and interpolation={str(named)!r}."
+        )
+    known = next(name for name in PASSES if name == passes)
+    return ResizeRule(named, known, premultiply and not named.is_nearest)
+
+
+def as_batch(layout: Layout, labels: str) -> Layout:
+    """A layout of pictures with the axes N, C, H, W; those that `labels` lack have one entry."""
+    places = [labels.find(axis) for axis in "NCHW"]
+    sizes = [1 if place < 0 else layout.sizes[place] for place in places]
+    strides = [0 if place < 0 else layout.strides[place] for place in places]
+    return Layout(sizes, strides, layout.offset)
+
+
+def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box") -> Box:
+    """Top, left, bottom and right of a box in a picture of `size` (None: all). Raises `LayoutError` outside of it."""
+    height, width = size
+    if not height or not width:
+        raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
+    if box is None:
+        return (0.0, 0.0, float(height), float(width))
+    try:
+        top, left, bottom, right = (float(edge) for edge in box)
+    except (TypeError, ValueError):
+        raise LayoutError(f"{name}={box!r} must be four numbers: top, left, bottom and right, in pixels.") from None
+    inside = 0 <= top < bottom <= height and 0 <= left < right <= width
+    if not inside or not all(isfinite(edge) for edge in (top, left, bottom, right)):
+        raise LayoutError(
+            f"{name}={(top, left, bottom, right)} must be top, left, bottom and right of a box inside the picture, "
+            f"which has {height} x {width} pixels."
+        )
+    return (top, left, bottom, right)
+
+
+def _box_operand(boxes: object) -> Operand:
+    """Boxes, anything array-like, as an operand of numbers."""
+    try:
+        return operand_of(boxes)[0]
+    except (ElementTypeError, ValueError) as error:
+        raise LayoutError(f"boxes={boxes!r} must be numbers (k, 4): top, left, bottom and right.") from error
+
+
+def box_count(boxes: object) -> int:
+    """How many boxes there are."""
+    sizes = _box_operand(boxes).layout.sizes
+    return sizes[0] if sizes else 0
+
+
+def boxes_of(boxes: object, sizes: Sequence[tuple[int, int]]) -> list[Box]:
+    """One box for each picture of these sizes, of anything array-like with the sizes (k, 4)."""
+    held = _box_operand(boxes)
+    count = len(sizes)
+    if count == 0 == held.layout.element_count:
+        return []
+    if held.element.kind not in "uif":
+        raise ElementTypeError(
+            f"boxes hold {held.element}; they must be numbers: top, left, bottom and right in pixels."
+        )
+    if held.buffer.device != "cpu":
+        raise BindingError(
+            f"boxes are on {held.buffer.device}, but taps are worked out by the host: bring them with .numpy()."
+        )
+    if held.layout.sizes != (count, 4):
+        raise LayoutError(
+            f"boxes have sizes {held.layout.sizes}; {count} pictures need ({count}, 4): top, left, bottom and right."
+        )
+    listed = np.asarray(array_of_operand(held), np.float64).tolist()
+    return [box_of(box, size, f"boxes[{number}]") for number, (box, size) in enumerate(zip(listed, sizes, strict=True))]
+
+
+def resized_boxes(
+    sources: CropSources,
+    boxes: object,
+    size: Sequence[int],
+    rule: tuple[object, object],
+    values: AskedValues,
+    memory: AskedMemory,
+    *,
+    flip: object,
+    fill: object,
+    out: Operand | None,
+    stream: object,
+) -> Operand:
+    """What `stridedgpu.gather_crops` does with boxes: one box of each image, or any number of boxes of a single one.
+
+    `rule` is the interpolation and the passes.
+    """
+    window = resized_size(size)
+    sources.check(sources.channels, sources.element, sources.device)
+    count = box_count(boxes)
+    if len(sources.places) == 1 != count:
+        sources = replace(sources, layouts=list(sources.layouts) * count, places=list(sources.places) * count)
+    sizes = [(layout.sizes[1], layout.sizes[2]) for layout in sources.layouts]
+    taken = boxes_of(boxes, sizes)
+    checked = checked_rule(*rule, premultiply=False, element=sources.element, channels=sources.channels)
+    windows = [
+        ResizeWindow(layout, box, (0, 0, *window), mirrored)
+        for layout, box, mirrored in zip(sources.layouts, taken, flips_of(flip, count), strict=True)
+    ]
+    return resize_operands(sources, windows, window, checked, values, memory, fill=fill, out=out, stream=stream)
+
+
+def resize_operands(
+    sources: CropSources,
+    windows: Sequence[ResizeWindow],
+    size: tuple[int, int],
+    rule: ResizeRule,
+    values: AskedValues,
+    memory: AskedMemory,
+    *,
+    labels: str = "NCHW",
+    fill: object = 0,
+    out: Operand | None = None,
+    stream: object = None,
+) -> Operand:
+    """Every window into a batch with the axes `labels`, of pictures of `size`; `sources` are one for each window."""
+    channel_count, element, here = sources.channels, sources.element, sources.device
+    if out is not None:
+        memory.check_beside_out()
+        values = values if values.dtype is not None else values._replace(dtype=out.element)
+    made = values.conversion(element, channel_count if "C" in labels else None, element)
+    color = fill_bytes(fill, element, channel_count)
+    channels = channel_count if made.channels is None else len(made.channels)
+    extents = dict(zip("NCHW", (len(windows), channels, *size), strict=True))
+    sizes = tuple(extents[axis] for axis in labels)
+    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
+    if order is not None and order.is_blocked and labels != "NCHW":
+        raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
+    there = here if memory.device is None else device_name(memory.device)
+    if out is None:
+        room = memory.room(sizes, tuple(labels), made.target)
+        target = room.allocate(backend_named(here), stream)
+    else:
+        inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
+        check_output(out, sizes, made.target, here, inputs)
+        target = out
+    steps = source_steps([window.layout for window in windows])
+    shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
+    whole = target if target.layout.ndim != len(labels) else replace(target, layout=as_batch(target.layout, labels))
+    backend = resize_backend_named(here)
+    for into, part in batch_parts(whole, made, channel_count, order):
+        problem = ResizeProblem(into.spec, part, rule, channel_count, steps, color, shared)
+        launch = backend.prepare_resize(backend.plan_resize(problem))
+        launch(windows, sources.places, (into.buffer, into.start_bytes), stream)
+    if there == here:
+        return target
+    arrived = room.allocate(backend_named(there), stream)
+    assign_operand(target, arrived, stream)
+    return arrived

@@ -1,0 +1,257 @@
+"""`resize` has the bits of Pillow and OpenCV, in every layout, and converts as `relayout` does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.profiles import examples
+from harness.resize_cases import (
+    PILLOW_FILTERS,
+    Resize,
+    cv2_resize,
+    pictures,
+    pillow_passes,
+    pillow_resize,
+    resizes,
+)
+from hypothesis import given, settings, strategies as st
+
+import stridedgpu as sg
+
+ANTIALIASED = sorted(set(PILLOW_FILTERS) - {"nearest"})
+OPENCV = ("linear", "linear-exact", "nearest", "area")
+
+
+@pytest.mark.parametrize("name", sorted(PILLOW_FILTERS))
+@settings(max_examples=examples(120))
+@given(case=resizes(), dtype=st.sampled_from(["uint8", "uint8", "uint8", "uint16", "float32"]))
+def test_pillow(name: str, case: Resize, dtype: str) -> None:
+    """uint8, "I;16" and "F" have the bits of the installed Pillow, whichever version's order of passes it has."""
+    passes = "horizontal" if name == "nearest" else pillow_passes()
+    picture = case.picture(dtype)
+    expected = pillow_resize(picture, case, name)
+    made = sg.resize(
+        picture, case.target, dims="HWC", interpolation=f"pillow-{name}", box=case.box, passes=passes, layout="HWC"
+    )
+    np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), expected)
+
+
+@pytest.mark.parametrize("name", OPENCV)
+@settings(max_examples=examples(120))
+@given(case=resizes(boxes="whole"), dtype=st.sampled_from(["uint8", "uint8", "uint16"]))
+def test_opencv(name: str, case: Resize, dtype: str) -> None:
+    """uint8 and uint16 have OpenCV's bits."""
+    if name == "linear-exact":
+        dtype = "uint8"
+    if name == "area":
+        case = Resize(case.source, case.target, case.box, min(case.channels, 4), case.seed)  # OpenCV takes no more
+    picture = case.picture(dtype)
+    expected = cv2_resize(picture, case, name)
+    made = sg.resize(picture, case.target, dims="HWC", interpolation=f"opencv-{name}", box=case.box)
+    np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), expected)
+
+
+@settings(max_examples=examples(60))
+@given(case=resizes(boxes="whole"))
+def test_opencv_cubic_is_the_documented_rule(case: Resize) -> None:
+    """INTER_CUBIC's fixed point is what rows too short for OpenCV's vectors have; the vectors round in float32."""
+    picture = case.picture()
+    expected = cv2_resize(picture, case, "cubic")
+    made = np.moveaxis(
+        sg.resize(picture, case.target, dims="HWC", interpolation="opencv-cubic", box=case.box).numpy(), 0, -1
+    )
+    if case.target[1] * case.channels < 8:
+        np.testing.assert_array_equal(made, expected)
+    assert np.abs(made.astype(int) - expected).max() <= 1
+
+
+@settings(max_examples=examples(60))
+@given(case=resizes(boxes="whole"))
+def test_opencv_float32(case: Resize) -> None:
+    """INTER_LINEAR of float32 agrees with OpenCV's, whose vectors may fuse products and sums, to the last places."""
+    picture = case.picture("float32")
+    expected = cv2_resize(picture, case, "linear")
+    made = np.moveaxis(
+        sg.resize(picture, case.target, dims="HWC", interpolation="opencv-linear", box=case.box).numpy(), 0, -1
+    )
+    np.testing.assert_allclose(made, expected, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ANTIALIASED)
+@settings(max_examples=examples(40))
+@given(case=resizes(), clear=st.booleans())
+def test_premultiplied_alpha(name: str, case: Resize, clear: bool) -> None:
+    """RGBA as Pillow resizes it: colours are weighted by alpha."""
+    image = pytest.importorskip("PIL.Image", reason="the oracle is Pillow")
+    picture = Resize(case.source, case.target, case.box, 4, case.seed).picture()
+    if clear:
+        picture[::2, :, 3] = 0
+        picture[1::3, :, 3] = 255
+    box = None if case.box is None else (case.box[1], case.box[0], case.box[3], case.box[2])
+    expected = np.asarray(image.fromarray(picture).resize(case.target[::-1], PILLOW_FILTERS[name], box=box))
+    made = sg.resize(
+        picture,
+        case.target,
+        dims="HWC",
+        interpolation=f"pillow-{name}",
+        box=case.box,
+        passes=pillow_passes(),
+        premultiply=True,
+    )
+    np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), expected)
+
+
+@settings(max_examples=examples(60))
+@given(
+    case=resizes(60),
+    interpolation=st.sampled_from(["pillow-bicubic", "opencv-linear", "opencv-area", "pillow-nearest"]),
+    dtype=st.sampled_from([None, "float16", "float32", "int16"]),
+    swaps=st.booleans(),
+    layout=st.sampled_from(["CHW", "HWC"]),
+)
+def test_layouts_and_conversion(case: Resize, interpolation: str, dtype: str | None, swaps: bool, layout: str) -> None:
+    """Every layout has one result, and the conversion is that of `relayout` on the resized picture."""
+    picture = case.picture()
+    channels = tuple(range(case.channels))[::-1] if swaps else None
+    values = {"dtype": dtype, "scale": 0.3 if dtype else None, "channels": channels}
+    plain = sg.resize(picture, case.target, dims="HWC", interpolation=interpolation, box=case.box)
+    expected = sg.relayout(plain, **values).numpy()
+    for source, dims in pictures(picture):
+        made = sg.resize(
+            source, case.target, dims=dims, interpolation=interpolation, box=case.box, layout=layout, **values
+        )
+        np.testing.assert_array_equal(made.numpy(), expected)
+    out = sg.empty((2, *expected.shape), expected.dtype)
+    sg.resize(
+        picture,
+        case.target,
+        dims="HWC",
+        interpolation=interpolation,
+        box=case.box,
+        channels=channels,
+        out=out[1],
+        scale=values["scale"],
+    )
+    np.testing.assert_array_equal(out[1].numpy(), expected)
+
+
+@settings(max_examples=examples(40))
+@given(data=st.data())
+def test_boxes_of_ragged_images(data: st.DataObject) -> None:
+    """Each box of `gather_crops` is `resize` of that box, mirrored where `flip` says so."""
+    cases = data.draw(st.lists(resizes(60), min_size=1, max_size=4))
+    size = cases[0].target
+    photos = [Resize(case.source, size, None, 3, case.seed).picture() for case in cases]
+    boxes = [case.box or (0, 0, *case.source) for case in cases]
+    flips = [case.seed % 2 == 1 for case in cases]
+    batch = sg.gather_crops(
+        photos, size=size, boxes=boxes, dims="HWC", interpolation="pillow-bicubic", flip=flips, dtype="float32", scale=2
+    )
+    for photo, box, flip, made in zip(photos, boxes, flips, batch.numpy(), strict=True):
+        whole = sg.resize(photo, size, dims="HWC", box=box, interpolation="pillow-bicubic", dtype="float32", scale=2)
+        np.testing.assert_array_equal(made, whole.numpy()[:, :, ::-1] if flip else whole.numpy())
+
+
+def test_boxes_of_one_image() -> None:
+    """Any number of boxes may be of a single image."""
+    photo = Resize((40, 50), (8, 9), None, 3, 7).picture()
+    boxes = np.array([[0, 0, 40, 50], [1.5, 2, 20, 30.25], [3, 4, 5, 6]])
+    batch = sg.gather_crops([photo], size=(8, 9), boxes=boxes, dims="HWC")
+    for box, made in zip(boxes, batch.numpy(), strict=True):
+        np.testing.assert_array_equal(made, sg.resize(photo, (8, 9), dims="HWC", box=box).numpy())
+
+
+@settings(max_examples=examples(60))
+@given(case=resizes(100, boxes="none"), scale_up=st.booleans())
+def test_letterbox(case: Resize, scale_up: bool) -> None:
+    """YOLO's letterbox, as Ultralytics writes it with OpenCV."""
+    cv2 = pytest.importorskip("cv2", reason="the oracle is OpenCV")
+    picture = Resize(case.source, case.target, None, 3, case.seed).picture()
+    shape, new = picture.shape[:2], case.target
+    ratio = min(new[0] / shape[0], new[1] / shape[1])
+    ratio = ratio if scale_up else min(ratio, 1.0)
+    unpadded = round(shape[1] * ratio), round(shape[0] * ratio)
+    if 0 in unpadded:
+        return
+    across, down = (new[1] - unpadded[0]) / 2, (new[0] - unpadded[1]) / 2
+    inner = cv2.resize(picture, unpadded, interpolation=cv2.INTER_LINEAR) if shape[::-1] != unpadded else picture
+    top, bottom, left, right = round(down - 0.1), round(down + 0.1), round(across - 0.1), round(across + 0.1)
+    expected = cv2.copyMakeBorder(inner, top, bottom, left, right, cv2.BORDER_CONSTANT, value=(114, 114, 114))
+    made = sg.letterbox(picture, new, dims="HWC", scale_up=scale_up, layout="HWC")
+    np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), expected)
+    assert sg.letterbox_placements([shape], new, scale_up=scale_up).tolist() == [[top, left, *unpadded[::-1]]]
+
+
+def test_batches_and_single_channels() -> None:
+    """N images, pictures without channels, and an empty batch."""
+    batch = np.stack([Resize((9, 11), (4, 5), None, 3, seed).picture() for seed in range(3)])
+    made = sg.resize(batch, (4, 5), dims="NHWC", layout="NHWC")
+    for picture, result in zip(batch, made.numpy(), strict=True):
+        np.testing.assert_array_equal(result, sg.resize(picture, (4, 5), dims="HWC").numpy())
+    gray = batch[0, :, :, 1]
+    np.testing.assert_array_equal(sg.resize(gray, (4, 5)).numpy(), made.numpy()[0, 1])
+    assert sg.resize(batch[:0], (4, 5), dims="NHWC").sizes == (0, 3, 4, 5)
+
+
+PHOTO = np.zeros((8, 9, 3), np.uint8)
+REFUSALS = {
+    "size of one number": (lambda: sg.resize(PHOTO, (4,), dims="HWC"), r"size=\(4,\) must be height and width"),
+    "size of nothing": (lambda: sg.resize(PHOTO, (0, 4), dims="HWC"), r"size=\(0, 4\) must be"),
+    "unknown interpolation": (
+        lambda: sg.resize(PHOTO, (4, 4), dims="HWC", interpolation="cubic"),
+        "'cubic' is unknown",
+    ),
+    "unknown passes": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", passes="both"), "passes='both' is unknown"),
+    "passes of OpenCV": (
+        lambda: sg.resize(PHOTO, (4, 4), dims="HWC", interpolation="opencv-area", passes="vertical"),
+        "passes='vertical' is Pillow's",
+    ),
+    "box outside": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(0, 0, 9, 9)), "box inside the picture"),
+    "box of nothing": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(3, 0, 3, 9)), "box inside the picture"),
+    "box of NaN": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", box=(float("nan"), 0, 3, 9)), "box inside"),
+    "channels that may come last": (lambda: sg.resize(PHOTO, (4, 4)), "say dims='HWC' if they do"),
+    "an axis that is no picture's": (lambda: sg.resize(PHOTO, (4, 4), dims="DHW"), "must have the axes H and W"),
+    "alpha of three channels": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", premultiply=True), "premultiply=True"),
+    "an empty picture": (lambda: sg.resize(PHOTO[:0], (4, 4), dims="HWC"), "nothing to resize"),
+    "origins and boxes": (
+        lambda: sg.gather_crops([PHOTO], [[0, 0]], (4, 4), boxes=[[0, 0, 4, 4]], dims="HWC"),
+        "origins= and boxes=",
+    ),
+    "neither": (lambda: sg.gather_crops([PHOTO], size=(4, 4), dims="HWC"), "origins= or boxes= is missing"),
+    "boxes of three numbers": (
+        lambda: sg.gather_crops([PHOTO], size=(4, 4), boxes=[[0, 0, 4]], dims="HWC"),
+        r"boxes have sizes \(1, 3\)",
+    ),
+    "interpolation without boxes": (
+        lambda: sg.gather_crops([PHOTO], [[0, 0]], (4, 4), interpolation="opencv-area", dims="HWC"),
+        "are for boxes=",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refusals(name: str) -> None:
+    """What cannot be done is refused in words."""
+    attempt, words = REFUSALS[name]
+    with pytest.raises(sg.LayoutError, match=words):
+        attempt()
+
+
+def test_types_that_no_library_resizes() -> None:
+    """Other types are for the nearest interpolations."""
+    picture = np.arange(24, dtype=np.int64).reshape(4, 6)
+    with pytest.raises(sg.ElementTypeError, match="relayout it with dtype="):
+        sg.resize(picture, (2, 3))
+    np.testing.assert_array_equal(sg.resize(picture, (2, 3), interpolation="opencv-nearest").numpy(), picture[::2, ::2])
+
+
+def test_nothing_is_written_where_out_does_not_fit() -> None:
+    """An `out` of other sizes, or one that is the picture, is refused."""
+    out = sg.zeros((3, 4, 5), "uint8")
+    with pytest.raises(sg.LayoutError, match="out has sizes"):
+        sg.resize(PHOTO + 1, (4, 4), dims="HWC", out=out)
+    tensor = sg.full((1, 3, 4, 4), 3, "uint8")
+    with pytest.raises(sg.BindingError, match="shares memory"):
+        sg.resize(tensor, (4, 4), out=tensor)
+    assert not out.numpy().any()
+    assert (tensor.numpy() == 3).all()
