@@ -33,7 +33,7 @@ PAGES = (
     if DOCS.is_dir()
     else {}
 )
-SECTIONED = {"cookbook.md", "engines.md", "interop.md", "CONTRIBUTING.md"}
+SECTIONED = {"cookbook.md", "engines.md", "frames.md", "interop.md", "CONTRIBUTING.md"}
 """Pages whose blocks stand alone; on the others they follow each other."""
 
 ALLOWED = re.compile(
@@ -81,7 +81,7 @@ def scripts() -> list[tuple[str, list[tuple[str, int]]]]:
     "page, code", scripts(), ids=lambda value: value if isinstance(value, str) else f"line {value[0][1]}"
 )
 def test_python_runs_and_prints_what_the_page_says(page, code, tmp_path, monkeypatch):
-    optional = r"^(?:import|from) (dask|datasets|onnx|onnxruntime|PIL|ray|torch|skimage)\b"
+    optional = r"^(?:import|from) (av|dask|datasets|onnx|onnxruntime|PIL|ray|torch|skimage)\b"
     for name in re.findall(optional, "".join(text for text, _ in code), re.MULTILINE):
         pytest.importorskip(name, reason=f"{name} is what this recipe is about", exc_type=ImportError)
     monkeypatch.chdir(tmp_path)
