@@ -11,9 +11,9 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named, default_device, device_name
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
 from stridedgpu.exchange.foreign_memory import check_range
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, Room
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec
 from stridedgpu.operations.channel_blocks import parse_order
-from stridedgpu.operations.options import AskedMemory
+from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.typing import DTypeLike, LayoutLike, SupportsDLPack, TensorLike
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
 from stridedgpu.values.dtypes import ElementType, element_type
@@ -54,7 +54,7 @@ def empty(
     >>> batch.strides, batch.dims, batch.buffer.nbytes
     ((64, 1, 16, 3), 'NCHW', 128)
     """
-    return _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
+    return _new(sizes, dtype, dims, MemoryOptions(layout, row_pitch_bytes, alignment, device))
 
 
 def zeros(
@@ -72,7 +72,7 @@ def zeros(
     >>> zeros((2, 2), "float16", device="cpu").numpy().tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    tensor = _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
+    tensor = _new(sizes, dtype, dims, MemoryOptions(layout, row_pitch_bytes, alignment, device))
     StridedTensor(tensor.buffer, Layout((tensor.buffer.nbytes,)), "uint8")[...] = 0
     return tensor
 
@@ -97,7 +97,7 @@ def full(
     """
     if np.asarray(value, object).ndim:
         raise LayoutError(f"value={value!r} is not one number; fill a tensor from an array with tensor[...] = array.")
-    tensor = _new(sizes, dtype, dims, AskedMemory(layout, row_pitch_bytes, alignment, device))
+    tensor = _new(sizes, dtype, dims, MemoryOptions(layout, row_pitch_bytes, alignment, device))
     tensor[...] = value
     return tensor
 
@@ -198,7 +198,7 @@ def from_pointer(
     """
     sizes = integers("sizes", sizes, least=0)
     element = element_type(dtype)
-    memory = AskedMemory(layout, row_pitch_bytes)
+    memory = MemoryOptions(layout, row_pitch_bytes)
     dims, labels = _labelled(dims, len(sizes), layout)
     wanted, stored = memory.layouts(sizes, labels, element)
     given = getattr(ptr, "value", ptr) or 0
@@ -218,28 +218,28 @@ def from_pointer(
     return StridedTensor.over(Operand(buffer, made, element), dims if made.ndim == len(sizes) else None)
 
 
-def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: AskedMemory) -> StridedTensor:
+def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: MemoryOptions) -> StridedTensor:
     """A tensor that is not initialised, of sizes in canonical order."""
-    room, dims = _room(integers("sizes", sizes, least=0), element_type(dtype), dims, *memory[:3])
+    spec, dims = _spec(integers("sizes", sizes, least=0), element_type(dtype), dims, *memory[:3])
     where = default_device() if memory.device is None else device_name(memory.device)
-    return StridedTensor.over(room.allocate(backend_named(where)), dims)
+    return StridedTensor.over(spec.allocate(backend_named(where)), dims)
 
 
 @remembered
-def _room(
+def _spec(
     sizes: tuple[int, ...],
     element: ElementType,
     dims: str | None,
     layout: str | Layout | None,
     row_pitch_bytes: int | None,
     alignment: int | None,
-) -> tuple[Room, str | None]:
+) -> tuple[AllocationSpec, str | None]:
     """The memory of a new tensor, and its labels."""
     dims, labels = _labelled(dims, len(sizes), layout)
     if isinstance(layout, Layout):
         layout = layout.shifted(-layout.first_offset)
-    room = AskedMemory(layout, row_pitch_bytes, alignment).room(sizes, labels, element)
-    return room, dims if room.layout.ndim == len(sizes) else None
+    spec = MemoryOptions(layout, row_pitch_bytes, alignment).allocation(sizes, labels, element)
+    return spec, dims if spec.layout.ndim == len(sizes) else None
 
 
 def _labelled(dims: str | None, ndim: int, layout: object) -> tuple[str | None, Labels]:

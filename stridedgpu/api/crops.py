@@ -11,10 +11,9 @@ from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
-from stridedgpu.operations.crop_sources import CropSources
-from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
+from stridedgpu.operations.crops import CROP_LABELS, CropSources, crop_operands, crop_request
 from stridedgpu.operations.frames import gather_frame_crops
-from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.requirements import Given
 from stridedgpu.operations.resize import resized_boxes
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
@@ -86,8 +85,8 @@ def gather_crops(
     if size is None:
         raise LayoutError("size= is missing: the height and width of every window, in pixels.")
     values, memory = (
-        AskedValues(dtype, scale, bias, channels, rounding),
-        AskedMemory(layout, row_pitch_bytes, alignment),
+        ValueOptions(dtype, scale, bias, channels, rounding),
+        MemoryOptions(layout, row_pitch_bytes, alignment),
     )
     target = output_operand(out)
     _check_choice(origins, boxes, interpolation, passes)
@@ -151,7 +150,7 @@ def plan_gather_crops(
     >>> plan.kernel, plan.load_bytes, plan.store_bytes
     ('crops_split_uint8x8B_float16x16B', 8, 16)
     """
-    values, memory = AskedValues(dtype, scale, bias, channels, rounding), AskedMemory(layout, row_pitch_bytes)
+    values, memory = ValueOptions(dtype, scale, bias, channels, rounding), MemoryOptions(layout, row_pitch_bytes)
     if out is not None:
         memory.check_beside_out()
     images = _described(sources, dims)
@@ -162,12 +161,12 @@ def plan_gather_crops(
         values = values._replace(dtype=target.spec.element)
     request = crop_request((len(images), first.layout.sizes[0]), first.element, size, values, fill)
     if target is None:
-        room = memory.room(request.sizes, CROP_LABELS, request.conversion.target)
-        if room.layout.sizes != request.sizes or not room.owns_padding:
+        spec = memory.allocation(request.sizes, CROP_LABELS, request.conversion.target)
+        if spec.layout.sizes != request.sizes or not spec.owns_padding:
             raise LayoutError(
                 f"layout={layout!r} fills channels up, which is more than one plan: plan for out= of each block."
             )
-        side = TensorSpec.of(room.layout, room.spec.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
+        side = TensorSpec.of(spec.layout, spec.spec.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
         target = Given(side)
     tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, StridedTensor))
     where = next((tensor.device for tensor in tensors), "cpu")
@@ -184,12 +183,12 @@ def _described(
 ) -> list[TensorSpec]:
     """What is known of images with axes C, H, W, given one by one or as a batch, as objects or as descriptors."""
     if isinstance(sources, (list, tuple)):
-        return [_side(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
-    batch = _side("sources", cast("TensorLike | BufferTensorDesc", sources), dims, "NCHW")
+        return [_spec(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
+    batch = _spec("sources", cast("TensorLike | BufferTensorDesc", sources), dims, "NCHW")
     return [replace(batch, layout=batch.layout.sliced(n)) for n in range(batch.layout.sizes[0])]
 
 
-def _side(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> TensorSpec:
+def _spec(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> TensorSpec:
     """What is known of one object with these axes, or of a descriptor, whose sizes are in their order already."""
     if not isinstance(source, BufferTensorDesc):
         return _image(name, source, dims, wanted).spec

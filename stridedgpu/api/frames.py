@@ -11,7 +11,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import foreign_operand
 from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
 from stridedgpu.operations.frames import relayout_frames
-from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.planning.frame_problem import CHROMA
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 from stridedgpu.values.colour_matrix import check_matrix
@@ -169,8 +169,8 @@ class Frame:
         stream: StreamLike | None = None,
     ) -> StridedTensor:
         """The picture as a tensor with the axes C, H, W: see `stridedgpu.relayout`."""
-        values = AskedValues(dtype, scale, bias, channels, rounding)
-        return frames_relaid(self, values, AskedMemory(layout, row_pitch_bytes, alignment, device), out, stream)
+        values = ValueOptions(dtype, scale, bias, channels, rounding)
+        return frames_relaid(self, values, MemoryOptions(layout, row_pitch_bytes, alignment, device), out, stream)
 
     def to_device(self, device: str) -> Frame:
         """This frame on another device, its planes packed; itself when it is there already."""
@@ -219,8 +219,8 @@ def frame_operands(frames: FrameLike) -> list[FrameOperand]:
 
 def frames_relaid(
     frames: FrameLike,
-    values: AskedValues,
-    memory: AskedMemory,
+    values: ValueOptions,
+    memory: MemoryOptions,
     out: StridedTensor | None,
     stream: StreamLike | None,
 ) -> StridedTensor:

@@ -1,10 +1,15 @@
-"""Picking elements by index, and writing them there: gather and scatter."""
+"""Gather and scatter: elements, rows and slices by index."""
 
 from __future__ import annotations
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.operations.gather import gather_elements_operand, gather_nd_operand, gather_operand
-from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
+from stridedgpu.operations.gather import (
+    gather_elements_operand,
+    gather_nd_operand,
+    gather_operand,
+    scatter_elements_operand,
+    scatter_nd_operand,
+)
 from stridedgpu.typing import StreamLike, TensorLike
 
 from .arguments import index_tensor, output_operand

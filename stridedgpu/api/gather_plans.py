@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from stridedgpu.devices.cuda.planning.gather import WIDEST_INDICES, Mode
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.gather_plans import PlannedGather, PlannedScatter, planned_gather, planned_scatter
-from stridedgpu.operations.index_arguments import Picking, elements_picking, slices_picking, tuples_picking
-from stridedgpu.operations.indices import checked_mode
+from stridedgpu.operations.index_arguments import (
+    IndexedAccess,
+    checked_mode,
+    elements_access,
+    slices_access,
+    tuples_access,
+)
 from stridedgpu.operations.requirements import Given
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
@@ -47,7 +52,7 @@ def plan_gather(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    return held.gather(slices_picking(held.data.spec, held.indices.spec, axis), wanted)
+    return held.gather(slices_access(held.data.spec, held.indices.spec, axis), wanted)
 
 
 def plan_gather_elements(
@@ -68,7 +73,7 @@ def plan_gather_elements(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    return held.gather(elements_picking(held.data.spec, held.indices.spec, axis), wanted)
+    return held.gather(elements_access(held.data.spec, held.indices.spec, axis), wanted)
 
 
 def plan_gather_nd(
@@ -90,7 +95,7 @@ def plan_gather_nd(
     """
     wanted = checked_mode(mode)
     held = _Operands.of(device, data, indices, out)
-    return held.gather(tuples_picking(held.data.spec, held.indices.spec, batch_dims), wanted)
+    return held.gather(tuples_access(held.data.spec, held.indices.spec, batch_dims), wanted)
 
 
 def plan_scatter_elements(
@@ -116,7 +121,7 @@ def plan_scatter_elements(
     ('scatter_elements_float32x16B_int32', 16, 4, 77824)
     """
     held = _Operands.of(device, data, indices, out, updates)
-    return held.scatter(elements_picking(held.data.spec, held.indices.spec, axis, unique=unique))
+    return held.scatter(elements_access(held.data.spec, held.indices.spec, axis, unique=unique))
 
 
 def plan_scatter_nd(
@@ -136,7 +141,7 @@ def plan_scatter_nd(
     ('scatter_rows_uint8x16B_int64', 16, 'cpu')
     """
     held = _Operands.of(device, data, indices, out, updates)
-    return held.scatter(tuples_picking(held.data.spec, held.indices.spec, 0, unique=unique))
+    return held.scatter(tuples_access(held.data.spec, held.indices.spec, 0, unique=unique))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +178,10 @@ class _Operands:
             where if device is None else device_name(device),
         )
 
-    def gather(self, picking: Picking, mode: Mode) -> PlannedGather:
+    def gather(self, access: IndexedAccess, mode: Mode) -> PlannedGather:
         """The plan of a gather."""
-        return planned_gather(picking, mode, self.data, self.indices, self.out, self.device)
+        return planned_gather(access, mode, self.data, self.indices, self.out, self.device)
 
-    def scatter(self, picking: Picking) -> PlannedScatter:
+    def scatter(self, access: IndexedAccess) -> PlannedScatter:
         """The plan of a scatter."""
-        return planned_scatter(picking, self.data, self.indices, self.updates, self.out, self.device)
+        return planned_scatter(access, self.data, self.indices, self.updates, self.out, self.device)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from stridedgpu.devices.selection import backend_named, backends_in_use, device_name
-from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan, move_between
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
@@ -62,8 +62,8 @@ def relayout(
     >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
     ((1, 3, 2, 4), (24, 8, 4, 1), True)
     """
-    values = AskedValues(dtype, scale, bias, channels, rounding)
-    memory = AskedMemory(layout, row_pitch_bytes, alignment, device)
+    values = ValueOptions(dtype, scale, bias, channels, rounding)
+    memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if is_frames(src):
         return frames_relaid(src, values, memory, out, stream)
     tensor = src if isinstance(src, StridedTensor) else asarray(cast("TensorLike", src))
@@ -101,7 +101,7 @@ def plan_relayout(
     """
     read, written = given("src", src), given("dst", dst, is_written=True)
     labels = inferred_labels(src.dims if isinstance(src, StridedTensor) else None, read.spec.layout.ndim)
-    values = AskedValues(written.spec.element, scale, bias, channels, rounding)
+    values = ValueOptions(written.spec.element, scale, bias, channels, rounding)
     made, channel_axis = move_between(read.spec, written.spec, labels, values, "dst")
     where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
     name = where if device is None else device_name(device)

@@ -12,7 +12,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import value_operand
-from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from stridedgpu.operations.relayout import assign_operand, relayout_operand
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
@@ -155,8 +155,8 @@ class StridedTensor(Valued):
         stream: StreamLike | None = None,
     ) -> StridedTensor:
         """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
-        values = AskedValues(dtype, scale, bias, channels, rounding)
-        memory = AskedMemory(layout, row_pitch_bytes, alignment, device)
+        values = ValueOptions(dtype, scale, bias, channels, rounding)
+        memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
         target = None if out is None else _operand_of("out", out)
         operand, dims = relayout_operand(self._operand, self._dims, values, memory, target, stream)
         return StridedTensor.over(operand, dims) if out is None else out

@@ -16,7 +16,7 @@ from stridedgpu import picture
 from stridedgpu.api.creation import asarray
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
-from stridedgpu.operations.options import AskedValues
+from stridedgpu.operations.options import ValueOptions
 from stridedgpu.operations.relayout_plan import move_between
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -145,7 +145,7 @@ def _plan(chosen: argparse.Namespace) -> Plan:
     """The plan of `explain`; both sides begin at an address as aligned as they say."""
     source, target = chosen.source, chosen.target
     read, written = _planned_side(source), _planned_side(target, is_written=True)
-    values = AskedValues(target.element, chosen.scale, chosen.bias, chosen.channels)
+    values = ValueOptions(target.element, chosen.scale, chosen.bias, chosen.channels)
     made, channel_axis = move_between(read, written, source.labels, values, "--to")
     return plan_relayout(read, written, made, channel_axis, "cuda:0", REFERENCE_GPU.widest_access)
 

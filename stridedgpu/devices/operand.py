@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import gcd
-from typing import Self, cast
 
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError
@@ -17,27 +15,27 @@ from .buffer import Buffer
 __all__ = ["Operand", "share_memory"]
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Operand:
-    """Elements in a buffer.
+    """Elements in a buffer: a value, whose facts never change.
 
     `owns_padding` says that no element outside this layout lives in the buffer, so that kernels may write the gaps.
     `start_bytes` is where the lowest element lies in the buffer, and `reach` the addresses of its first byte and of the
-    byte behind the highest element. `fitted` is what it was last found to fit: neither of the two can change.
+    byte behind the highest element. `spec` is what planners know of it, where the caller has it already. `fitted` is
+    the requirement that it last met.
 
     Raises `BindingError` when the layout leaves the buffer.
     """
 
-    buffer: Buffer
-    layout: Layout
-    element: ElementType
-    owns_padding: bool = False
-    start_bytes: int = field(init=False, compare=False)
-    reach: tuple[int, int] = field(init=False, compare=False, repr=False)
-    _spec: TensorSpec | None = field(init=False, compare=False, repr=False)
-    fitted: object = field(init=False, compare=False, repr=False)
+    __slots__ = ("_spec", "buffer", "element", "fitted", "layout", "owns_padding", "reach", "start_bytes")
 
-    def __new__(cls, buffer: Buffer, layout: Layout, element: ElementType, owns_padding: bool = False) -> Self:
+    def __init__(
+        self,
+        buffer: Buffer,
+        layout: Layout,
+        element: ElementType,
+        owns_padding: bool = False,
+        spec: TensorSpec | None = None,
+    ) -> None:
         """Refuse a layout that reaches outside the buffer."""
         below, span = layout.extent
         itemsize = element.itemsize
@@ -49,16 +47,18 @@ class Operand:
                 f"outside its buffer of {buffer.nbytes} bytes."
             )
         address = buffer.address
-        made = _Draft()
-        made.buffer = buffer
-        made.layout = layout
-        made.element = element
-        made.owns_padding = owns_padding
-        made.start_bytes = start
-        made.reach = (address + start, address + end)
-        made.fitted = made._spec = None
-        made.__class__ = cls  # type: ignore[assignment]  # of the same slots
-        return cast("Self", made)
+        self.buffer = buffer
+        self.layout = layout
+        self.element = element
+        self.owns_padding = owns_padding
+        self.start_bytes = start
+        self.reach = (address + start, address + end)
+        self.fitted: object = None
+        self._spec = spec
+
+    def with_layout(self, layout: Layout) -> Operand:
+        """The same elements' type and buffer in another layout, whose gaps may belong to other elements."""
+        return Operand(self.buffer, layout, self.element)
 
     @property
     def span_bytes(self) -> int:
@@ -78,41 +78,16 @@ class Operand:
     @property
     def spec(self) -> TensorSpec:
         """What a planner needs to know, worked out once."""
-        if self._spec is None:
-            spec = TensorSpec.of(
+        spec = self._spec
+        if spec is None:
+            spec = self._spec = TensorSpec.of(
                 self.layout,
                 self.element,
                 base_alignment=self.buffer.alignment,
                 buffer_bytes=self.buffer.nbytes,
                 owns_padding=self.owns_padding,
             )
-            object.__setattr__(self, "_spec", spec)
-            return spec
-        return self._spec
-
-    def known_as(self, spec: TensorSpec) -> Operand:
-        """This operand, new, with the side that was worked out for its like."""
-        object.__setattr__(self, "_spec", spec)
-        return self
-
-    def remember_fit(self, requirement: object) -> None:
-        """Keep in mind what this operand was found to fit."""
-        object.__setattr__(self, "fitted", requirement)
-
-
-class _Draft:
-    """An operand while it is made: a frozen object takes each of its values four times as slowly."""
-
-    __slots__ = Operand.__slots__
-
-    buffer: Buffer
-    layout: Layout
-    element: ElementType
-    owns_padding: bool
-    start_bytes: int
-    reach: tuple[int, int]
-    fitted: object
-    _spec: TensorSpec | None
+        return spec
 
 
 def share_memory(first: Operand, second: Operand) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -204,7 +203,7 @@ def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:
     """The memory of an object with DLPack."""
     held = dlpack_operand(obj)
     if held.element.name == "uint8" and _is_of(obj, "onnxruntime", "OrtValue") and "bool" in obj.data_type():
-        held = replace(held, element=ELEMENT_TYPES["bool"])  # exported as the bytes that they are
+        held = Operand(held.buffer, held.layout, ELEMENT_TYPES["bool"])  # exported as the bytes that they are
     if copy is None and held.buffer.device == "cpu" and held.address % held.element.itemsize:
         return operand_of_array(array_of_operand(held).copy()), False
     return held, True

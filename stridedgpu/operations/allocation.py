@@ -14,7 +14,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["DEFAULT_ALIGNMENT", "Room", "allocate_operand"]
+__all__ = ["DEFAULT_ALIGNMENT", "AllocationSpec", "allocate_operand"]
 
 DEFAULT_ALIGNMENT = 32
 """Bytes: what DirectML advises, and a whole access on GPUs with 256-bit loads."""
@@ -28,8 +28,8 @@ class Memory(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """Memory for a layout, not allocated yet: what all allocations of it have in common.
+class AllocationSpec:
+    """What to allocate for a layout: bytes, alignment, and whether the padding is owned.
 
     The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4. `spec` is what planners
     know of every tensor that is allocated so.
@@ -42,8 +42,8 @@ class Room:
     spec: TensorSpec
 
     @classmethod
-    def of(cls, layout: Layout, element: ElementType, alignment: int, stored: Layout | None = None) -> Room:
-        """Room that owns its padding.
+    def of(cls, layout: Layout, element: ElementType, alignment: int, stored: Layout | None = None) -> AllocationSpec:
+        """What to allocate for a layout that owns its padding.
 
         `stored` is the layout of the memory where that is more: channels filled up with zeros, which then are no
         padding to overwrite. Raises `LayoutError` for an alignment that is no power of two or below an element.
@@ -52,14 +52,14 @@ class Room:
             raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
         held = layout if stored is None else stored
         nbytes, owns = round_up((held.first_offset + held.span) * element.itemsize, 4), held == layout
-        side = TensorSpec.of(layout, element, base_alignment=alignment, buffer_bytes=nbytes, owns_padding=owns)
-        return cls(layout, nbytes, alignment, owns, side)
+        spec = TensorSpec.of(layout, element, base_alignment=alignment, buffer_bytes=nbytes, owns_padding=owns)
+        return cls(layout, nbytes, alignment, owns, spec)
 
     def allocate(self, memory: Memory, stream: object = None) -> Operand:
         """The memory, not initialised, for first use on `stream`. Raises `DeviceError` when there is not so much."""
         buffer = memory.allocate(self.nbytes, self.alignment, stream)
-        operand = Operand(buffer, self.layout, self.spec.element, self.owns_padding)
-        return operand.known_as(self.spec) if buffer.alignment == self.alignment else operand
+        spec = self.spec if buffer.alignment == self.alignment else None
+        return Operand(buffer, self.layout, self.spec.element, self.owns_padding, spec)
 
 
 def allocate_operand(
@@ -71,9 +71,9 @@ def allocate_operand(
     memory: Memory | None = None,
     stream: object = None,
 ) -> Operand:
-    """Room for `layout`, allocated on a device for first use on `stream`, or in `memory`.
+    """Memory for `layout`, allocated on a device for first use on `stream`, or in `memory`.
 
     Raises `LayoutError` for an alignment that is no power of two or below an element, `DeviceError` when there is no
     such device or not enough memory.
     """
-    return Room.of(layout, element, alignment, stored).allocate(memory or backend_named(device), stream)
+    return AllocationSpec.of(layout, element, alignment, stored).allocate(memory or backend_named(device), stream)

@@ -14,11 +14,9 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .crop_sources import CropSources
-from .crops import CropRequest, flips_of, origins_of
-from .outputs import check_output_layout
+from .crops import CropRequest, CropSources, flips_of, origins_of
 from .planned import HasOperand, Planned, no_tensor, reach_of
-from .requirements import Given, Requirement
+from .requirements import Given, Requirement, check_output_layout
 
 __all__ = ["PlannedCrops", "planned_crops"]
 

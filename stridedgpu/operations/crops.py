@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.gather_interface import Located
 from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
@@ -26,10 +27,9 @@ from stridedgpu.values.strides import integers, round_up
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, of_channels, parse_order
-from .crop_sources import CropSources
-from .options import AskedMemory, AskedValues
-from .outputs import check_output
+from .options import MemoryOptions, ValueOptions
 from .relayout import assign_operand
+from .requirements import check_output
 
 __all__ = [
     "CROP_LABELS",
@@ -60,7 +60,7 @@ class CropRequest:
 
 
 def crop_request(
-    counts: tuple[int, int], element: ElementType, size: Sequence[int], values: AskedValues, fill: object
+    counts: tuple[int, int], element: ElementType, size: Sequence[int], values: ValueOptions, fill: object
 ) -> CropRequest:
     """Windows of `size` from images of `element`; `counts` are those of images and of their channels.
 
@@ -77,8 +77,8 @@ def crop_operands(
     sources: CropSources,
     origins: object,
     size: Sequence[int],
-    values: AskedValues,
-    memory: AskedMemory,
+    values: ValueOptions,
+    memory: MemoryOptions,
     *,
     flip: object,
     fill: object,
@@ -98,7 +98,7 @@ def crop_operands(
     crops = list(starmap(Crop, windows))
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if out is None:
-        target = memory.room(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device), stream)
+        target = memory.allocation(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device), stream)
     else:
         inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
         check_output(out, request.sizes, made.target, device, inputs)
@@ -185,7 +185,7 @@ def fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
         return bytes(element.itemsize * count)
     source, _ = foreign_operand(values)
     target = allocate_operand(Layout((count,)), element, DEFAULT_ALIGNMENT, "cpu")
-    assign_operand(replace(source, layout=source.layout.broadcast_to((count,))), target)
+    assign_operand(source.with_layout(source.layout.broadcast_to((count,))), target)
     return target.buffer.bytes[: count * element.itemsize].tobytes()
 
 
@@ -197,7 +197,7 @@ def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: s
         copied = allocate_operand(colour.layout, element, DEFAULT_ALIGNMENT, device)
         assign_operand(colour, copied)
         colour = copied
-    return replace(colour, layout=Layout((channels, *window), (1, 0, 0)), owns_padding=False)
+    return colour.with_layout(Layout((channels, *window), (1, 0, 0)))
 
 
 def batch_parts(
@@ -225,8 +225,73 @@ def batch_parts(
         for block in range(layout.sizes[1]):
             first, last = block * multiple, min((block + 1) * multiple, count)
             place = layout.sliced((whole, block, slice(0, last - first)))
-            yield replace(target, layout=place, owns_padding=False), of_channels(by_channel, first, last)
+            yield target.with_layout(place), of_channels(by_channel, first, last)
         filler = layout.sliced((whole, layout.sizes[1] - 1, slice(multiple - unused, None)))
     if filler.element_count:
-        cleared = replace(target, layout=filler, owns_padding=False)
-        assign_operand(replace(zero, layout=zero.layout.broadcast_to(filler.sizes)), cleared)
+        cleared = target.with_layout(filler)
+        assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), cleared)
+
+
+@dataclass(frozen=True, slots=True)
+class CropSources:
+    """Images with axes C, H, W: their layouts from the lowest element on, and where that lies.
+
+    `operands` hold them: one for each, or their batch alone, of which there may be no image.
+    """
+
+    layouts: Sequence[Layout]
+    places: Sequence[Located]
+    operands: Sequence[Operand]
+    is_batch: bool
+
+    @classmethod
+    def of_images(cls, images: Sequence[Operand]) -> CropSources:
+        """Images that are operands of their own, of any sizes; at least one."""
+        layouts = [image.layout.shifted(-image.layout.first_offset) for image in images]
+        return cls(layouts, [(image.buffer, image.start_bytes) for image in images], images, is_batch=False)
+
+    @classmethod
+    def of_batch(cls, batch: Operand) -> CropSources:
+        """The images of an operand with axes N, C, H, W: one layout, at even steps."""
+        layout, itemsize = batch.layout, batch.element.itemsize
+        count, step = layout.sizes[0], layout.strides[0] * itemsize
+        if not count:
+            return cls((), (), (batch,), is_batch=True)
+        image = layout.sliced(0)
+        start = image.first_offset * itemsize
+        places = [(batch.buffer, start + number * step) for number in range(count)]
+        return cls((image.shifted(-image.first_offset),) * count, places, (batch,), is_batch=True)
+
+    @property
+    def element(self) -> ElementType:
+        """The type of the first."""
+        return self.operands[0].element
+
+    @property
+    def channels(self) -> int:
+        """The channels of the first."""
+        return self.operands[0].layout.sizes[-3]
+
+    @property
+    def device(self) -> str:
+        """Where the first lies."""
+        return self.operands[0].buffer.device
+
+    def name(self, number: int) -> str:
+        """What messages call an operand."""
+        return "sources" if self.is_batch else f"sources[{number}]"
+
+    def check(self, channels: int, element: ElementType, device: str, beside: str = "sources[0]") -> None:
+        """Raise unless every image has the type, channels and device of what stands `beside` them."""
+        for number, operand in enumerate(self.operands):
+            name, layout = self.name(number), operand.layout
+            if operand.element != element:
+                raise ElementTypeError(f"{name} holds {operand.element} and {beside} {element}; both must be one.")
+            if layout.sizes[-3] != channels:
+                axes = "N, C, H, W" if self.is_batch else "C, H, W"
+                raise LayoutError(
+                    f"{name} has {layout.sizes[-3]} channels and {beside} {channels}; "
+                    f"its sizes are {layout.sizes} along {axes}."
+                )
+            if operand.buffer.device != device:
+                raise BindingError(f"{name} is on {operand.buffer.device} and {beside} on {device}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
@@ -45,7 +44,7 @@ def checked_plane(number: int, operand: Operand, samples: PixelFormat, size: tup
     joined = Layout(layout.sizes[1:]).element_count if layout.ndim > 1 else 0
     if layout.ndim in (2, 3) and layout.sizes[0] == wanted[0] and joined == row:
         try:
-            return replace(operand, layout=layout.reshaped(wanted))
+            return operand.with_layout(layout.reshaped(wanted))
         except LayoutError:
             pass  # its elements do not follow each other: said below
     raise LayoutError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.frame_selection import frame_device_named
@@ -20,9 +19,9 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
 from .crops import batch_parts, crop_request, filled, flips_of, origins_of
-from .options import AskedMemory, AskedValues
-from .outputs import check_output
+from .options import MemoryOptions, ValueOptions
 from .relayout import result_sizes
+from .requirements import check_output
 from .transfer import move_elements
 
 __all__ = ["FRAME_LABELS", "check_frames", "frame_plan", "gather_frame_crops", "relayout_frames"]
@@ -34,8 +33,8 @@ _BATCH_LABELS: Labels = ("N", *FRAME_LABELS)
 
 def relayout_frames(
     frames: Sequence[FrameOperand],
-    values: AskedValues,
-    memory: AskedMemory,
+    values: ValueOptions,
+    memory: MemoryOptions,
     out: Operand | None,
     stream: object,
     *,
@@ -56,11 +55,11 @@ def relayout_frames(
     picture = result_sizes((CHANNELS, *frames[0].sizes), made, 0)
     sizes, labels = ((len(frames), *picture), _BATCH_LABELS) if is_batch else (picture, FRAME_LABELS)
     target = _target(frames, sizes, labels, made, memory, out, device, stream)
-    batch = target if is_batch else replace(target, layout=target.layout.unsqueezed(0))
+    batch = target if is_batch else target.with_layout(target.layout.unsqueezed(0))
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     for into, part in batch_parts(batch, made, CHANNELS, order):
         for number, frame in enumerate(frames):
-            _write(frame, (0, 0), replace(into, layout=into.layout.sliced(number)), part, stream)
+            _write(frame, (0, 0), into.with_layout(into.layout.sliced(number)), part, stream)
     return target
 
 
@@ -68,8 +67,8 @@ def gather_frame_crops(
     frames: Sequence[FrameOperand],
     origins: object,
     size: Sequence[int],
-    values: AskedValues,
-    memory: AskedMemory,
+    values: ValueOptions,
+    memory: MemoryOptions,
     *,
     flip: object,
     fill: object,
@@ -94,7 +93,7 @@ def gather_frame_crops(
             if crop.flip:
                 layout = layout.sliced((slice(None), slice(None), slice(None, None, -1)))
             for rectangle in rectangles(crop, window):
-                part_of = replace(into, layout=layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
+                part_of = into.with_layout(layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
                 _write_rectangle(frame, rectangle, part_of, part, request.fill, stream)
     return target
 
@@ -130,14 +129,14 @@ def _target(
     sizes: tuple[int, ...],
     labels: Labels,
     made: Conversion,
-    memory: AskedMemory,
+    memory: MemoryOptions,
     out: Operand | None,
     device: str,
     stream: object,
 ) -> Operand:
     """`out` checked, or new memory."""
     if out is None:
-        return memory.room(sizes, labels, made.target).allocate(backend_named(device), stream)
+        return memory.allocation(sizes, labels, made.target).allocate(backend_named(device), stream)
     planes = {
         f"frames[{number}].planes[{place}]": plane
         for number, frame in enumerate(frames)
@@ -166,7 +165,7 @@ def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: 
     _, height, width = target.layout.sizes
     if colours is not None:
         rows, columns = slice(origin[0], origin[0] + height), slice(origin[1], origin[1] + width)
-        window = replace(colours, layout=colours.layout.sliced((slice(None), rows, columns)))
+        window = colours.with_layout(colours.layout.sliced((slice(None), rows, columns)))
         move_elements(window, target, made, 0, stream)
         return
     plan = frame_plan(frame, target.spec, made)

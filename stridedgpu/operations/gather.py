@@ -1,4 +1,4 @@
-"""Gather: pick elements, rows and windows of an operand by indices, into another operand of any layout."""
+"""Gather elements, rows and slices of an operand by indices into another one, and scatter them there."""
 
 from __future__ import annotations
 
@@ -8,15 +8,33 @@ from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode, plan_gathe
 from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
-from .index_arguments import Picking, elements_picking, slices_picking, tuples_picking
-from .indices import check_index_operand, checked_mode
-from .outputs import check_output
+from .index_arguments import (
+    IndexedAccess,
+    check_index_operand,
+    checked_mode,
+    elements_access,
+    slices_access,
+    tuples_access,
+)
+from .relayout import assign_operand
+from .requirements import check_output
 
-__all__ = ["gather_elements_operand", "gather_nd_operand", "gather_operand", "pick", "run_plan"]
+__all__ = [
+    "check_updates",
+    "gather_elements_operand",
+    "gather_nd_operand",
+    "gather_operand",
+    "pick",
+    "run_plan",
+    "scatter_elements_operand",
+    "scatter_nd_operand",
+]
 
 
 def gather_operand(
@@ -25,9 +43,9 @@ def gather_operand(
     """What `stridedgpu.gather` does, on operands; the labels of the result stand beside it."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
-    picking = slices_picking(data.spec, indices.spec, axis)
-    target = _gathered(picking, wanted, data, indices, out, stream)
-    place, rank = picking.axes.start, indices.layout.ndim
+    access = slices_access(data.spec, indices.spec, axis)
+    target = _gathered(access, wanted, data, indices, out, stream)
+    place, rank = access.axes.start, indices.layout.ndim
     labels = labels_of(dims, data.layout.ndim)
     kept: Labels = (labels[place],) if rank == 1 else (None,) * rank
     return target, dims_of((*labels[:place], *kept, *labels[place + 1 :]))
@@ -39,8 +57,8 @@ def gather_elements_operand(
     """What `stridedgpu.gather_elements` does, on operands."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
-    picking = elements_picking(data.spec, indices.spec, axis)
-    return _gathered(picking, wanted, data, indices, out, stream), dims
+    access = elements_access(data.spec, indices.spec, axis)
+    return _gathered(access, wanted, data, indices, out, stream), dims
 
 
 def gather_nd_operand(
@@ -49,15 +67,15 @@ def gather_nd_operand(
     """What `stridedgpu.gather_nd` does, on operands."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
-    picking = tuples_picking(data.spec, indices.spec, batch_dims)
-    target = _gathered(picking, wanted, data, indices, out, stream)
-    axes, labels = picking.axes, labels_of(dims, data.layout.ndim)
+    access = tuples_access(data.spec, indices.spec, batch_dims)
+    target = _gathered(access, wanted, data, indices, out, stream)
+    axes, labels = access.axes, labels_of(dims, data.layout.ndim)
     between = indices.layout.ndim - 1 - axes.start
     return target, dims_of((*labels[: axes.start], *(None,) * between, *labels[axes.stop :]))
 
 
 def pick(
-    picking: Picking,
+    access: IndexedAccess,
     mode: Mode,
     plain: Operand,
     picked: Operand,
@@ -69,15 +87,15 @@ def pick(
     """Plan, and run."""
     device = picked.buffer.device
     widest = gather_backend_named(device).widest_access
-    run_plan(_planned(picking, picked.spec, plain.spec, mode, device, widest, scatters), plain, picked, indices, stream)
+    run_plan(_planned(access, picked.spec, plain.spec, mode, device, widest, scatters), plain, picked, indices, stream)
 
 
 @lru_cache(maxsize=1024)
 def _planned(
-    picking: Picking, picked: TensorSpec, plain: TensorSpec, mode: Mode, device: str, widest: int, scatters: bool
+    access: IndexedAccess, picked: TensorSpec, plain: TensorSpec, mode: Mode, device: str, widest: int, scatters: bool
 ) -> GatherPlan:
     """The plan for operands like these: those of an earlier call, and nothing is worked out again."""
-    return plan_gather(picking.problem(picked, plain, scatters=scatters), mode, device, widest)
+    return plan_gather(access.problem(picked, plain, scatters=scatters), mode, device, widest)
 
 
 def run_plan(plan: GatherPlan, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
@@ -91,16 +109,72 @@ def run_plan(plan: GatherPlan, plain: Operand, picked: Operand, indices: Operand
 
 
 def _gathered(
-    picking: Picking, mode: Mode, data: Operand, indices: Operand, out: Operand | None, stream: object
+    access: IndexedAccess, mode: Mode, data: Operand, indices: Operand, out: Operand | None, stream: object
 ) -> Operand:
     """Check the indices, then move into `out`, checked, or into new memory, packed."""
     device = data.buffer.device
     if out is None:
-        target = allocate_operand(Layout(picking.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
+        target = allocate_operand(Layout(access.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
     else:
-        check_output(out, picking.sizes, data.element, device, {"data": data, "indices": indices})
+        check_output(out, access.sizes, data.element, device, {"data": data, "indices": indices})
         target = out
     backend = gather_backend_named(device)
-    backend.check_indices(picking.rule, (indices.buffer, indices.start_bytes), mode, stream)
-    pick(picking, mode, target, data, indices, stream)
+    backend.check_indices(access.rule, (indices.buffer, indices.start_bytes), mode, stream)
+    pick(access, mode, target, data, indices, stream)
     return target
+
+
+def scatter_elements_operand(
+    data: Operand,
+    indices: Operand,
+    updates: Operand,
+    axis: int,
+    *,
+    unique: bool,
+    out: Operand | None,
+    stream: object,
+) -> Operand:
+    """What `stridedgpu.scatter_elements` does, on operands."""
+    check_index_operand(indices, data.buffer.device)
+    access = elements_access(data.spec, indices.spec, axis, unique=unique)
+    return _scattered(access, data, indices, updates, out, stream)
+
+
+def scatter_nd_operand(
+    data: Operand, indices: Operand, updates: Operand, *, unique: bool, out: Operand | None, stream: object
+) -> Operand:
+    """What `stridedgpu.scatter_nd` does, on operands."""
+    check_index_operand(indices, data.buffer.device)
+    access = tuples_access(data.spec, indices.spec, 0, unique=unique)
+    return _scattered(access, data, indices, updates, out, stream)
+
+
+def _scattered(
+    access: IndexedAccess, data: Operand, indices: Operand, updates: Operand, out: Operand | None, stream: object
+) -> Operand:
+    """Check everything, copy the data, then write the updates over it."""
+    device = data.buffer.device
+    check_updates(updates.spec, data.element, access.sizes)
+    if updates.buffer.device != device:
+        raise BindingError(f"updates are on {updates.buffer.device} and the data on {device}.")
+    if out is None:
+        target = allocate_operand(Layout(data.layout.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
+    else:
+        inputs = {"data": data, "indices": indices, "updates": updates}
+        check_output(out, data.layout.sizes, data.element, device, inputs)
+        target = out
+    gather_backend_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), "raise", stream)
+    assign_operand(data, target, stream)
+    pick(access, "raise", updates, target, indices, stream, scatters=True)
+    return target
+
+
+def check_updates(updates: TensorSpec, element: ElementType, sizes: tuple[int, ...]) -> None:
+    """Raise unless the updates are elements of the data's type, as many as the indices name."""
+    if updates.element != element:
+        raise ElementTypeError(
+            f"updates hold {updates.element} and data {element}; both must be of one type: "
+            f"convert with relayout(updates, dtype={element.name!r})."
+        )
+    if updates.layout.sizes != sizes:
+        raise LayoutError(f"updates have sizes {updates.layout.sizes}; these indices need sizes {sizes}.")

@@ -19,13 +19,11 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT
-from .gather import run_plan
-from .index_arguments import Picking
-from .outputs import check_output_layout
+from .gather import check_updates, run_plan
+from .index_arguments import IndexedAccess
 from .planned import HasOperand, Planned, no_tensor, reach_of
 from .relayout import assign_operand
-from .requirements import Given, Requirement
-from .scatter import check_updates
+from .requirements import Given, Requirement, check_output_layout
 
 __all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter"]
 
@@ -127,35 +125,35 @@ class PlannedScatter(Planned):
 
 
 def planned_gather(
-    picking: Picking, mode: Mode, data: Given, indices: Given, out: Given | None, device: str
+    access: IndexedAccess, mode: Mode, data: Given, indices: Given, out: Given | None, device: str
 ) -> PlannedGather:
     """The plan of a gather into `out`, or into new memory.
 
     Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
     """
     widest, _ = reach_of(device)
-    source, target = data.within(widest), _output(out, picking.sizes, data).within(widest)
-    problem = picking.problem(source.spec, target.spec)
+    source, target = data.within(widest), _output(out, access.sizes, data).within(widest)
+    problem = access.problem(source.spec, target.spec)
     required = source.required(device), indices.required(device), target.required(device, is_written=True)
-    return PlannedGather.of(problem, mode, picking.rule, *required)
+    return PlannedGather.of(problem, mode, access.rule, *required)
 
 
 def planned_scatter(
-    picking: Picking, data: Given, indices: Given, updates: Given, out: Given | None, device: str
+    access: IndexedAccess, data: Given, indices: Given, updates: Given, out: Given | None, device: str
 ) -> PlannedScatter:
     """The plan of a scatter of `updates` into a copy of `data` in `out`, or in new memory.
 
     Raises `LayoutError` and `ElementTypeError` for sides that do not fit.
     """
-    check_updates(updates.spec, data.spec.element, picking.sizes)
+    check_updates(updates.spec, data.spec.element, access.sizes)
     widest, _ = reach_of(device)
     source, over = data.within(widest), updates.within(widest)
     target = _output(out, data.spec.layout.sizes, data).within(widest)
-    problem = picking.problem(target.spec, over.spec, scatters=True)
+    problem = access.problem(target.spec, over.spec, scatters=True)
     element = data.spec.element
     copy = relayout_problem(source.spec, target.spec, conversion(element, element), None)
     read = (given.required(device) for given in (source, indices, over))
-    return PlannedScatter.of(problem, picking.rule, copy, *read, target.required(device, is_written=True))
+    return PlannedScatter.of(problem, access.rule, copy, *read, target.required(device, is_written=True))
 
 
 def _output(out: Given | None, sizes: tuple[int, ...], data: Given) -> Given:

@@ -1,24 +1,116 @@
-"""`Picking`: what a gather or scatter is asked for, checked, before there is any memory for its result."""
+"""The arguments of a gather or scatter, checked before there is any memory: indices, their rule, what they name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final, cast
 
+from stridedgpu.devices.cuda.planning.gather import Mode
+from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.gather_problem import GatherProblem, elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .indices import check_index_type, index_rule
+__all__ = [
+    "INDEX_TYPES",
+    "IndexedAccess",
+    "check_axes",
+    "check_index_operand",
+    "check_index_type",
+    "checked_mode",
+    "elements_access",
+    "index_rule",
+    "slices_access",
+    "tuples_access",
+]
 
-__all__ = ["Picking", "elements_picking", "slices_picking", "tuples_picking"]
+INDEX_TYPES: Final = ("int32", "int64", "uint32", "uint64")
+
+_MODES: Final[Mapping[str, str]] = {
+    "raise": "refuse indices out of range",
+    "clip": "take the nearest valid one",
+    "wrap": "count round the axis",
+    "deferred": "on CUDA, clamp and raise at the next synchronisation",
+}
+
+
+def check_index_operand(indices: Operand, device: str) -> None:
+    """Raise `ElementTypeError` for indices that are no integers of 32 or 64 bits, `BindingError` on another device."""
+    check_index_type(indices.element)
+    if indices.buffer.device != device:
+        raise BindingError(f"indices are on {indices.buffer.device} and the data on {device}; move one to the other.")
+
+
+def check_index_type(element: ElementType) -> None:
+    """Raise `ElementTypeError` for what is no integer of 32 or 64 bits."""
+    if element.name not in INDEX_TYPES:
+        advice = (
+            "numpy.flatnonzero(mask) makes them of a mask"
+            if element.kind == "b"
+            else "convert them with asarray(indices, dtype='int64')"
+        )
+        raise ElementTypeError(f"indices hold {element}; they must be {', '.join(INDEX_TYPES)}: {advice}.")
+
+
+def checked_mode(mode: object) -> Mode:
+    """`mode` as one of the four. Raises `LayoutError` for anything else."""
+    if not isinstance(mode, str) or mode not in _MODES:
+        choices = ", ".join(f"{name!r} ({meaning})" for name, meaning in _MODES.items())
+        raise LayoutError(f"mode={mode!r} is unknown; it is {choices}.")
+    return cast("Mode", mode)
+
+
+def check_axes(rule: IndexRule) -> None:
+    """Raise `IndexError` where no index at all is valid: there are some, and an axis has no elements."""
+    layout = rule.index.layout
+    for component, (_, size) in enumerate(rule.axes):
+        if size == 0 and layout.element_count:
+            axis = rule.axes[component][0]
+            raise IndexError(
+                f"axis {axis} has no elements, so none of the {layout.element_count} indices is valid in any mode."
+            )
+
+
+def index_rule(
+    indices: TensorSpec,
+    sizes: tuple[int, ...],
+    axes: range,
+    *,
+    has_tuples: bool = False,
+    unique: bool = False,
+) -> IndexRule:
+    """The rule for indices into axes of a tensor of `sizes`; with `unique`, no two may name one element.
+
+    Raises `IndexError` where an axis has no elements to name.
+    """
+    own: tuple[int, ...] = ()
+    named: tuple[int, ...] = ()
+    if unique and 0 not in sizes:
+        pitches = _pitches(sizes)
+        named = tuple(pitches[axis] for axis in axes)
+        if not has_tuples:
+            own = tuple(0 if axis in axes else pitch for axis, pitch in enumerate(pitches))
+    rule = IndexRule(indices, tuple((axis, sizes[axis]) for axis in axes), has_tuples, own, named)
+    check_axes(rule)
+    return rule
+
+
+def _pitches(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """How many elements each axis steps over when elements are numbered row by row."""
+    pitches = [1] * len(sizes)
+    for axis in range(len(sizes) - 2, -1, -1):
+        pitches[axis] = pitches[axis + 1] * sizes[axis + 1]
+    return tuple(pitches)
 
 
 @dataclass(frozen=True, slots=True)
-class Picking:
+class IndexedAccess:
     """Indices into some axes of data.
 
     `sizes` are those of what the indices name: a gather's result, a scatter's updates. `names_slices` says that each
@@ -42,7 +134,7 @@ class Picking:
         return elements_problem(picked, self.index, plain, axis, scatters=scatters)
 
 
-def slices_picking(data: TensorSpec, index: TensorSpec, axis: int) -> Picking:
+def slices_access(data: TensorSpec, index: TensorSpec, axis: int) -> IndexedAccess:
     """Slices along one axis, which the axes of the indices take the place of.
 
     Raises `ElementTypeError`, `LayoutError` or `IndexError` for indices that no data like this has.
@@ -51,40 +143,40 @@ def slices_picking(data: TensorSpec, index: TensorSpec, axis: int) -> Picking:
 
 
 @lru_cache(maxsize=1024)
-def _slices(data: TensorSpec, index: TensorSpec, place: int) -> Picking:
+def _slices(data: TensorSpec, index: TensorSpec, place: int) -> IndexedAccess:
     """The same for an axis counted from 0: operands like those of an earlier call are not looked at again."""
     check_index_type(index.element)
     axes, sizes = range(place, place + 1), data.layout.sizes
     rule = index_rule(index, sizes, axes)
     made = (*sizes[:place], *index.layout.sizes, *sizes[place + 1 :])
-    return Picking(index, axes, made, rule, names_slices=True)
+    return IndexedAccess(index, axes, made, rule, names_slices=True)
 
 
-def elements_picking(data: TensorSpec, index: TensorSpec, axis: int, *, unique: bool = False) -> Picking:
-    """One element for each index, which is its coordinate along `axis`; errors as of `slices_picking`."""
+def elements_access(data: TensorSpec, index: TensorSpec, axis: int, *, unique: bool = False) -> IndexedAccess:
+    """One element for each index, which is its coordinate along `axis`; errors as of `slices_access`."""
     return _elements(data, index, data.layout.axis_of(axis), unique=_checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
-def _elements(data: TensorSpec, index: TensorSpec, place: int, *, unique: bool) -> Picking:
+def _elements(data: TensorSpec, index: TensorSpec, place: int, *, unique: bool) -> IndexedAccess:
     """The same for an axis counted from 0."""
     check_index_type(index.element)
     _check_sizes(data.layout, index.layout, place)
     axes = range(place, place + 1)
-    return Picking(index, axes, index.layout.sizes, index_rule(index, data.layout.sizes, axes, unique=unique))
+    return IndexedAccess(index, axes, index.layout.sizes, index_rule(index, data.layout.sizes, axes, unique=unique))
 
 
-def tuples_picking(data: TensorSpec, index: TensorSpec, batch_dims: int, *, unique: bool = False) -> Picking:
-    """Elements or slices for tuples of coordinates behind `batch_dims` common axes; errors as of `slices_picking`."""
+def tuples_access(data: TensorSpec, index: TensorSpec, batch_dims: int, *, unique: bool = False) -> IndexedAccess:
+    """Elements or slices for tuples of coordinates behind `batch_dims` common axes; errors as of `slices_access`."""
     return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=_checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
-def _tuples(data: TensorSpec, index: TensorSpec, axes: range, *, unique: bool) -> Picking:
+def _tuples(data: TensorSpec, index: TensorSpec, axes: range, *, unique: bool) -> IndexedAccess:
     """The same for axes that were found to fit."""
     check_index_type(index.element)
     rule = index_rule(index, data.layout.sizes, axes, has_tuples=True, unique=unique)
-    return Picking(index, axes, (*index.layout.sizes[:-1], *data.layout.sizes[axes.stop :]), rule)
+    return IndexedAccess(index, axes, (*index.layout.sizes[:-1], *data.layout.sizes[axes.stop :]), rule)
 
 
 def _checked_unique(unique: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What is asked of a result: its values, and the memory that it lies in."""
+"""Options of an operation's result: dtype, scale, bias, channels, rounding; layout, pitch, alignment, device."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .allocation import DEFAULT_ALIGNMENT, Room
+from .allocation import DEFAULT_ALIGNMENT, AllocationSpec
 from .channel_blocks import ordered_layouts
 
-__all__ = ["AskedMemory", "AskedValues"]
+__all__ = ["MemoryOptions", "ValueOptions"]
 
 
-class AskedValues(NamedTuple):
+class ValueOptions(NamedTuple):
     """An element type, and `x * scale + bias` of chosen channels, rounded; None where nothing is asked."""
 
     dtype: object = None
@@ -47,7 +47,7 @@ class AskedValues(NamedTuple):
         )
 
 
-class AskedMemory(NamedTuple):
+class MemoryOptions(NamedTuple):
     """A memory order or an exact layout, pitch and alignment in bytes, and a device; None where nothing is asked."""
 
     layout: str | Layout | None = None
@@ -77,14 +77,16 @@ class AskedMemory(NamedTuple):
             raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
         return ordered_layouts(sizes, layout, labels, element.itemsize, self.row_pitch_bytes)
 
-    def room(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> Room:
+    def allocation(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> AllocationSpec:
         """The memory of a new tensor; raises also for a layout that is not one place for each element."""
         wanted, stored = self.layouts(sizes, labels, element)
         if wanted.has_overlap:
             raise LayoutError(f"layout={wanted} repeats or overlaps elements; make it packed, then broadcast_to.")
         if wanted is stored and wanted.first_offset < 0:
             wanted = stored = wanted.shifted(-wanted.first_offset)
-        return Room.of(wanted, element, DEFAULT_ALIGNMENT if self.alignment is None else self.alignment, stored)
+        return AllocationSpec.of(
+            wanted, element, DEFAULT_ALIGNMENT if self.alignment is None else self.alignment, stored
+        )
 
 
 _cast: Final = lru_cache(maxsize=1024)(conversion)

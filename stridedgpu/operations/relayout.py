@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
 from stridedgpu.devices.operand import Operand, share_memory
@@ -14,16 +14,16 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import remembered
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .allocation import Room
+from .allocation import AllocationSpec
 from .channel_blocks import ChannelOrder, parse_order, parts
-from .options import AskedMemory, AskedValues
+from .options import MemoryOptions, ValueOptions
 from .transfer import move_elements, zero_bytes
 
 __all__ = ["assign_operand", "relayout_operand", "result_sizes"]
 
 
 def relayout_operand(
-    source: Operand, dims: str | None, values: AskedValues, memory: AskedMemory, out: Operand | None, stream: object
+    source: Operand, dims: str | None, values: ValueOptions, memory: MemoryOptions, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
     """What `stridedgpu.relayout` does, on operands; the labels of the result stand beside it."""
     if out is not None:
@@ -48,7 +48,7 @@ def relayout_operand(
     backend = backend_named(here if memory.device is None else device_name(memory.device))
     at_once = backend.widest_access if backend.name == here and (order is None or order.multiple == 1) else None
     result = _result(source.spec, made, channel_axis, labels, dims, *memory[:3], here, at_once)
-    target = result.room.allocate(backend, stream)
+    target = result.spec.allocate(backend, stream)
     if result.plan is not None:
         launch = backend.prepare(result.plan)
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
@@ -63,7 +63,7 @@ def relayout_operand(
 class _Result:
     """What a relayout makes: its memory, its labels and, where one launch does it all, the plan of that."""
 
-    room: Room
+    spec: AllocationSpec
     dims: str | None
     plan: Plan | None
 
@@ -83,13 +83,13 @@ def _result(
 ) -> _Result:
     """The result for a source and arguments; `widest` is the device's widest access where one launch does it."""
     sizes = result_sizes(source.layout.sizes, made, channel_axis)
-    room = AskedMemory(layout, row_pitch_bytes, alignment).room(sizes, labels, made.target)
-    if room.layout.ndim != len(labels):
+    spec = MemoryOptions(layout, row_pitch_bytes, alignment).allocation(sizes, labels, made.target)
+    if spec.layout.ndim != len(labels):
         dims = None
     elif isinstance(layout, str):
         dims = dims_of(labels)
-    plan = None if widest is None else plan_relayout(source, room.spec, made, channel_axis, device, widest)
-    return _Result(room, dims, plan)
+    plan = None if widest is None else plan_relayout(source, spec.spec, made, channel_axis, device, widest)
+    return _Result(spec, dims, plan)
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None, name: str = "out") -> None:
@@ -107,8 +107,7 @@ def _move_blocks(
     here, there = source.buffer.device, target.buffer.device
     for part in parts(source.layout, target.layout, made, channel_axis, order):
         window, into = (
-            replace(operand, layout=layout, owns_padding=False)
-            for operand, layout in ((source, part.source), (target, part.target))
+            operand.with_layout(layout) for operand, layout in ((source, part.source), (target, part.target))
         )
         filler = part.filler if here == there else 0
         _check_target(window, into, part.conversion, part.channel_axis)
@@ -116,7 +115,7 @@ def _move_blocks(
         if part.filler and not filler:
             # What crosses to another device has no zeros.
             zeros = Operand(zero_bytes(there), Layout(()).broadcast_to(part.zeros.sizes), target.element)
-            assign_operand(zeros, replace(into, layout=part.zeros), None if there == "cpu" else stream)
+            assign_operand(zeros, into.with_layout(part.zeros), None if there == "cpu" else stream)
 
 
 def _move(

@@ -15,7 +15,7 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .options import AskedValues
+from .options import ValueOptions
 from .planned import HasOperand, Planned, no_tensor, reach_of
 from .relayout import result_sizes
 from .requirements import Given, Requirement
@@ -24,7 +24,7 @@ __all__ = ["RelayoutPlan", "move_between"]
 
 
 def move_between(
-    source: TensorSpec, target: TensorSpec, labels: Labels, values: AskedValues, name: str
+    source: TensorSpec, target: TensorSpec, labels: Labels, values: ValueOptions, name: str
 ) -> tuple[Conversion, int | None]:
     """The conversion from one side to another, and the axis of its channels.
 

@@ -8,7 +8,7 @@ both are equal. Large tensors cross in pieces, so that the carriers stay small b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
@@ -141,7 +141,7 @@ class _Crossing:
         near_stream, far_stream = (self.stream, None) if downloads else (None, self.stream)
         carried = target if self.early else source
         carrier, opaque = _Carrier.of(carried.layout), _opaque(carried)
-        stored = replace(carried, layout=carrier.stored, owns_padding=False)
+        stored = carried.with_layout(carrier.stored)
         near = stored if self.near is None else Operand(self.near, carrier.packed, carried.element)
         far = stored if self.far is None else Operand(self.far, carrier.packed, carried.element)
         if self.early:
@@ -150,7 +150,7 @@ class _Crossing:
             _move_on_device(stored, near, opaque, None, near_stream)
         _copy(near, far, _runs(near.layout, far.layout, opaque), self.stream)
         if not self.early:
-            _move_on_device(replace(far, layout=carrier.view), target, made, channel_axis, far_stream)
+            _move_on_device(far.with_layout(carrier.view), target, made, channel_axis, far_stream)
         elif self.far is not None:
             _move_on_device(far, target, opaque, None, far_stream)
 
@@ -196,7 +196,7 @@ def _pieces(source: Operand, target: Operand, channel_axis: int | None) -> Itera
 def _part(operand: Operand, axis: int, start: int, step: int) -> Operand:
     """Some indices along one axis; what lies between the elements belongs to the other parts."""
     part = operand.layout.sliced((slice(None),) * axis + (slice(start, start + step),))
-    return replace(operand, layout=part, owns_padding=False)
+    return operand.with_layout(part)
 
 
 def _stored_bytes(operand: Operand) -> int:

@@ -6,9 +6,8 @@ A layout has no memory and no element type: it says where, in elements from some
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
-from typing import cast
+from typing import NoReturn
 
 from .errors import LayoutError
 from .indexing import Index, windowed
@@ -19,7 +18,6 @@ from .strides import MOST_AXES, check_same_length, integer, integers, packed_str
 __all__ = ["Layout"]
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Layout:
     """Where the elements of a tensor lie: sizes, strides and offset, all in **elements**.
 
@@ -38,11 +36,14 @@ class Layout:
     https://learn.microsoft.com/windows/ai/directml/dml-strides.
     """
 
+    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
+
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
-    _extent: tuple[int, int] | None = field(init=False, compare=False, repr=False)
-    _overlaps: bool | None = field(init=False, compare=False, repr=False)
+    extent: tuple[int, int]
+    """The lowest offset counted from `offset` (0 or negative), and the span."""
+    _overlaps: bool | None
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
         """Check and keep the three values."""
@@ -51,11 +52,7 @@ class Layout:
         check_same_length(sizes, strides)
         _check_rank(len(sizes))
         offset = integer("offset", offset)
-        object.__setattr__(self, "sizes", sizes)
-        object.__setattr__(self, "strides", strides)
-        object.__setattr__(self, "offset", offset)
-        object.__setattr__(self, "_extent", None)
-        object.__setattr__(self, "_overlaps", None)
+        _fill(self, sizes, strides, offset)
 
     def __reduce__(self) -> tuple[type[Layout], tuple[tuple[int, ...], tuple[int, ...], int]]:
         """Pickled as its three values, so that a damaged pickle is checked as any caller's values are."""
@@ -64,14 +61,23 @@ class Layout:
     @classmethod
     def _trusted(cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
         """A layout from values that another layout's arithmetic made: nothing left to check."""
-        layout = _Draft()
-        layout.sizes = sizes
-        layout.strides = strides
-        layout.offset = offset
-        layout._extent = None
-        layout._overlaps = None
-        layout.__class__ = cls  # type: ignore[assignment]  # of the same slots
-        return cast("Layout", layout)
+        layout = object.__new__(cls)
+        _fill(layout, sizes, strides, offset)
+        return layout
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: a layout is a key in caches."""
+        raise AttributeError(f"A Layout never changes, and {name!r} cannot be set; make another one.")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether sizes, strides and offsets are equal."""
+        if not isinstance(other, Layout):
+            return NotImplemented
+        return self.sizes == other.sizes and self.strides == other.strides and self.offset == other.offset
+
+    def __hash__(self) -> int:
+        """Equal for equal layouts."""
+        return hash((self.sizes, self.strides, self.offset))
 
     @classmethod
     def padded(
@@ -118,23 +124,6 @@ class Layout:
         return self.extent[1]
 
     @property
-    def extent(self) -> tuple[int, int]:
-        """The lowest offset counted from `offset` (0 or negative), and the span; worked out once."""
-        if self._extent is None:
-            below, span = 0, 1
-            for size, stride in zip(self.sizes, self.strides, strict=True):
-                reach = (size - 1) * stride
-                if reach < 0:
-                    below += reach
-                    span -= reach
-                else:
-                    span += reach
-            extent = (0, 0) if 0 in self.sizes else (below, span)
-            object.__setattr__(self, "_extent", extent)
-            return extent
-        return self._extent
-
-    @property
     def is_packed(self) -> bool:
         """Whether the span holds every element once and nothing else, in whatever order."""
         return self.span == self.element_count and not self.has_overlap
@@ -154,7 +143,7 @@ class Layout:
         """Whether two coordinates share an offset, by broadcasting or otherwise; worked out once."""
         if self._overlaps is None:
             overlaps = self.element_count > self.span or self_overlaps(self.sizes, self.strides)
-            object.__setattr__(self, "_overlaps", overlaps)
+            _set_overlaps(self, overlaps)
             return overlaps
         return self._overlaps
 
@@ -342,13 +331,23 @@ def _check_rank(rank: int) -> None:
         raise LayoutError(f"rank {rank} is too high: layouts have up to {MOST_AXES} axes, as arrays in NumPy and CuPy.")
 
 
-class _Draft:
-    """A layout while it is made: a frozen object takes each of its values four times as slowly."""
+_set_sizes, _set_strides, _set_offset, _set_extent, _set_overlaps = (
+    getattr(Layout, name).__set__ for name in ("sizes", "strides", "offset", "extent", "_overlaps")
+)
 
-    __slots__ = Layout.__slots__
 
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    _extent: tuple[int, int] | None
-    _overlaps: bool | None
+def _fill(layout: Layout, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
+    """Give a new layout its values, which nothing changes afterwards."""
+    below, span = 0, 1
+    for size, stride in zip(sizes, strides, strict=True):
+        reach = (size - 1) * stride
+        if reach < 0:
+            below += reach
+            span -= reach
+        else:
+            span += reach
+    _set_sizes(layout, sizes)
+    _set_strides(layout, strides)
+    _set_offset(layout, offset)
+    _set_extent(layout, (0, 0) if 0 in sizes else (below, span))
+    _set_overlaps(layout, None)
