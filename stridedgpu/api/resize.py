@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.letterbox import placement
-from stridedgpu.operations.options import AskedMemory, AskedValues
+from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.resize import as_batch, box_of, checked_rule, resize_operands, resized_size
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
@@ -93,8 +93,8 @@ def resize(
         windows,
         window,
         rule,
-        AskedValues(dtype, scale, bias, channels, rounding),
-        AskedMemory(layout, row_pitch_bytes, alignment, device),
+        ValueOptions(dtype, scale, bias, channels, rounding),
+        MemoryOptions(layout, row_pitch_bytes, alignment, device),
         labels=labels,
         out=output_operand(out),
         stream=stream,
@@ -153,8 +153,8 @@ def letterbox(
         windows,
         frame,
         rule,
-        AskedValues(dtype, scale, bias, channels, rounding),
-        AskedMemory(layout, row_pitch_bytes, alignment, device),
+        ValueOptions(dtype, scale, bias, channels, rounding),
+        MemoryOptions(layout, row_pitch_bytes, alignment, device),
         labels=labels,
         fill=value,
         out=output_operand(out),

@@ -56,9 +56,9 @@ class Operand:
         self.fitted: object = None
         self._spec = spec
 
-    def with_layout(self, layout: Layout) -> Operand:
-        """The same elements' type and buffer in another layout, whose gaps may belong to other elements."""
-        return Operand(self.buffer, layout, self.element)
+    def with_layout(self, layout: Layout, *, owns_padding: bool = False) -> Operand:
+        """Another layout over the same buffer, whose gaps may belong to other elements unless `owns_padding`."""
+        return Operand(self.buffer, layout, self.element, owns_padding)
 
     @property
     def span_bytes(self) -> int:

@@ -22,11 +22,10 @@ from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
 from .channel_blocks import parse_order
-from .crop_sources import CropSources
-from .crops import batch_parts, fill_bytes, flips_of, window_size
-from .options import AskedMemory, AskedValues
-from .outputs import check_output
+from .crops import CropSources, batch_parts, fill_bytes, flips_of, window_size
+from .options import MemoryOptions, ValueOptions
 from .relayout import assign_operand
+from .requirements import check_output
 
 __all__ = ["as_batch", "box_of", "checked_rule", "resize_operands", "resized_boxes", "resized_size"]
 
@@ -129,8 +128,8 @@ def resized_boxes(
     boxes: object,
     size: Sequence[int],
     rule: tuple[object, object],
-    values: AskedValues,
-    memory: AskedMemory,
+    values: ValueOptions,
+    memory: MemoryOptions,
     *,
     flip: object,
     fill: object,
@@ -161,8 +160,8 @@ def resize_operands(
     windows: Sequence[ResizeWindow],
     size: tuple[int, int],
     rule: ResizeRule,
-    values: AskedValues,
-    memory: AskedMemory,
+    values: ValueOptions,
+    memory: MemoryOptions,
     *,
     labels: str = "NCHW",
     fill: object = 0,
@@ -184,7 +183,7 @@ def resize_operands(
         raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
     there = here if memory.device is None else device_name(memory.device)
     if out is None:
-        room = memory.room(sizes, tuple(labels), made.target)
+        room = memory.allocation(sizes, tuple(labels), made.target)
         target = room.allocate(backend_named(here), stream)
     else:
         inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
@@ -192,7 +191,9 @@ def resize_operands(
         target = out
     steps = source_steps([window.layout for window in windows])
     shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
-    whole = target if target.layout.ndim != len(labels) else replace(target, layout=as_batch(target.layout, labels))
+    whole = target
+    if target.layout.ndim == len(labels):
+        whole = target.with_layout(as_batch(target.layout, labels), owns_padding=target.owns_padding)
     backend = resize_backend_named(here)
     for into, part in batch_parts(whole, made, channel_count, order):
         problem = ResizeProblem(into.spec, part, rule, channel_count, steps, color, shared)
