@@ -23,6 +23,7 @@ from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
+from .work_grid import places_of_items
 
 __all__ = ["Gather"]
 
@@ -158,26 +159,21 @@ class _Walk:
         """Every item from `first` to `last`."""
         code = self._code
         plain, picked = (code.source, code.target) if self._kernel.scatters else (code.target, code.source)
-        with code.loop(code.first, code.last) as number:
-            part = code.binary("urem", number, self._run_blocks)
-            rest = code.binary("udiv", number, self._run_blocks)
-            rest, m = self._block(rest, self.m)
-            rest, b = self._block(rest, self.b)
-            rest, a = self._block(rest, self.a)
+        counts = [self._run_blocks, self.m.blocks, self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
+        with places_of_items(code, counts) as (part, m, b, a, *outer):
             # The last block of a long run begins earlier, so that all are equally long.
             offset = code.smaller(code.multiply(part, self._run_block), code.binary("sub", self._run, self._run_block))
             place = _Place(code.at(plain, offset), code.at(picked, offset), self._index)
-            for size, *strides in self._outer:
-                steps = [code.multiply(code.binary("urem", rest, size), stride) for stride in strides]
+            for number, (_, *strides) in zip(outer, self._outer, strict=True):
+                steps = [code.multiply(number, stride) for stride in strides]
                 place = _Place(*map(code.at, (place.plain, place.picked, place.index), steps))
-                rest = code.binary("udiv", rest, size)
-            yield _Item(place, m, b, a)
+            yield _Item(place, self._block(m, self.m), self._block(b, self.b), self._block(a, self.a))
 
-    def _block(self, item: Value, loop: _Loop) -> tuple[Value, _Block]:
-        """What is left of an item's number, and the block of one loop."""
+    def _block(self, place: Value, loop: _Loop) -> _Block:
+        """The numbered block of one loop."""
         code = self._code
-        start = code.multiply(code.binary("urem", item, loop.blocks), loop.block)
-        return code.binary("udiv", item, loop.blocks), (start, code.smaller(code.add(start, loop.block), loop.size))
+        start = code.multiply(place, loop.block)
+        return start, code.smaller(code.add(start, loop.block), loop.size)
 
     def prefetch_next(self, place: _Place) -> None:
         """Ask for what the indices of the next step of `a` lead to, where that is little."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from .gather_indices import IndexKind, load_indices
 from .ir import Code, Value, vector_type
+from .work_grid import places_of_items
 
 __all__ = ["CHECK_OUTER_PLACE", "IndexCheck"]
 
@@ -36,13 +37,12 @@ class IndexCheck:
         # From -size to size - 1, shifted to begin at 0: one comparison.
         shift = code.splat(axis, self.lanes) if kind.signed else code.full(vector_type(self.lanes, "i64"), 0)
         valid = code.splat(code.multiply(axis, 2) if kind.signed else axis, self.lanes)
-        with code.loop(code.first, code.last) as item:
-            start = code.multiply(code.binary("urem", item, blocks), block)
+        with places_of_items(code, [blocks, *(count for count, _ in outer)]) as (number, *places):
+            start = code.multiply(number, block)
             end = code.smaller(code.add(start, block), size)
-            rest, address = code.binary("udiv", item, blocks), code.source
-            for count, step in outer:
-                address = code.at(address, code.multiply(code.binary("urem", rest, count), step))
-                rest = code.binary("udiv", rest, count)
+            address = code.source
+            for place, (_, step) in zip(places, outer, strict=True):
+                address = code.at(address, code.multiply(place, step))
             latest = code.add(end, -self.lanes)
             with code.loop(start, end, self.lanes) as step:
                 at = code.at(address, code.multiply(code.smaller(step, latest), stride))

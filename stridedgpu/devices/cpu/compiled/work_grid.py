@@ -7,8 +7,8 @@ whole vectors; the last step is moved back to end with the loop, which does some
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final
@@ -20,7 +20,7 @@ from .conversion import Affine, converted, storage_type
 from .ir import LINE_BYTES, Code, Value
 from .shuffles import word_bytes
 
-__all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item"]
+__all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item", "places_of_items"]
 
 _SCALE, _BIAS, _A, _B, _SMALL = 0, 1, 2, 7, 12
 OUTER_PLACE: Final = 14
@@ -101,6 +101,27 @@ class Item:
     b: tuple[Value, Value]
 
 
+@contextmanager
+def places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]]:
+    """Every item from `first` to `last` as its place in each of some loops, the innermost first.
+
+    The first item's number is divided; from there the places are counted up as an odometer counts, on the stack.
+    """
+    dials = [code.at(code.scratch(8), 0) for _ in counts]
+    rest = code.first
+    for dial, count in zip(dials, counts, strict=True):
+        code.store(code.binary("urem", rest, count), dial, 8)
+        rest = code.binary("udiv", rest, count)
+    with code.loop(code.first, code.last), ExitStack() as carries:
+        places = [code.load("i64", dial, 8) for dial in dials]
+        yield places
+        for dial, place, count in zip(dials, places, counts, strict=True):
+            after = code.add(place, 1)
+            wraps = code.compare("icmp eq", after, count)
+            code.store(code.select(wraps, code.full("i64", 0), after), dial, 8)
+            carries.enter_context(code.when(wraps))
+
+
 class Grid:
     """The items of a kernel with `rank` outer loops."""
 
@@ -123,13 +144,13 @@ class Grid:
     def items(self, a_step: int, b_step: int) -> Iterator[Item]:
         """Every item from `first` to `last`; blocks that would be shorter than a step begin earlier."""
         code = self._code
-        with code.loop(code.first, code.last) as item:
-            rest, b = self._block(item, self.b, b_step)
-            rest, a = self._block(rest, self.a, a_step)
+        counts = [self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
+        with places_of_items(code, counts) as (b_place, a_place, *places):
+            b, a = self._block(b_place, self.b, b_step), self._block(a_place, self.a, a_step)
             source, target, place = code.source, code.target, code.full("i64", 0)
-            for size, source_stride, target_stride, constants_stride, table in self._outer:
-                index = code.binary("urem", rest, size)
-                rest = code.binary("udiv", rest, size)
+            for index, (_, source_stride, target_stride, constants_stride, table) in zip(
+                places, self._outer, strict=True
+            ):
                 target = code.at(target, code.multiply(index, target_stride))
                 place = code.add(place, code.multiply(index, constants_stride))
                 # Without a table the first entry of the outer loop's own parameters is read, and not used.
@@ -164,12 +185,12 @@ class Grid:
         for line in range(0, nbytes, LINE_BYTES):
             code.prefetch(code.at(ahead, line))
 
-    def _block(self, item: Value, axis: Axis, step: int) -> tuple[Value, tuple[Value, Value]]:
-        """What is left of an item's number, and the block of one axis."""
+    def _block(self, place: Value, axis: Axis, step: int) -> tuple[Value, Value]:
+        """The numbered block of one axis."""
         code = self._code
-        index = code.multiply(code.binary("urem", item, axis.blocks), axis.block)
+        index = code.multiply(place, axis.block)
         end = code.smaller(code.add(index, axis.block), axis.size)
-        return code.binary("udiv", item, axis.blocks), (code.smaller(index, code.add(axis.size, -step)), end)
+        return code.smaller(index, code.add(axis.size, -step)), end
 
     @contextmanager
     def steps(self, block: tuple[Value, Value], step: int) -> Iterator[Value]:
