@@ -22,6 +22,7 @@ from . import kernel_cache
 __all__ = [
     "DISABLING",
     "Loop",
+    "assembly",
     "compiled",
     "machine_functions",
     "processor",
@@ -97,6 +98,12 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
 
 _LOADED: Final[dict[str, tuple[int, ...]]] = {}
 """The addresses of every module loaded, by the digest of its text and of the compiler: some 200 bytes each."""
+
+
+def assembly(text: str) -> str:
+    """What a module becomes on this processor, for a person to read."""
+    with _LOCK:
+        return _compiler().assembly(text)
 
 
 def processor() -> str:
