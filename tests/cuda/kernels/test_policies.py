@@ -8,6 +8,7 @@ import re
 import pytest
 from harness.kernel_names import conversion_of, kernel_of, policy_name_of, policy_of, types_of
 from harness.layout_pairs import layout_pairs
+from harness.resize_launches import ResizeCase
 
 import stridedgpu as sg
 from stridedgpu import Layout
@@ -52,6 +53,9 @@ def launches() -> list[KernelLaunch]:
         image = sg.BufferTensorDesc("uint8", sizes, sg.packed_strides(sizes, (1, 2, 0)))
         crops = sg.plan_gather_crops([image] * 4, (224, 224), layout=layout, device="cuda")
         found.append(crops_launch(crops.plan, REFERENCE_GPU))
+
+    for interpolation in ("pillow-bilinear", "opencv-nearest"):
+        found += ResizeCase(interpolation).launches
 
     rule = IndexRule(TensorSpec(Layout((9,)), element_type("int64"), 8), ((0, 50),), False, (0,), (1,))
     found += [check_launch(rule), distinct_launch(rule)]

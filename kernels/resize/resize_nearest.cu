@@ -1,0 +1,94 @@
+// Resize of a batch of pictures of any sizes by copies of pixels, converted.
+//
+// A thread makes one vector of the target: neighbouring columns of a channel, or, where a pixel's channels lie side by
+// side, neighbouring elements of pixels. Each element is fetched from the pixel that the taps of its row and its column
+// name, or is the fill value of its channel.
+//
+//     target     | sample n | channel c | row y | columns V g … V g + V - 1 |     or elements of (column, channel)
+//     source     | row rows[y] | column columns[x] | channel c |
+//
+// Bytes moved: each element once in, with what lies around it in its 32 bytes, and once out; 112 bytes and the taps of
+// each sample, which stay in the cache.
+#include "channel_constants.cuh"
+#include "indexing.cuh"
+#include "resize_samples.cuh"
+
+namespace sg {
+
+struct ResizeNearestPolicy {
+    bool pixels;              // a store takes neighbouring elements of pixels
+    int store_bytes;          // of one access
+    Channels affines, order;
+};
+
+template <typename Conversion, typename Index, ResizeNearestPolicy policy> struct ResizeNearestParameters {
+    const uint8* records;  // samples, then their taps
+    uint8* target;
+    const uint8* source;   // that samples' places count from
+    const typename Conversion::Source* fill;  // one element for each channel of the source
+    ChannelAffines<typename Conversion::Compute, policy.affines> affines;
+    ChannelOrder<uint32, policy.order> order;                                // from a target's channel to a source's
+    int64 offset, sample_stride, channel_stride, row_stride, column_stride;  // of the target, in elements
+    uint64 items;                                                            // threads
+    Divisor<Index> vectors, rows, planes;                                    // of a row; of a window; of a sample
+    Divisor<uint32> channels;
+    uint32 width;                                                            // of a window
+};
+
+template <typename Conversion, typename Index, ResizeNearestPolicy policy>
+__global__ void __launch_bounds__(256) resize_nearest(
+    __grid_constant__ const ResizeNearestParameters<Conversion, Index, policy> p) {
+    using Source = typename Conversion::Source;
+    using Target = typename Conversion::Target;
+    constexpr int length = policy.store_bytes / int(sizeof(Target));
+
+    const Index number = linear_block<Index>() * 256 + threadIdx.x;
+    if (number >= p.items) return;
+    const Quotient<Index> vector = divide(number, p.vectors);
+    const Quotient<Index> row = divide(vector.quotient, p.rows);
+    const Quotient<Index> plane = divide(row.quotient, p.planes);
+    const ResizeSample& sample = reinterpret_cast<const ResizeSample*>(p.records)[plane.quotient];
+    const uint32 first = uint32(vector.remainder) * length;
+    const uint32 run = policy.pixels ? p.width * p.channels.divisor : p.width;
+
+    const TapSpan* const columns = reinterpret_cast<const TapSpan*>(p.records + sample.columns.spans);
+    const int32 y = int32(row.remainder) - sample.top;
+    const bool row_inside = uint32(y) < uint32(sample.height);
+    uint64 source = uint64(p.source) + sample.pixel;
+    if (row_inside) {
+        const TapSpan* const rows = reinterpret_cast<const TapSpan*>(p.records + sample.rows.spans);
+        source += uint64(clamped(rows[y].first, sample.rows) * sample.row_stride * int64(sizeof(Source)));
+    }
+    const auto element = [&](uint32 column, uint32 channel) {
+        const int32 x = int32(column) - sample.left;
+        if (!row_inside || uint32(x) >= uint32(sample.width)) return load<Source>(p.fill + channel);
+        const int64 offset = clamped(columns[x].first, sample.columns) * sample.column_stride +
+                             int64(channel) * sample.channel_stride;
+        return load<Source>(reinterpret_cast<const Source*>(source) + offset);
+    };
+
+    Quotient<uint32> at = {first, uint32(plane.remainder)};
+    if constexpr (policy.pixels) at = divide(first, p.channels);
+    Vector<Target, length> converted{};
+#pragma unroll
+    for (int i = 0; i < length; ++i) {
+        if (first + i >= run) break;
+        converted.set(i, Conversion::apply(element(at.quotient, p.order.source_offset(at.remainder)),
+                                           p.affines.of(at.remainder)));
+        if (!policy.pixels) ++at.quotient;
+        else if (++at.remainder == p.channels.divisor) at = {at.quotient + 1, 0};
+    }
+    Target* const target = reinterpret_cast<Target*>(p.target) + p.offset + int64(sample.number) * p.sample_stride +
+                           int64(plane.remainder) * p.channel_stride + int64(row.remainder) * p.row_stride +
+                           int64(first) * (policy.pixels ? 1 : p.column_stride);
+    if (first + length <= run) {
+        store_global(target, converted);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < length; ++i) {
+        if (first + i < run) store(target + i, converted.get(i));
+    }
+}
+
+}  // namespace sg

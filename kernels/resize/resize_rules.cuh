@@ -1,0 +1,115 @@
+// How sums of taps become pixels, to the bit as Pillow and OpenCV have them: one pass along each axis.
+//
+// A pass starts a sum, adds its taps in their order, and finishes it. The numbers of each rule are those of
+// planning/resize_arithmetic.py, which has their sources. Sums of integers fit 32 bits for every filter there is; sums
+// of floats round each product and each sum, so that their order matters and no two are fused.
+#pragma once
+#include "conversion.cuh"
+
+namespace sg {
+
+enum class ResizeArithmetic {
+    pillow_fixed, pillow_double, opencv_linear, opencv_exact, opencv_cubic, opencv_quarter, opencv_mean, opencv_float
+};
+
+__device__ __forceinline__ uint8 clamped_byte(int32 x) { return uint8(x < 0 ? 0 : x > 255 ? 255 : x); }
+
+// A weighted sum of integers that starts with half of what its shift takes away.
+template <typename From_, typename To_, int Start, int Shift> struct IntegerPass {
+    using Weight = int32;
+    using Sum = int32;
+    using From = From_;
+    using To = To_;
+    static constexpr bool keeps_copies = false;  // a pass of copies is one of weights that change nothing
+    static __device__ __forceinline__ Sum start() { return Start; }
+    // Sums of memory that holds no pixels yet may wrap; nothing becomes of them.
+    static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x) {
+        return int32(uint32(sum) + uint32(weight) * uint32(int32(x)));
+    }
+    static __device__ __forceinline__ To finish(Sum sum, float32) {
+        const int32 whole = sum >> Shift;
+        if constexpr (is_same<To, uint8>) return clamped_byte(whole);
+        else return To(whole);
+    }
+};
+
+// A weighted sum of floats, each product and each sum rounded. Integers take part as the floats that they are.
+template <typename From_, typename To_, typename Float> struct FloatPass {
+    using Weight = Float;
+    using Sum = Float;
+    using From = From_;
+    using To = To_;
+    // Where nothing is summed, negative zero and NaN stay as they are.
+    static constexpr bool keeps_copies = is_same<From, To> && is_floating<To>;
+    // Pillow's sums start with zero, OpenCV's with their first product, as those that start with negative zero do.
+    static __device__ __forceinline__ Sum start() { return is_same<Float, float64> ? Float(0) : -Float(0); }
+    static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x) {
+        return add_rn(sum, multiply_rn(weight, encode<Float, Rounding::nearest, Nan::ignore>(x)));
+    }
+    static __device__ __forceinline__ To finish(Sum sum, float32) {
+        if constexpr (is_floating<To>) {
+            return is_nan(sum) ? canonical_nan<To>() : encode<To, Rounding::nearest, Nan::ignore>(sum);
+        } else {
+            return encode<To, Rounding::nearest, Nan::ignore>(sum);
+        }
+    }
+};
+
+// Pillow's 16 bits: half up.
+struct PillowShortPass : FloatPass<uint16, uint16, float64> {
+    static __device__ __forceinline__ uint16 finish(float64 sum, float32) {
+        return encode<uint16, Rounding::truncate, Nan::ignore>(add_rn(sum, 0.5));
+    }
+};
+
+// The second pass of OpenCV's INTER_LINEAR: each product loses its last 16 bits before it is added.
+struct OpencvLinearPass : IntegerPass<uint16, uint8, 2, 2> {
+    static __device__ __forceinline__ int32 add(int32 sum, int32 weight, uint16 x) {
+        return sum + (weight * int32(x) >> 16);
+    }
+};
+
+// The second pass of a mean over whole pixels: the sum times one float32.
+template <typename Element> struct OpencvMeanPass : IntegerPass<int32, Element, 0, 0> {
+    static __device__ __forceinline__ Element finish(int32 sum, float32 factor) {
+        return encode<Element, Rounding::nearest, Nan::ignore>(multiply_rn(float32(sum), factor));
+    }
+};
+
+// The two passes of a rule for pixels of a type.
+template <ResizeArithmetic arithmetic, typename Element> struct ResizePasses;
+
+template <> struct ResizePasses<ResizeArithmetic::pillow_fixed, uint8> {
+    using First = IntegerPass<uint8, uint8, 1 << 21, 22>;
+    using Second = First;
+};
+template <typename Element> struct ResizePasses<ResizeArithmetic::pillow_double, Element> {
+    using First = select<is_same<Element, uint16>, PillowShortPass, FloatPass<Element, Element, float64>>;
+    using Second = First;
+};
+template <> struct ResizePasses<ResizeArithmetic::opencv_linear, uint8> {
+    using First = IntegerPass<uint8, uint16, 0, 4>;
+    using Second = OpencvLinearPass;
+};
+template <> struct ResizePasses<ResizeArithmetic::opencv_exact, uint8> {
+    using First = IntegerPass<uint8, uint16, 0, 0>;
+    using Second = IntegerPass<uint16, uint8, 1 << 15, 16>;
+};
+template <> struct ResizePasses<ResizeArithmetic::opencv_cubic, uint8> {
+    using First = IntegerPass<uint8, int32, 0, 0>;
+    using Second = IntegerPass<int32, uint8, 1 << 21, 22>;
+};
+template <typename Element> struct ResizePasses<ResizeArithmetic::opencv_quarter, Element> {
+    using First = IntegerPass<Element, int32, 0, 0>;
+    using Second = IntegerPass<int32, Element, 2, 2>;
+};
+template <typename Element> struct ResizePasses<ResizeArithmetic::opencv_mean, Element> {
+    using First = IntegerPass<Element, int32, 0, 0>;
+    using Second = OpencvMeanPass<Element>;
+};
+template <typename Element> struct ResizePasses<ResizeArithmetic::opencv_float, Element> {
+    using First = FloatPass<Element, float32, float32>;
+    using Second = FloatPass<float32, Element, float32>;
+};
+
+}  // namespace sg

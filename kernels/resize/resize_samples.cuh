@@ -1,0 +1,61 @@
+// What a resize is told of each sample: where its picture lies on both sides, and its taps along both axes.
+//
+//     records   | sample 0 | sample 1 | … | spans and weights of an axis | of another axis | … |
+//
+// Records and tables are one array. Samples of one geometry share their tables.
+#pragma once
+#include "element_types.cuh"
+
+namespace sg {
+
+// The taps of one pixel of the result along one axis: so many pixels of the source, beginning with `first`.
+struct alignas(8) TapSpan { int32 first, count; };
+
+// One axis of one sample. Pixels of the source below `first` and from `stop` on are repetitions of its edge. The first
+// taps of neighbouring pixels go up, or, of a mirrored picture, down, and so do the last ones.
+struct ResizeAxis {
+    uint32 spans, weights;  // bytes from the records' beginning to a TapSpan, and to `taps` weights, for each pixel
+    int32 taps;
+    int32 first, stop;
+    uint32 copies;          // the axis has no pass: pixels stay as they are
+};
+
+struct alignas(16) ResizeSample {
+    uint64 pixel;                                     // bytes from the source's address to channel 0 of pixel (0, 0)
+    int64 channel_stride, row_stride, column_stride;  // in elements
+    ResizeAxis rows, columns;
+    int32 top, left, height, width;                   // of the resized picture in the window
+    uint32 number;                                    // of the window in the target
+    float32 factor;                                   // of a mean
+};
+
+__device__ __forceinline__ int32 smaller(int32 a, int32 b) { return a < b ? a : b; }
+__device__ __forceinline__ int32 larger(int32 a, int32 b) { return a < b ? b : a; }
+
+// The pixel of the source that a tap reads.
+__device__ __forceinline__ int32 clamped(int32 pixel, const ResizeAxis& axis) {
+    return smaller(larger(pixel, axis.first), axis.stop - 1);
+}
+
+// The pixels of one axis of a picture that lie in a tile, and the pixels of the source that they are made of.
+struct TileAxis {
+    int32 first, count;      // of the picture
+    int32 skipped;           // the tile's pixels before them
+    int32 reach, reach_end;  // of the source, those beyond its edges counted as if they were there
+
+    // The tile has `size` pixels of the window from `place` on, the picture `extent` from `picture` on.
+    __device__ __forceinline__ TileAxis(const uint8* records, const ResizeAxis& axis, int32 place, int32 size,
+                                        int32 picture, int32 extent)
+        : first(larger(place - picture, 0)), skipped(larger(picture - place, 0)), reach(0), reach_end(0) {
+        count = larger(smaller(place + size - picture, extent) - first, 0);
+        if (count == 0) return;
+        const TapSpan* spans = reinterpret_cast<const TapSpan*>(records + axis.spans) + first;
+        const TapSpan low = spans[0], high = spans[count - 1];
+        reach = smaller(low.first, high.first);
+        reach_end = larger(low.first + low.count, high.first + high.count);
+    }
+
+    __device__ __forceinline__ int32 source_pixels() const { return reach_end - reach; }
+};
+
+}  // namespace sg

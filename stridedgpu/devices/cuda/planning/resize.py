@@ -1,0 +1,228 @@
+"""`ResizePlan`: a resize on CUDA as a value: which kernel, how the source is read, how wide stores are, which tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.planning.device_plan import Accesses
+from stridedgpu.planning.resize_arithmetic import Arithmetic, arithmetic_of
+from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
+from stridedgpu.values.errors import DeviceError
+
+from .gpu import GpuProperties
+from .resize_tiles import ResizeTiles, TileUse, resize_tiles
+from .widths import Bound, Width, alignment_bound, bounded_width, stride_bound
+
+__all__ = ["ResizeFamily", "ResizePlan", "plan_resize"]
+
+_MOST_TOGETHER: Final = 4
+"""Channels that a block resizes together: their sums stay in registers."""
+
+_VECTOR_BYTES: Final = 16
+"""Of the widest access: rows of a source are staged, and tiles read, in vectors of shared memory."""
+
+
+class ResizeFamily(StrEnum):
+    """How the source gets to a block, after what lies side by side there."""
+
+    PIXELS = "pixels"
+    PLANES = "planes"
+    ELEMENTS = "elements"
+    NEAREST = "nearest"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Final = {
+    ResizeFamily.PIXELS: "pixels: rows of whole pixels are staged in shared memory as they lie, all channels together",
+    ResizeFamily.PLANES: "planes: rows of one channel are staged in shared memory as they lie, each by itself",
+    ResizeFamily.ELEMENTS: "elements: rows are staged in shared memory element by element, up to 4 channels together",
+    ResizeFamily.NEAREST: "nearest: each element of a store is fetched from the pixel that it is a copy of",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResizePlan(Accesses):
+    """A resize, planned for one GPU.
+
+    `load` is the width of a load where a run of the source is long enough, whatever its address; `store` that of a
+    store. `count` channels are resized by a block together; `stores_pixels` says that a store takes neighbouring
+    elements of pixels. `tiles` are those of the problem's window, None where every call says its windows.
+    """
+
+    problem: ResizeProblem
+    device: str
+    gpu: GpuProperties
+    family: ResizeFamily
+    load: Width
+    store: Width
+    count: int
+    stores_pixels: bool
+    tiles: ResizeTiles | None
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: its family, then what is read and what is written, with the bytes of an access."""
+        made = self.problem.conversion
+        return f"resize_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read, where the window is known, and written."""
+        problem, layout = self.problem, self.problem.target.layout
+        read = 0
+        if problem.window is not None:
+            read = layout.sizes[0] * problem.taps(problem.window).source_pixels * self.channels_read
+        made = problem.conversion
+        return read * made.source.itemsize + layout.element_count * made.target.itemsize
+
+    @property
+    def channels_read(self) -> int:
+        """Channels of the source that a block or another reads."""
+        chosen = self.problem.conversion.channels
+        return self.problem.channels if chosen is None or self.family is ResizeFamily.PIXELS else len(set(chosen))
+
+    @property
+    def groups(self) -> int:
+        """How many blocks share the channels of a tile out."""
+        together = self.problem.target.layout.sizes[1] if self.family is ResizeFamily.PIXELS else self.count
+        return -(-self.problem.target.layout.sizes[1] // together)
+
+    def use(self, arithmetic: Arithmetic, *, columns_first: bool) -> TileUse:
+        """What the choice of a tile depends on."""
+        made = self.problem.conversion
+        length = self.store.nbytes // made.target.itemsize
+        skew = 0 if self.family is ResizeFamily.ELEMENTS else _VECTOR_BYTES
+        return TileUse(arithmetic, columns_first, made.source.itemsize, self.count, skew, length)
+
+    def tiles_for(self, taps: Sequence[WindowTaps]) -> ResizeTiles:
+        """The tiles of windows that are summed alike, in the same order of passes.
+
+        Raises `DeviceError` where one pixel is made of more of the source than shared memory holds.
+        """
+        if self.tiles is not None:
+            return self.tiles
+        _, _, height, width = self.problem.target.layout.sizes
+        use = self.use(taps[0].arithmetic, columns_first=taps[0].columns_first)
+        tiles = resize_tiles(use, taps, (height, width), self.gpu.shared_bytes)
+        if tiles is None:
+            columns, rows = (
+                max(axis.most for axis in axes) for axes in zip(*((one.columns, one.rows) for one in taps), strict=True)
+            )
+            raise DeviceError(
+                f"A resized pixel is made of up to {rows} x {columns} pixels, more than the {self.gpu.shared_bytes} B "
+                f"of shared memory of a block on {self.device} hold; resize in two steps, or on the CPU."
+            )
+        return tiles
+
+    def explain(self) -> str:
+        """The plan in plain words."""
+        problem = self.problem
+        batch, channels, height, width = problem.target.layout.sizes
+        interpolation = problem.rule.interpolation
+        arithmetic = arithmetic_of(interpolation, problem.conversion.source)
+        lines = [
+            f"{self.kernel} on {self.device}",
+            f"  {self.family.description}",
+            f"  {interpolation}: {arithmetic.spec.words}",
+            f"  {batch} windows of {height} x {width} pixels, {channels} channels each",
+            f"  {problem.conversion}",
+            f"  writes in steps of {problem.target.layout.strides} elements along N, C, H, W",
+            *(f"  {access}" for access in self.access_words()),
+            *(f"  {line}" for line in self._tile_words()),
+            f"  {self.bytes_moved} bytes must move",
+        ]
+        return "\n".join(lines)
+
+    def _tile_words(self) -> list[str]:
+        """The tile, its taps and its memory."""
+        if self.family is ResizeFamily.NEAREST:
+            return []
+        if self.tiles is None or self.problem.window is None:
+            return ["tiles and taps are those of each call's windows"]
+        tiles, taps = self.tiles, self.problem.taps(self.problem.window)
+        order = "along rows first" if taps.columns_first else "across rows first"
+        read = f"{tiles.reach[0]} x {tiles.reach[1]} of the source, {tiles.chunk_rows} rows at a time"
+        return [
+            f"passes {order}: up to {tiles.taps[1]} taps along rows, {tiles.taps[0]} across",
+            f"a block makes {tiles.height} x {tiles.width} pixels of {self.count} channels, of up to {read}",
+            f"{tiles.shared_bytes} B of shared memory",
+        ]
+
+
+@lru_cache(maxsize=1024)
+def plan_resize(problem: ResizeProblem, device: str, gpu: GpuProperties) -> ResizePlan:
+    """The plan for `problem` on a GPU.
+
+    Raises `DeviceError` for what only the CPU does.
+    """
+    if problem.rule.premultiplies:
+        raise DeviceError(
+            f"{device} does not weight colours by alpha; resize on the CPU, or without premultiplied alpha."
+        )
+    arithmetic = arithmetic_of(problem.rule.interpolation, problem.conversion.source)
+    family, count = _family(problem, copies=arithmetic is Arithmetic.COPY)
+    layout = problem.target.layout
+    channels = layout.sizes[1]
+    together = family is ResizeFamily.PIXELS or count == channels
+    pixels = layout.strides[3] == channels > 1 and layout.strides[1] == 1 and together
+    load, store = _load_width(problem, family), _store_width(problem, pixels=pixels)
+    plan = ResizePlan(problem, device, gpu, family, load, store, count, pixels, None)
+    if problem.window is None or family is ResizeFamily.NEAREST or layout.element_count == 0:
+        return plan
+    taps = problem.taps(problem.window)
+    tiles = plan.tiles_for([taps])
+    if tiles.length * problem.target.element.itemsize < store.nbytes:
+        store = Width(problem.target.element.itemsize, "wider tiles reach more of the source than shared memory holds")
+    return replace(plan, store=store, tiles=tiles)
+
+
+def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]:
+    """The family, and the channels that are resized together."""
+    layout, (channel, column) = problem.target.layout, problem.source_steps
+    made = layout.sizes[1]
+    if copies:
+        return ResizeFamily.NEAREST, 1
+    if channel == 1 and 2 <= column == problem.channels <= _MOST_TOGETHER:
+        return ResizeFamily.PIXELS, column
+    if column == 1 and (layout.strides[3] == 1 or made == 1):
+        return ResizeFamily.PLANES, 1
+    return ResizeFamily.ELEMENTS, min(made, _MOST_TOGETHER)
+
+
+def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:
+    """How wide rows of the source are read."""
+    if family in (ResizeFamily.PIXELS, ResizeFamily.PLANES):
+        return Width(_VECTOR_BYTES)
+    itemsize = problem.conversion.source.itemsize
+    if family is ResizeFamily.NEAREST:
+        return Width(itemsize, "pixels of the source are picked one by one")
+    return Width(itemsize, "the source's elements do not follow each other")
+
+
+def _store_width(problem: ResizeProblem, *, pixels: bool) -> Width:
+    """How wide a row of the target may be written: its steps and its alignment must be whole vectors."""
+    target, layout = problem.target, problem.target.layout
+    itemsize, width = target.element.itemsize, layout.sizes[3]
+    if not pixels and layout.strides[3] != 1 and width != 1:
+        return Width(itemsize, "the target's columns do not lie side by side")
+    read = problem.conversion.source.itemsize
+    bounds = [
+        alignment_bound("target", target.alignment),
+        *(
+            stride_bound("target", abs(layout.strides[axis]) * itemsize, _VECTOR_BYTES)
+            for axis in ((0, 2) if pixels else (0, 1, 2))
+            if layout.sizes[axis] > 1
+        ),
+        Bound(_VECTOR_BYTES // read * itemsize, f"a thread takes up to {_VECTOR_BYTES} B of resized pixels"),
+    ]
+    if layout.offset:
+        bounds.append(Bound(layout.offset * itemsize, "the target runs backwards"))
+    return bounded_width(bounds, itemsize, _VECTOR_BYTES)

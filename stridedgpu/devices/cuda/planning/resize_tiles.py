@@ -1,0 +1,175 @@
+"""`ResizeTiles`: the tile of a resized window that one block makes, and its place in shared memory, as a value.
+
+A tile is chosen for the taps of a batch: the rows and columns of the source that its pixels are made of have to fit,
+all rows at once or a chunk of them at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.planning.resize_arithmetic import Arithmetic
+from stridedgpu.planning.resize_problem import WindowTaps
+from stridedgpu.planning.resize_taps import AxisTaps
+from stridedgpu.values.strides import round_up
+
+__all__ = ["ResizeTiles", "TileUse", "resize_tiles"]
+
+_SIZES: Final = ((32, 64), (16, 64), (16, 32), (8, 32), (8, 16), (4, 16), (2, 16), (1, 16), (1, 1))
+"""Heights and widths of tiles in pixels, the first that fits is taken: large ones reach fewer pixels twice.
+
+Widths are rounded up to whole stores, but for the last, whose stores are single elements: it is for pictures that
+shrink a thousandfold.
+"""
+
+_BUDGETS: Final = ((48, 32), (96, 16), (None, 1))
+"""KiB of shared memory that a block may have, and the rows of a chunk that it then wants, the first that fits.
+
+48 KiB leave room for three other blocks, and every GPU gives them without asking; 96 for one other; None is all. A
+block has 8 warps, which take four rows at a time: 32 rows keep them busy.
+"""
+
+_MOST_CHUNK_ROWS: Final = 128
+"""Rows of a chunk from where on more of them make no difference."""
+
+_ALIGNMENT: Final = 16
+"""Bytes of the widest access to shared memory."""
+
+_SPAN_BYTES: Final = 8
+
+_BETWEEN_BYTES: Final = {
+    Arithmetic.OPENCV_LINEAR: 2,
+    Arithmetic.OPENCV_EXACT: 2,
+    Arithmetic.OPENCV_CUBIC: 4,
+    Arithmetic.OPENCV_QUARTER: 4,
+    Arithmetic.OPENCV_MEAN: 4,
+    Arithmetic.OPENCV_FLOAT: 4,
+}
+"""Of an element between the passes, as resize_rules.cuh has it; elsewhere that of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class TileUse:
+    """What a block does, as far as its tile depends on it.
+
+    `count` are the channels that it resizes together, `skew` the bytes by which rows in shared memory may be shifted,
+    `length` the elements of a store, which divide a tile's width.
+    """
+
+    arithmetic: Arithmetic
+    columns_first: bool
+    itemsize: int
+    count: int
+    skew: int
+    length: int
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of a weight, and of a sum."""
+        return 8 if self.arithmetic is Arithmetic.PILLOW_DOUBLE else 4
+
+    @property
+    def between_bytes(self) -> int:
+        """Of an element between the passes."""
+        return _BETWEEN_BYTES.get(self.arithmetic, self.itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeTiles:
+    """A tile in pixels, `sg::ResizeMemory` in its order, and the bytes in all.
+
+    `length` are the elements of a store, which divide the width. `chunk_rows` are the rows of the source that are in
+    shared memory together, `reach` the most rows and columns that a tile is made of, `taps` the most of a row and of a
+    column.
+    """
+
+    height: int
+    width: int
+    length: int
+    chunk_rows: int
+    reach: tuple[int, int]
+    taps: tuple[int, int]
+    memory: tuple[int, ...]
+    shared_bytes: int
+
+    @property
+    def chunks(self) -> int:
+        """How many times a block loads rows."""
+        return -(-self.reach[0] // self.chunk_rows)
+
+
+def resize_tiles(
+    use: TileUse, taps: Sequence[WindowTaps], size: tuple[int, int], shared_bytes: int
+) -> ResizeTiles | None:
+    """The tile for windows of `size` (height, width) with these taps; None where not even a row of the least fits.
+
+    `shared_bytes` is the most that a block may have.
+    """
+    for kibibytes, wanted in _BUDGETS:
+        budget = shared_bytes if kibibytes is None else min(kibibytes << 10, shared_bytes)
+        for tile in _sizes(use, size):
+            tiles = _fitting(use, taps, tile, budget)
+            if tiles is not None and tiles.chunk_rows >= min(wanted, tiles.reach[0]):
+                return tiles
+    return None
+
+
+def _sizes(use: TileUse, size: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    """Height, width and elements of a store of tiles that share a window out evenly."""
+    for sizes in _SIZES:
+        height, width = (-(-extent // -(-extent // most)) for extent, most in zip(size, sizes, strict=True))
+        length = use.length if sizes[1] > 1 else 1
+        yield height, round_up(width, length), length
+
+
+def _fitting(use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int], budget: int) -> ResizeTiles | None:
+    """The tile's place in shared memory, with as many rows of a chunk as the budget has room for."""
+    height, width, length = tile
+    rows = max((_reach(one.rows, height) for one in taps), default=1)
+    columns = max((_reach(one.columns, width) for one in taps), default=1)
+    most = max((one.rows.most for one in taps), default=1), max((one.columns.most for one in taps), default=1)
+    pitch = _up(columns * use.count * use.itemsize + use.skew + _ALIGNMENT - 1)
+    slots, reached = width * use.count, columns * use.count
+    between_elements, sums_elements = (slots, slots) if use.columns_first else (reached, reached)
+    between_pitch = _up(between_elements * use.between_bytes)
+    sums_pitch = _up(_up(sums_elements) * use.weight_bytes)
+    result_pitch = _up(slots * use.itemsize)
+    fixed = [
+        _up(width * _SPAN_BYTES),
+        _up(height * _SPAN_BYTES),
+        _up(width * most[1] * use.weight_bytes),
+        _up(height * most[0] * use.weight_bytes),
+    ]
+    held = sum(fixed) + height * result_pitch + (0 if use.columns_first else height * between_pitch)
+    row_bytes = pitch + (between_pitch if use.columns_first else 0)
+    chunk = min(rows, (budget - held) // row_bytes)
+    if chunk < rows:
+        held += height * sums_pitch
+        chunk = min((budget - held) // row_bytes, _MOST_CHUNK_ROWS)
+    if chunk < 1:
+        return None
+    sizes = [
+        *fixed,
+        chunk * pitch,
+        (chunk if use.columns_first else height) * between_pitch,
+        height * sums_pitch if chunk < rows else 0,
+        height * result_pitch,
+    ]
+    places = [sum(sizes[:number]) for number in range(len(sizes))]
+    memory = (*places[1:], chunk * pitch, chunk, between_pitch, sums_pitch, result_pitch, most[0])
+    return ResizeTiles(height, width, length, chunk, (rows, columns), most, memory, sum(sizes))
+
+
+@lru_cache(maxsize=8192)
+def _reach(taps: AxisTaps, size: int) -> int:
+    """The most source pixels that `size` neighbouring pixels are made of, those beyond the edges counted."""
+    size = min(size, taps.count)
+    ends, last = taps.starts + taps.counts, taps.count - size + 1
+    return int(max((ends[size - 1 :] - taps.starts[:last]).max(), (ends[:last] - taps.starts[size - 1 :]).max()))
+
+
+def _up(nbytes: int) -> int:
+    return round_up(nbytes, _ALIGNMENT)

@@ -1,0 +1,181 @@
+"""The CUDA kernels of resizes: executed under sanitizers beside the CPU, broken on purpose, compiled, inspected."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+from harness.emulator import machine_code
+from harness.emulator.marks import emulated, every_architecture, inspected
+from harness.emulator.runner import EmulationError
+from harness.resize_launches import NORMALISED, ResizeCase as Case, check_resizes
+
+from stridedgpu import DeviceError, LayoutError
+from stridedgpu.devices.cuda.launches.resize import resize_launch
+from stridedgpu.devices.cuda.planning.resize import plan_resize
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS
+
+KINDS = {
+    "photographs to half": Case("pillow-bilinear", "uint8", "float16", arithmetic=NORMALISED),
+    "rows first": Case("pillow-bicubic", passes="vertical"),
+    "the order of Pillow 13": Case("pillow-box", passes="pillow-13", samples=5),
+    "blue first": Case("pillow-bicubic", "uint8", "float32", arithmetic=NORMALISED, channels=(2, 1, 0)),
+    "pixels to pixels": Case("opencv-linear", order="NHWC", size=(8, 16)),
+    "pixels of two channels": Case("opencv-area", "uint8", "float16", "NHWC", channels=(2, 0)),
+    "whole factors": Case("opencv-area", samples=1, size=(5, 4), largest=17),
+    "planes to planes": Case("pillow-lanczos", source_order="CHW", channel_count=5),
+    "planes to pixels": Case("opencv-cubic", order="NHWC", source_order="CHW"),
+    "twelve channels": Case("opencv-linear-exact", "uint8", "float32", channel_count=12),
+    "many channels in disorder": Case("pillow-hamming", channel_count=20, channels=tuple(range(0, 20, 3))[::-1]),
+    "16 bits of Pillow": Case("pillow-lanczos", "uint16", "uint16", fractions=True),
+    "16 bits of OpenCV": Case("opencv-linear", "uint16", "float32", "NHWC"),
+    "floats of Pillow": Case("pillow-lanczos", "float32", "float32", passes="vertical", fractions=True),
+    "floats of OpenCV": Case("opencv-cubic", "float32", "float16", channel_count=4),
+    "copies": Case("pillow-nearest", "uint8", "float16", arithmetic=NORMALISED, channels=(2, 1, 0)),
+    "copies of pixels": Case("opencv-nearest", order="NHWC", size=(8, 16)),
+    "copies of any bits": Case("pillow-nearest", "complex128", "complex128", source_order="CHW"),
+}
+
+BY_DEFAULT = ("photographs to half", "rows first", "pixels to pixels", "twelve channels", "copies of pixels")
+"""Every reader and every store, and both orders of passes."""
+
+
+def of_seeds(case: Case, count: int) -> list[Case]:
+    """The same with other pictures; the last ones have the memory of several chunks of rows."""
+    cases = [dataclasses.replace(case, seed=seed) for seed in range(count)]
+    small = dataclasses.replace(case.gpu, shared_bytes=4500)
+    return [*cases, dataclasses.replace(case, seed=count, size=(4, 8), largest=70, gpu=small)]
+
+
+@emulated
+def test_resizes_under_sanitizers_are_those_of_the_cpu():
+    check_resizes([case for kind in BY_DEFAULT for case in of_seeds(KINDS[kind], 2)])
+
+
+@emulated
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_under_sanitizers(kind):
+    check_resizes(of_seeds(KINDS[kind], 12))
+
+
+@emulated
+@pytest.mark.slow
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_each_interpolation_up_and_down(interpolation):
+    draw = random.Random(interpolation)
+    cases = [
+        Case(
+            interpolation,
+            target=draw.choice(("uint8", "float16")),
+            seed=seed,
+            passes=draw.choice(("horizontal", "vertical")),
+            size=(draw.randint(1, 90), draw.randint(1, 90)),
+            largest=draw.choice((8, 60, 300)),
+            samples=3,
+            fractions=draw.random() < 0.5,
+        )
+        for seed in range(24)
+    ]
+    check_resizes(cases)
+
+
+@emulated
+@pytest.mark.slow
+@pytest.mark.parametrize("passes", ["horizontal", "vertical"])
+def test_pictures_that_shrink_a_thousandfold(passes):
+    cases = [
+        Case("pillow-lanczos", "uint8", "float16", seed=seed, passes=passes, size=(2, 2), largest=1500, samples=3)
+        for seed in range(3)
+    ]
+    assert max(case.launches[0].shared_bytes for case in cases) > 48 * 1024
+    check_resizes(cases)
+
+
+FAULTS = {
+    "no barrier behind the rows": (
+        "resize_tile.cuh",
+        "            __syncthreads();\n            if constexpr",
+        "            if constexpr",
+    ),
+    "no barrier between the passes": (
+        "resize_tile.cuh",
+        "[&](int32 r) { return between(r); });\n                __syncthreads();",
+        "[&](int32 r) { return between(r); });",
+    ),
+    "no barrier before the stores": ("resize_tiles.cu", "    __syncthreads();\n\n    Target*", "    Target*"),
+    "half a level less": (
+        "resize_rules.cuh",
+        "IntegerPass<uint8, uint8, 1 << 21, 22>",
+        "IntegerPass<uint8, uint8, 0, 22>",
+    ),
+    "no clamp": ("resize_rules.cuh", "return uint8(x < 0 ? 0 : x > 255 ? 255 : x);", "return uint8(x);"),
+    "edges not repeated": (
+        "resize_samples.cuh",
+        "return smaller(larger(pixel, axis.first), axis.stop - 1);",
+        "return pixel;",
+    ),
+    "a tap too many": (
+        "resize_tile.cuh",
+        "for (int32 k = 0; k < span.count; ++k)",
+        "for (int32 k = 0; k <= span.count; ++k)",
+    ),
+    "a chunk's last row left out": (
+        "resize_tile.cuh",
+        "end = smaller(row_end - span.first,",
+        "end = smaller(row_end - 1 - span.first,",
+    ),
+    "the ends of rows left out": ("resize_readers.cuh", "i < ends;", "i < 0;"),
+    "vectors beyond the end": ("resize_readers.cuh", "byte < vectors_end;", "byte < end;"),
+}
+
+
+@emulated
+@pytest.mark.faults
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_broken_kernel_is_caught(fault):
+    file, right, wrong = FAULTS[fault]
+    text = joined_source("resize_tiles.cu")
+    assert text.count(right) == 1, f"{file} no longer has {right!r}"
+    cases = [
+        *of_seeds(Case("pillow-lanczos", "uint8", "float16"), 4),
+        *of_seeds(Case("opencv-cubic", samples=3), 4),
+    ]
+    with pytest.raises((AssertionError, EmulationError), match=r"(?s)\A(?!g\+\+ refused)"):
+        check_resizes(cases, source_of=lambda *_: text.replace(right, wrong))
+
+
+def kernels_of(cases: list[Case], architecture: str) -> list[tuple[Case, machine_code.KernelCode]]:
+    """Each case with the machine code of its first launch."""
+    named: dict[tuple[str, ...], set[str]] = {}
+    for case in cases:
+        named.setdefault(case.launches[0].sources, set()).add(case.launches[0].name)
+    code = {}
+    for sources, names in named.items():
+        code |= machine_code.compile_kernels(joined_source(*sources), sorted(names), architecture)
+    return [(case, code[case.launches[0].name]) for case in cases]
+
+
+@inspected
+@every_architecture
+def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
+    cases = [dataclasses.replace(case, size=(224, 224), samples=1) for case in KINDS.values()]
+    for case, made in kernels_of(cases, architecture):
+        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launches[0].name
+        assert made.loads[8 * min(case.plan.load_bytes, 8)] or made.loads[8 * case.plan.load_bytes], made.loads
+        assert made.stores[8 * case.plan.store_bytes], (case.launches[0].name, made.stores)
+
+
+def test_windows_without_elements_are_not_launched():
+    case = Case("pillow-box")
+    with pytest.raises(LayoutError, match="nothing to launch"):
+        resize_launch(case.plan, [])
+
+
+def test_pixels_that_shared_memory_does_not_hold_are_refused_in_words():
+    case = Case("pillow-box", size=(1, 1), samples=1, largest=300)
+    tiny = dataclasses.replace(case.gpu, shared_bytes=64)
+    with pytest.raises(DeviceError, match=r"made of up to \d+ x \d+ pixels, more than the 64 B of shared memory"):
+        resize_launch(plan_resize(case.problem, "cuda:0", tiny), [case.problem.taps(case.windows[0])])
