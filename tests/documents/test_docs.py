@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import importlib.util
 import io
@@ -146,34 +145,20 @@ def test_links_lead_to_files_and_every_page_is_in_the_navigation():
     assert sorted(navigation) == sorted(set(PAGES) - {"CONTRIBUTING.md"})
 
 
-def house() -> dict[str, int]:
-    """The floor of each module in the picture of the house."""
-    rows = re.findall(r"^ (\d)  ((?:\w+ )+)", PAGES.get("CONTRIBUTING.md", ""), re.MULTILINE)
-    return {name: int(floor) for floor, names in rows for name in names.split()}
-
-
-def imported_modules(path: Path) -> set[str]:
-    """The modules of the package's first level that a file imports, wherever in it."""
-    found = set()
-    folders = ("stridedgpu", *path.relative_to(ROOT / "stridedgpu").parent.parts)
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            start = folders[: len(folders) - node.level + 1] if node.level else ()
-            name = ".".join((*start, *([node.module] if node.module else [])))
-            found |= {name} if node.module else {f"{name}.{alias.name}" for alias in node.names}
-    return {name.split(".")[1] for name in found if name.startswith("stridedgpu.")}
-
-
-def test_the_house_stands_as_it_is_drawn():
-    floors = house()
-    assert len(floors) > 20
-    for name, floor in floors.items():
-        module = ROOT / "stridedgpu" / f"{name}.py"
-        folder = module.with_suffix("")
-        assert module.is_file() or folder.is_dir(), name
-        for path in [module] if module.is_file() else folder.rglob("*.py"):
-            above = {other for other in imported_modules(path) if floors.get(other, 0) > floor}
-            assert not above, f"{path.name} imports from above: {above}"
+def test_every_file_that_a_page_names_is_there():
+    files = [
+        path.as_posix()
+        for folder in ("stridedgpu", "kernels", "tests", "benchmarks", "docs")
+        for path in (ROOT / folder).rglob("*")
+    ]
+    files += [path.as_posix() for path in ROOT.iterdir()]
+    missing = [
+        f"{page}: {name}"
+        for page, text in PAGES.items()
+        for name in re.findall(r"`([\w./-]+\.(?:py|cu|cuh|toml))`", text)
+        if "NAME" not in name and not any(path.endswith(f"/{name}") for path in files)
+    ]
+    assert not missing
 
 
 @pytest.fixture(scope="module")

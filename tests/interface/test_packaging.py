@@ -21,7 +21,7 @@ import stridedgpu
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", "stridedgpu", "kernels", "tests")
-KERNELS = sorted(path.name for pattern in ("*.cu", "*.cuh") for path in (ROOT / "kernels").glob(pattern))
+KERNELS = sorted(path.relative_to(ROOT / "kernels").as_posix() for path in (ROOT / "kernels").glob("*/*.cu*"))
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "pyproject.toml").is_file(), reason="these tests look at a checkout, and the tests lie outside one"
@@ -39,8 +39,9 @@ def test_every_folder_of_code_is_a_listed_package(project):
     assert set(project["tool"]["setuptools"]["packages"]) == packages
 
 
-def test_kernels_are_flat_and_hold_cuda_sources_only():
-    assert {path.suffix for path in (ROOT / "kernels").iterdir() if path.name != "__pycache__"} <= {".cu", ".cuh"}
+def test_kernels_lie_in_folders_of_cuda_sources_only():
+    files = [path.relative_to(ROOT / "kernels") for path in (ROOT / "kernels").rglob("*") if path.is_file()]
+    assert {(len(path.parts), path.suffix) for path in files} <= {(2, ".cu"), (2, ".cuh")}
     assert KERNELS
 
 

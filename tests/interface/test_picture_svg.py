@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from html.parser import HTMLParser
 from itertools import product
 from xml.etree import ElementTree as ET
 
 import pytest
 from harness.profiles import examples
+from harness.steps import steps_within
 from harness.strategies import layouts, offsets_of
 from hypothesis import given, settings
 
@@ -166,15 +166,15 @@ def test_the_footprint_of_a_warp_and_of_a_tile():
     assert PlanMap(flat).read == frozenset(range(512))
 
 
+STEPS = 200_000
 HUGE = Layout((32, 3, 32768, 65536), (0, 1, 4 * 65536, 4))
 
 
 @pytest.mark.parametrize("draw", [picture.svg, picture.html], ids=["svg", "html"])
 @pytest.mark.parametrize("layout", [HUGE, Layout((1, 3, 40000, 40000)), Layout((4096,) * 8)], ids=["NHWC", "NCHW", "8"])
 def test_billions_of_elements_come_back_at_once_and_small(draw, layout):
-    began = time.perf_counter()
-    markup = draw(layout, dtype="uint8")
-    assert time.perf_counter() - began < 1
+    with steps_within(STEPS):
+        markup = draw(layout, dtype="uint8")
     assert len(markup) < 100_000
     assert "…" in markup
 

@@ -4,7 +4,7 @@ What the planner can ask for is any product of conversions, widths, ranks, kinds
 of instantiations. Covered are, for each kernel, any two template arguments together and each of them with each
 architecture; elements of each size with each vector width of loads and of stores and each index width; every type on
 either side, and every pair of types where threads hold most. Conversions themselves are compared, every pair, by
-`test_kernels_conversion.py`. That no width and no template argument is missing which plans ask for, a generation of its
+`test_conversion_kernels.py`. That no width and no template argument is missing which plans ask for, a generation of its
 own says: `layout_pairs.py`.
 
 Compiled: no spills and nothing in local memory, no subnormals lost, and the loads and stores that the plan names. In

@@ -1,0 +1,155 @@
+"""The house stands: modules lie in their rooms, import from their own floor and those below, and stay short.
+
+CONTRIBUTING.md draws the floors. All of it is read from the source text; nothing of the package is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "stridedgpu"
+
+DRAWING = re.search(r"^```text\n(.*?)^```$", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+FLOORS = {
+    room: int(floor)
+    for floor, rooms in re.findall(r"^ (\d)  ((?:\w+ )+)", DRAWING, re.MULTILINE)
+    for room in rooms.split()
+}
+STILL_CLIMBING = ("stridedgpu.planning.crop_windows", "stridedgpu.planning.device_plan")
+"""These two know widths of the GPU's planner."""
+
+MOST_LINES = 450
+MOST_AT_THE_TOP = 8
+ENTRANCES = ("stridedgpu.preprocess", "stridedgpu.picture")
+"""Packages whose `__init__` has public names; all others' are empty."""
+
+
+def name_of(path: Path) -> str:
+    """The dotted name of a module or package."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def room_of(module: str) -> str:
+    """The room of a module, or its own name at the top."""
+    return [*module.split("."), "__init__"][1]
+
+
+def statements(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """All imports of a module, those for type checkers only left out: they order nothing."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            continue
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            yield node
+        yield from statements(node)
+
+
+def imports_of(module: str) -> set[str]:
+    """The modules of the package that a module imports, anywhere in its text."""
+    path = MODULES[module]
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    found = set()
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "stridedgpu"}
+            continue
+        above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+        base = ".".join([*above, *([node.module] if node.module else [])])
+        if base.split(".")[0] == "stridedgpu":
+            found |= {f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base for alias in node.names}
+    return found - {module}
+
+
+IMPORTS = {module: imports_of(module) for module in MODULES}
+
+
+def test_every_room_has_a_floor():
+    assert {room_of(module) for module in MODULES} == set(FLOORS)
+
+
+def test_imports_go_down():
+    climbs = [
+        f"{module} (floor {FLOORS[room_of(module)]}) imports {other} (floor {FLOORS[room_of(other)]})"
+        for module, others in IMPORTS.items()
+        for other in sorted(others)
+        if FLOORS[room_of(other)] > FLOORS[room_of(module)] and module not in STILL_CLIMBING
+    ]
+    assert not climbs, "\n".join(climbs)
+
+
+def test_rooms_of_one_floor_do_not_import_each_other():
+    beside = [
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        for other in sorted(others)
+        if room_of(other) != room_of(module)
+        and FLOORS[room_of(other)] == FLOORS[room_of(module)]
+        and room_of(module) not in ("preprocess", "__init__", "commands")
+    ]
+    assert not beside, "\n".join(beside)
+
+
+def test_there_are_no_circles():
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_nothing_below_the_command_line_imports_the_package_itself():
+    through = [
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        for other in sorted(others)
+        if MODULES[other].name == "__init__.py" and room_of(module) not in ("__main__", "commands")
+    ]
+    assert not through, "\n".join(through)
+
+
+def test_rooms_have_no_entrance_but_the_public_ones():
+    furnished = []
+    for module, path in MODULES.items():
+        if path.name == "__init__.py" and module not in ("stridedgpu", *ENTRANCES):
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            if len(body) > 1:
+                furnished.append(module)
+    assert not furnished
+
+
+def test_the_top_has_few_modules():
+    there = [path.name for path in PACKAGE.glob("*.py")] + [path.parent.name for path in PACKAGE.glob("*/__init__.py")]
+    assert len(list(PACKAGE.glob("*.py"))) <= MOST_AT_THE_TOP, there
+
+
+def test_modules_are_short():
+    lines = {module: path.read_text(encoding="utf-8").count("\n") for module, path in MODULES.items()}
+    assert not {module: count for module, count in lines.items() if count > MOST_LINES}
+
+
+def test_only_the_runtime_the_status_and_the_benchmarks_import_cupy():
+    pattern = re.compile(r"^\s*(?:import|from) cupy", re.MULTILINE)
+    found = {module for module, path in MODULES.items() if pattern.search(path.read_text(encoding="utf-8"))}
+    allowed = ("stridedgpu.devices.cuda.runtime.", "stridedgpu.devices.cuda.status", "stridedgpu.commands.bench.")
+    assert {module for module in found if not module.startswith(allowed)} == set()
+
+
+def test_cuda_plans_and_launches_are_pure():
+    """Plans and launches of a GPU are values: they import no device, so they are tested where there is none."""
+    impure = [
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        for other in sorted(others)
+        if module.startswith(("stridedgpu.devices.cuda.planning.", "stridedgpu.devices.cuda.launches."))
+        and other.startswith(("stridedgpu.devices.cuda.runtime", "stridedgpu.devices.cpu"))
+    ]
+    assert not impure, "\n".join(impure)
