@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from stridedgpu.devices.cpu.resize import CpuResize
-from stridedgpu.values.errors import DeviceError
 
 from .resize_interface import ResizeBackend
+from .selection import backend_named
+
+if TYPE_CHECKING:  # a module that imports CuPy
+    from stridedgpu.devices.cuda.runtime.device import CudaBackend
 
 __all__ = ["resize_backend_named"]
 
@@ -15,9 +19,19 @@ _CPU: Final = CpuResize()
 
 
 def resize_backend_named(device: str) -> ResizeBackend:
-    """The device of that name, ready to resize. Raises `DeviceError` when it cannot be had."""
-    if device != "cpu":
-        raise DeviceError(
-            f"device={device!r} does not resize yet: bring the pictures to the CPU with .to_device('cpu')."
-        )
-    return _CPU
+    """The device of that name, ready to resize.
+
+    Raises `DeviceError` when it cannot be had, saying why and how to get it.
+    """
+    if device == "cpu":
+        return _CPU
+    backend: CudaBackend = backend_named(device)  # type: ignore[assignment]
+    return _of_cuda(backend)
+
+
+@lru_cache(maxsize=64)
+def _of_cuda(backend: CudaBackend) -> ResizeBackend:
+    """A CUDA device's resizes, with the kernels that it has made ready."""
+    from stridedgpu.devices.cuda.runtime.resize import CudaResize
+
+    return CudaResize(backend, int(backend.name.removeprefix("cuda:")))

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from harness.fake_gathers import device
+from harness.fake_resizes import resizing
 
-__all__ = ["device"]
+__all__ = ["device", "resizing"]

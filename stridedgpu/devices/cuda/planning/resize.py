@@ -11,6 +11,7 @@ from typing import Final
 from stridedgpu.planning.device_plan import Accesses
 from stridedgpu.planning.resize_arithmetic import Arithmetic, arithmetic_of
 from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
+from stridedgpu.planning.resize_words import bytes_moved, problem_words
 from stridedgpu.values.errors import DeviceError
 
 from .gpu import GpuProperties
@@ -75,19 +76,8 @@ class ResizePlan(Accesses):
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes that must be read, where the window is known, and written."""
-        problem, layout = self.problem, self.problem.target.layout
-        read = 0
-        if problem.window is not None:
-            read = layout.sizes[0] * problem.taps(problem.window).source_pixels * self.channels_read
-        made = problem.conversion
-        return read * made.source.itemsize + layout.element_count * made.target.itemsize
-
-    @property
-    def channels_read(self) -> int:
-        """Channels of the source that a block or another reads."""
-        chosen = self.problem.conversion.channels
-        return self.problem.channels if chosen is None or self.family is ResizeFamily.PIXELS else len(set(chosen))
+        """The bytes that must be read, where the window is known, and written, each once."""
+        return sum(bytes_moved(self.problem))
 
     @property
     def groups(self) -> int:
@@ -124,34 +114,24 @@ class ResizePlan(Accesses):
 
     def explain(self) -> str:
         """The plan in plain words."""
-        problem = self.problem
-        batch, channels, height, width = problem.target.layout.sizes
-        interpolation = problem.rule.interpolation
-        arithmetic = arithmetic_of(interpolation, problem.conversion.source)
-        lines = [
-            f"{self.kernel} on {self.device}",
-            f"  {self.family.description}",
-            f"  {interpolation}: {arithmetic.spec.words}",
-            f"  {batch} windows of {height} x {width} pixels, {channels} channels each",
-            f"  {problem.conversion}",
-            f"  writes in steps of {problem.target.layout.strides} elements along N, C, H, W",
-            *(f"  {access}" for access in self.access_words()),
-            *(f"  {line}" for line in self._tile_words()),
-            f"  {self.bytes_moved} bytes must move",
+        words = [
+            self.family.description,
+            *problem_words(self.problem),
+            f"writes in steps of {self.problem.target.layout.strides} elements along N, C, H, W",
+            *self.access_words(),
+            *self._tile_words(),
         ]
-        return "\n".join(lines)
+        return "\n  ".join([f"{self.kernel} on {self.device}", *words])
 
     def _tile_words(self) -> list[str]:
-        """The tile, its taps and its memory."""
+        """The tile and its memory."""
         if self.family is ResizeFamily.NEAREST:
             return []
-        if self.tiles is None or self.problem.window is None:
-            return ["tiles and taps are those of each call's windows"]
-        tiles, taps = self.tiles, self.problem.taps(self.problem.window)
-        order = "along rows first" if taps.columns_first else "across rows first"
+        if self.tiles is None:
+            return ["tiles are chosen for the taps of each call's windows"]
+        tiles = self.tiles
         read = f"{tiles.reach[0]} x {tiles.reach[1]} of the source, {tiles.chunk_rows} rows at a time"
         return [
-            f"passes {order}: up to {tiles.taps[1]} taps along rows, {tiles.taps[0]} across",
             f"a block makes {tiles.height} x {tiles.width} pixels of {self.count} channels, of up to {read}",
             f"{tiles.shared_bytes} B of shared memory",
         ]
