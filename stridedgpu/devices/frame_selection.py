@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 from stridedgpu.devices.cpu.frames import CpuFrames
-from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
-from stridedgpu.values.errors import DeviceError
 
-from .operand import Operand
+from .frame_interface import FrameBackend
+from .selection import backend_named
 
-__all__ = ["FrameDevice", "FrameLaunch", "frame_device_named"]
+if TYPE_CHECKING:  # a module that imports CuPy
+    from stridedgpu.devices.cuda.runtime.device import CudaBackend
 
-FrameLaunch = Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]
-"""A plan made ready by a device: `launch(planes, origin, target, stream)`."""
-
-
-class FrameDevice(Protocol):
-    """A device that makes colours of luma and chroma."""
-
-    def plan_frame(self, problem: FrameProblem) -> FramePlan:
-        """How this device does it."""
-
-    def prepare_frame(self, plan: FramePlan) -> FrameLaunch:
-        """The plan made ready, so that running it is only the launch."""
-
+__all__ = ["frame_backend_named"]
 
 _CPU: Final = CpuFrames()
 
 
-def frame_device_named(device: str) -> FrameDevice:
-    """The device of that name. Raises `DeviceError` where frames cannot be converted."""
+def frame_backend_named(device: str) -> FrameBackend:
+    """The device of that name, ready for frames.
+
+    Raises `DeviceError` when it cannot be had, saying why and how to get it.
+    """
     if device == "cpu":
         return _CPU
-    raise DeviceError(
-        f"Frames of luma and chroma on {device} cannot be converted there; bring their planes to the CPU with "
-        "frame.to_device('cpu')."
-    )
+    backend: CudaBackend = backend_named(device)  # type: ignore[assignment]
+    return _of_cuda(backend)
+
+
+@lru_cache(maxsize=64)
+def _of_cuda(backend: CudaBackend) -> FrameBackend:
+    """A CUDA device's frames, with the kernels that it has made ready."""
+    from stridedgpu.devices.cuda.runtime.frames import CudaFrames
+
+    return CudaFrames(backend, int(backend.name.removeprefix("cuda:")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.frame_selection import frame_device_named
+from stridedgpu.devices.frame_selection import frame_backend_named
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
 from stridedgpu.planning.crop_windows import Crop, Rectangle, rectangles
@@ -121,7 +121,7 @@ def frame_plan(frame: FrameOperand, target: TensorSpec, made: Conversion) -> Fra
     """How a window of a frame of luma and chroma is written to `target`, axes C, H, W."""
     strides = tuple(plane.layout.strides for plane in frame.planes)
     problem = FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, made)
-    return frame_device_named(frame.device).plan_frame(problem)
+    return frame_backend_named(frame.device).plan_frame(problem)
 
 
 def _target(
@@ -169,4 +169,4 @@ def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: 
         move_elements(window, target, made, 0, stream)
         return
     plan = frame_plan(frame, target.spec, made)
-    frame_device_named(frame.device).prepare_frame(plan)(frame.planes, origin, target, stream)
+    frame_backend_named(frame.device).prepare_frame(plan)(frame.planes, origin, target, stream)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import tracemalloc
 
 import numpy as np
@@ -39,6 +40,7 @@ def frames_of(path):
             yield sg.Frame("i420", planes, sizes=(picture.height, picture.width))
 
 
+@pytest.mark.slow
 def test_a_film_becomes_batches_and_memory_stays_flat(video):
     batch = sg.empty((8, 3, *PIXELS), "float16", device="cpu")
     brightness, held = [], []
@@ -48,10 +50,11 @@ def test_a_film_becomes_batches_and_memory_stays_flat(video):
             sg.relayout(frame, out=batch[number % 8], scale=1 / 255)
             brightness.append(float(batch[number % 8].numpy()[:, 40, 40].astype(np.float32).mean()))
             if number in (500, 1999):
+                gc.collect()
                 held.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
     assert len(brightness) == 2000
-    assert held[1] - held[0] < 256 * 1024
+    assert held[1] - held[0] < 1024 * 1024, "1,500 pictures have 27 MB"
     wanted = [(5 * (number % 40) + 20) / 255 for number in range(2000)]
     assert np.abs(np.array(brightness) - wanted).max() < 0.06

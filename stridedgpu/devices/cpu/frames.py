@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
+from stridedgpu.devices.frame_interface import FrameLaunch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
 from stridedgpu.values.errors import DeviceError
@@ -28,7 +29,7 @@ class CpuFrames:
         return _planned(problem, reason)
 
     @staticmethod
-    def prepare_frame(plan: FramePlan) -> Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]:
+    def prepare_frame(plan: FramePlan) -> FrameLaunch:
         """The plan's loops; they run where they are called, and take no stream."""
         return _prepared(plan)
 
@@ -47,7 +48,7 @@ def _planned(problem: FrameProblem, reason: str | None) -> FramePlan:
 
 
 @lru_cache(maxsize=1024)
-def _prepared(plan: FramePlan) -> Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]:
+def _prepared(plan: FramePlan) -> FrameLaunch:
     """The plan's loops, kept for the next call."""
     problem = plan.problem
     compiled = None

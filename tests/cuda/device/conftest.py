@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from harness.fake_frames import converting
 from harness.fake_gathers import device
 from harness.fake_resizes import resizing
 
-__all__ = ["device", "resizing"]
+__all__ = ["converting", "device", "resizing"]

@@ -6,6 +6,7 @@ import functools
 import re
 
 import pytest
+from harness.frame_launches import FrameCase
 from harness.kernel_names import conversion_of, kernel_of, policy_name_of, policy_of, types_of
 from harness.layout_pairs import layout_pairs
 from harness.resize_launches import ResizeCase
@@ -56,6 +57,9 @@ def launches() -> list[KernelLaunch]:
 
     for interpolation in ("pillow-bilinear", "opencv-nearest"):
         found += ResizeCase(interpolation).launches
+
+    frame = FrameCase("nv12", "float16", "CHW")
+    found.append(frame.launch)
 
     rule = IndexRule(TensorSpec(Layout((9,)), element_type("int64"), 8), ((0, 50),), False, (0,), (1,))
     found += [check_launch(rule), distinct_launch(rule)]

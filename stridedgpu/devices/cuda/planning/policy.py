@@ -17,6 +17,7 @@ from typing import Final
 __all__ = [
     "CropsPolicy",
     "FamilyPolicy",
+    "FramesPolicy",
     "GatherPolicy",
     "GenericPolicy",
     "PackedTilePolicy",
@@ -246,6 +247,20 @@ class CropsPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class FramesPolicy:
+    """Frames of luma and chroma (`frames.cu`); chosen by registers and widths, not measured."""
+
+    most_pixels: int = 8
+    """Pixels of a thread: 8 B of luma and of chroma, and a vector of 16 B of each plane of 16-bit floats."""
+
+    single_pixels: int = 4
+    """Pixels of a thread that stores them one by one."""
+
+    most_joined: int = 4
+    """Channels of a pixel that is put together in registers."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All thresholds of CUDA, by what they decide."""
 
@@ -258,6 +273,7 @@ class Policy:
     packed_tile: PackedTilePolicy = field(default_factory=PackedTilePolicy)
     gather: GatherPolicy = field(default_factory=GatherPolicy)
     crops: CropsPolicy = field(default_factory=CropsPolicy)
+    frames: FramesPolicy = field(default_factory=FramesPolicy)
 
 
 def policy() -> Policy:

@@ -1,0 +1,193 @@
+// Surfaces of luma and chroma to red, green and blue: converted, and laid out as planes or as pixels.
+//
+// A thread makes V neighbouring pixels of a row. Their luma and their chroma are read once, as one vector from each
+// plane where the addresses allow it, and multiplied in integers; what comes out is clamped, converted and stored as a
+// vector of each plane, or put together to whole pixels:
+//
+//     luma       | y0 y1 y2 y3 … y(V-1) |
+//     chroma     | u0 v0 u2 v2 … |               pairs, two planes, or between the luma of packed pixels
+//     registers  | r0 … r(V-1) |   | g0 … g(V-1) |   | b0 … b(V-1) |
+//     target     | r0 … |   | g0 … |   | b0 … |     or     | r0 g0 b0 r1 g1 b1 … |
+//
+// A window may begin at an odd column: the first pixel is then its chroma sample's second one, and there is one sample
+// more.
+//
+// Bytes moved: each element of the target once, each sample of luma once, and each sample of chroma once a row of
+// pixels, the second time from the cache.
+#include "crop_windows.cuh"
+
+namespace sg {
+
+// How samples lie: luma and pairs of chroma, three planes, or all in one.
+enum class FramePlanes { pairs, apart, packed };
+
+struct FramesPolicy {
+    FramePlanes planes;
+    int chroma_rows;            // rows of pixels that share a row of chroma
+    int luma, blue, red;        // the first sample's place in a row: of packed pixels, or of pairs
+    int count;                  // channels of the target
+    uint32 places;              // digit c from the right, hexadecimal: which of red, green and blue channel c is
+    int length;                 // pixels of a thread
+    bool of_pixels, of_vectors; // whether the target has whole pixels, or rows of planes, that are stored as vectors
+    Channels affines;
+};
+
+// 20-bit constants, and what is taken from samples beforehand.
+struct FrameMatrix { int32 luma_floor, chroma_centre, luma, red_v, green_u, green_v, blue_u; };
+
+template <typename Conversion, typename Index, FramesPolicy policy> struct FramesParameters {
+    using Sample = typename Conversion::Source;
+    const Sample* luma;        // for the window's first pixel: its sample, or the packed pixels that it is one of
+    uint8* target;
+    const Sample* chroma[2];   // its samples in the other planes
+    uint32 row_phase, column_phase;  // 1 where that pixel is its chroma sample's second row, and its second column
+    ChannelAffines<typename Conversion::Compute, policy.affines> affines;
+    int64 row_strides[3];      // of the planes, in samples
+    Divisor<Index> vectors;    // threads of a row
+    Index channel_stride, row_stride, column_stride, offset;  // of the target, in elements
+    Index items;               // threads
+    FrameMatrix matrix;
+    uint32 width;              // of the window, below 2^31
+};
+
+// Samples that follow each other, and Extra behind them that only windows at odd columns need.
+template <typename Sample, int Count, int Extra> struct SampleRun {
+    Vector<Sample, Count> run{};
+    Sample extra[Extra];
+
+    __device__ __forceinline__ SampleRun(const Sample* from, uint32 available) {
+        if (available >= Count && uint64(from) % Vector<Sample, Count>::bytes == 0) {
+            run = load_global<Vector<Sample, Count>>(from);
+        } else {
+#pragma unroll
+            for (int i = 0; i < Count; ++i) {
+                if (i < available) run.set(i, load<Sample>(from + i));
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < Extra; ++i) extra[i] = Count + i < available ? load<Sample>(from + Count + i) : Sample(0);
+    }
+
+    __device__ __forceinline__ Sample at(int i) const { return i < Count ? run.get(i) : extra[i - Count]; }
+};
+
+// Sums of 8-bit samples times 21-bit constants fit 32 bits; those of 16 bits do not.
+template <typename Sample> using FrameSum = select<sizeof(Sample) == 1, int32, int64>;
+
+template <typename Sample> __device__ __forceinline__ Sample clamped(FrameSum<Sample> total) {
+    constexpr FrameSum<Sample> most = Sample(~Sample(0));
+    const FrameSum<Sample> whole = total >> 20;
+    return Sample(whole < 0 ? FrameSum<Sample>(0) : whole > most ? most : whole);
+}
+
+// One pixel's red, green and blue.
+template <typename Sample> struct FrameColour {
+    Sample channel[3];
+
+    __device__ __forceinline__ FrameColour(Sample luma, Sample blue, Sample red, const FrameMatrix& m) {
+        using Sum = FrameSum<Sample>;
+        Sum y = Sum(luma) - m.luma_floor;
+        y = (y < 0 ? Sum(0) : y) * m.luma + (1 << 19);
+        const Sum u = Sum(blue) - m.chroma_centre, v = Sum(red) - m.chroma_centre;
+        channel[0] = clamped<Sample>(y + v * m.red_v);
+        channel[1] = clamped<Sample>(y + v * m.green_v + u * m.green_u);
+        channel[2] = clamped<Sample>(y + u * m.blue_u);
+    }
+};
+
+// The V pixels from a column on, of a row of the window that has `left` more: their colours, a vector of each.
+template <typename Sample, FramesPolicy policy, typename Parameters>
+__device__ __forceinline__ PixelPlanes<Sample, 3, policy.length> frame_colours(const Parameters& p, uint32 row,
+                                                                             uint32 first, uint32 left) {
+    constexpr int length = policy.length;
+    constexpr int half = length / 2;
+    const int64 chroma_row = (int64(row) + p.row_phase) / policy.chroma_rows;
+    const int64 column = (int64(first) + p.column_phase) >> 1;  // of chroma
+    const uint32 samples = (left + p.column_phase + 1) >> 1;
+    const bool is_odd = p.column_phase != 0;
+    const Sample* luma = p.luma + row * p.row_strides[0];
+    PixelPlanes<Sample, 3, length> colours{};
+    const auto set = [&](int i, Sample y, Sample u, Sample v) {
+        const FrameColour<Sample> made(y, u, v, p.matrix);
+#pragma unroll
+        for (int c = 0; c < 3; ++c) colours.planes[c].set(i, made.channel[c]);
+    };
+    if constexpr (policy.planes == FramePlanes::packed) {
+        const SampleRun<Sample, 4 * half, 4> pixels(luma + 4 * column, 4 * samples);
+#pragma unroll
+        for (int i = 0; i < length; ++i) {
+            const int even = i / 2 * 4, odd = (i + 1) / 2 * 4;
+            const int y = 2 * i + policy.luma;
+            set(i, is_odd ? pixels.at(y + 2) : pixels.at(y),
+                is_odd ? pixels.at(odd + policy.blue) : pixels.at(even + policy.blue),
+                is_odd ? pixels.at(odd + policy.red) : pixels.at(even + policy.red));
+        }
+    } else {
+        const SampleRun<Sample, length, 1> ys(luma + first, left < length ? left : length);
+        if constexpr (policy.planes == FramePlanes::pairs) {
+            const SampleRun<Sample, 2 * half, 2> pairs(p.chroma[0] + chroma_row * p.row_strides[1] + 2 * column,
+                                                       2 * samples);
+#pragma unroll
+            for (int i = 0; i < length; ++i) {
+                const int even = i / 2 * 2, odd = (i + 1) / 2 * 2;
+                set(i, ys.at(i), is_odd ? pairs.at(odd + policy.blue) : pairs.at(even + policy.blue),
+                    is_odd ? pairs.at(odd + policy.red) : pairs.at(even + policy.red));
+            }
+        } else {
+            // Which of the planes is blue's is said by the place of its sample among both.
+            const SampleRun<Sample, half, 1> first_plane(p.chroma[0] + chroma_row * p.row_strides[1] + column, samples);
+            const SampleRun<Sample, half, 1> other_plane(p.chroma[1] + chroma_row * p.row_strides[2] + column, samples);
+#pragma unroll
+            for (int i = 0; i < length; ++i) {
+                const int even = i / 2, odd = (i + 1) / 2;
+                const Sample one = is_odd ? first_plane.at(odd) : first_plane.at(even);
+                const Sample other = is_odd ? other_plane.at(odd) : other_plane.at(even);
+                set(i, ys.at(i), policy.blue == 0 ? one : other, policy.red == 0 ? one : other);
+            }
+        }
+    }
+    return colours;
+}
+
+template <typename Conversion, typename Index, FramesPolicy policy>
+__global__ void __launch_bounds__(256)
+    frames(__grid_constant__ const FramesParameters<Conversion, Index, policy> p) {
+    using Sample = typename Conversion::Source;
+    using Target = typename Conversion::Target;
+    constexpr int length = policy.length;
+    static_assert(length % 2 == 0, "pixels that share chroma");
+
+    const Index number = linear_block<Index>() * 256 + threadIdx.x;
+    if (number >= p.items) return;
+    const Quotient<Index> at = divide(number, p.vectors);
+    const uint32 row = uint32(at.quotient), first = uint32(at.remainder) * length;
+    const uint32 left = p.width - first;
+    const auto colours = frame_colours<Sample, policy>(p, row, first, left);
+    PixelPlanes<Target, policy.count, length> made{};
+#pragma unroll
+    for (int c = 0; c < policy.count; ++c) {
+        made.planes[c] = Conversion::apply(colours.planes[policy.places >> 4 * c & 15u], p.affines.of(c));
+    }
+    Target* target = reinterpret_cast<Target*>(p.target) +
+                     Signed<Index>(p.offset + Index(row) * p.row_stride + Index(first) * p.column_stride);
+    if constexpr (policy.of_pixels) {
+        if (left >= length) {
+            made.store_joined(target);
+            return;
+        }
+    }
+#pragma unroll
+    for (int c = 0; c < policy.count; ++c) {
+        Target* plane = target + Signed<Index>(Index(c) * p.channel_stride);
+        if (policy.of_vectors && left >= length) {
+            store_global(plane, made.planes[c]);
+            continue;
+        }
+#pragma unroll
+        for (int i = 0; i < length; ++i) {
+            if (i < left) store(plane + Signed<Index>(Index(i) * p.column_stride), made.planes[c].get(i));
+        }
+    }
+}
+
+}  // namespace sg

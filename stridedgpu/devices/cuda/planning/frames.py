@@ -1,0 +1,84 @@
+"""How a GPU makes colours of frames: which pixels a thread makes, and how wide its loads and stores are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stridedgpu.planning.device_plan import index_bits
+from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.values.errors import DeviceError
+
+from .policy import policy
+from .widths import Bound, Width, alignment_bound, bounded_width, stride_bound
+
+__all__ = ["FrameChoice", "choose_frame"]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameChoice:
+    """What is chosen for a problem: `length` pixels a thread, stored as vectors of planes, as pixels, or singly."""
+
+    problem: FrameProblem
+    load: Width
+    store: Width
+    length: int
+    of_pixels: bool
+    of_vectors: bool
+    index_bits: int
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: the format, then what is read and what is written, with the bytes of an access."""
+        made = self.problem.conversion
+        lies = "pixels" if self.of_pixels else "planes"
+        reads = f"{self.problem.samples.name}_{made.source}x{self.load.nbytes}B"
+        return f"frames_{lies}_{reads}_{made.target}x{self.store.nbytes}B"
+
+
+def choose_frame(problem: FrameProblem, widest: int) -> FrameChoice:
+    """What a GPU whose widest access is `widest` bytes does. Raises `DeviceError` for what no kernel does."""
+    if problem.chroma != "repeated":
+        raise DeviceError(
+            f"chroma={problem.chroma!r} is computed on the CPU alone; bring the frame there with to_device('cpu'), "
+            "or take chroma='repeated'."
+        )
+    for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
+        if strides[1:] != ((plane.samples, 1) if plane.samples > 1 else (1,)):
+            raise DeviceError(
+                f"A plane of {problem.samples.name} has strides {strides}; a GPU takes rows whose samples follow each "
+                "other: relayout the plane before."
+            )
+    target = problem.target
+    layout, itemsize = target.layout, target.element.itemsize
+    count, height, width = layout.sizes
+    across, down, right = layout.strides
+    limits = policy().frames
+    joins = across == 1 and right == count and 2 <= count <= limits.most_joined and itemsize <= 4
+    splits = right == 1 or width == 1
+    store = Width(itemsize, "the target's columns do not lie side by side")
+    if joins or splits:
+        outer = [(down, height)] if joins else [(down, height), (across, count)]
+        bounds = [
+            alignment_bound("target", target.alignment),
+            *(stride_bound("target", abs(step) * itemsize, widest) for step, size in outer if size > 1),
+            Bound(limits.most_pixels * itemsize, f"a thread makes up to {limits.most_pixels} pixels"),
+        ]
+        if layout.offset:
+            lowest = layout.offset * itemsize
+            bounds.append(Bound(lowest & -lowest, "the target runs backwards"))
+        store = bounded_width(bounds, itemsize, widest)
+    length = store.nbytes // itemsize
+    vectors = length >= 2
+    if not vectors:
+        length = limits.single_pixels
+    samples = problem.samples
+    load = length * samples.channels[0].step * samples.element.itemsize
+    return FrameChoice(
+        problem,
+        Width(load, "what one thread's pixels take" if load < widest else ""),
+        store,
+        length,
+        joins and vectors,
+        splits and vectors,
+        index_bits(max(layout.span, height * -(-width // length))),
+    )

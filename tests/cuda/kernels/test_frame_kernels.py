@@ -1,0 +1,109 @@
+"""The CUDA kernel of frames: executed under sanitizers beside the CPU, compiled, inspected."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+
+import pytest
+from harness.emulator import machine_code
+from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
+from harness.emulator.runner import ORDERS, Program
+from harness.frame_launches import FrameCase
+
+from stridedgpu import DeviceError, LayoutError
+from stridedgpu.devices.cuda.launches.frames import frames_launch, window_place
+from stridedgpu.devices.cuda.planning.frames import choose_frame
+from stridedgpu.devices.cuda.sources import joined_source
+
+NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
+
+
+def check_cases(cases: list[FrameCase]) -> None:
+    """Run the cases in all thread orders; not a byte beside the target's elements is written."""
+    program = Program.compile(joined_source("frames.cu"), sorted({case.launch.name for case in cases}))
+    jobs = [(case, order) for case in cases for order in ORDERS]
+    results = program.run([case.job(order) for case, order in jobs])
+    for (case, _), written in zip(jobs, results, strict=True):
+        assert case.expected in written, case
+
+
+PLANES = FrameCase("nv12", "float16", "CHW", NORMALISED)
+CASES = {
+    "planes of half": [
+        PLANES,
+        dataclasses.replace(PLANES, origin=(1, 1), size=(5, 21)),
+        dataclasses.replace(PLANES, origin=(3, 0), size=(3, 17), gap=3),
+        dataclasses.replace(PLANES, origin=(0, 3), size=(2, 1)),
+    ],
+    "pixels": [
+        FrameCase("nv12", "uint8", "HWC"),
+        FrameCase("nv12", "uint8", "HWC", origin=(1, 5), size=(7, 33), gap=1, pitch=8),
+    ],
+    "pixels, blue first": [FrameCase("nv21", "uint8", "HWC", channels=(2, 1, 0), size=(4, 40))],
+    "packed pixels": [
+        FrameCase("yuyv", "float32", "CHW", NORMALISED),
+        FrameCase("yuyv", "float32", "CHW", NORMALISED, origin=(1, 3), size=(4, 19), gap=2),
+    ],
+    "packed pixels, chroma first": [FrameCase("uyvy", "uint8", "CHW", origin=(0, 1), size=(3, 32))],
+    "three planes": [
+        FrameCase("i420", "uint8", "CHW"),
+        FrameCase("i420", "uint8", "CHW", origin=(1, 1), size=(4, 31), pitch=16),
+        FrameCase("yv12", "bfloat16", "CHW", {"bias": 0.5}, origin=(2, 1), size=(4, 24)),
+    ],
+    "ten bits": [
+        FrameCase("p010", "float16", "CHW", {"scale": 1 / 65535}),
+        FrameCase("p010", "float16", "CHW", {"scale": 1 / 65535}, origin=(1, 1), size=(5, 21)),
+        FrameCase("i010", "uint16", "HWC", size=(4, 18)),
+    ],
+    "one channel of wide numbers": [FrameCase("p016", "float64", "CHW", {"scale": 0.1}, channels=(1,), size=(3, 15))],
+    "single stores": [
+        FrameCase("nv12", "float32", "CHW", mirrored=True, size=(3, 21)),
+        FrameCase("nv12", "uint8", "CHW", pitch=1, size=(3, 21)),
+        FrameCase("nv12", "uint8", "HWC", channels=(0, 1, 2, 1, 0), size=(3, 11), index_bits=64),
+    ],
+}
+
+
+@emulated
+def test_a_few_frames_under_sanitizers_are_those_of_the_cpu():
+    check_cases([*CASES["planes of half"], *CASES["pixels"]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CASES)
+@emulated
+def test_frames_under_sanitizers_are_those_of_the_cpu(kind):
+    check_cases(CASES[kind])
+
+
+@inspected
+@every_architecture
+def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
+    cases = [case for kind in CASES for case in CASES[kind]]
+    if architecture == DEFAULT_ARCHITECTURE:
+        cases = [*CASES["planes of half"][:1], *CASES["pixels"][:1], *CASES["ten bits"][:1]]
+    names = sorted({case.launch.name for case in cases})
+    code = machine_code.compile_kernels(joined_source("frames.cu"), names, architecture)
+    for case in cases:
+        made = code[case.launch.name]
+        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
+        assert made.loads[8 * case.choice.load.nbytes], (case.launch.name, made.loads)
+        assert made.stores[8 * case.choice.store.nbytes], (case.launch.name, made.stores)
+
+
+def test_what_no_kernel_does_is_refused_in_words():
+    linear = dataclasses.replace(PLANES.problem, chroma="linear")
+    with pytest.raises(DeviceError, match="computed on the CPU alone"):
+        choose_frame(linear, 16)
+    apart = dataclasses.replace(PLANES.problem, plane_strides=((44, 2), (44, 2, 1)))
+    with pytest.raises(DeviceError, match="relayout the plane before"):
+        choose_frame(apart, 16)
+    nothing = dataclasses.replace(PLANES, size=(0, 4))
+    with pytest.raises(LayoutError, match="nothing to launch"):
+        frames_launch(nothing.choice)
+
+
+def test_a_windows_place_is_in_whole_samples():
+    luma, place = window_place(PLANES.problem, (1000, 5000), (3, 5))
+    assert (luma, struct.unpack("<QQII", place)) == (1000 + 3 * 22 + 5, (5000 + 22 + 4, 0, 1, 1))

@@ -1,0 +1,65 @@
+"""The stand-in's kernel for frames: the CPU's loops over the planes that a launch's parameters name."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import struct
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+from stridedgpu.devices import frame_selection
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.layout import Layout
+
+MODULE = "stridedgpu.devices.cuda.runtime.frames"
+
+
+def run_frames(problem, block):
+    """The window whose samples and target a parameter block says."""
+    luma, target, *chroma, row, column = struct.unpack("<QQQQII", ctypes.string_at(block, 40))
+    samples = problem.samples
+    # A surface that begins with the chroma samples of the window's first pixel.
+    steps = samples.element.itemsize
+    addresses = [luma - (row * problem.plane_strides[0][0] + column) * steps, *chroma]
+    if len(samples.planes) == 1:
+        addresses = [luma]
+    _, height, width = problem.target.layout.sizes
+    size = [-(-(extent + phase) // 2) * 2 for extent, phase in ((height, row), (width, column))]
+    planes = [
+        operand_at(address, Layout(plane.sizes(size), strides), samples.element)
+        for plane, strides, address in zip(samples.planes, problem.plane_strides, addresses, strict=False)
+    ]
+    spec = problem.target
+    frame_loops(problem, planes, (row, column), operand_at(target, spec.layout, spec.element))
+
+
+def operand_at(address, layout, element):
+    """Memory of this process as an operand."""
+    nbytes = (layout.first_offset + layout.span) * element.itemsize
+    held = np.frombuffer((ctypes.c_char * nbytes).from_address(address), np.uint8)
+    return Operand(Buffer(address, nbytes, owner=held), layout, element)
+
+
+@pytest.fixture
+def converting(device, monkeypatch):
+    """The stand-in with a kernel for frames."""
+    monkeypatch.delitem(sys.modules, MODULE, raising=False)
+    frame_selection._of_cuda.cache_clear()
+    module = importlib.import_module(MODULE)
+    planner = module.frames_launch
+
+    def remembering(choice):
+        launch = planner(choice)
+        device.runs.setdefault(launch.name, []).append((launch.parameters, partial(run_frames, choice.problem)))
+        return launch
+
+    monkeypatch.setattr(module, "frames_launch", remembering)
+    yield device
+    frame_selection._of_cuda.cache_clear()
+    sys.modules.pop(MODULE, None)

@@ -1,0 +1,105 @@
+"""One window of a surface as the CUDA kernel of frames is launched for it, with memory for the emulator."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+from harness.emulator.runner import Buffer, Job, Pointer, Record
+from harness.frame_cases import surface
+
+import stridedgpu as sg
+from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
+from stridedgpu.devices.cuda.launches.frames import PLACE, frames_launch, window_place
+from stridedgpu.devices.cuda.planning.frames import FrameChoice, choose_frame
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import element_type
+
+__all__ = ["FrameCase"]
+
+
+@dataclasses.dataclass(eq=False)
+class FrameCase:
+    """One window of a surface, its target's memory, and the launch."""
+
+    format: str
+    target: str
+    order: str
+    arithmetic: dict[str, Any] = dataclasses.field(default_factory=dict)
+    channels: tuple[int, ...] | None = None
+    origin: tuple[int, int] = (0, 0)
+    size: tuple[int, int] = (6, 22)
+    gap: int = 0
+    pitch: int = 0
+    mirrored: bool = False
+    index_bits: int | None = None
+    seed: int = 1
+
+    @functools.cached_property
+    def frame(self) -> sg.Frame:
+        height, width = (max(2, -(-(at + size) // 2) * 2) for at, size in zip(self.origin, self.size, strict=True))
+        return surface(self.format, (height, width), self.seed, self.gap).frame(matrix="bt709")
+
+    @functools.cached_property
+    def sides(self) -> tuple[np.ndarray[Any, Any], Operand]:
+        """The target's memory, whose bytes are random, and its operand."""
+        count = 3 if self.channels is None else len(self.channels)
+        element = element_type(self.target)
+        row = self.size[1] * (count if self.order == "HWC" else 1) * element.itemsize
+        layout = sg.Layout.padded(
+            (count, *self.size), self.order, element.itemsize, row_pitch_bytes=row + self.pitch * element.itemsize
+        )
+        if self.mirrored:
+            layout = layout.sliced((slice(None), slice(None), slice(None, None, -1)))
+        memory = np.random.default_rng(self.seed).integers(0, 256, layout.span * element.itemsize, np.uint8)
+        return memory, sg.StridedTensor(memory, layout, element).operand
+
+    @functools.cached_property
+    def problem(self) -> FrameProblem:
+        frame, (_, target) = self.frame.operand, self.sides
+        made = conversion(frame.element, target.element, channels=self.channels, source_channels=3, **self.arithmetic)
+        strides = tuple(plane.layout.strides for plane in frame.planes)
+        spec = dataclasses.replace(target.spec, alignment=16)
+        return FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, spec, made)
+
+    @functools.cached_property
+    def choice(self) -> FrameChoice:
+        choice = choose_frame(self.problem, 16)
+        return choice if self.index_bits is None else dataclasses.replace(choice, index_bits=self.index_bits)
+
+    @functools.cached_property
+    def launch(self):
+        return frames_launch(self.choice)
+
+    @property
+    def expected(self) -> bytes:
+        memory, target = self.sides
+        written = memory.copy()
+        into = sg.StridedTensor(written, target.layout, target.element).operand
+        frame_loops(self.problem, self.frame.operand.planes, self.origin, into)
+        return written.tobytes()
+
+    def job(self, order: str) -> Job:
+        memory, _ = self.sides
+        planes = self.frame.operand.planes
+        itemsize = self.problem.samples.element.itemsize
+        # Each plane is memory of its own, with poison around it.
+        buffers, addresses = [], []
+        for plane in planes:
+            first, span = plane.layout.offset * itemsize, plane.layout.span * itemsize
+            buffers.append(Buffer(plane.buffer.bytes[first : first + span].copy(), itemsize if self.gap else 16))
+            addresses.append(0)
+        luma, place = window_place(self.problem, addresses, self.origin)
+        offsets = [luma, *PLACE.unpack(place)[:2]]
+        parameters = bytearray(self.launch.parameters)
+        parameters[16 : 16 + len(place)] = bytes(16) + place[16:]
+        pointers = [(0, Pointer(buffers[0], offsets[0])), (8, Pointer(Buffer(memory, 16)))]
+        pointers += [(16 + 8 * n, Pointer(buffer, offsets[1 + n])) for n, buffer in enumerate(buffers[1:])]
+        pointers += [(at, Pointer(Buffer(held))) for at, held in self.launch.tables]
+        arguments = (Record(bytes(parameters), tuple(pointers)),)
+        launch = self.launch
+        return Job(launch.name, launch.grid, launch.block, arguments, 0, order, self.seed, label=repr(self))
