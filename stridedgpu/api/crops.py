@@ -24,7 +24,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .arguments import given, output_operand
-from .frames import FrameLike, frame_operands, is_frames
+from .frames import FrameLike, frame_operands, frame_pictures, is_frames
 from .tensor import StridedTensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]
@@ -91,10 +91,11 @@ def gather_crops(
     target = output_operand(out)
     _check_choice(origins, boxes, interpolation, passes)
     if boxes is not None:
-        if is_frames(sources):
-            raise LayoutError("boxes= are of pictures in memory as RGB: relayout the frames first, then take boxes=.")
         rule = (interpolation or "pillow-bilinear", passes or "horizontal")
-        images = _images(cast("TensorLike", sources), dims)
+        if is_frames(sources):
+            images, _ = frame_pictures(sources, stream)
+        else:
+            images = _images(cast("TensorLike", sources), dims)
         made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     elif is_frames(sources):
         frames = frame_operands(sources)

@@ -9,8 +9,9 @@ from typing import TypeAlias, TypeGuard
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import foreign_operand
+from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
-from stridedgpu.operations.frames import relayout_frames
+from stridedgpu.operations.frames import frame_sources, relayout_frames
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.planning.frame_problem import CHROMA
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
@@ -21,7 +22,7 @@ from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
 from .arguments import output_operand
 from .tensor import StridedTensor
 
-__all__ = ["Frame", "FrameLike", "frame_operands", "frames_relaid", "is_frames"]
+__all__ = ["Frame", "FrameLike", "frame_operands", "frame_pictures", "frames_relaid", "is_frames"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -215,6 +216,11 @@ def is_frames(thing: object) -> TypeGuard[FrameLike]:
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:
     """The operands of one frame or of several."""
     return [frame.operand for frame in ([frames] if isinstance(frames, Frame) else frames)]
+
+
+def frame_pictures(frames: FrameLike, stream: StreamLike | None) -> tuple[CropSources, str]:
+    """Frames as RGB pictures in memory, and the labels of what is made of them."""
+    return frame_sources(frame_operands(frames), stream), "CHW" if isinstance(frames, Frame) else "NCHW"
 
 
 def frames_relaid(

@@ -21,6 +21,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
 from .arguments import output_operand
+from .frames import FrameLike, frame_pictures, is_frames
 from .tensor import StridedTensor
 
 __all__ = ["letterbox", "letterbox_placements", "resize"]
@@ -30,7 +31,7 @@ _FEW: int = 4
 
 
 def resize(
-    src: TensorLike,
+    src: TensorLike | FrameLike,
     size: Sequence[int],
     *,
     dims: str | None = None,
@@ -53,8 +54,9 @@ def resize(
     """A picture, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
 
     `src` has the axes H and W, and C and N where it has them; `dims` says how they are ordered ("HWC", "NHWC"), as in
-    `asarray`. `size` is the height and width of the result, in pixels. `box` is top, left, bottom and right of the part
-    that is resized, in pixels of the source and fractions of them; None is all of it.
+    `asarray`. A `Frame` is an RGB picture, and a list of frames of any sizes a batch; those of luma and chroma pass
+    through RGB of their own size in memory. `size` is the height and width of the result, in pixels. `box` is top,
+    left, bottom and right of the part that is resized, in pixels of the source and fractions of them; None is all.
 
     `interpolation` is the library and its filter: "pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic",
     "pillow-lanczos" and "pillow-nearest", which widen their filter where the picture shrinks, or "opencv-linear",
@@ -80,14 +82,20 @@ def resize(
     Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
     """
     window = resized_size(size)
-    operand, labels = _pictures("src", src, dims)
-    sources = CropSources.of_batch(_batched(operand, labels))
+    if is_frames(src):
+        sources, labels = frame_pictures(src, stream)
+    else:
+        operand, labels = _pictures("src", src, dims)
+        sources = CropSources.of_batch(_batched(operand, labels))
     rule = checked_rule(
-        interpolation, passes, premultiply=premultiply, element=operand.element, channels=sources.channels
+        interpolation, passes, premultiply=premultiply, element=sources.element, channels=sources.channels
     )
-    _, _, height, width = sources.operands[0].layout.sizes
-    taken = box_of(box, (height, width))
-    windows = [ResizeWindow(picture, taken, (0, 0, *window)) for picture in sources.layouts]
+    *_, height, width = sources.operands[0].layout.sizes
+    box_of(box, (height, width))  # raises, of a batch of no pictures too
+    windows = [
+        ResizeWindow(picture, box_of(box, (picture.sizes[1], picture.sizes[2])), (0, 0, *window))
+        for picture in sources.layouts
+    ]
     made = resize_operands(
         sources,
         windows,
@@ -103,7 +111,7 @@ def resize(
 
 
 def letterbox(
-    images: TensorLike,
+    images: TensorLike | FrameLike,
     size: Sequence[int],
     *,
     dims: str | None = None,
@@ -126,9 +134,9 @@ def letterbox(
     """Pictures whole and undistorted in frames of one `size`, with borders of `value`, as YOLO takes them.
 
     `images` is a picture, a batch, or a list of pictures (C, H, W) of any sizes, which become a batch (N, C, height,
-    width). `value` is one number of the pictures' type or one for each channel, which is converted like any pixel.
-    Without `scale_up`, smaller pictures keep their size. `letterbox_placements` says where each picture lies. The other
-    arguments are those of `resize`.
+    width); frames are RGB pictures as for `resize`. `value` is one number of the pictures' type or one for each
+    channel, which is converted like any pixel. Without `scale_up`, smaller pictures keep their size.
+    `letterbox_placements` says where each picture lies. The other arguments are those of `resize`.
 
     Raises what `resize` raises.
 
@@ -141,7 +149,10 @@ def letterbox(
     Source: Ultralytics' `LetterBox`.
     """
     frame = resized_size(size)
-    sources, labels = _all_pictures(images, dims)
+    if is_frames(images):
+        sources, labels = frame_pictures(images, stream)
+    else:
+        sources, labels = _all_pictures(images, dims)
     rule = checked_rule(interpolation, passes, premultiply=False, element=sources.element, channels=sources.channels)
     windows = []
     for picture in sources.layouts:
@@ -183,7 +194,7 @@ def letterbox_placements(
     return np.array([placement(pair, frame, scale_up=scale_up) for pair in listed], np.int64)
 
 
-def _all_pictures(images: TensorLike, dims: str | None) -> tuple[CropSources, str]:
+def _all_pictures(images: object, dims: str | None) -> tuple[CropSources, str]:
     """Pictures given one by one, as a batch or alone, and the labels of their result."""
     if not isinstance(images, (list, tuple)):
         operand, labels = _pictures("images", images, dims)

@@ -18,13 +18,13 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
-from .crops import batch_parts, crop_request, filled, flips_of, origins_of
+from .crops import CropSources, batch_parts, crop_request, filled, flips_of, origins_of
 from .options import MemoryOptions, ValueOptions
 from .relayout import result_sizes
 from .requirements import check_output
 from .transfer import move_elements
 
-__all__ = ["FRAME_LABELS", "check_frames", "frame_plan", "gather_frame_crops", "relayout_frames"]
+__all__ = ["FRAME_LABELS", "check_frames", "frame_plan", "frame_sources", "gather_frame_crops", "relayout_frames"]
 
 FRAME_LABELS: Labels = ("C", "H", "W")
 
@@ -96,6 +96,24 @@ def gather_frame_crops(
                 part_of = into.with_layout(layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
                 _write_rectangle(frame, rectangle, part_of, part, request.fill, stream)
     return target
+
+
+def frame_sources(frames: Sequence[FrameOperand], stream: object) -> CropSources:
+    """Frames as RGB pictures in memory with axes C, H, W: views of colours, and of luma and chroma new pictures."""
+    check_frames(frames)
+    return CropSources.of_images([_picture(frame, stream) for frame in frames])
+
+
+def _picture(frame: FrameOperand, stream: object) -> Operand:
+    """One frame's red, green and blue."""
+    colours = frame.colours
+    if colours is not None:
+        return colours
+    same = ValueOptions().conversion(frame.element, CHANNELS, frame.element)
+    room = MemoryOptions("HWC").allocation((CHANNELS, *frame.sizes), FRAME_LABELS, frame.element)
+    made = room.allocate(backend_named(frame.device), stream)
+    _write(frame, (0, 0), made, same, stream)
+    return made
 
 
 def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:

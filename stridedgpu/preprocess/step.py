@@ -25,10 +25,10 @@ __all__ = ["Preprocess"]
 class Preprocess(Declaration):
     """Pictures to a network's input as a value: declared once, pickled to any worker, called with batches.
 
-    A call takes a dict of columns, a bare array, or a list of pictures of different sizes, and returns the same kind
-    with only the pictures changed; the input is never written, and may be read-only. No engine is imported. The
-    device is looked for where the step is first called, in the worker, and kept there. What comes out is the caller's:
-    its memory serves a later call once nothing refers to it any more, and not before.
+    A call takes a dict of columns, a bare array, or a list of pictures of different sizes, `Frame`s among them as RGB,
+    and returns the same kind with only the pictures changed; the input is never written, and may be read-only. No
+    engine is imported. The device is looked for where the step is first called, in the worker, and kept there. What
+    comes out is the caller's: its memory serves a later call once nothing refers to it any more, and not before.
 
     - `column`: the name of the pictures' column. Not needed for bare arrays and lists.
     - `dims`: the order of the given axes ("NHWC"); pictures in lists have the same without N.

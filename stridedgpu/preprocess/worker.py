@@ -15,6 +15,7 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from stridedgpu.api.creation import asarray
+from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.selection import default_device, device_name
@@ -107,13 +108,15 @@ class Worker:
             return Made(self._crops(images, places, size, channel_count or _USUAL_CHANNELS), rows)
         return Made([self._alone(image, row, keys) for image, row in zip(images, rows, strict=True)], rows)
 
-    def _image(self, given: TensorLike) -> StridedTensor:
+    def _image(self, given: TensorLike | Frame) -> StridedTensor:
         """One picture of a list, with its axes in canonical order. Raises `LayoutError` for what is none."""
         if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
             raise LayoutError(
                 f"it is a {type(given).__name__}, which has no element type; pictures are arrays, as "
                 "with_format('numpy') makes them."
             )
+        if isinstance(given, Frame):
+            return given.relayout(layout="HWC")
         tensor = asarray(given)
         if tensor.ndim != len(self._image_axes):
             raise LayoutError(f"it has sizes {tensor.sizes}; a picture here has the axes {self._image_axes}.")
