@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
 from stridedgpu.devices.gather_interface import Located
 from stridedgpu.devices.resize_interface import ResizeLaunch, ResizeMove, ResizePlan
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.planning.resize_words import bytes_moved, problem_words
 from stridedgpu.values.errors import DeviceError
+
+from .promotion import Promotion
 
 __all__ = ["CpuResize", "CpuResizePlan"]
 
@@ -52,21 +55,39 @@ class CpuResize:
 @lru_cache(maxsize=256)
 def _prepared(problem: ResizeProblem) -> ResizeLaunch:
     """The loops of a problem, kept for the next call."""
-    move = _numpy_move(problem)
+    compiles = why_unavailable() is None
+    moves: Promotion[ResizeMove] = Promotion(
+        sum(bytes_moved(problem)), lambda: _numpy_move(problem), (lambda: _compiled_move(problem)) if compiles else None
+    )
 
     def launch(windows: Sequence[ResizeWindow], sources: Sequence[Located], target: Located, stream: object) -> None:
         if stream is not None:
             raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
-        move(windows, sources, target)
+        moves.chosen()(windows, sources, target)
 
     return launch
 
 
+def _compiled_move(problem: ResizeProblem) -> ResizeMove | None:
+    """The problem by compiled loops, if it can be; only programs that come here load what compiles."""
+    from stridedgpu.devices.cpu.compiled.resize import compiled_resize
+
+    return compiled_resize(problem, partial(_resize_some, problem))
+
+
 def _numpy_move(problem: ResizeProblem) -> ResizeMove:
     """The problem on NumPy."""
+    return lambda windows, sources, target: _resize_some(problem, range(len(windows)), windows, sources, target)
 
-    def move(windows: Sequence[ResizeWindow], sources: Sequence[Located], target: Located) -> None:
-        buffer, start = target
-        resize_windows(problem, windows, [source.bytes[begin:] for source, begin in sources], buffer.bytes[start:])
 
-    return move
+def _resize_some(
+    problem: ResizeProblem,
+    numbers: Sequence[int],
+    windows: Sequence[ResizeWindow],
+    sources: Sequence[Located],
+    target: Located,
+) -> None:
+    """Some of the windows on NumPy, by number."""
+    buffer, start = target
+    memory = [source.bytes[begin:] for source, begin in sources]
+    resize_windows(problem, windows, memory, buffer.bytes[start:], numbers)

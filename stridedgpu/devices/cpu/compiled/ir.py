@@ -355,6 +355,42 @@ class Code:
         self._block = f"{label}.end"
 
     @contextmanager
+    def fold(self, stop: Value, initial: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
+        """A loop from 0 that carries values in registers.
+
+        The body replaces the entries of the list that it is given; behind the loop the list holds what the last turn
+        left there, or `initial` where there was none.
+        """
+        begin = self._block
+        self._count += 1
+        label = f"fold{self._count}"
+        index = Value("i64", f"%i{self._count}")
+        carried = [Value(value.type, f"%c{self._count}.{place}") for place, value in enumerate(initial)]
+        self._lines += [f"  br label %{label}", f"{label}:"]
+        start = len(self._lines)
+        self._lines += [""] * (1 + len(carried))
+        inside = self.compare("icmp slt", index, stop)
+        self._lines += [f"  br i1 {inside.name}, label %{label}.body, label %{label}.end", f"{label}.body:"]
+        self._block = f"{label}.body"
+        self._loops.append(label)
+        values = list(carried)
+        yield index, values
+        self._loops.pop()
+        after = self.binary("add nsw", index, 1)
+        turns = [(index, constant(0), after), *zip(carried, initial, values, strict=True)]
+        for place, (name, before, behind) in enumerate(turns):
+            edges = f"[ {before.name}, %{begin} ], [ {behind.name}, %{self._block} ]"
+            self._lines[start + place] = f"  {name.name} = phi {name.type} {edges}"
+        self._lines += [f"  br label %{label}", f"{label}.end:"]
+        self._block = f"{label}.end"
+        values[:] = carried
+
+    def call_for(self, type_: str, function: Value, *arguments: Value) -> Value:
+        """Call the function at an address, which returns a value."""
+        passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
+        return self.value(type_, f"call {type_} {function.name}({passed})")
+
+    @contextmanager
     def forever(self) -> Iterator[None]:
         """The body runs again and again, until it leaves."""
         self._count += 1

@@ -6,7 +6,7 @@ under two bands are summed along x twice, which changes no bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from stridedgpu.values.layout import Layout
 
 from .conversion import Array, constants, convert_block, storage_dtype
 
-__all__ = ["resize_windows"]
+__all__ = ["Borders", "resize_windows"]
 
 _BLOCK_PIXELS: Final = 64 * 1024
 """Pixels of a block of the source, one channel: with 8-byte sums a few blocks stay in an L2 cache."""
@@ -26,39 +26,76 @@ _BLOCK_PIXELS: Final = 64 * 1024
 Finish = Callable[[Array], Array]
 
 
-def resize_windows(
-    problem: ResizeProblem, windows: Sequence[ResizeWindow], sources: Sequence[Array], target: Array
-) -> None:
-    """Write every window; `sources` and `target` are bytes from each one's lowest element on."""
+class Borders:
+    """The fill value of a problem around the places of its pictures."""
+
+    def __init__(self, problem: ResizeProblem) -> None:
+        """Convert the fill value, once, to a row of the target in the target's order."""
+        layout = problem.target.layout
+        color = _Converted(problem).block(np.frombuffer(problem.fill, _stored(problem)).reshape(-1, 1, 1))
+        _, channels, _, width = layout.sizes
+        interleaved = abs(layout.strides[1]) < abs(layout.strides[3])
+        row = np.empty((1, width, channels), color.dtype).transpose(2, 0, 1) if interleaved else None
+        self._row = np.empty((channels, 1, width), color.dtype) if row is None else row
+        self._row[...] = color
+        self._layout = layout
+
+    def __call__(self, memory: Array, number: int, place: tuple[int, int, int, int]) -> None:
+        """Fill around one picture's place in the batch; `memory` is bytes from the batch's lowest element on."""
+        top, left, height, width = place
+        picture, row = _view(memory, self._layout, self._row.dtype)[number], self._row
+        bottom, right = top + height, left + width
+        picture[:, :top], picture[:, bottom:] = row, row
+        picture[:, top:bottom, :left] = row[..., :left]
+        picture[:, top:bottom, right:] = row[..., right:]
+
+
+class _Converted:
+    """What happens to a resized block: channels chosen, then converted."""
+
+    def __init__(self, problem: ResizeProblem) -> None:
+        """Keep the constants, shaped for blocks with axes C, H, W."""
+        made = self._made = problem.conversion
+        self._constants = [
+            None if values is None else constants(values, made.compute).reshape(-1, 1, 1)
+            for values in (made.scale, made.bias)
+        ]
+        self._channels = slice(None) if made.channels is None else list(made.channels)
+
+    def block(self, block: Array) -> Array:
+        """One block, of the source's storage type."""
+        chosen: Array = block[self._channels]
+        return chosen if self._made.moves_bits else convert_block(chosen, self._made, *self._constants)
+
+
+def _stored(problem: ResizeProblem) -> np.dtype[Any]:
+    """What the pictures' elements are held in: their bits where they are only copied."""
     made = problem.conversion
-    opaque = made.moves_bits
-    element = storage_dtype(made.source, opaque=opaque and problem.rule.interpolation.is_nearest)
-    batch = _view(target, problem.target.layout, element if opaque else storage_dtype(made.target, opaque=False))
-    scale, bias = (
-        None if values is None else constants(values, made.compute).reshape(-1, 1, 1)
-        for values in (made.scale, made.bias)
+    return storage_dtype(made.source, opaque=made.moves_bits and problem.rule.interpolation.is_nearest)
+
+
+def resize_windows(
+    problem: ResizeProblem,
+    windows: Sequence[ResizeWindow],
+    sources: Sequence[Array],
+    target: Array,
+    numbers: Iterable[int] | None = None,
+) -> None:
+    """Write every window, or those with some `numbers`; `sources` and `target` are bytes from the lowest element on."""
+    made, element = problem.conversion, _stored(problem)
+    batch = _view(
+        target, problem.target.layout, element if made.moves_bits else storage_dtype(made.target, opaque=False)
     )
-    channels = slice(None) if made.channels is None else list(made.channels)
-
-    def converted(block: Array) -> Array:
-        return block if opaque else convert_block(block, made, scale, bias)
-
-    fill = converted(np.frombuffer(problem.fill, element).reshape(-1, 1, 1)[channels])
-    for picture, window, source in zip(batch, windows, sources, strict=True):
+    converted, borders = _Converted(problem), Borders(problem)
+    for number in range(len(windows)) if numbers is None else numbers:
+        window, picture = windows[number], batch[number]
         top, left, height, width = window.place
+        if (height, width) != picture.shape[1:]:
+            borders(target, number, window.place)
         inside = picture[:, top : top + height, left : left + width]
-        for part in (
-            picture[:, :top],
-            picture[:, top + height :],
-            picture[:, top : top + height, :left],
-            picture[:, top : top + height, left + width :],
-        ):
-            part[...] = fill
-        if 0 in inside.shape:
-            continue
-        read = _view(source, window.layout, element)
+        read = _view(sources[number], window.layout, element)
         for rows, block in _bands(problem, problem.taps(window), read):
-            inside[:, rows] = converted(block[channels])
+            inside[:, rows] = converted.block(block)
 
 
 def _view(memory: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:

@@ -1,0 +1,286 @@
+"""Resize by compiled loops: windows as one list of bands of rows, which all threads share."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.devices.cpu.numpy_loops.resize import Borders
+from stridedgpu.devices.cpu.thread_count import get_num_threads
+from stridedgpu.devices.gather_interface import Located
+from stridedgpu.devices.resize_interface import ResizeMove
+from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.values.errors import DeviceError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
+
+from .conversion import can_compile
+from .jit import Loop, compiled, processor, processor_features
+from .relayout import walk_of
+from .resize_kernel import BAND_ROWS, COMPILED, ENTRY_FIELDS, GEOMETRY, ROWS, ResizeKernel
+from .resize_tables import Scratch, compacted, failures, memory_functions, tap_pairs
+from .worker_pool import run_shared
+
+__all__ = ["compiled_resize", "why_numpy"]
+
+_MOST_GEOMETRIES: Final = 4096
+"""Geometries whose tables are kept: some 20 KB each for windows of 224 x 224."""
+
+_PIECES: Final = 2
+"""Parts of a window for each thread: one that started late leaves the others little to wait for."""
+
+RestMove = Callable[[Sequence[int], Sequence[ResizeWindow], Sequence[Located], Located], None]
+"""What resizes some of the windows, by number."""
+
+_MOST_CHANNELS: Final = 4
+"""Channels of a pixel whose sums stay in registers beside their products."""
+
+
+def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
+    """None where a window's loops are compiled; else why NumPy resizes it."""
+    taps = problem.taps(window)
+    if taps.arithmetic not in COMPILED:
+        return f"the arithmetic {taps.arithmetic} is left to NumPy"
+    if not taps.columns_first:
+        return "resizes whose rows come first are left to NumPy"
+    if problem.rule.premultiplies:
+        return "alpha is left to NumPy"
+    if not can_compile(problem.conversion):
+        return f"{problem.conversion} is left to NumPy"
+    shape = _Shape.of(window.layout)
+    if shape is None:
+        return f"pictures with steps of {window.layout.strides} elements along C, H, W are left to NumPy"
+    if shape.elements < ROWS:
+        return f"pictures with less than {ROWS} elements in a row are left to NumPy"
+    return None
+
+
+def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None:
+    """A problem's windows by compiled loops, those that are not compiled by `rest`; None on other processors."""
+    if not can_compile(problem.conversion):
+        return None
+    return _Windows(problem, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How the elements of a picture's row lie: `channels` side by side at every `step`, or planes; in elements.
+
+    `elements` are those from a row's lowest to its highest of one plane. `mirrored` says that x runs backwards.
+    """
+
+    channels: int
+    step: int
+    planes: int
+    plane_stride: int
+    elements: int
+    mirrored: bool
+
+    @classmethod
+    def of(cls, layout: Layout) -> _Shape | None:
+        """The shape of a picture with axes C, H, W; None where its elements lie otherwise."""
+        (count, _, width), (across, _, right) = layout.sizes, layout.strides
+        step = 1 if width == 1 else abs(right)
+        if count == 1:
+            across = 1
+        if across == 1 and count <= step and count <= _MOST_CHANNELS and step <= 2 * _MOST_CHANNELS:
+            return cls(count, step, 1, 0, (width - 1) * step + count, right < 0)
+        if step <= 2 * _MOST_CHANNELS:
+            return cls(1, step, count, across, (width - 1) * step + 1, right < 0)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Recipe:
+    """A geometry that was made ready: its loop, the address of its fields, and what keeps them alive.
+
+    `source` is the bytes from a picture's lowest element to the lowest of its first row and plane. `work` is the
+    products of both passes.
+    """
+
+    loop: Loop
+    fields: int
+    source: int
+    work: int
+    kept: tuple[object, ...]
+
+
+class _Windows:
+    """A problem with the geometries that its windows needed so far."""
+
+    def __init__(self, problem: ResizeProblem, rest: RestMove) -> None:
+        """Nothing is made ready before it is needed."""
+        self._problem, self._rest = problem, rest
+        self._recipes: dict[ResizeWindow, _Recipe | None] = {}
+        self._walks: dict[tuple[int, ...], tuple[_Moved, _Moved]] = {}
+        self._borders = Borders(problem)
+
+    def __call__(self, windows: Sequence[ResizeWindow], sources: Sequence[Located], target: Located) -> None:
+        """Write every window."""
+        problem = self._problem
+        layout, itemsize = problem.target.layout, problem.target.element.itemsize
+        buffer, start = target
+        batch = buffer.address + start + (layout.offset - layout.first_offset) * itemsize
+        sample, _, down, right = layout.strides
+        entries: dict[int, tuple[Loop, list[int]]] = {}
+        left: list[int] = []
+        work = 0
+        pieces = _pieces(len(windows))
+        for number, (window, (memory, begin)) in enumerate(zip(windows, sources, strict=True)):
+            recipe = self._recipe(window)
+            if recipe is None:
+                left.append(number)
+                continue
+            top, first, height, width = window.place
+            if (height, width) != layout.sizes[2:]:
+                self._borders(buffer.bytes[start:], number, window.place)
+            place = batch + (number * sample + top * down + first * right) * itemsize
+            source = memory.address + begin + recipe.source
+            _, fields = entries.setdefault(recipe.loop.address, (recipe.loop, []))
+            step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
+            for row in range(0, height, step):
+                fields += (source, place, recipe.fields, row, min(row + step, height))
+            work += recipe.work
+        for loop, fields in entries.values():
+            _run(loop, fields, work)
+        if left:
+            self._rest(left, windows, sources, target)
+
+    def _recipe(self, window: ResizeWindow) -> _Recipe | None:
+        """How a window is resized, remembered for others like it."""
+        try:
+            return self._recipes[window]
+        except KeyError:
+            if len(self._recipes) >= _MOST_GEOMETRIES:
+                self._recipes.clear()
+            made = self._recipes[window] = self._made(window)
+            return made
+
+    def _made(self, window: ResizeWindow) -> _Recipe | None:
+        """The tables of a window's geometry; None where NumPy resizes it."""
+        problem = self._problem
+        shape = _Shape.of(window.layout)
+        if shape is None or why_numpy(problem, window) is not None:
+            return None
+        taps = problem.taps(window)
+        kernel = ResizeKernel(taps.arithmetic, shape.channels, shape.step, *_instructions())
+        loop = _loop(kernel)
+        if loop is None:
+            return None
+        layout = window.layout
+        along = tap_pairs(taps.columns, taps.arithmetic, shape.step)
+        if shape.mirrored:
+            along = replace(along, indices=(layout.sizes[2] - 1) * shape.step - along.indices)
+        rows = compacted(tap_pairs(taps.rows, taps.arithmetic, 1))
+        _, _, height, width = window.place
+        unit = width * shape.channels
+        memory = Scratch.of(shape.elements, unit, shape.planes, rows.mask + 1, kernel.between_bytes)
+        whole, rest = self._walked(height, width, shape, memory.band_pitch)
+        allocate, free = memory_functions()
+        fields = {
+            "allocate": allocate,
+            "free": free,
+            "failed": failures.ctypes.data,
+            "scratch_bytes": memory.nbytes,
+            "sources": rows.sources.ctypes.data,
+            "row_stride": layout.strides[1],
+            "planes": shape.planes,
+            "plane_stride": shape.plane_stride,
+            "elements": shape.elements,
+            "columns": width,
+            "column_pairs": along.most,
+            "column_counts": along.counts.ctypes.data,
+            "column_indices": along.indices.ctypes.data,
+            "column_weights": along.weights.ctypes.data,
+            "row_pairs": rows.pairs.most,
+            "row_counts": rows.pairs.counts.ctypes.data,
+            "row_indices": rows.pairs.indices.ctypes.data,
+            "row_weights": rows.pairs.weights.ctypes.data,
+            "row_firsts": rows.firsts.ctypes.data,
+            "row_ends": rows.ends.ctypes.data,
+            "ring_mask": rows.mask,
+            "ring_pitch": memory.ring_pitch,
+            "unit": unit,
+            "outputs_at": memory.outputs,
+            "ring_at": memory.ring,
+            "band_at": memory.band,
+            "target_row": problem.target.layout.strides[2] * problem.target.element.itemsize,
+            "band_pitch": memory.band_pitch,
+            **{f"whole_{name}": value for name, value in whole.fields.items()},
+            **{f"rest_{name}": value for name, value in rest.fields.items()},
+        }
+        packed = (ctypes.c_int64 * len(GEOMETRY))(*(fields[name] for name in GEOMETRY))
+        lowest = layout.offset - layout.first_offset - ((layout.sizes[2] - 1) * shape.step if shape.mirrored else 0)
+        work = taps.products * problem.channels
+        return _Recipe(loop, ctypes.addressof(packed), lowest, work, (packed, along, rows, whole, rest))
+
+    def _walked(self, height: int, width: int, shape: _Shape, pitch: int) -> tuple[_Moved, _Moved]:
+        """The moves of a whole band, and of the rows that are left over, from a thread's memory into the target."""
+        key = (height, width, shape.channels, shape.planes, pitch)
+        if key not in self._walks:
+            sizes = (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS)
+            whole, rest = (self._moved(rows, width, shape, pitch) for rows in sizes)
+            self._walks[key] = whole, rest
+        return self._walks[key]
+
+    def _moved(self, rows: int, width: int, shape: _Shape, pitch: int) -> _Moved:
+        """The move of so many rows of a window."""
+        if not rows:
+            return _Moved({"kernel": 0, "parameters": 0, "items": 0, "source": 0, "target": 0}, ())
+        problem, made = self._problem, self._problem.conversion
+        strides = (1, pitch, shape.channels) if shape.planes == 1 else (width, pitch, 1)
+        read = Layout((problem.channels, rows, width), strides)
+        into = problem.target.layout.sliced((0, slice(None), slice(0, rows), slice(0, width)))
+        written = Layout(into.sizes, into.strides)
+        target = TensorSpec(written.shifted(-written.first_offset), made.target, 1)
+        walk = walk_of(relayout_problem(TensorSpec(read, made.source, 1), target, made, 0))
+        loop = None if walk is None else compiled(walk.kernel.text)
+        assert walk is not None, "the conversion can be compiled, and there are pixels"
+        assert loop is not None, "the loop over rows was compiled here"
+        fields = {
+            "kernel": loop.address,
+            "parameters": walk.parameters.ctypes.data,
+            "items": walk.items,
+            "source": walk.source_offset,
+            "target": written.first_offset * made.target.itemsize + walk.target_offset,
+        }
+        return _Moved(fields, (walk, loop))
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """A compiled relayout of some rows, as fields of a geometry, and what keeps it alive."""
+
+    fields: dict[str, int]
+    kept: tuple[object, ...]
+
+
+@lru_cache(maxsize=64)
+def _loop(kernel: ResizeKernel) -> Loop | None:
+    return compiled(kernel.text)
+
+
+def _instructions() -> tuple[bool, bool]:
+    """Whether this processor multiplies 32 pairs of 16 bits at once, and whether it adds pairs of products."""
+    pairs = processor() in ("x86_64", "amd64")
+    return pairs and "avx512bw" in processor_features(), pairs
+
+
+def _pieces(windows: int) -> int:
+    """Parts of one window, for threads to share: each repeats the rows that its first row reaches."""
+    threads = get_num_threads()
+    return 1 if threads == 1 else max(1, _PIECES * threads // max(windows, 1))
+
+
+def _run(loop: Loop, fields: Sequence[int], work: int) -> None:
+    """Run a kernel over its entries. Raises `DeviceError` where a thread had no memory for its bands."""
+    table = (ctypes.c_int64 * len(fields))(*fields)
+    place, count = ctypes.addressof(table), len(fields) // ENTRY_FIELDS
+    failures[0] = 0
+    run_shared(loop, 0, 0, place, count, nbytes=work)
+    if failures[0]:
+        raise DeviceError("The CPU has no memory left for the rows between the passes of a resize.")

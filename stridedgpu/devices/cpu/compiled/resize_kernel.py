@@ -1,0 +1,376 @@
+"""The machine code of a resize: both passes over bands of rows, in memory that one thread has for itself.
+
+    source rows          16 of them at a time, wherever each begins
+    columns of 16        transposed, so that a vector holds one element of 16 rows, and a weight is the same for all
+    first pass           along x: two taps a multiplication, 16 rows at once, for every element of a resized row
+    ring                 transposed back: rows of the first pass, as many as the second reaches
+    second pass          across rows: two rows a multiplication, 64 elements at once
+    band                 up to 16 finished rows, which a compiled relayout converts and lays out in the target
+
+Pillow's weights have 22 fractional bits and a sign. They are split, `w = high * 2^11 + low`, so that both parts fit 16
+bits: the processor adds two such products in one instruction, and the sum of all is exact in 32 bits.
+OpenCV's sums are shortened to 15 bits between the passes, and its second pass takes the upper half of 16-bit products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from stridedgpu.planning.resize_arithmetic import Arithmetic
+
+from .ir import Code, Value, vector_type
+
+__all__ = ["BAND_ROWS", "COMPILED", "ENTRY_FIELDS", "GEOMETRY", "LOW_BITS", "ROWS", "ResizeKernel"]
+
+ROWS: Final = 16
+"""Source rows of the first pass at a time: the lanes of a vector."""
+
+BAND_ROWS: Final = 16
+"""Rows of the result that are converted together."""
+
+LOW_BITS: Final = 11
+"""Bits of the lower part of Pillow's weights."""
+
+ENTRY_FIELDS: Final = 5
+"""Of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, and the rows
+of the result, the first and the one behind the last."""
+
+GEOMETRY: Final = (
+    "allocate",
+    "free",
+    "failed",
+    "scratch_bytes",
+    "sources",
+    "row_stride",
+    "planes",
+    "plane_stride",
+    "elements",
+    "columns",
+    "column_pairs",
+    "column_counts",
+    "column_indices",
+    "column_weights",
+    "row_pairs",
+    "row_counts",
+    "row_indices",
+    "row_weights",
+    "row_firsts",
+    "row_ends",
+    "ring_mask",
+    "ring_pitch",
+    "unit",
+    "outputs_at",
+    "ring_at",
+    "band_at",
+    "target_row",
+    "whole_kernel",
+    "whole_parameters",
+    "whole_items",
+    "whole_source",
+    "whole_target",
+    "rest_kernel",
+    "rest_parameters",
+    "rest_items",
+    "rest_source",
+    "rest_target",
+    "band_pitch",
+)
+"""64-bit numbers that all windows of one geometry have in common, in the order in which they lie in memory.
+
+Offsets `_at` are in bytes into the scratch memory, which begins with the transposed columns.
+"""
+
+COMPILED: Final = frozenset({Arithmetic.PILLOW_FIXED, Arithmetic.OPENCV_LINEAR})
+"""What the kernel below computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeKernel:
+    """A kernel for pictures of so many `channels` side by side, whose pixels begin `step` elements apart.
+
+    A picture of planes has 1 channel here and several planes.
+    """
+
+    arithmetic: Arithmetic
+    channels: int
+    step: int
+    widest: bool
+    """Whether one instruction multiplies 32 pairs of 16 bits: AVX-512. Else there are two."""
+    pairs: bool
+    """Whether the processor adds pairs of 16-bit products in one instruction, as every x86-64 does."""
+
+    def text(self, name: str) -> str:
+        """The module."""
+        return _Text(self).text(name)
+
+    @property
+    def between_bytes(self) -> int:
+        """Bytes of an element between the passes."""
+        return 1 if self.arithmetic is Arithmetic.PILLOW_FIXED else 2
+
+
+class _Text:
+    """One kernel, as it is written."""
+
+    def __init__(self, kernel: ResizeKernel) -> None:
+        """An empty function."""
+        self._kernel = kernel
+        self._code = Code()
+        self._fields: dict[str, Value] = {}
+
+    def text(self, name: str) -> str:
+        """Entries, bands, rows."""
+        code = self._code
+        made = code.scratch(8)
+        with code.loop(code.first, code.last) as number:
+            entry = code.at(Value("ptr", "%parameters"), code.multiply(number, 8 * ENTRY_FIELDS))
+            source, target, geometry, first, last = (self._word(entry, place) for place in range(ENTRY_FIELDS))
+            fields = code.pointer(geometry)
+            self._fields = {field: self._word(fields, place) for place, field in enumerate(GEOMETRY)}
+            allocated = code.call_for("ptr", self._address("allocate"), self._fields["scratch_bytes"])
+            missing = code.compare("icmp eq", allocated, "null")
+            with code.when(missing):
+                code.store(code.full("i64", 1), self._address("failed"), 8)
+            with code.when(code.negated(missing)):
+                self._item(allocated, made, code.pointer(source), target, first, last)
+                code.run(self._address("free"), allocated)
+        return code.text(name)
+
+    def _item(self, allocated: Value, made: Value, source: Value, target: Value, first: Value, last: Value) -> None:
+        """Rows `first` to `last` of one window's result."""
+        code, fields = self._code, self._fields
+        columns = self._aligned(allocated)
+        outputs, ring, band = (code.at(columns, fields[place]) for place in ("outputs_at", "ring_at", "band_at"))
+        code.store(self._entry("row_firsts", first), made, 8)
+        with code.loop(first, last, BAND_ROWS) as begin:
+            end = code.smaller(code.add(begin, BAND_ROWS), last)
+            with code.loop(begin, end) as row:
+                with code.loop(code.load("i64", made, 8), self._entry("row_ends", row), ROWS) as group:
+                    with code.loop(0, fields["planes"]) as plane:
+                        self._first_pass(columns, outputs, ring, source, group, plane)
+                    code.store(code.add(group, ROWS), made, 8)
+                place = code.multiply(code.binary("sub", row, begin), fields["band_pitch"])
+                self._second_pass(ring, code.at(band, place), row)
+            rows = code.binary("sub", end, begin)
+            whole = code.compare("icmp eq", rows, BAND_ROWS)
+            start = code.add(target, code.multiply(begin, fields["target_row"]))
+            for kind, condition in (("whole", whole), ("rest", code.negated(whole))):
+                with code.when(condition):
+                    code.run(
+                        self._address(f"{kind}_kernel"),
+                        code.at(band, fields[f"{kind}_source"]),
+                        code.pointer(code.add(start, fields[f"{kind}_target"])),
+                        self._address(f"{kind}_parameters"),
+                        code.full("i64", 0),
+                        fields[f"{kind}_items"],
+                    )
+
+    def _first_pass(
+        self, columns: Value, outputs: Value, ring: Value, source: Value, group: Value, plane: Value
+    ) -> None:
+        """16 source rows of one plane, from number `group` in the list of those that are read, into the ring."""
+        code, fields = self._code, self._fields
+        start = code.at(source, code.multiply(plane, fields["plane_stride"]))
+        listed = code.at(self._address("sources"), code.multiply(group, 8))
+        rows = [code.at(start, code.multiply(self._word(listed, place), fields["row_stride"])) for place in range(ROWS)]
+        byte = vector_type(ROWS, "i8")
+        elements = fields["elements"]
+        last = code.binary("sub", elements, ROWS)
+        with code.loop(0, elements, ROWS) as begin:
+            place = code.smaller(begin, last)
+            block = [code.load(byte, code.at(row, place), 1) for row in rows]
+            for lane, column in enumerate(self._transposed(block)):
+                code.store(column, code.at(columns, code.multiply(code.add(place, lane), ROWS)), 16)
+        with code.loop(0, fields["columns"]) as x:
+            self._column(columns, outputs, x)
+        bits = 8 * self._kernel.between_bytes
+        lanes = vector_type(ROWS, f"i{bits}")
+        nbytes = self._kernel.between_bytes
+        unit = fields["unit"]
+        into = [
+            code.at(
+                code.at(
+                    ring,
+                    code.multiply(
+                        code.binary("and", code.add(group, place), fields["ring_mask"]), fields["ring_pitch"]
+                    ),
+                ),
+                code.multiply(code.multiply(plane, unit), nbytes),
+            )
+            for place in range(ROWS)
+        ]
+        with code.loop(0, unit, ROWS) as begin:
+            block = [
+                code.load(lanes, code.at(outputs, code.multiply(code.add(begin, lane), ROWS * nbytes)), 16)
+                for lane in range(ROWS)
+            ]
+            for row, address in zip(self._transposed(block), into, strict=True):
+                code.store(row, code.at(address, code.multiply(begin, nbytes)), 1)
+
+    def _column(self, columns: Value, outputs: Value, x: Value) -> None:
+        """All channels of one resized pixel, of 16 rows."""
+        code, kernel = self._code, self._kernel
+        indices, weights, count = self._taps("column", x)
+        zero = code.full(vector_type(ROWS, "i32"), 0)
+        parts = 2 if kernel.arithmetic is Arithmetic.PILLOW_FIXED else 1
+        with code.fold(count, [zero] * (parts * kernel.channels)) as (pair, sums):
+            places = [self._index(indices, pair, tap) for tap in range(2)]
+            starts = [code.at(columns, code.multiply(place, ROWS)) for place in places]
+            for channel in range(kernel.channels):
+                pixels = [code.load(vector_type(ROWS, "i8"), code.at(start, channel * ROWS), 16) for start in starts]
+                joined = self._joined(pixels)
+                for part in range(parts):
+                    weight = self._weight(weights, pair, part, parts, ROWS)
+                    summed = parts * channel + part
+                    sums[summed] = code.add(sums[summed], self._products(joined, weight))
+        for channel in range(kernel.channels):
+            made = sums[parts * channel : parts * (channel + 1)]
+            if kernel.arithmetic is Arithmetic.PILLOW_FIXED:
+                result = self._rounded(made)
+            else:
+                result = code.cast("trunc", code.binary("lshr", made[0], 4), "i16")
+            place = code.add(code.multiply(x, kernel.channels), channel)
+            code.store(result, code.at(outputs, code.multiply(place, ROWS * kernel.between_bytes)), 16)
+
+    def _second_pass(self, ring: Value, into: Value, row: Value) -> None:
+        """One row of the result, all its planes, 64 elements at a time."""
+        if self._kernel.arithmetic is Arithmetic.PILLOW_FIXED:
+            self._rows_of_pillow(ring, into, row)
+        else:
+            self._rows_of_opencv(ring, into, row)
+
+    def _rows_of_pillow(self, ring: Value, into: Value, row: Value) -> None:
+        """Pairs of rows, with both parts of their weights."""
+        code, fields = self._code, self._fields
+        indices, weights, count = self._taps("row", row)
+        lanes, blocks = 16, 4
+        zero = code.full(vector_type(lanes, "i32"), 0)
+        with code.loop(0, fields["band_pitch"], lanes * blocks) as begin:
+            with code.fold(count, [zero] * (2 * blocks)) as (pair, sums):
+                both = [self._weight(weights, pair, part, 2, lanes) for part in range(2)]
+                starts = [
+                    code.at(ring, code.add(code.multiply(self._index(indices, pair, tap), fields["ring_pitch"]), begin))
+                    for tap in range(2)
+                ]
+                for block in range(blocks):
+                    pixels = [code.load(vector_type(lanes, "i8"), code.at(start, lanes * block), 1) for start in starts]
+                    joined = self._joined(pixels)
+                    for part, weight in enumerate(both):
+                        place = 2 * block + part
+                        sums[place] = code.add(sums[place], self._products(joined, weight))
+            for block in range(blocks):
+                address = code.at(into, code.add(begin, lanes * block))
+                code.store(self._rounded(sums[2 * block : 2 * block + 2]), address, 1)
+
+    def _rows_of_opencv(self, ring: Value, into: Value, row: Value) -> None:
+        """Two rows of 15 bits, times weights of 12 bits, of whose products the upper halves are added."""
+        code, fields = self._code, self._fields
+        indices, weights, _ = self._taps("row", row)
+        lanes = 32
+        pair = code.full("i64", 0)
+        rows = [code.at(ring, code.multiply(self._index(indices, pair, tap), fields["ring_pitch"])) for tap in range(2)]
+        both = code.load("i32", weights, 4)
+        low = code.cast("trunc", both, "i16")
+        high = code.cast("trunc", code.binary("lshr", both, 16), "i16")
+        factors = [code.cast("sext", code.splat(part, lanes), "i32") for part in (low, high)]
+        with code.loop(0, fields["band_pitch"], lanes) as begin:
+            halves = []
+            for start, factor in zip(rows, factors, strict=True):
+                sums = code.load(vector_type(lanes, "i16"), code.at(start, code.multiply(begin, 2)), 1)
+                product = code.multiply(code.cast("sext", sums, "i32"), factor)
+                halves.append(code.cast("trunc", code.binary("lshr", product, 16), "i16"))
+            total = code.add(code.add(*halves), 2)
+            whole = code.binary("ashr", total, 2)
+            clamped = code.select(code.compare("icmp sgt", whole, 255), code.full(whole.type, 255), whole)
+            code.store(code.cast("trunc", clamped, "i8"), code.at(into, begin), 1)
+
+    # Parts of both passes
+
+    def _joined(self, pixels: Sequence[Value]) -> Value | tuple[Value, Value]:
+        """Two vectors of bytes as the lower and the upper 16 bits of each lane, or side by side."""
+        code = self._code
+        low, high = (code.cast("zext", vector, "i32") for vector in pixels)
+        if not self._kernel.pairs:
+            return low, high
+        return code.recast(code.binary("or", low, code.binary("shl", high, 16)), "i16")
+
+    def _products(self, pixels: Value | tuple[Value, Value], weights: Value) -> Value:
+        """Each lane's two products, added; `weights` hold two 16-bit numbers in each lane."""
+        code = self._code
+        if isinstance(pixels, tuple):
+            low = code.binary("ashr", code.binary("shl", weights, 16), 16)
+            high = code.binary("ashr", weights, 16)
+            return code.add(code.multiply(pixels[0], low), code.multiply(pixels[1], high))
+        pairs = code.recast(weights, "i16")
+        if self._kernel.widest:
+            return code.call("llvm.x86.avx512.pmaddw.d.512", vector_type(16, "i32"), pixels, pairs)
+        halves = []
+        for first in (0, 16):
+            parts = [code.shuffle(vector, None, range(first, first + 16)) for vector in (pixels, pairs)]
+            halves.append(code.call("llvm.x86.avx2.pmadd.wd", vector_type(8, "i32"), *parts))
+        return code.shuffle(halves[0], halves[1], range(16))
+
+    def _rounded(self, sums: Sequence[Value]) -> Value:
+        """Pillow's sums, of the upper and the lower parts of weights, as bytes."""
+        code = self._code
+        high, low = sums
+        total = code.add(code.add(code.binary("shl", high, LOW_BITS), low), 1 << 21)
+        whole = code.binary("ashr", total, 22)
+        whole = code.select(code.compare("icmp sgt", whole, 0), whole, code.full(whole.type, 0))
+        whole = code.select(code.compare("icmp slt", whole, 255), whole, code.full(whole.type, 255))
+        return code.cast("trunc", whole, "i8")
+
+    def _transposed(self, block: Sequence[Value]) -> list[Value]:
+        """16 vectors of 16 lanes, rows as columns: four times, each vector is zipped with the one 8 further on."""
+        vectors = list(block)
+        half = ROWS // 2
+        zips = [[lane // 2 + ROWS * (lane % 2) + part for lane in range(ROWS)] for part in (0, half)]
+        for _ in range(4):
+            vectors = [
+                self._code.shuffle(vectors[place], vectors[place + half], lanes)
+                for place in range(half)
+                for lanes in zips
+            ]
+        return vectors
+
+    # The geometry
+
+    def _word(self, address: Value, place: int) -> Value:
+        """One of the 64-bit numbers that follow each other."""
+        return self._code.load("i64", self._code.at(address, 8 * place), 8)
+
+    def _address(self, field: str) -> Value:
+        """A field that is an address."""
+        return self._code.pointer(self._fields[field])
+
+    def _entry(self, field: str, place: Value) -> Value:
+        """An entry of a table of 64-bit numbers."""
+        return self._code.load("i64", self._code.at(self._address(field), self._code.multiply(place, 8)), 8)
+
+    def _taps(self, axis: str, place: Value) -> tuple[Value, Value, Value]:
+        """Where one pixel's indices and weights are, and how many pairs of taps it has."""
+        code, fields = self._code, self._fields
+        before = code.multiply(place, fields[f"{axis}_pairs"])
+        indices = code.at(self._address(f"{axis}_indices"), code.multiply(before, 16))
+        parts = 2 if self._kernel.arithmetic is Arithmetic.PILLOW_FIXED else 1
+        weights = code.at(self._address(f"{axis}_weights"), code.multiply(before, 4 * parts))
+        return indices, weights, self._entry(f"{axis}_counts", place)
+
+    def _index(self, indices: Value, pair: Value, tap: int) -> Value:
+        """The index of one tap of a pair."""
+        code = self._code
+        return code.load("i64", code.at(code.at(indices, code.multiply(pair, 16)), 8 * tap), 8)
+
+    def _weight(self, weights: Value, pair: Value, part: int, parts: int, lanes: int) -> Value:
+        """The weights of a pair of taps, one part of them, in every lane."""
+        code = self._code
+        address = code.at(code.at(weights, code.multiply(pair, 4 * parts)), 4 * part)
+        return code.splat(code.load("i32", address, 4), lanes)
+
+    def _aligned(self, allocated: Value) -> Value:
+        """The first cache line's start in new memory."""
+        code = self._code
+        bits = code.value("i64", f"ptrtoint ptr {allocated.name} to i64")
+        return code.pointer(code.binary("and", code.add(bits, 63), -64))

@@ -1,0 +1,124 @@
+"""The tables of one geometry as the machine code of a resize reads them: taps in pairs, rows that are read, memory."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.planning.resize_arithmetic import Arithmetic
+from stridedgpu.planning.resize_taps import AxisTaps
+
+from .resize_kernel import BAND_ROWS, LOW_BITS, ROWS
+
+__all__ = ["Array", "Scratch", "TapPairs", "compacted", "failures", "memory_functions", "tap_pairs"]
+
+Array = NDArray[Any]
+
+_LINE: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TapPairs:
+    """Taps in pairs: `counts` of pairs, `indices` (pixels, pairs, 2) and `weights` (pixels, pairs, parts).
+
+    `indices` and `counts` are int64. A weight is two 16-bit numbers in 32 bits, the first tap's in the lower half; its
+    parts are the upper and the lower bits of Pillow's weights. What is behind the last tap has the weight 0.
+    """
+
+    counts: Array
+    indices: Array
+    weights: Array
+
+    @property
+    def most(self) -> int:
+        """Pairs of the pixel with the most."""
+        return int(self.indices.shape[1])
+
+
+def tap_pairs(taps: AxisTaps, arithmetic: Arithmetic, scale: int) -> TapPairs:
+    """The taps of an axis; `scale` turns pixels into what is counted in."""
+    width = taps.most + taps.most % 2
+    places = np.arange(width, dtype=np.int32)
+    reached = np.minimum(taps.starts[:, None] + places, taps.starts[:, None] + taps.counts[:, None] - 1)
+    indices = np.clip(reached, taps.first, taps.stop - 1).astype(np.int64) * scale
+    weights = np.zeros((taps.count, width), np.int32)
+    weights[:, : taps.most] = taps.weights
+    if taps.copies and arithmetic is Arithmetic.PILLOW_FIXED:
+        weights <<= 22
+    parts = [weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1] if arithmetic is Arithmetic.PILLOW_FIXED else [weights]
+    joined = np.stack([(part[:, 0::2] & 0xFFFF) | part[:, 1::2] << 16 for part in parts], axis=-1)
+    counts = (taps.counts.astype(np.int64) + 1) // 2
+    shape = (taps.count, width // 2, 2)
+    return TapPairs(counts, np.ascontiguousarray(indices.reshape(shape)), np.ascontiguousarray(joined, np.int32))
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """Rows of the source that are read, and the taps' indices among them.
+
+    `sources` are followed by as many repetitions of the last as a group of rows may reach. `firsts` and `ends` say
+    which of them each row of the result reaches. `mask` is one less than the rows of the ring, a power of two.
+    """
+
+    sources: Array
+    pairs: TapPairs
+    firsts: Array
+    ends: Array
+    mask: int
+
+
+def compacted(pairs: TapPairs) -> Compacted:
+    """The rows' taps over the rows that any of them reads."""
+    used, places = np.unique(pairs.indices, return_inverse=True)
+    places = places.reshape(pairs.indices.shape).astype(np.int64)
+    firsts, ends = places.min(axis=(1, 2)), places.max(axis=(1, 2)) + 1
+    span = int((ends - firsts).max()) + ROWS
+    mask = (1 << (span - 1).bit_length()) - 1
+    sources = np.concatenate([used, np.full(ROWS, used[-1], np.int64)])
+    return Compacted(sources, TapPairs(pairs.counts, places & mask, pairs.weights), firsts, ends, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """Where one thread's memory is divided, in bytes: transposed columns first, then outputs, ring and band."""
+
+    outputs: int
+    ring: int
+    band: int
+    nbytes: int
+    ring_pitch: int
+    band_pitch: int
+
+    @classmethod
+    def of(cls, elements: int, unit: int, planes: int, ring_rows: int, between_bytes: int) -> Scratch:
+        """For rows of so many `elements` a plane that become `unit`, with elements of `between_bytes` between."""
+        outputs = _rounded(elements * ROWS)
+        ring = outputs + _rounded(unit + ROWS) * ROWS * between_bytes
+        band_pitch = _rounded(unit * planes)
+        ring_pitch = (band_pitch + _LINE) * between_bytes
+        band = ring + ring_rows * ring_pitch
+        return cls(outputs, ring, band, band + BAND_ROWS * band_pitch + 2 * _LINE, ring_pitch, band_pitch)
+
+
+def _rounded(nbytes: int) -> int:
+    """Up to a multiple of a cache line."""
+    return -(-nbytes // _LINE) * _LINE
+
+
+def memory_functions() -> tuple[int, int]:
+    """The addresses of functions that allocate and free memory, which need no lock of Python's."""
+    python = ctypes.pythonapi
+    allocate, free = (
+        ctypes.cast(function, ctypes.c_void_p).value for function in (python.PyMem_RawMalloc, python.PyMem_RawFree)
+    )
+    assert allocate is not None, "every Python has it"
+    assert free is not None, "every Python has it"
+    return allocate, free
+
+
+failures: Final = np.zeros(1, np.int64)
+"""Not 0 where a thread's memory could not be had."""
