@@ -13,6 +13,7 @@ from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.gather_interface import Located
 from stridedgpu.devices.resize_interface import ResizeMove
 from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
@@ -21,8 +22,8 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .conversion import can_compile
 from .jit import Loop, compiled, processor, processor_features
 from .relayout import walk_of
-from .resize_kernel import BAND_ROWS, COMPILED, ENTRY_FIELDS, GEOMETRY, ROWS, ResizeKernel
-from .resize_tables import Scratch, compacted, failures, memory_functions, tap_pairs
+from .resize_kernel import BAND_ROWS, COMPILED, ENTRY_FIELDS, GEOMETRY, ROWS, WORD_BYTES, ResizeKernel
+from .resize_tables import Scratch, compacted, failures, memory_functions, tap_pairs, word_taps
 from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "why_numpy"]
@@ -79,6 +80,11 @@ class _Shape:
     plane_stride: int
     elements: int
     mirrored: bool
+
+    @property
+    def fits_words(self) -> bool:
+        """Whether two neighbouring pixels of several elements are in a word."""
+        return self.channels > 1 and 2 * self.step <= WORD_BYTES and not self.mirrored
 
     @classmethod
     def of(cls, layout: Layout) -> _Shape | None:
@@ -167,7 +173,9 @@ class _Windows:
         if shape is None or why_numpy(problem, window) is not None:
             return None
         taps = problem.taps(window)
-        kernel = ResizeKernel(taps.arithmetic, shape.channels, shape.step, *_instructions())
+        arithmetic = COMPILED[taps.arithmetic]
+        by_pixels = arithmetic is Arithmetic.OPENCV_LINEAR and shape.fits_words and _instructions()[1]
+        kernel = ResizeKernel(arithmetic, shape.channels, shape.step, *_instructions(), by_pixels)
         loop = _loop(kernel)
         if loop is None:
             return None
@@ -175,11 +183,13 @@ class _Windows:
         along = tap_pairs(taps.columns, taps.arithmetic, shape.step)
         if shape.mirrored:
             along = replace(along, indices=(layout.sizes[2] - 1) * shape.step - along.indices)
+        if by_pixels:
+            along = word_taps(along, shape.elements)
         rows = compacted(tap_pairs(taps.rows, taps.arithmetic, 1))
         _, _, height, width = window.place
-        unit = width * shape.channels
+        unit = width * kernel.out_step
         memory = Scratch.of(shape.elements, unit, shape.planes, rows.mask + 1, kernel.between_bytes)
-        whole, rest = self._walked(height, width, shape, memory.band_pitch)
+        whole, rest = self._walked(height, width, 0 if shape.planes > 1 else kernel.out_step, memory.band_pitch)
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
@@ -218,21 +228,21 @@ class _Windows:
         work = taps.products * problem.channels
         return _Recipe(loop, ctypes.addressof(packed), lowest, work, (packed, along, rows, whole, rest))
 
-    def _walked(self, height: int, width: int, shape: _Shape, pitch: int) -> tuple[_Moved, _Moved]:
+    def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[_Moved, _Moved]:
         """The moves of a whole band, and of the rows that are left over, from a thread's memory into the target."""
-        key = (height, width, shape.channels, shape.planes, pitch)
+        key = (height, width, step, pitch)
         if key not in self._walks:
             sizes = (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS)
-            whole, rest = (self._moved(rows, width, shape, pitch) for rows in sizes)
+            whole, rest = (self._moved(rows, width, step, pitch) for rows in sizes)
             self._walks[key] = whole, rest
         return self._walks[key]
 
-    def _moved(self, rows: int, width: int, shape: _Shape, pitch: int) -> _Moved:
-        """The move of so many rows of a window."""
+    def _moved(self, rows: int, width: int, step: int, pitch: int) -> _Moved:
+        """The move of so many rows of a window: of pixels `step` elements apart, or planes where that is 0."""
         if not rows:
             return _Moved({"kernel": 0, "parameters": 0, "items": 0, "source": 0, "target": 0}, ())
         problem, made = self._problem, self._problem.conversion
-        strides = (1, pitch, shape.channels) if shape.planes == 1 else (width, pitch, 1)
+        strides = (1, pitch, step) if step else (width, pitch, 1)
         read = Layout((problem.channels, rows, width), strides)
         into = problem.target.layout.sliced((0, slice(None), slice(0, rows), slice(0, width)))
         written = Layout(into.sizes, into.strides)

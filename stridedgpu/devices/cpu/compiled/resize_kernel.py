@@ -22,7 +22,7 @@ from stridedgpu.planning.resize_arithmetic import Arithmetic
 
 from .ir import Code, Value, vector_type
 
-__all__ = ["BAND_ROWS", "COMPILED", "ENTRY_FIELDS", "GEOMETRY", "LOW_BITS", "ROWS", "ResizeKernel"]
+__all__ = ["BAND_ROWS", "COMPILED", "ENTRY_FIELDS", "GEOMETRY", "LOW_BITS", "ROWS", "WORD_BYTES", "ResizeKernel"]
 
 ROWS: Final = 16
 """Source rows of the first pass at a time: the lanes of a vector."""
@@ -36,6 +36,12 @@ LOW_BITS: Final = 11
 ENTRY_FIELDS: Final = 5
 """Of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, and the rows
 of the result, the first and the one behind the last."""
+
+WORD_BYTES: Final = 8
+"""Bytes of a word, which holds two neighbouring pixels of up to four elements."""
+
+WORD_LANES: Final = 4
+"""Elements of a resized pixel in a vector of such words."""
 
 GEOMETRY: Final = (
     "allocate",
@@ -82,8 +88,12 @@ GEOMETRY: Final = (
 Offsets `_at` are in bytes into the scratch memory, which begins with the transposed columns.
 """
 
-COMPILED: Final = frozenset({Arithmetic.PILLOW_FIXED, Arithmetic.OPENCV_LINEAR})
-"""What the kernel below computes."""
+COMPILED: Final = {
+    Arithmetic.PILLOW_FIXED: Arithmetic.PILLOW_FIXED,
+    Arithmetic.OPENCV_LINEAR: Arithmetic.OPENCV_LINEAR,
+    Arithmetic.OPENCV_QUARTER: Arithmetic.OPENCV_LINEAR,
+}
+"""What the kernel below computes, and as what: four quarters are `OPENCV_LINEAR` with all weights a half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +110,17 @@ class ResizeKernel:
     """Whether one instruction multiplies 32 pairs of 16 bits: AVX-512. Else there are two."""
     pairs: bool
     """Whether the processor adds pairs of 16-bit products in one instruction, as every x86-64 does."""
+    by_pixels: bool = False
+    """Whether the first pass loads both taps of a pixel at once, where two neighbouring pixels fit a word."""
 
     def text(self, name: str) -> str:
         """The module."""
         return _Text(self).text(name)
+
+    @property
+    def out_step(self) -> int:
+        """Elements from one resized pixel to the next, until it is laid out in the target."""
+        return WORD_LANES if self.by_pixels else self.channels
 
     @property
     def between_bytes(self) -> int:
@@ -148,8 +165,11 @@ class _Text:
             end = code.smaller(code.add(begin, BAND_ROWS), last)
             with code.loop(begin, end) as row:
                 with code.loop(code.load("i64", made, 8), self._entry("row_ends", row), ROWS) as group:
-                    with code.loop(0, fields["planes"]) as plane:
-                        self._first_pass(columns, outputs, ring, source, group, plane)
+                    if self._kernel.by_pixels:
+                        self._first_pass_by_pixels(ring, source, group)
+                    else:
+                        with code.loop(0, fields["planes"]) as plane:
+                            self._first_pass(columns, outputs, ring, source, group, plane)
                     code.store(code.add(group, ROWS), made, 8)
                 place = code.multiply(code.binary("sub", row, begin), fields["band_pitch"])
                 self._second_pass(ring, code.at(band, place), row)
@@ -233,6 +253,46 @@ class _Text:
                 result = code.cast("trunc", code.binary("lshr", made[0], 4), "i16")
             place = code.add(code.multiply(x, kernel.channels), channel)
             code.store(result, code.at(outputs, code.multiply(place, ROWS * kernel.between_bytes)), 16)
+
+    def _first_pass_by_pixels(self, ring: Value, source: Value, group: Value) -> None:
+        """16 source rows into the ring, row after row: 8 resized pixels at a time, whose taps are a word each.
+
+        Instead of counts there is a shift for each word: the last of a row begin earlier, so as to end within it.
+        """
+        code, fields, kernel = self._code, self._fields, self._kernel
+        pixels = 8
+        words = vector_type(pixels, "i64")
+        taken = [
+            pixel * WORD_BYTES + tap * kernel.step + min(lane, kernel.channels - 1)
+            for pixel in range(pixels)
+            for lane in range(WORD_LANES)
+            for tap in range(2)
+        ]
+        half = WORD_LANES * pixels
+        with code.loop(0, ROWS) as lane:
+            number = code.add(group, lane)
+            row = code.at(source, code.multiply(self._entry("sources", number), fields["row_stride"]))
+            place = code.multiply(code.binary("and", number, fields["ring_mask"]), fields["ring_pitch"])
+            into = code.at(ring, place)
+            with code.loop(0, fields["columns"], pixels) as x:
+                tables = [
+                    code.at(self._address(f"column_{name}"), code.multiply(x, nbytes))
+                    for name, nbytes in (("indices", 8), ("counts", 8), ("weights", 4))
+                ]
+                gathered = Value(words, "poison")
+                for pixel in range(pixels):
+                    word = code.load("i64", code.at(row, self._word(tables[0], pixel)), 1)
+                    gathered = code.insert(gathered, word, pixel)
+                shifted = code.binary("lshr", gathered, code.load(words, tables[1], 8))
+                pairs = code.shuffle(code.recast(shifted, "i8"), None, taken)
+                weights = code.load(vector_type(pixels, "i32"), tables[2], 4)
+                for part in range(2):
+                    chosen = code.cast("zext", code.shuffle(pairs, None, range(part * half, (part + 1) * half)), "i16")
+                    repeated = [4 * part + lane_ // WORD_LANES for lane_ in range(16)]
+                    sums = self._products(chosen, code.shuffle(weights, None, repeated))
+                    short = code.cast("trunc", code.binary("lshr", sums, 4), "i16")
+                    start = code.at(into, code.multiply(x, 2 * WORD_LANES))
+                    code.store(short, code.at(start, 32 * part), 1)
 
     def _second_pass(self, ring: Value, into: Value, row: Value) -> None:
         """One row of the result, all its planes, 64 elements at a time."""

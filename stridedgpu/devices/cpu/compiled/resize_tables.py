@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_taps import AxisTaps
 
-from .resize_kernel import BAND_ROWS, LOW_BITS, ROWS
+from .resize_kernel import BAND_ROWS, LOW_BITS, ROWS, WORD_BYTES
 
-__all__ = ["Array", "Scratch", "TapPairs", "compacted", "failures", "memory_functions", "tap_pairs"]
+__all__ = ["Array", "Scratch", "TapPairs", "compacted", "failures", "memory_functions", "tap_pairs", "word_taps"]
 
 Array = NDArray[Any]
 
@@ -48,12 +48,27 @@ def tap_pairs(taps: AxisTaps, arithmetic: Arithmetic, scale: int) -> TapPairs:
     weights = np.zeros((taps.count, width), np.int32)
     weights[:, : taps.most] = taps.weights
     if taps.copies and arithmetic is Arithmetic.PILLOW_FIXED:
-        weights <<= 22
+        weights <<= arithmetic.spec.bits
+    if arithmetic is Arithmetic.OPENCV_QUARTER:
+        weights <<= Arithmetic.OPENCV_LINEAR.spec.bits - 1
     parts = [weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1] if arithmetic is Arithmetic.PILLOW_FIXED else [weights]
     joined = np.stack([(part[:, 0::2] & 0xFFFF) | part[:, 1::2] << 16 for part in parts], axis=-1)
     counts = (taps.counts.astype(np.int64) + 1) // 2
     shape = (taps.count, width // 2, 2)
     return TapPairs(counts, np.ascontiguousarray(indices.reshape(shape)), np.ascontiguousarray(joined, np.int32))
+
+
+def word_taps(pairs: TapPairs, elements: int) -> TapPairs:
+    """The taps of an axis with one pair for each pixel, whose pixels are neighbours and loaded as a word.
+
+    `counts` are the bits that a word is shifted by, which begins so much earlier as to end within a row of so many
+    `elements`. There are 8 pixels more than needed at most.
+    """
+    fill = -len(pairs.counts) % 8
+    first = np.pad(pairs.indices[:, 0, 0], (0, fill))
+    places = np.minimum(first, elements - WORD_BYTES)
+    weights = np.pad(pairs.weights[:, 0], ((0, fill), (0, 0)))
+    return TapPairs((first - places) * 8, places.reshape(-1, 1, 1), weights)
 
 
 @dataclass(frozen=True, slots=True)

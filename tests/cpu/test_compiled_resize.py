@@ -1,0 +1,100 @@
+"""Resize by compiled loops has the bits of NumPy's, on one thread and on several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from harness.cpu_paths import picking_by
+from harness.profiles import examples
+from harness.resize_cases import Array, Resize, pictures, resizes
+from hypothesis import given, settings, strategies as st
+
+import stridedgpu as sg
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+
+pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
+
+INTERPOLATIONS = (
+    "pillow-box",
+    "pillow-bilinear",
+    "pillow-hamming",
+    "pillow-bicubic",
+    "pillow-lanczos",
+    "opencv-linear",
+    "opencv-area",
+    "opencv-linear-exact",
+)
+
+
+def on(path: str, case: Resize, source: Array, **arguments: Any) -> Array:
+    """A resize on one of the CPU's paths."""
+    with picking_by(path):
+        return sg.resize(source, case.target, box=case.box, **arguments).numpy()
+
+
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+@settings(max_examples=examples(100))
+@given(
+    case=resizes(200),
+    dtype=st.sampled_from([None, "float32", "float16", "bfloat16"]),
+    layout=st.sampled_from(["CHW", "HWC"]),
+    swaps=st.booleans(),
+)
+def test_every_execution_has_the_same_bits(
+    interpolation: str, case: Resize, dtype: str | None, layout: str, swaps: bool
+) -> None:
+    """NumPy, one thread and two, from every layout of memory."""
+    channels = tuple(range(case.channels))[::-1] if swaps else None
+    arguments = {"interpolation": interpolation, "dtype": dtype, "layout": layout, "channels": channels}
+    if dtype is not None:
+        arguments |= {"scale": 1 / 255, "bias": -0.5}
+    picture = case.picture()
+    expected = on("NumPy", case, picture, dims="HWC", **arguments)
+    for number, (source, dims) in enumerate(pictures(picture)):
+        path = "compiled, 1 thread" if number % 2 else "compiled, 2 threads"
+        np.testing.assert_array_equal(on(path, case, source, dims=dims, **arguments), expected)
+
+
+@settings(max_examples=examples(40))
+@given(cases=st.lists(resizes(120), min_size=1, max_size=6), frame=st.tuples(*(st.integers(1, 90),) * 2))
+def test_ragged_batches(cases: list[Resize], frame: tuple[int, int]) -> None:
+    """Boxes of images of many sizes, some of which are too small for compiled loops, mirrored or not."""
+    photos = [replace(case, channels=3).picture() for case in cases]
+    boxes = [case.box or (0, 0, *case.source) for case in cases]
+    flips = [case.seed % 2 == 1 for case in cases]
+    made = []
+    for path in ("NumPy", "compiled, 1 thread", "compiled, 2 threads"):
+        with picking_by(path):
+            crops = sg.gather_crops(photos, size=frame, boxes=boxes, dims="HWC", flip=flips, dtype="float16", scale=0.1)
+            letters = sg.letterbox(photos, frame, dims="HWC", layout="NHWC")
+            made.append((crops.numpy(), letters.numpy()))
+    for crops, letters in made[1:]:
+        np.testing.assert_array_equal(crops, made[0][0])
+        np.testing.assert_array_equal(letters, made[0][1])
+
+
+def test_what_lies_around_a_target_stays() -> None:
+    """Rows and pixels beside the target are not written, whatever the vectors' width."""
+    picture = Resize((40, 50), (33, 29), None, 3, 5).picture()
+    around = np.full((3, 40, 40), 77, np.uint8)
+    with picking_by("compiled, 2 threads"):
+        sg.resize(picture, (33, 29), dims="HWC", out=sg.asarray(around)[:, 3:36, 5:34])
+    inside = around[:, 3:36, 5:34].copy()
+    around[:, 3:36, 5:34] = 77
+    assert (around == 77).all()
+    np.testing.assert_array_equal(inside, sg.resize(picture, (33, 29), dims="HWC").numpy())
+
+
+def test_no_byte_beside_the_picture_is_read() -> None:
+    """The last pixel of a buffer is the last that is read: a picture at its very end has the same result."""
+    picture = Resize((37, 41), (20, 23), None, 3, 6).picture()
+    memory = np.zeros(picture.size + 5, np.uint8)
+    memory[5:] = picture.reshape(-1)
+    with picking_by("compiled, 1 thread"):
+        for interpolation in ("opencv-linear", "pillow-bicubic"):
+            made = sg.resize(memory[5:].reshape(picture.shape), (20, 23), dims="HWC", interpolation=interpolation)
+            expected = sg.resize(picture, (20, 23), dims="HWC", interpolation=interpolation)
+            np.testing.assert_array_equal(made.numpy(), expected.numpy())
