@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
+from functools import lru_cache
 from numbers import Complex, Integral, Real
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.gather_interface import Located
+from stridedgpu.devices.gather_interface import CropsLaunch, GatherBackend, Located
 from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
@@ -24,6 +24,7 @@ from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integers, round_up
+from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, of_channels, parse_order
@@ -94,9 +95,9 @@ def crop_operands(
     count = len(sources.places)
     request = crop_request((count, channel_count), element, size, values, fill)
     made = request.conversion
-    windows = zip(sources.layouts, origins_of(origins, count), flips_of(flip, count), strict=True)
-    crops = list(starmap(Crop, windows))
+    crops = list(map(Crop, sources.layouts, origins_of(origins, count), flips_of(flip, count)))
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
+    backend = gather_backend_named(device)
     if out is None:
         target = memory.allocation(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device), stream)
     else:
@@ -104,15 +105,27 @@ def crop_operands(
         check_output(out, request.sizes, made.target, device, inputs)
         target = out
     steps = source_steps(sources.layouts)
-    backend = gather_backend_named(device)
-    for into, part in batch_parts(target, made, channel_count, order):
-        plan = plan_crops(into.spec, steps, part, request.fill, device, backend.widest_access)
-        backend.prepare_crops(plan)(crops, sources.places, (into.buffer, into.start_bytes), stream)
+    is_blocked = order is not None and order.multiple > 1
+    parts = batch_parts(target, made, channel_count, order, stream) if is_blocked else ((target, made),)
+    for into, part in parts:
+        # mypy holds no protocol for hashable
+        launch = _launch(into.spec, steps, part, request.fill, device, backend)  # type: ignore[arg-type]
+        launch(crops, sources.places, (into.buffer, into.start_bytes), stream)
     return target
+
+
+@lru_cache(maxsize=1024)
+def _launch(
+    target: TensorSpec, steps: tuple[int, int], made: Conversion, fill: bytes, device: str, backend: GatherBackend
+) -> CropsLaunch:
+    """Crops into targets like this one, ready to run."""
+    return backend.prepare_crops(plan_crops(target, steps, made, fill, device, backend.widest_access))
 
 
 def window_size(size: Sequence[int]) -> tuple[int, int]:
     """`size` as height and width."""
+    if type(size) is tuple and len(size) == 2 and type(size[0]) is type(size[1]) is int and min(size) >= 0:
+        return size
     window = integers("size", size, least=0)
     if len(window) != 2:
         raise LayoutError(f"size={window} must be height and width, in pixels.")
@@ -161,6 +174,11 @@ def flips_of(flip: object, count: int) -> list[bool]:
 
 def fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
     """One source element for each source channel."""
+    return _fill_of_integer(fill, element, count) if type(fill) is int else _fill_of_numbers(fill, element, count)
+
+
+def _fill_of_numbers(fill: object, element: ElementType, count: int) -> bytes:
+    """One number, or one for each source channel, as bytes."""
     given = plain(fill)
     values: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
     for value in values:
@@ -189,6 +207,10 @@ def fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
     return target.buffer.bytes[: count * element.itemsize].tobytes()
 
 
+_fill_of_integer: Final = lru_cache(maxsize=256)(_fill_of_numbers)
+"""A fill of one Python integer, as most are."""
+
+
 def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: str) -> Operand:
     """A picture of a window's height and width with one element for each channel everywhere, on a device."""
     channels = len(fill) // element.itemsize
@@ -201,7 +223,7 @@ def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: s
 
 
 def batch_parts(
-    target: Operand, made: Conversion, source_channels: int, order: ChannelOrder | None
+    target: Operand, made: Conversion, source_channels: int, order: ChannelOrder | None, stream: object = None
 ) -> Iterator[tuple[Operand, Conversion]]:
     """The batch as targets with axes N, C, H, W and their conversions; fillers of channels are zeroed on the way.
 
@@ -229,7 +251,7 @@ def batch_parts(
         filler = layout.sliced((whole, layout.sizes[1] - 1, slice(multiple - unused, None)))
     if filler.element_count:
         cleared = target.with_layout(filler)
-        assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), cleared)
+        assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), cleared, stream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +269,14 @@ class CropSources:
     @classmethod
     def of_images(cls, images: Sequence[Operand]) -> CropSources:
         """Images that are operands of their own, of any sizes; at least one."""
-        layouts = [image.layout.shifted(-image.layout.first_offset) for image in images]
-        return cls(layouts, [(image.buffer, image.start_bytes) for image in images], images, is_batch=False)
+        layouts: list[Layout] = []
+        places: list[Located] = []
+        for image in images:
+            layout = image.layout
+            lowest = layout.offset + layout.extent[0]
+            layouts.append(layout.shifted(-lowest) if lowest else layout)
+            places.append((image.buffer, image.start_bytes))
+        return cls(layouts, places, images, is_batch=False)
 
     @classmethod
     def of_batch(cls, batch: Operand) -> CropSources:
@@ -257,10 +285,10 @@ class CropSources:
         count, step = layout.sizes[0], layout.strides[0] * itemsize
         if not count:
             return cls((), (), (batch,), is_batch=True)
-        image = layout.sliced(0)
-        start = image.first_offset * itemsize
+        image, lowest = _first_image(layout)
+        start = lowest * itemsize
         places = [(batch.buffer, start + number * step) for number in range(count)]
-        return cls((image.shifted(-image.first_offset),) * count, places, (batch,), is_batch=True)
+        return cls((image,) * count, places, (batch,), is_batch=True)
 
     @property
     def element(self) -> ElementType:
@@ -284,7 +312,10 @@ class CropSources:
     def check(self, channels: int, element: ElementType, device: str, beside: str = "sources[0]") -> None:
         """Raise unless every image has the type, channels and device of what stands `beside` them."""
         for number, operand in enumerate(self.operands):
-            name, layout = self.name(number), operand.layout
+            layout = operand.layout
+            if operand.element == element and layout.sizes[-3] == channels and operand.buffer.device == device:
+                continue
+            name = self.name(number)
             if operand.element != element:
                 raise ElementTypeError(f"{name} holds {operand.element} and {beside} {element}; both must be one.")
             if layout.sizes[-3] != channels:
@@ -295,3 +326,10 @@ class CropSources:
                 )
             if operand.buffer.device != device:
                 raise BindingError(f"{name} is on {operand.buffer.device} and {beside} on {device}.")
+
+
+@lru_cache(maxsize=256)
+def _first_image(batch: Layout) -> tuple[Layout, int]:
+    """The layout of a batch's first image from its lowest element on, and the elements before that in the buffer."""
+    image = batch.sliced(0)
+    return image.shifted(-image.first_offset), image.first_offset

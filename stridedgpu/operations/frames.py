@@ -57,7 +57,7 @@ def relayout_frames(
     target = _target(frames, sizes, labels, made, memory, out, device, stream)
     batch = target if is_batch else target.with_layout(target.layout.unsqueezed(0))
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
-    for into, part in batch_parts(batch, made, CHANNELS, order):
+    for into, part in batch_parts(batch, made, CHANNELS, order, stream):
         for number, frame in enumerate(frames):
             _write(frame, (0, 0), into.with_layout(into.layout.sliced(number)), part, stream)
     return target
@@ -87,7 +87,7 @@ def gather_frame_crops(
     places = [(frame, Crop(Layout((CHANNELS, *frame.sizes)), origin, turned)) for frame, origin, turned in windows]
     target = _target(frames, request.sizes, _BATCH_LABELS, made, memory, out, device, stream)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
-    for into, part in batch_parts(target, made, CHANNELS, order):
+    for into, part in batch_parts(target, made, CHANNELS, order, stream):
         for number, (frame, crop) in enumerate(places):
             layout = into.layout.sliced(number)
             if crop.flip:

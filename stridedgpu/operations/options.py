@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import integer
 
 from .allocation import DEFAULT_ALIGNMENT, AllocationSpec
 from .channel_blocks import ordered_layouts
@@ -68,25 +70,45 @@ class MemoryOptions(NamedTuple):
 
         Raises `LayoutError` for a layout, an order or a pitch that does not fit the sizes and labels.
         """
-        layout = self.layout
+        layout = self._checked().layout
         if isinstance(layout, Layout):
             if layout.sizes != sizes or self.row_pitch_bytes is not None:
                 raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
             return layout, layout
-        if layout is not None and not isinstance(layout, str):
-            raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
         return ordered_layouts(sizes, layout, labels, element.itemsize, self.row_pitch_bytes)
 
     def allocation(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> AllocationSpec:
-        """The memory of a new tensor; raises also for a layout that is not one place for each element."""
-        wanted, stored = self.layouts(sizes, labels, element)
-        if wanted.has_overlap:
-            raise LayoutError(f"layout={wanted} repeats or overlaps elements; make it packed, then broadcast_to.")
-        if wanted is stored and wanted.first_offset < 0:
-            wanted = stored = wanted.shifted(-wanted.first_offset)
-        return AllocationSpec.of(
-            wanted, element, DEFAULT_ALIGNMENT if self.alignment is None else self.alignment, stored
-        )
+        """What to allocate for a new tensor; raises also for a layout that is not one place for each element."""
+        return _allocation(self._checked()[:3], sizes, labels, element)
+
+    def _checked(self) -> MemoryOptions:
+        """These options, each of a type that it may have. Raises `LayoutError` otherwise."""
+        layout, row_pitch_bytes, alignment, _ = self
+        if layout is not None and not isinstance(layout, (str, Layout)):
+            raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
+        if row_pitch_bytes is not None and type(row_pitch_bytes) is not int:
+            return self._replace(row_pitch_bytes=integer("row_pitch_bytes", row_pitch_bytes))._checked()
+        if alignment is not None and type(alignment) is not int:
+            return self._replace(alignment=checked_alignment(alignment))
+        return self
+
+
+@lru_cache(maxsize=4096)
+def _allocation(
+    options: tuple[str | Layout | None, int | None, int | None],
+    sizes: tuple[int, ...],
+    labels: Labels,
+    element: ElementType,
+) -> AllocationSpec:
+    """What to allocate for a layout or order, a row pitch and an alignment: worked out once."""
+    memory = MemoryOptions(*options)
+    wanted, stored = memory.layouts(sizes, labels, element)
+    if wanted.has_overlap:
+        raise LayoutError(f"layout={wanted} repeats or overlaps elements; make it packed, then broadcast_to.")
+    if wanted is stored and wanted.first_offset < 0:
+        wanted = stored = wanted.shifted(-wanted.first_offset)
+    alignment = DEFAULT_ALIGNMENT if memory.alignment is None else memory.alignment
+    return AllocationSpec.of(wanted, element, alignment, stored)
 
 
 _cast: Final = lru_cache(maxsize=1024)(conversion)

@@ -195,7 +195,7 @@ def resize_operands(
     if target.layout.ndim == len(labels):
         whole = target.with_layout(as_batch(target.layout, labels), owns_padding=target.owns_padding)
     backend = resize_backend_named(here)
-    for into, part in batch_parts(whole, made, channel_count, order):
+    for into, part in batch_parts(whole, made, channel_count, order, stream):
         problem = ResizeProblem(into.spec, part, rule, channel_count, steps, color, shared)
         launch = backend.prepare_resize(backend.plan_resize(problem))
         launch(windows, sources.places, (into.buffer, into.start_bytes), stream)

@@ -276,7 +276,13 @@ def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, wides
 
 def source_steps(layouts: Sequence[Layout]) -> tuple[int, int]:
     """The channel and column strides that all sources share, each 0 where they differ or there is no source."""
-    # The images of a batch have one layout, which is looked at once.
-    distinct = {id(layout): layout for layout in layouts}.values()
-    channel, column = ({layout.strides[axis] for layout in distinct} for axis in (0, 2))
-    return (channel.pop() if len(channel) == 1 else 0, column.pop() if len(column) == 1 else 0)
+    if not layouts:
+        return 0, 0
+    first = layouts[0]
+    channel, _, column = first.strides
+    for layout in layouts:
+        if layout is not first:  # the images of a batch have one layout
+            strides = layout.strides
+            channel = channel if strides[0] == channel else 0
+            column = column if strides[2] == column else 0
+    return channel, column

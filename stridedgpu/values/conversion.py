@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from numbers import Real
 from operator import index
-from struct import pack, unpack
+from struct import Struct, pack, unpack
 from typing import Final, Literal, cast
 
 from .dtypes import ELEMENT_TYPES, ElementType
@@ -199,8 +199,15 @@ def _floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
 
 def _doubles(name: str, value: float | Iterable[float]) -> bytes:
     """The numbers as bytes, which tell -0.0 from 0.0 and of which equal NaNs are equal."""
+    if type(value) is float:
+        return _one_double(value)
+    if type(value) is tuple and value and set(map(type, value)) == {float}:
+        return pack(f"{len(value)}d", *value)
     numbers = _floats(name, value)
     return pack(f"{len(numbers)}d", *numbers)
+
+
+_one_double: Final = Struct("d").pack
 
 
 def _per_channel(name: str, doubles: bytes | None, count: int | None) -> tuple[float, ...] | None:

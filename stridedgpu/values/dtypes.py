@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from .errors import ElementTypeError, LayoutError
 
@@ -72,8 +71,7 @@ class DataType(IntEnum):
 _BITS: Final = dict(zip(DataType, (0, 32, 16, 32, 16, 8, 32, 16, 8, 64, 64, 64, 4, 4), strict=True))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ElementType:
+class ElementType(NamedTuple):
     """What one element of a tensor is: DirectML's whole-byte types and the others that NumPy arrays hold.
 
     `name` is NumPy's (or ml_dtypes') name; `kind` is "b" (bool), "u", "i", "f", "c" (complex) or
@@ -98,14 +96,6 @@ class ElementType:
     def component(self) -> ElementType:
         """The type of the real and imaginary part of a complex type; the type itself otherwise."""
         return ELEMENT_TYPES[f"float{self.itemsize * 4}"] if self.kind == "c" else self
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the names are equal, which says it all; every call compares types several times."""
-        return self is other or (isinstance(other, ElementType) and self.name == other.name)
-
-    def __hash__(self) -> int:
-        """Equal for equal types."""
-        return hash(self.name)
 
     def __str__(self) -> str:
         """The NumPy name."""
