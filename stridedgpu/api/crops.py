@@ -107,7 +107,7 @@ def gather_crops(
         made = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     if out is not None:
         return out
-    return StridedTensor.over(made, "NCHW" if made.layout.ndim == 4 else None)
+    return StridedTensor.over(made, "NCHW" if len(made.layout.sizes) == 4 else None)
 
 
 def _check_choice(origins: object, boxes: object, interpolation: object, passes: object) -> None:
@@ -212,7 +212,7 @@ def _images(sources: TensorLike, dims: str | None) -> CropSources:
 def _image(name: str, source: object, dims: str | None, wanted: str) -> Operand:
     """The operand of an object with these axes. Raises `LayoutError` for others."""
     operand, labels = operand_of(source, dims)
-    if labels != wanted or operand.layout.ndim != len(wanted):
+    if labels != wanted or len(operand.layout.sizes) != len(wanted):
         _check_axes(name, operand.layout, labels, wanted)
     return operand
 

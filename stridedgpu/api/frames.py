@@ -210,7 +210,9 @@ def is_frames(thing: object) -> TypeGuard[FrameLike]:
     """Whether this is a frame or a list of nothing else."""
     if isinstance(thing, Frame):
         return True
-    return isinstance(thing, (list, tuple)) and bool(thing) and all(isinstance(entry, Frame) for entry in thing)
+    if not isinstance(thing, (list, tuple)) or not thing or not isinstance(thing[0], Frame):
+        return False
+    return all(isinstance(entry, Frame) for entry in thing)
 
 
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:

@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from stridedgpu.api.creation import asarray, empty
+from stridedgpu.api.creation import empty
 from stridedgpu.api.relayout import synchronize
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import usable_cores
+from stridedgpu.exchange.array_like import operand_of
+from stridedgpu.operations.crops import CropSources
+from stridedgpu.operations.options import ValueOptions
 from stridedgpu.preprocess.sample_keys import Draw, draw
 from stridedgpu.preprocess.windows import write_windows
 from stridedgpu.values.errors import StridedGpuError
@@ -167,13 +170,11 @@ def _affordable(samples: list[Sample], recipe: Recipe) -> list[Sample]:
 def write(samples: Sequence[Sample], batch: StridedTensor, recipe: Recipe) -> None:
     """The samples' windows, where the decoder left them, into `batch`: one pass over the pixels, no temporary."""
     write_windows(
-        [asarray(sample.frame, dims="HWC", copy=False) for sample in samples],
+        CropSources.of_images([operand_of(sample.frame, "HWC")[0] for sample in samples]),
         [sample.origin for sample in samples],
-        batch,
-        flip=[sample.is_mirrored for sample in samples],
-        scale=recipe.scale,
-        bias=recipe.bias,
-        channels=(2, 1, 0) if recipe.bgr else None,
+        [sample.is_mirrored for sample in samples],
+        ValueOptions(batch.element, recipe.scale, recipe.bias, (2, 1, 0) if recipe.bgr else None),
+        batch.operand,
     )
 
 

@@ -17,6 +17,10 @@ LARGEST_ALIGNMENT: Final = 4096
 """Alignments found in borrowed addresses are counted up to a page."""
 
 
+_POWERS: Final = frozenset(1 << power for power in range(64))
+"""The alignments that there are."""
+
+
 def address_of(array: NDArray[Any]) -> int:
     """The address of an array's element at coordinates 0; `array.ctypes.data` takes four times as long."""
     try:
@@ -83,7 +87,11 @@ class Buffer:
         self.nbytes = nbytes
         self.owner = owner
         self.device = device
-        self.alignment = alignment_of(address) if alignment is None else checked_alignment(alignment)
+        if alignment is None:
+            alignment = alignment_of(address)
+        elif alignment not in _POWERS:
+            checked_alignment(alignment)
+        self.alignment = alignment
         self.readonly = readonly
         self.owned = owned
         self.is_lent = False

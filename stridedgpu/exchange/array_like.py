@@ -104,7 +104,7 @@ def operand_of_array(array: NDArray[Any], address: int | None = None, dims: str 
     """
     element, layout, before = _described(array.dtype, array.shape, array.strides, dims)
     start = (address_of(array) if address is None else address) - before
-    nbytes = layout.span * element.itemsize
+    nbytes = layout.extent[1] * element.itemsize
     return Operand(Buffer(start, nbytes, owner=array, readonly=not array.flags.writeable), layout, element)
 
 

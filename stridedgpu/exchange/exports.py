@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -53,21 +54,25 @@ def array_of_operand(operand: Operand) -> NDArray[Any]:
 
     Raises `LayoutError` for a broadcast of more elements than NumPy counts.
     """
-    layout, itemsize = operand.layout, operand.element.itemsize
-    memory = operand.buffer.bytes
-    steps = byte_strides(layout.strides, itemsize)
-    offset = layout.offset * itemsize if layout.span else 0
-    dtype = numpy_dtype(operand.element)
+    layout = operand.layout
+    dtype, offset, steps, is_broadcast = _as_array(layout, operand.element)
     try:
-        array: NDArray[Any] = np.ndarray(layout.sizes, dtype, memory, offset, steps)
+        array: NDArray[Any] = np.ndarray(layout.sizes, dtype, operand.buffer.bytes, offset, steps)
     except ValueError:
         raise LayoutError(
             f"Sizes {layout.sizes} of {operand.element} are more than the 2**63 bytes that an array may seem to have; "
             "slice the tensor first."
         ) from None
-    if array.flags.writeable and layout.is_broadcast:
+    if is_broadcast and array.flags.writeable:
         array.flags.writeable = False
     return array
+
+
+@lru_cache(maxsize=1024)
+def _as_array(layout: Layout, element: ElementType) -> tuple[np.dtype[Any], int, tuple[int, ...], bool]:
+    """What NumPy calls a layout: dtype, offset and strides in bytes; and whether elements repeat."""
+    offset = layout.offset * element.itemsize if layout.span else 0
+    return numpy_dtype(element), offset, byte_strides(layout.strides, element.itemsize), layout.is_broadcast
 
 
 def dlpack_device(operand: Operand) -> tuple[int, int]:

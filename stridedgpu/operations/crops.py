@@ -87,7 +87,8 @@ def crop_operands(
     stream: object,
 ) -> Operand:
     """What `stridedgpu.gather_crops` does, on the images' operands."""
-    channel_count, element, device = sources.channels, sources.element, sources.device
+    first = sources.operands[0]
+    channel_count, element, device = first.layout.sizes[-3], first.element, first.buffer.device
     if out is not None:
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
@@ -289,6 +290,13 @@ class CropSources:
         start = lowest * itemsize
         places = [(batch.buffer, start + number * step) for number in range(count)]
         return cls((image,) * count, places, (batch,), is_batch=True)
+
+    def images(self) -> Sequence[Operand]:
+        """Each image as an operand of its own."""
+        if not self.is_batch:
+            return self.operands
+        (batch,) = self.operands
+        return [batch.with_layout(batch.layout.sliced(number)) for number in range(len(self.places))]
 
     @property
     def element(self) -> ElementType:

@@ -1,67 +1,74 @@
-"""Windows of pictures into a batch on any device: what lies on the CPU and goes to a GPU is sent in one piece."""
+"""Windows of images into a batch on any device: what lies on the CPU and goes to a GPU is sent in one piece."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stridedgpu.api.crops import gather_crops
-from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_backend_named
+from stridedgpu.operations.crops import CropSources, crop_operands
+from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
 __all__ = ["write_windows"]
 
-Numbers = Sequence[float] | float | None
-
 _CHANNELS_LAST = (0, 2, 3, 1)
 
 
 def write_windows(
-    images: Sequence[StridedTensor],
+    sources: CropSources,
     origins: Sequence[tuple[int, int]],
-    batch: StridedTensor,
-    *,
-    flip: Sequence[bool],
-    scale: Numbers = None,
-    bias: Numbers = None,
-    channels: Sequence[int] | None = None,
+    flips: Sequence[bool],
+    values: ValueOptions,
+    batch: Operand,
 ) -> None:
-    """`gather_crops` of images (C, H, W) of one type and channel count, into `batch`, from wherever they are.
+    """One window of each image, from wherever it is, into `batch` with axes N, C, H, W; mirrored where `flips` say.
 
     A window lies inside its image. Raises as `gather_crops` does.
     """
-    if batch.device != "cpu":
-        images, origins = _sent(images, origins, batch)
-    gather_crops(images, origins, batch.sizes[2:], flip=flip, scale=scale, bias=bias, channels=channels, out=batch)
+    if batch.buffer.device != "cpu":
+        sources, origins = _sent(sources, origins, batch)
+    size = batch.layout.sizes[2:]
+    crop_operands(sources, origins, size, values, MemoryOptions(), flip=flips, fill=0, out=batch, stream=None)
 
 
 def _sent(
-    images: Sequence[StridedTensor], origins: Sequence[tuple[int, int]], batch: StridedTensor
-) -> tuple[list[StridedTensor], list[tuple[int, int]]]:
+    sources: CropSources, origins: Sequence[tuple[int, int]], batch: Operand
+) -> tuple[CropSources, list[tuple[int, int]]]:
     """The images on the batch's device, and where their windows begin there.
 
-    Of those on the CPU only the windows go, packed into pinned memory and copied at once: a copy for each picture would
+    Of those on the CPU only the windows go, packed into pinned memory and copied at once: a copy for each image would
     cost more than its bytes, and of a photograph most is not in its window.
     """
-    near = [place for place, image in enumerate(images) if image.device == "cpu"]
-    sent = [image if image.device == "cpu" else image.to_device(batch.device) for image in images]
+    images = sources.images()
+    near = [place for place, image in enumerate(images) if image.buffer.device == "cpu"]
+    sent = [image if image.buffer.device == "cpu" else _moved(image, "CHW", batch.buffer.device) for image in images]
     starts = list(origins)
     if near:
         windows = _uploaded([images[place] for place in near], [origins[place] for place in near], batch)
         for place, window in zip(near, windows, strict=True):
             sent[place], starts[place] = window, (0, 0)
-    return sent, starts
+    return CropSources.of_images(sent), starts
 
 
-def _uploaded(images: list[StridedTensor], origins: list[tuple[int, int]], batch: StridedTensor) -> StridedTensor:
-    """One window of each image as a batch on the device, its channels where the first image has them."""
-    first = images[0]
-    sizes = (len(images), first.sizes[0], *batch.sizes[2:])
-    is_interleaved = 0 < first.strides[0] < first.strides[2]
-    order = _CHANNELS_LAST if is_interleaved else None
-    packed = Layout(sizes, packed_strides(sizes, order))
-    memory = remote_backend_named(batch.device).allocate_staging(packed.element_count * first.itemsize)
-    staged = StridedTensor(memory, packed, first.element.name, dims="NCHW")
-    gather_crops(images, origins, sizes[2:], out=staged)
-    return staged.relayout(layout="NHWC" if is_interleaved else "NCHW", device=batch.device)
+def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Operand) -> Sequence[Operand]:
+    """One window of each image on the device, its channels where the first image has them."""
+    first, device = images[0], batch.buffer.device
+    sizes = (len(images), first.layout.sizes[0], *batch.layout.sizes[2:])
+    is_interleaved = 0 < first.layout.strides[0] < first.layout.strides[2]
+    packed = Layout(sizes, packed_strides(sizes, _CHANNELS_LAST if is_interleaved else None))
+    memory = remote_backend_named(device).allocate_staging(packed.element_count * first.element.itemsize)
+    staged = Operand(memory, packed, first.element)
+    write_windows(CropSources.of_images(images), origins, [False] * len(images), ValueOptions(), staged)
+    return CropSources.of_batch(_moved(staged, "NHWC" if is_interleaved else "NCHW", device)).images()
+
+
+def _moved(operand: Operand, layout: str, device: str) -> Operand:
+    """Images on a device, packed in an order of their axes; those that are there already as they are."""
+    if operand.buffer.device == device:
+        return operand
+    labels = "NCHW" if operand.layout.ndim == len("NCHW") else "CHW"
+    moved, _ = relayout_operand(operand, labels, ValueOptions(), MemoryOptions(layout, device=device), None, None)
+    return moved

@@ -14,16 +14,19 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from stridedgpu.api.creation import asarray
-from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
-from stridedgpu.devices.selection import default_device, device_name
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named, default_device, device_name
+from stridedgpu.exchange.array_like import operand_of, with_canonical_axes
+from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
-from stridedgpu.operations.channel_blocks import ordered_layouts
+from stridedgpu.operations.crops import CropSources
+from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.relayout import assign_operand, relayout_operand
 from stridedgpu.typing import TensorLike
-from stridedgpu.values.axis_labels import labels_of
-from stridedgpu.values.conversion import conversion, normalisation
+from stridedgpu.values.axis_labels import labels_of, memory_axes
+from stridedgpu.values.conversion import normalisation
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
@@ -42,8 +45,6 @@ _USUAL_CHANNELS: Final = 3
 
 Keys = Sequence[object] | None
 
-Place = tuple[tuple[int, int], bool]
-
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -60,26 +61,38 @@ class Worker:
         self._step = step
         self._device = default_device() if step.device == "auto" else device_name(step.device)
         self._memory = RecycledMemory()
+        self._element = element_type(step.dtype)
         self._image_axes = step.dims.replace("N", "")
-        self._arithmetic = lru_cache(maxsize=256)(self._checked_arithmetic)
+        self._values = lru_cache(maxsize=256)(self._checked_values)
         self._counting = Lock()
         self.skipped = 0
 
     def batch(self, given: TensorLike, keys: Keys) -> Made:
-        """Pictures of one size that lie in one array."""
+        """Pictures of one size that lie in one array: one operand, whose rows are checked once."""
         step = self._step
-        tensor = asarray(given)
-        if tensor.ndim != len(step.dims):
-            raise LayoutError(f"The batch has sizes {tensor.sizes}; dims={step.dims!r} means {len(step.dims)} axes.")
-        tensor = asarray(tensor, dims=step.dims)
-        _check_keys(keys, len(tensor))
-        if step.moves_windows:
-            rows = self._good_rows(len(tensor), keys, lambda row: self._check(tensor[row]))
-            images = [tensor[row] for row in rows]
-            window = step.crop or (tensor.sizes[-2], tensor.sizes[-1])
-            places = self._places(images, rows, keys, window)
-            return Made(self._crops(images, places, window, tensor.sizes[1]), rows)
-        return Made(self._whole(tensor, step.layout), list(range(len(tensor))))
+        batch, _ = operand_of(given)
+        if len(batch.layout.sizes) != len(step.dims):
+            raise LayoutError(
+                f"The batch has sizes {batch.layout.sizes}; dims={step.dims!r} means {len(step.dims)} axes."
+            )
+        batch, dims = with_canonical_axes(batch, step.dims)
+        count, *sizes = batch.layout.sizes
+        _check_keys(keys, count)
+        if not step.moves_windows:
+            return Made(self._whole(batch, dims, step.layout), list(range(count)))
+        channels, height, width = sizes
+        rows = self._alike_rows(count, keys, batch.element, (channels, height, width))
+        window = step.crop or (height, width)
+        target = self._batch_of(len(rows), channels, window)
+        if rows:
+            sources = CropSources.of_batch(batch)
+            if step.seed is None:
+                place = self._middle((height, width), window)
+                origins, flips = [place] * count, [bool(step.flip)] * count
+            else:
+                origins, flips = self._drawn(sources.images, rows, keys, window)
+            write_windows(sources, origins, flips, self._values(batch.element, channels), target)
+        return Made(StridedTensor.over(target, "NCHW"), rows)
 
     def images(self, given: Sequence[TensorLike], keys: Keys, *, stacked: bool = False) -> Made:
         """Pictures that lie apart, each of its own size: one batch with a crop or `stacked`, which wants them alike."""
@@ -87,13 +100,14 @@ class Worker:
         _check_keys(keys, len(given))
         stacked = stacked or step.crop is not None
         window, channel_count = step.crop, step.channel_count
-        found: dict[int, StridedTensor] = {}
+        found: dict[int, Operand] = {}
 
         def check(row: int) -> None:
             nonlocal window, channel_count
             image = self._image(given[row])
-            self._check(image)
-            size, count = (image.sizes[-2], image.sizes[-1]), image.sizes[0]
+            sizes = image.layout.sizes
+            self._check(image.element, sizes)
+            size, count = (sizes[-2], sizes[-1]), sizes[0]
             if stacked and step.crop is None and size != (window or size):
                 raise LayoutError(f"it is {_by(size)} (height x width) and others {window}; crop= makes them alike.")
             if stacked and step.channels is None and count != (channel_count or count):
@@ -104,30 +118,37 @@ class Worker:
         images = [found[row] for row in rows]
         if stacked:
             size = window or (0, 0)
-            places = self._places(images, rows, keys, size)
-            return Made(self._crops(images, places, size, channel_count or _USUAL_CHANNELS), rows)
+            batch = self._crops(images, rows, keys, size, channel_count or _USUAL_CHANNELS)
+            return Made(StridedTensor.over(batch, "NCHW"), rows)
         return Made([self._alone(image, row, keys) for image, row in zip(images, rows, strict=True)], rows)
 
-    def _image(self, given: TensorLike | Frame) -> StridedTensor:
+    def _image(self, given: TensorLike) -> Operand:
         """One picture of a list, with its axes in canonical order. Raises `LayoutError` for what is none."""
         if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
             raise LayoutError(
                 f"it is a {type(given).__name__}, which has no element type; pictures are arrays, as "
                 "with_format('numpy') makes them."
             )
-        if isinstance(given, Frame):
-            return given.relayout(layout="HWC")
-        tensor = asarray(given)
-        if tensor.ndim != len(self._image_axes):
-            raise LayoutError(f"it has sizes {tensor.sizes}; a picture here has the axes {self._image_axes}.")
-        return asarray(tensor, dims=self._image_axes)
+        image, _ = operand_of(given)
+        if image.layout.ndim != len(self._image_axes):
+            raise LayoutError(f"it has sizes {image.layout.sizes}; a picture here has the axes {self._image_axes}.")
+        return with_canonical_axes(image, self._image_axes)[0]
 
-    def _check(self, image: StridedTensor) -> None:
-        """Raise unless the step can be done with this picture."""
+    def _check(self, element: ElementType, sizes: tuple[int, ...]) -> None:
+        """Raise unless the step can be done with a picture of this type and these sizes."""
         step = self._step
-        self._arithmetic(image.element, image.sizes[0] if "C" in self._image_axes else None)
-        if step.crop is not None and (image.sizes[-2] < step.crop[0] or image.sizes[-1] < step.crop[1]):
-            raise LayoutError(f"it is {_by(image.sizes)} (height x width), smaller than crop={step.crop}.")
+        self._values(element, sizes[0] if "C" in self._image_axes else None)
+        if step.crop is not None and (sizes[-2] < step.crop[0] or sizes[-1] < step.crop[1]):
+            raise LayoutError(f"it is {_by(sizes)} (height x width), smaller than crop={step.crop}.")
+
+    def _alike_rows(self, count: int, keys: Keys, element: ElementType, sizes: tuple[int, ...]) -> list[int]:
+        """The rows of a batch, in which all pictures can be used, or none."""
+        try:
+            if count:
+                self._check(element, sizes)
+        except StridedGpuError:
+            return self._good_rows(count, keys, lambda _: self._check(element, sizes))
+        return list(range(count))
 
     def _good_rows(self, count: int, keys: Keys, check: Callable[[int], None]) -> list[int]:
         """The rows that `check` lets pass; a bad one is raised with its number, or counted and left out."""
@@ -149,96 +170,91 @@ class Worker:
         return rows
 
     def _crops(
-        self, images: list[StridedTensor], places: list[Place], window: tuple[int, int], channel_count: int
-    ) -> StridedTensor:
+        self, images: list[Operand], rows: list[int], keys: Keys, window: tuple[int, int], channel_count: int
+    ) -> Operand:
         """One window of each picture as a batch; pictures of several types or channel counts go one by one."""
-        channels = self._step.channels
-        batch = self._empty(
-            (len(images), channel_count if channels is None else len(channels), *window), self._step.layout
-        )
-        alike = len({(image.element, image.sizes[0]) for image in images}) == 1
+        batch = self._batch_of(len(images), channel_count, window)
+        origins, flips = self._drawn(lambda: images, rows, keys, window)
+        alike = len({(image.element, image.layout.sizes[0]) for image in images}) == 1
         groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(images))]
         for group in groups:
-            scale, bias = self._arithmetic(images[group][0].element, images[group][0].sizes[0])
-            write_windows(
-                images[group],
-                [origin for origin, _ in places[group]],
-                batch if alike else batch[group],
-                flip=[mirrored for _, mirrored in places[group]],
-                scale=scale,
-                bias=bias,
-                channels=channels,
-            )
+            first = images[group][0]
+            values = self._values(first.element, first.layout.sizes[0])
+            target = batch if alike else batch.with_layout(batch.layout.sliced(group))
+            write_windows(CropSources.of_images(images[group]), origins[group], flips[group], values, target)
         return batch
 
-    def _alone(self, image: StridedTensor, row: int, keys: Keys) -> StridedTensor:
+    def _alone(self, image: Operand, row: int, keys: Keys) -> StridedTensor:
         """One picture at its own size."""
         if self._step.moves_windows:
-            size = (image.sizes[-2], image.sizes[-1])
-            return self._crops([image], self._places([image], [row], keys, size), size, image.sizes[0])[0]
-        return self._whole(image, self._step.layout.replace("N", ""))
+            channels, height, width = image.layout.sizes
+            batch = self._crops([image], [row], keys, (height, width), channels)
+            return StridedTensor.over(batch.with_layout(batch.layout.sliced(0)), "CHW")
+        return self._whole(image, canonical_axes(self._image_axes), self._step.layout.replace("N", ""))
 
-    def _whole(self, tensor: StridedTensor, layout: str) -> StridedTensor:
+    def _whole(self, source: Operand, dims: str, layout: str) -> StridedTensor:
         """Every pixel of a batch or of a picture."""
         step = self._step
-        axes = dict(zip(tensor.dims or "", tensor.sizes, strict=True))
-        scale, bias = self._arithmetic(tensor.element, axes.get("C"))
-        if tensor.device == self._device:
+        sizes, channel_axis = list(source.layout.sizes), dims.find("C")
+        values = self._values(source.element, sizes[channel_axis] if channel_axis >= 0 else None)
+        memory, target = MemoryOptions(), None
+        if source.buffer.device == self._device:
             if step.channels is not None:
-                axes["C"] = len(step.channels)
-            out = self._empty(tuple(axes.values()), layout)
-            return tensor.relayout(scale=scale, bias=bias, channels=step.channels, out=out)
-        return tensor.relayout(
-            layout=layout,
-            dtype=step.dtype,
-            scale=scale,
-            bias=bias,
-            channels=step.channels,
-            row_pitch_bytes=step.row_pitch_bytes,
-            alignment=step.alignment,
-            device=self._device,
-        )
+                sizes[channel_axis] = len(step.channels)
+            target = self._empty(tuple(sizes), layout)
+        else:
+            memory = MemoryOptions(layout, step.row_pitch_bytes, step.alignment, self._device)
+        return StridedTensor.over(*relayout_operand(source, dims, values, memory, target, None))
 
-    def _empty(self, sizes: tuple[int, ...], layout: str) -> StridedTensor:
-        """Room for a result: on the CPU in the memory of one that is gone, elsewhere from the device's own pool."""
-        step, element, dims = self._step, element_type(self._step.dtype), canonical_axes(layout)
-        wanted, stored = ordered_layouts(
-            sizes, layout, labels_of(dims, len(sizes)), element.itemsize, step.row_pitch_bytes
-        )
-        memory = self._memory if self._device == "cpu" else None
-        return StridedTensor.over(
-            allocate_operand(wanted, element, step.alignment, self._device, stored, memory=memory), dims
-        )
+    def _batch_of(self, count: int, source_channels: int, window: tuple[int, int]) -> Operand:
+        """Memory for so many windows of pictures with so many channels."""
+        channels = self._step.channels
+        return self._empty((count, source_channels if channels is None else len(channels), *window), self._step.layout)
+
+    def _empty(self, sizes: tuple[int, ...], layout: str) -> Operand:
+        """Memory for a result: on the CPU that of one that is gone, elsewhere from the device's own pool."""
+        step = self._step
+        labels = labels_of(canonical_axes(layout), len(sizes))
+        spec = MemoryOptions(layout, step.row_pitch_bytes, step.alignment).allocation(sizes, labels, self._element)
+        return spec.allocate(self._memory if self._device == "cpu" else backend_named(self._device))
 
     def array(self, pictures: StridedTensor, order: str) -> NDArray[Any]:
         """A result as a NumPy array with its axes in that order, downloaded where it is not on the CPU."""
-        turned = pictures.permute(order)
-        if turned.device == "cpu":
-            return turned.numpy()
-        host = allocate_operand(Layout(turned.sizes), turned.element, DEFAULT_ALIGNMENT, "cpu", memory=self._memory)
-        tensor = StridedTensor.over(host)
-        tensor[...] = turned
-        return tensor.numpy()
+        made = pictures.operand
+        turned = made.with_layout(_in_order(made.layout, pictures.dims or "", order))
+        if turned.buffer.device == "cpu":
+            return array_of_operand(turned)
+        host = allocate_operand(
+            Layout(turned.layout.sizes), turned.element, DEFAULT_ALIGNMENT, "cpu", memory=self._memory
+        )
+        assign_operand(turned, host)
+        return array_of_operand(host)
 
-    def _places(self, images: list[StridedTensor], rows: list[int], keys: Keys, window: tuple[int, int]) -> list[Place]:
-        """Where each window begins and whether it is mirrored."""
-        return [self._place(image, row, keys, window) for image, row in zip(images, rows, strict=True)]
+    def _middle(self, sizes: tuple[int, int], window: tuple[int, int]) -> tuple[int, int]:
+        """Where the middle window of a picture begins, as torchvision's CenterCrop rounds."""
+        return round((sizes[0] - window[0]) / 2), round((sizes[1] - window[1]) / 2)
 
-    def _place(self, image: StridedTensor, row: int, keys: Keys, window: tuple[int, int]) -> Place:
-        """Where in a picture its window begins, and whether it is mirrored: by chance where there is a seed."""
+    def _drawn(
+        self, images: Callable[[], Sequence[Operand]], rows: list[int], keys: Keys, window: tuple[int, int]
+    ) -> tuple[list[tuple[int, int]], list[bool]]:
+        """Where each window begins and whether it is mirrored: by chance where there is a seed."""
         step = self._step
-        sizes = (image.sizes[-2], image.sizes[-1])
-        if step.seed is None:
-            # As torchvision's CenterCrop rounds.
-            middle = (round((sizes[0] - window[0]) / 2), round((sizes[1] - window[1]) / 2))
-            return middle, bool(step.flip)
-        drawn = draw(step.seed, pixel_key(image, self._image_axes) if keys is None else keys[row])
-        return drawn.origin(sizes, window), drawn.flips(float(step.flip or 0))
+        origins: list[tuple[int, int]] = []
+        flips: list[bool] = []
+        for image, row in zip(images(), rows, strict=True):
+            sizes = image.layout.sizes[-2], image.layout.sizes[-1]
+            if step.seed is None:
+                origins.append(self._middle(sizes, window))
+                flips.append(bool(step.flip))
+                continue
+            key = pixel_key(StridedTensor.over(image, "CHW"), self._image_axes) if keys is None else keys[row]
+            drawn = draw(step.seed, key)
+            origins.append(drawn.origin(sizes, window))
+            flips.append(drawn.flips(float(step.flip or 0)))
+        return origins, flips
 
-    def _checked_arithmetic(
-        self, element: ElementType, source_channels: int | None
-    ) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
-        """Scale and bias for pictures of a type. Raises where the step does not fit it, or so many channels."""
+    def _checked_values(self, element: ElementType, source_channels: int | None) -> ValueOptions:
+        """What happens to pictures of a type. Raises where the step does not fit it, or so many channels."""
         step = self._step
         scale, bias = step.scale, step.bias
         if step.mean is not None or step.std is not None:
@@ -246,9 +262,15 @@ class Worker:
             outputs = source_channels if step.channels is None else len(step.channels)
             if outputs is not None and len(scale) not in (1, outputs):
                 raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
-        target = element_type(step.dtype)
-        conversion(element, target, scale=scale, bias=bias, channels=step.channels, source_channels=source_channels)
-        return scale, bias
+        values = ValueOptions(self._element, scale, bias, step.channels)
+        values.conversion(element, source_channels, self._element)
+        return values
+
+
+@lru_cache(maxsize=256)
+def _in_order(layout: Layout, dims: str, order: str) -> Layout:
+    """A layout with its labelled axes in another order."""
+    return layout.permuted(memory_axes(order, labels_of(dims, layout.ndim)))
 
 
 def _check_keys(keys: Keys, count: int) -> None:
