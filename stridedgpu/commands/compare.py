@@ -22,6 +22,7 @@ from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.options import ValueOptions
 from stridedgpu.preprocess.sample_keys import Draw, draw
 from stridedgpu.preprocess.windows import write_windows
+from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
 
@@ -169,11 +170,12 @@ def _affordable(samples: list[Sample], recipe: Recipe) -> list[Sample]:
 
 def write(samples: Sequence[Sample], batch: StridedTensor, recipe: Recipe) -> None:
     """The samples' windows, where the decoder left them, into `batch`: one pass over the pixels, no temporary."""
+    values = ValueOptions(batch.element, recipe.scale, recipe.bias, (2, 1, 0) if recipe.bgr else None)
     write_windows(
         CropSources.of_images([operand_of(sample.frame, "HWC")[0] for sample in samples]),
         [sample.origin for sample in samples],
         [sample.is_mirrored for sample in samples],
-        ValueOptions(batch.element, recipe.scale, recipe.bias, (2, 1, 0) if recipe.bgr else None),
+        values.conversion(ELEMENT_TYPES["uint8"], 3, batch.element),
         batch.operand,
     )
 

@@ -87,8 +87,8 @@ class Buffer:
         self.nbytes = nbytes
         self.owner = owner
         self.device = device
-        if alignment is None:
-            alignment = alignment_of(address)
+        if alignment is None:  # as `alignment_of` has it, without a call
+            alignment = (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
         elif alignment not in _POWERS:
             checked_alignment(alignment)
         self.alignment = alignment

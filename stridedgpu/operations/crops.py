@@ -43,6 +43,7 @@ __all__ = [
     "flips_of",
     "origins_of",
     "window_size",
+    "write_crops",
 ]
 
 CROP_LABELS: Labels = ("N", "C", "H", "W")
@@ -96,23 +97,39 @@ def crop_operands(
     count = len(sources.places)
     request = crop_request((count, channel_count), element, size, values, fill)
     made = request.conversion
-    crops = list(map(Crop, sources.layouts, origins_of(origins, count), flips_of(flip, count)))
-    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
-    backend = gather_backend_named(device)
+    starts, flips = origins_of(origins, count), flips_of(flip, count)
     if out is None:
         target = memory.allocation(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device), stream)
     else:
         inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
         check_output(out, request.sizes, made.target, device, inputs)
         target = out
-    steps = source_steps(sources.layouts)
-    is_blocked = order is not None and order.multiple > 1
-    parts = batch_parts(target, made, channel_count, order, stream) if is_blocked else ((target, made),)
-    for into, part in parts:
-        # mypy holds no protocol for hashable
-        launch = _launch(into.spec, steps, part, request.fill, device, backend)  # type: ignore[arg-type]
-        launch(crops, sources.places, (into.buffer, into.start_bytes), stream)
+    order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
+    if order is None or order.multiple == 1:
+        write_crops(sources, starts, flips, made, request.fill, target, stream)
+    else:
+        for into, part in batch_parts(target, made, channel_count, order, stream):
+            write_crops(sources, starts, flips, part, request.fill, into, stream)
     return target
+
+
+def write_crops(
+    sources: CropSources,
+    origins: Sequence[tuple[int, int]],
+    flips: Sequence[bool],
+    made: Conversion,
+    fill: bytes,
+    target: Operand,
+    stream: object,
+) -> None:
+    """One window of each image into `target`, axes N, C, H, W, that nothing else uses; all arguments are checked."""
+    device = target.buffer.device
+    backend = gather_backend_named(device)
+    steps = source_steps(sources.layouts)
+    # mypy holds no protocol for hashable
+    launch = _launch(target.spec, steps, made, fill, device, backend)  # type: ignore[arg-type]
+    crops = list(map(Crop, sources.layouts, origins, flips))
+    launch(crops, sources.places, (target.buffer, target.start_bytes), stream)
 
 
 @lru_cache(maxsize=1024)

@@ -193,8 +193,7 @@ class Preprocess(Declaration):
             return [self._exported(picture) for picture in pictures]
         if self.output == "tensor":
             return pictures
-        order = self.layout if pictures.ndim == len(self.layout) else self.layout.replace("N", "")
-        return self._worker.array(pictures, order)
+        return self._worker.array(pictures)
 
 
 def _rows_of(name: object, values: Any, rows: list[int], count: int) -> Any:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_backend_named
-from stridedgpu.operations.crops import CropSources, crop_operands
+from stridedgpu.operations.crops import CropSources, write_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
+from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
@@ -21,17 +22,17 @@ def write_windows(
     sources: CropSources,
     origins: Sequence[tuple[int, int]],
     flips: Sequence[bool],
-    values: ValueOptions,
+    made: Conversion,
     batch: Operand,
 ) -> None:
-    """One window of each image, from wherever it is, into `batch` with axes N, C, H, W; mirrored where `flips` say.
+    """One window of each image, from wherever it is, into a new `batch` with axes N, C, H, W.
 
-    A window lies inside its image. Raises as `gather_crops` does.
+    The images are of one type and channel count, and each window lies inside its image. `flips` says which windows are
+    mirrored; `made` converts.
     """
     if batch.buffer.device != "cpu":
         sources, origins = _sent(sources, origins, batch)
-    size = batch.layout.sizes[2:]
-    crop_operands(sources, origins, size, values, MemoryOptions(), flip=flips, fill=0, out=batch, stream=None)
+    write_crops(sources, origins, flips, made, bytes(made.source.itemsize * sources.layouts[0].sizes[0]), batch, None)
 
 
 def _sent(
@@ -61,7 +62,8 @@ def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Oper
     packed = Layout(sizes, packed_strides(sizes, _CHANNELS_LAST if is_interleaved else None))
     memory = remote_backend_named(device).allocate_staging(packed.element_count * first.element.itemsize)
     staged = Operand(memory, packed, first.element)
-    write_windows(CropSources.of_images(images), origins, [False] * len(images), ValueOptions(), staged)
+    unchanged = conversion(first.element, first.element)
+    write_windows(CropSources.of_images(images), origins, [False] * len(images), unchanged, staged)
     return CropSources.of_batch(_moved(staged, "NHWC" if is_interleaved else "NCHW", device)).images()
 
 

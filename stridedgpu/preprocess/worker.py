@@ -20,13 +20,14 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named, default_device, device_name
 from stridedgpu.exchange.array_like import operand_of, with_canonical_axes
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec, allocate_operand
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
-from stridedgpu.operations.relayout import assign_operand, relayout_operand
+from stridedgpu.operations.relayout import assign_operand
+from stridedgpu.operations.transfer import move_elements
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
-from stridedgpu.values.conversion import normalisation
+from stridedgpu.values.conversion import Conversion, normalisation
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
@@ -62,24 +63,27 @@ class Worker:
         self._device = default_device() if step.device == "auto" else device_name(step.device)
         self._memory = RecycledMemory()
         self._element = element_type(step.dtype)
+        self._batch_dims = canonical_axes(step.dims)
+        self._moves_windows = step.moves_windows
         self._image_axes = step.dims.replace("N", "")
-        self._values = lru_cache(maxsize=256)(self._checked_values)
+        self._conversion = lru_cache(maxsize=256)(self._checked_conversion)
+        self._allocation = lru_cache(maxsize=256)(self._result_allocation)
         self._counting = Lock()
         self.skipped = 0
 
     def batch(self, given: TensorLike, keys: Keys) -> Made:
         """Pictures of one size that lie in one array: one operand, whose rows are checked once."""
         step = self._step
-        batch, _ = operand_of(given)
-        if len(batch.layout.sizes) != len(step.dims):
-            raise LayoutError(
-                f"The batch has sizes {batch.layout.sizes}; dims={step.dims!r} means {len(step.dims)} axes."
-            )
-        batch, dims = with_canonical_axes(batch, step.dims)
+        shape = getattr(given, "shape", None)
+        if shape is not None:  # said in the order of the given axes
+            _check_rank(shape, step.dims)
+        batch, _ = operand_of(given, step.dims)
+        if shape is None:
+            _check_rank(batch.layout.sizes, step.dims)
         count, *sizes = batch.layout.sizes
         _check_keys(keys, count)
-        if not step.moves_windows:
-            return Made(self._whole(batch, dims, step.layout), list(range(count)))
+        if not self._moves_windows:
+            return Made(self._whole(batch, self._batch_dims, step.layout), list(range(count)))
         channels, height, width = sizes
         rows = self._alike_rows(count, keys, batch.element, (channels, height, width))
         window = step.crop or (height, width)
@@ -91,7 +95,7 @@ class Worker:
                 origins, flips = [place] * count, [bool(step.flip)] * count
             else:
                 origins, flips = self._drawn(sources.images, rows, keys, window)
-            write_windows(sources, origins, flips, self._values(batch.element, channels), target)
+            write_windows(sources, origins, flips, self._conversion(batch.element, channels), target)
         return Made(StridedTensor.over(target, "NCHW"), rows)
 
     def images(self, given: Sequence[TensorLike], keys: Keys, *, stacked: bool = False) -> Made:
@@ -137,7 +141,7 @@ class Worker:
     def _check(self, element: ElementType, sizes: tuple[int, ...]) -> None:
         """Raise unless the step can be done with a picture of this type and these sizes."""
         step = self._step
-        self._values(element, sizes[0] if "C" in self._image_axes else None)
+        self._conversion(element, sizes[0] if "C" in self._image_axes else None)
         if step.crop is not None and (sizes[-2] < step.crop[0] or sizes[-1] < step.crop[1]):
             raise LayoutError(f"it is {_by(sizes)} (height x width), smaller than crop={step.crop}.")
 
@@ -179,14 +183,14 @@ class Worker:
         groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(images))]
         for group in groups:
             first = images[group][0]
-            values = self._values(first.element, first.layout.sizes[0])
+            made = self._conversion(first.element, first.layout.sizes[0])
             target = batch if alike else batch.with_layout(batch.layout.sliced(group))
-            write_windows(CropSources.of_images(images[group]), origins[group], flips[group], values, target)
+            write_windows(CropSources.of_images(images[group]), origins[group], flips[group], made, target)
         return batch
 
     def _alone(self, image: Operand, row: int, keys: Keys) -> StridedTensor:
         """One picture at its own size."""
-        if self._step.moves_windows:
+        if self._moves_windows:
             channels, height, width = image.layout.sizes
             batch = self._crops([image], [row], keys, (height, width), channels)
             return StridedTensor.over(batch.with_layout(batch.layout.sliced(0)), "CHW")
@@ -196,32 +200,35 @@ class Worker:
         """Every pixel of a batch or of a picture."""
         step = self._step
         sizes, channel_axis = list(source.layout.sizes), dims.find("C")
-        values = self._values(source.element, sizes[channel_axis] if channel_axis >= 0 else None)
-        memory, target = MemoryOptions(), None
-        if source.buffer.device == self._device:
-            if step.channels is not None:
-                sizes[channel_axis] = len(step.channels)
-            target = self._empty(tuple(sizes), layout)
-        else:
-            memory = MemoryOptions(layout, step.row_pitch_bytes, step.alignment, self._device)
-        return StridedTensor.over(*relayout_operand(source, dims, values, memory, target, None))
+        made = self._conversion(source.element, sizes[channel_axis] if channel_axis >= 0 else None)
+        if step.channels is not None:
+            sizes[channel_axis] = len(step.channels)
+        target = self._empty(tuple(sizes), layout)
+        move_elements(source, target, made, channel_axis if channel_axis >= 0 else None)
+        return StridedTensor.over(target, dims)
 
     def _batch_of(self, count: int, source_channels: int, window: tuple[int, int]) -> Operand:
         """Memory for so many windows of pictures with so many channels."""
         channels = self._step.channels
-        return self._empty((count, source_channels if channels is None else len(channels), *window), self._step.layout)
+        channel_count = source_channels if channels is None else len(channels)
+        return self._empty((count, channel_count, *window), self._step.layout)
 
     def _empty(self, sizes: tuple[int, ...], layout: str) -> Operand:
         """Memory for a result: on the CPU that of one that is gone, elsewhere from the device's own pool."""
-        step = self._step
-        labels = labels_of(canonical_axes(layout), len(sizes))
-        spec = MemoryOptions(layout, step.row_pitch_bytes, step.alignment).allocation(sizes, labels, self._element)
+        spec = self._allocation(sizes, layout)
         return spec.allocate(self._memory if self._device == "cpu" else backend_named(self._device))
 
-    def array(self, pictures: StridedTensor, order: str) -> NDArray[Any]:
-        """A result as a NumPy array with its axes in that order, downloaded where it is not on the CPU."""
-        made = pictures.operand
-        turned = made.with_layout(_in_order(made.layout, pictures.dims or "", order))
+    def _result_allocation(self, sizes: tuple[int, ...], layout: str) -> AllocationSpec:
+        """What to allocate for a result."""
+        memory = MemoryOptions(layout, self._step.row_pitch_bytes, self._step.alignment)
+        return memory.allocation(sizes, labels_of(canonical_axes(layout), len(sizes)), self._element)
+
+    def array(self, pictures: StridedTensor) -> NDArray[Any]:
+        """A result as a NumPy array with its axes in the declared order, downloaded where it is not on the CPU."""
+        made, order = pictures.operand, self._step.layout
+        if len(made.layout.sizes) < len(order):
+            order = order.replace("N", "")
+        turned = Operand(made.buffer, _in_order(made.layout, pictures.dims or "", order), made.element)
         if turned.buffer.device == "cpu":
             return array_of_operand(turned)
         host = allocate_operand(
@@ -253,7 +260,7 @@ class Worker:
             flips.append(drawn.flips(float(step.flip or 0)))
         return origins, flips
 
-    def _checked_values(self, element: ElementType, source_channels: int | None) -> ValueOptions:
+    def _checked_conversion(self, element: ElementType, source_channels: int | None) -> Conversion:
         """What happens to pictures of a type. Raises where the step does not fit it, or so many channels."""
         step = self._step
         scale, bias = step.scale, step.bias
@@ -262,15 +269,20 @@ class Worker:
             outputs = source_channels if step.channels is None else len(step.channels)
             if outputs is not None and len(scale) not in (1, outputs):
                 raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
-        values = ValueOptions(self._element, scale, bias, step.channels)
-        values.conversion(element, source_channels, self._element)
-        return values
+        options = ValueOptions(self._element, scale, bias, step.channels)
+        return options.conversion(element, source_channels, self._element)
 
 
 @lru_cache(maxsize=256)
 def _in_order(layout: Layout, dims: str, order: str) -> Layout:
     """A layout with its labelled axes in another order."""
     return layout.permuted(memory_axes(order, labels_of(dims, layout.ndim)))
+
+
+def _check_rank(sizes: Sequence[int], dims: str) -> None:
+    """Raise `LayoutError` unless a batch has as many axes as `dims`."""
+    if len(sizes) != len(dims):
+        raise LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes.")
 
 
 def _check_keys(keys: Keys, count: int) -> None:
