@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
+from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
@@ -126,13 +127,15 @@ class Worker:
             return Made(StridedTensor.over(batch, "NCHW"), rows)
         return Made([self._alone(image, row, keys) for image, row in zip(images, rows, strict=True)], rows)
 
-    def _image(self, given: TensorLike) -> Operand:
+    def _image(self, given: TensorLike | Frame) -> Operand:
         """One picture of a list, with its axes in canonical order. Raises `LayoutError` for what is none."""
         if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
             raise LayoutError(
                 f"it is a {type(given).__name__}, which has no element type; pictures are arrays, as "
                 "with_format('numpy') makes them."
             )
+        if isinstance(given, Frame):
+            return given.relayout(layout="HWC").operand
         image, _ = operand_of(given)
         if image.layout.ndim != len(self._image_axes):
             raise LayoutError(f"it has sizes {image.layout.sizes}; a picture here has the axes {self._image_axes}.")
