@@ -419,7 +419,7 @@ def main() -> None:
     print("behind", ", ".join(f"{name} {count}" for name, count in sorted(losses.items())))
 
 
-@pytest.mark.parametrize("case", draw(0, 12), ids=lambda case: f"{case.family}: {case.text}")
+@pytest.mark.parametrize("case", list(draw(0, 12)), ids=lambda case: f"{case.family}: {case.text}")
 def test_results_are_numpys(case: Case) -> None:
     if case.nbytes < 8e6:
         for call in case.make().values():
