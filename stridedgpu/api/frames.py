@@ -8,8 +8,9 @@ from typing import TypeAlias, TypeGuard
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import foreign_operand
+from stridedgpu.exchange.array_like import foreign_operand, operand_of
 from stridedgpu.operations.crops import CropSources
+from stridedgpu.operations.frame_output import write_frame
 from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
 from stridedgpu.operations.frames import frame_sources, relayout_frames
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
@@ -22,7 +23,7 @@ from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
 from .arguments import output_operand
 from .tensor import StridedTensor
 
-__all__ = ["Frame", "FrameLike", "frame_operands", "frame_pictures", "frames_relaid", "is_frames"]
+__all__ = ["Frame", "FrameLike", "frame_operands", "frame_pictures", "frame_written", "frames_relaid", "is_frames"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -218,6 +219,17 @@ def is_frames(thing: object) -> TypeGuard[FrameLike]:
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:
     """The operands of one frame or of several."""
     return [frame.operand for frame in ([frames] if isinstance(frames, Frame) else frames)]
+
+
+def frame_written(
+    picture: TensorLike | FrameLike, values: ValueOptions, frame: Frame, stream: StreamLike | None
+) -> Frame:
+    """What `stridedgpu.relayout` does with a frame as `out`."""
+    if is_frames(picture):
+        raise LayoutError("src and out are frames; relayout src into RGB, and that into out.")
+    operand, dims = operand_of(picture)
+    write_frame(operand, dims, values, frame.operand, stream)
+    return frame
 
 
 def frame_pictures(frames: FrameLike, stream: StreamLike | None) -> tuple[CropSources, str]:

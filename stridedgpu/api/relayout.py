@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import cast, overload
 
 from stridedgpu.devices.selection import backend_named, backends_in_use, device_name
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
@@ -15,12 +15,19 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 
 from .arguments import given, output_operand
 from .creation import asarray
-from .frames import FrameLike, frames_relaid, is_frames
+from .frames import Frame, FrameLike, frame_written, frames_relaid, is_frames
 from .tensor import StridedTensor
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
 
+@overload
+def relayout(
+    src: TensorLike, *, channels: Sequence[int] | None = None, out: Frame, stream: StreamLike | None = None
+) -> Frame: ...
+
+
+@overload
 def relayout(
     src: TensorLike | FrameLike,
     *,
@@ -35,7 +42,24 @@ def relayout(
     device: str | None = None,
     out: StridedTensor | None = None,
     stream: StreamLike | None = None,
-) -> StridedTensor:
+) -> StridedTensor: ...
+
+
+def relayout(
+    src: TensorLike | FrameLike,
+    *,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    device: str | None = None,
+    out: StridedTensor | Frame | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor | Frame:
     """The elements of `src` in another memory layout, converted on the way, in one pass.
 
     `layout` is the memory order of the result ("NHWC"), an exact `Layout`, or None: packed in the source's own axis
@@ -50,6 +74,9 @@ def relayout(
     into that tensor, of any layout; only its own padding is ever written besides. `stream` is for CUDA.
 
     A `Frame` is an RGB picture with the axes C, H, W, and a list of frames of one size a batch of them, N, C, H, W.
+    With a `Frame` as `out`, of NV12, NV21, I420, YV12, gray or pixels of four bytes, an RGB picture (C, H, W) of uint8
+    is written into its planes, chroma being that of the upper left of four pixels: the bits of `cv2.cvtColor`'s
+    `COLOR_RGB2YUV_I420` and `COLOR_RGB2GRAY` for limited BT.601, and within a level of the standard otherwise.
 
     Nothing of the data's size is allocated besides the result. Raises before anything is written: `LayoutError` for
     layouts, channels or sizes that do not fit, `BindingError` for an `out` that is read-only, on another device or
@@ -64,6 +91,9 @@ def relayout(
     """
     values = ValueOptions(dtype, scale, bias, channels, rounding)
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
+    if isinstance(out, Frame):
+        memory.check_beside_out()
+        return frame_written(src, values, out, stream)
     if is_frames(src):
         return frames_relaid(src, values, memory, out, stream)
     tensor = src if isinstance(src, StridedTensor) else asarray(cast("TensorLike", src))

@@ -30,13 +30,29 @@ from typing import Final
 from .errors import LayoutError
 from .pixel_formats import PixelFormat
 
-__all__ = ["FRACTION_BITS", "STANDARDS", "ColourMatrix", "LumaMatrix", "colour_matrix", "luma_matrix"]
+__all__ = [
+    "FRACTION_BITS",
+    "GRAY",
+    "GRAY_BITS",
+    "STANDARDS",
+    "ColourMatrix",
+    "LumaMatrix",
+    "colour_matrix",
+    "luma_matrix",
+]
 
 FRACTION_BITS: Final = 20
 """Bits behind the point of every constant."""
 
 STANDARDS: Final = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 """Shares of red and of blue in brightness."""
+
+
+GRAY: Final = (9798, 19235, 3735)
+"""Red's, green's and blue's share in a gray picture, times 2^15: those of BT.601, as `cv2.COLOR_RGB2GRAY` has them."""
+
+GRAY_BITS: Final = 15
+"""Bits behind the point of these; half of the last one is added."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.numpy_loops.frame_samples import write_samples
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
 from stridedgpu.devices.frame_interface import FrameLaunch
+from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
 from stridedgpu.values.errors import DeviceError
@@ -29,9 +31,20 @@ class CpuFrames:
         return _planned(problem, reason)
 
     @staticmethod
+    def write_samples(picture: Sequence[Operand], frame: FrameOperand, stream: object) -> None:
+        """Samples by NumPy's loops."""
+        _check_no_stream(stream)
+        write_samples(picture, frame)
+
+    @staticmethod
     def prepare_frame(plan: FramePlan) -> FrameLaunch:
         """The plan's loops; they run where they are called, and take no stream."""
         return _prepared(plan)
+
+
+def _check_no_stream(stream: object) -> None:
+    if stream is not None:
+        raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
 
 
 @lru_cache(maxsize=1024)
@@ -58,8 +71,7 @@ def _prepared(plan: FramePlan) -> FrameLaunch:
         compiled = compiled_frames(problem)
 
     def launch(planes: Sequence[Operand], origin: tuple[int, int], target: Operand, stream: object) -> None:
-        if stream is not None:
-            raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
+        _check_no_stream(stream)
         if compiled is None:
             frame_loops(problem, planes, origin, target)
         else:

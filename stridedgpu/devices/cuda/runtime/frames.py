@@ -8,8 +8,10 @@ from functools import lru_cache
 from stridedgpu.devices.cuda.launches.frames import PLACE, frames_launch, window_place
 from stridedgpu.devices.cuda.planning.frames import choose_frame
 from stridedgpu.devices.frame_interface import FrameLaunch
+from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
+from stridedgpu.values.errors import DeviceError
 
 from .compile import compiled_kernel
 from .device import CudaBackend
@@ -31,6 +33,13 @@ class CudaFrames:
         """What runs for a problem. Raises `DeviceError` for what only the CPU does."""
         choice = choose_frame(problem, self._backend.widest_access)
         return FramePlan(problem, self._backend.name, choice.kernel, choice.store.limit)
+
+    def write_samples(self, picture: Sequence[Operand], frame: FrameOperand, stream: object) -> None:  # noqa: ARG002
+        """Refused: no kernel makes samples of colours."""
+        raise DeviceError(
+            f"{self._backend.name} makes no {frame.samples.name} of colours; bring picture and frame to the CPU with "
+            "to_device('cpu')."
+        )
 
     def prepare_frame(self, plan: FramePlan) -> FrameLaunch:
         """A plan with its kernel compiled and its parameters packed."""

@@ -1,0 +1,62 @@
+"""Colours to the samples of a frame on NumPy: a band of rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.colour_matrix import FRACTION_BITS, GRAY, GRAY_BITS, luma_matrix
+
+from .frames import operand_array
+
+__all__ = ["write_samples"]
+
+_BAND_PIXELS: Final = 64 * 1024
+"""Pixels of a band, about: its 32-bit numbers then lie in a core's second cache."""
+
+
+def write_samples(picture: Sequence[Operand], frame: FrameOperand) -> None:
+    """Write red, green and blue, each (H, W), uint8, into the planes of a frame: gray, or luma with chroma for 2 x 2.
+
+    Chroma is that of the upper left pixel of four, as OpenCV takes it.
+    """
+    colours = [operand_array(colour) for colour in picture]
+    planes = [operand_array(plane) for plane in frame.planes]
+    if frame.samples.kind == "gray":
+        for rows, (red, green, blue) in _bands(colours):
+            sums: NDArray[Any] = red * np.int32(GRAY[0]) + green * np.int32(GRAY[1]) + blue * np.int32(GRAY[2])
+            planes[0][rows] = (sums + (1 << (GRAY_BITS - 1))) >> GRAY_BITS
+        return
+    matrix = luma_matrix(frame.matrix, full_range=frame.full_range)
+    for rows, band in _bands(colours):
+        planes[0][rows] = _sample(band, matrix.y)
+        quarter = [colour[::2, ::2] for colour in band]
+        places = slice(rows.start // 2, rows.stop // 2)
+        for samples, constants in zip(frame.samples.channels[1:], (matrix.u, matrix.v), strict=True):
+            plane = planes[samples.plane]
+            into = plane[..., samples.first] if plane.ndim == 3 else plane
+            into[places] = _sample(quarter, constants)
+
+
+def _bands(colours: Sequence[NDArray[Any]]) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+    """Rows, an even number of them, and their colours as 32-bit numbers."""
+    height, width = colours[0].shape
+    step = max(1, _BAND_PIXELS // max(width, 1)) * 2
+    for first in range(0, height, step):
+        rows = slice(first, min(first + step, height))
+        yield rows, [colour[rows].astype(np.int32) for colour in colours]
+
+
+def _sample(colours: list[NDArray[Any]], constants: tuple[int, int, int, int]) -> NDArray[Any]:
+    """One kind of sample, as `stridedgpu.values.colour_matrix.LumaMatrix` states it."""
+    red, green, blue = colours
+    of_red, of_green, of_blue, added = (np.int32(constant) for constant in constants)
+    half = np.int32(1 << (FRACTION_BITS - 1))
+    sums: NDArray[Any] = red * of_red + green * of_green + blue * of_blue + half + (added << FRACTION_BITS)
+    clamped: NDArray[Any] = np.clip(sums >> FRACTION_BITS, 0, 255)
+    return clamped

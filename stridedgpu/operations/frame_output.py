@@ -1,0 +1,57 @@
+"""Pictures into frames: red, green and blue as the samples that an encoder takes."""
+
+from __future__ import annotations
+
+from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
+from stridedgpu.devices.frame_selection import frame_backend_named
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+
+from .options import ValueOptions
+from .relayout import result_sizes
+from .transfer import move_elements
+
+__all__ = ["write_frame"]
+
+
+def write_frame(picture: Operand, dims: str | None, values: ValueOptions, frame: FrameOperand, stream: object) -> None:
+    """Write a picture with axes C, H, W into the planes of a frame; of pixels of four bytes the fourth is left alone.
+
+    Raises before anything is written: `ElementTypeError` for a picture that is not uint8, `LayoutError` for other axes,
+    sizes, conversions and formats, `BindingError` for planes that are read-only, elsewhere, or share memory with it.
+    """
+    if frame.samples.kind == "yuv" and (frame.samples.bits != 8 or frame.samples.chroma_step != (2, 2)):
+        raise LayoutError(
+            f"out is a frame of {frame.samples.name}; pictures are written as nv12, nv21, i420, yv12, gray, and pixels "
+            "of four bytes."
+        )
+    layout = picture.layout
+    labels = inferred_labels(dims, layout.ndim, "CHW" if layout.ndim == 3 else None)
+    if labels != ("C", "H", "W"):
+        raise LayoutError(f"The picture has sizes {layout.sizes} and dims={dims!r}; a frame takes axes C, H, W.")
+    if picture.element.name != "uint8":
+        raise ElementTypeError(f"The picture holds {picture.element}; a frame of {frame.samples.name} takes uint8.")
+    made = values.conversion(picture.element, layout.sizes[0], frame.element)
+    if made.has_arithmetic or made.source != made.target:
+        raise LayoutError(f"{made}: samples follow from the colours as they are; convert the picture to uint8 before.")
+    if result_sizes(layout.sizes, made, 0) != (CHANNELS, *frame.sizes):
+        raise LayoutError(
+            f"The picture has sizes {layout.sizes} along C, H, W; the frame takes {CHANNELS} channels (red, green and "
+            f"blue, chosen with channels=) of {frame.sizes[0]} x {frame.sizes[1]} pixels."
+        )
+    for number, plane in enumerate(frame.planes):
+        name = f"out.planes[{number}]"
+        if plane.buffer.device != picture.buffer.device:
+            raise BindingError(f"{name} is on {plane.buffer.device} and the picture on {picture.buffer.device}.")
+        if plane.buffer.readonly:
+            raise BindingError(f"{name} is read-only.")
+        if plane.layout.has_overlap:
+            raise LayoutError(f"{name} repeats or overlaps its own elements: {plane.layout}.")
+        if share_memory(picture, plane):
+            raise BindingError(f"{name} shares memory with the picture; write into another frame, or copy it first.")
+    if frame.samples.kind == "rgb" and frame.colours is not None:
+        move_elements(picture, frame.colours, made, 0, stream)
+        return
+    chosen = [layout.sliced(channel) for channel in made.channels or range(CHANNELS)]
+    frame_backend_named(frame.device).write_samples([picture.with_layout(one) for one in chosen], frame, stream)

@@ -1,0 +1,131 @@
+"""Pictures into frames: the samples of OpenCV, of float64 within a level, and nothing beside the planes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.frame_cases import SHARES, opencv, surface
+from hypothesis import given, strategies as st
+
+import stridedgpu as sg
+from stridedgpu import BindingError, ElementTypeError, LayoutError
+
+
+@st.composite
+def pictures(draw):
+    """Red, green and blue (H, W, 3) of even sizes."""
+    sizes = tuple(2 * draw(st.integers(1, 40)) for _ in range(2))
+    return np.random.default_rng(draw(st.integers(0, 2**32 - 1))).integers(0, 256, (*sizes, 3), np.uint8)
+
+
+def blank(name, sizes, gap=0, **options):
+    """A frame whose memory is all 99, and that memory."""
+    made = surface(name, sizes, seed=1, gap=gap)
+    made.memory[:] = 99
+    return made.frame(**options), made.memory
+
+
+@given(pictures(), st.sampled_from(("nv12", "nv21", "i420", "yv12")), st.integers(0, 5))
+def test_samples_of_limited_bt601_are_those_of_opencv(picture, name, gap):
+    cv2 = opencv()
+    height, width, _ = picture.shape
+    frame, memory = blank(name, (height, width), gap)
+    assert sg.relayout(sg.asarray(picture, dims="HWC"), out=frame) is frame
+    wanted = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420).reshape(-1)
+    luma = wanted[: height * width].reshape(height, width)
+    blue, red = wanted[height * width :].reshape(2, height // 2, width // 2)
+    planes = {
+        "nv12": (luma, np.stack([blue, red], -1)),
+        "nv21": (luma, np.stack([red, blue], -1)),
+        "i420": (luma, blue, red),
+        "yv12": (luma, red, blue),
+    }[name]
+    assert all(np.array_equal(*pair) for pair in zip((plane.numpy() for plane in frame.planes), planes, strict=True))
+    expected = np.full_like(memory, 99)
+    other = sg.Frame.over(
+        name,
+        expected,
+        (height, width),
+        row_pitch_bytes=[plane.strides[0] for plane in frame.planes],
+        plane_offsets_bytes=[plane.layout.offset for plane in frame.planes],
+    )
+    for plane, samples in zip(other.planes, planes, strict=True):
+        plane[...] = samples
+    assert np.array_equal(memory, expected)
+
+
+@given(pictures())
+def test_gray_is_that_of_opencv(picture):
+    cv2 = opencv()
+    frame, _ = blank("gray", picture.shape[:2])
+    sg.relayout(sg.asarray(picture, dims="HWC"), out=frame)
+    assert np.array_equal(frame.planes[0].numpy(), cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
+
+
+@given(pictures(), st.sampled_from(("rgbx", "bgra", "argb")))
+def test_pixels_of_four_bytes_keep_their_fourth(picture, name):
+    frame, _ = blank(name, picture.shape[:2])
+    sg.relayout(sg.asarray(picture, dims="HWC"), out=frame, channels=(2, 1, 0))
+    assert np.array_equal(sg.relayout(frame).permute("HWC").numpy(), picture[..., ::-1])
+    fourth = next(place for place, letter in enumerate(name) if letter not in "rgb")
+    assert (frame.planes[0].numpy()[..., fourth] == 99).all()
+
+
+@pytest.mark.parametrize("full_range", [False, True], ids=["limited", "full"])
+@pytest.mark.parametrize("matrix", ["bt601", "bt709", "bt2020"])
+def test_samples_of_every_matrix_are_within_a_level_of_float64(matrix, full_range):
+    picture = np.random.default_rng(2).integers(0, 256, (64, 96, 3), np.uint8)
+    frame, _ = blank("i420", (64, 96), matrix=matrix, full_range=full_range)
+    sg.relayout(sg.asarray(picture, dims="HWC"), out=frame)
+    kr, kb = SHARES[matrix]
+    red, green, blue = (picture[..., c] / 255 for c in range(3))
+    y = kr * red + (1 - kr - kb) * green + kb * blue
+    u, v = ((colour - y)[::2, ::2] / (2 - 2 * share) for colour, share in ((blue, kb), (red, kr)))
+    ranges = (255, 255, 0) if full_range else (219, 224, 16)
+    wanted = (y * ranges[0] + ranges[2], u * ranges[1] + 128, v * ranges[1] + 128)
+    for plane, samples in zip(frame.planes, wanted, strict=True):
+        assert np.abs(plane.numpy() - np.clip(samples, 0, 255)).max() < 1
+
+
+@pytest.mark.parametrize("matrix", ["bt601", "bt709", "bt2020"])
+def test_gray_pictures_have_no_colour_and_come_back_as_they_were(matrix):
+    picture = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, -1)
+    frame, _ = blank("nv12", (16, 16), matrix=matrix, full_range=True)
+    sg.relayout(sg.asarray(picture, dims="HWC"), out=frame)
+    assert (frame.planes[1].numpy() == 128).all()
+    assert np.array_equal(sg.relayout(frame).permute("HWC").numpy(), picture)
+
+
+PICTURE = np.zeros((3, 4, 6), np.uint8)
+
+REFUSED = {
+    "a deep frame": (PICTURE, "p010", {}, LayoutError, "pictures are written as nv12"),
+    "packed pixels": (PICTURE, "yuyv", {}, LayoutError, "pictures are written as nv12"),
+    "another size": (PICTURE[:, :2], "nv12", {}, LayoutError, "of 4 x 6 pixels"),
+    "one channel": (PICTURE[:1], "nv12", {}, LayoutError, "takes 3 channels"),
+    "floats": (PICTURE.astype("f4"), "nv12", {}, ElementTypeError, "takes uint8"),
+    "a scale": (PICTURE, "nv12", {"scale": 0.5}, LayoutError, "convert the picture to uint8 before"),
+    "a layout": (PICTURE, "nv12", {"layout": "CHW"}, LayoutError, "leave out layout"),
+    "a batch": (PICTURE[None], "nv12", {}, LayoutError, "takes axes C, H, W"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_no_frame_can_take_is_refused_before_anything_is_written(what):
+    picture, name, options, error, words = REFUSED[what]
+    frame, memory = blank(name, (4, 6))
+    with pytest.raises(error) as raised:
+        sg.relayout(picture, out=frame, **options)
+    assert words in str(raised.value)
+    assert (memory == 99).all()
+
+
+def test_planes_that_cannot_be_written_are_refused():
+    with pytest.raises(BindingError, match="read-only"):
+        sg.relayout(PICTURE, out=sg.Frame.over("nv12", bytes(36), (4, 6)))
+    memory = np.zeros(200, np.uint8)
+    with pytest.raises(BindingError, match="shares memory"):
+        sg.relayout(memory[:72].reshape(3, 4, 6), out=sg.Frame.over("nv12", memory, (4, 6)))
+    with pytest.raises(LayoutError, match="src and out are frames"):
+        frame = sg.Frame.over("nv12", memory, (4, 6))
+        sg.relayout(frame, out=frame)
