@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     )
     from .api.patterns import rearrange, view
     from .api.relayout import plan_relayout, relayout, synchronize
-    from .api.resize import letterbox, letterbox_placements, resize
+    from .api.resize import letterbox, letterbox_placements, plan_resize, resize
     from .api.tensor import StridedTensor
     from .api.warmup import warmup
     from .devices.cpu.thread_count import get_num_threads, set_num_threads
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .operations.crop_plans import PlannedCrops
     from .operations.gather_plans import PlannedGather, PlannedScatter
     from .operations.relayout_plan import RelayoutPlan
+    from .operations.resize_plan import PlannedResize
     from .preprocess.prefetch import prefetch
     from .preprocess.step import Preprocess
     from .values.descriptor import BufferTensorDesc
@@ -55,6 +56,7 @@ __all__ = [
     "LayoutError",
     "PlannedCrops",
     "PlannedGather",
+    "PlannedResize",
     "PlannedScatter",
     "Preprocess",
     "RelayoutPlan",
@@ -82,6 +84,7 @@ __all__ = [
     "plan_gather_elements",
     "plan_gather_nd",
     "plan_relayout",
+    "plan_resize",
     "plan_scatter_elements",
     "plan_scatter_nd",
     "prefetch",
@@ -111,6 +114,7 @@ _MODULES: Final = {
     "LayoutError": "values.errors",
     "PlannedCrops": "operations.crop_plans",
     "PlannedGather": "operations.gather_plans",
+    "PlannedResize": "operations.resize_plan",
     "PlannedScatter": "operations.gather_plans",
     "Preprocess": "preprocess.step",
     "RelayoutPlan": "operations.relayout_plan",
@@ -137,6 +141,7 @@ _MODULES: Final = {
     "plan_gather_elements": "api.gather_plans",
     "plan_gather_nd": "api.gather_plans",
     "plan_relayout": "api.relayout",
+    "plan_resize": "api.resize",
     "plan_scatter_elements": "api.gather_plans",
     "plan_scatter_nd": "api.gather_plans",
     "prefetch": "preprocess.prefetch",

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.letterbox import placement
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.resize import as_batch, box_of, checked_rule, resize_operands, resized_size
+from stridedgpu.operations.resize_plan import PlannedResize, planned_resize
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import output_operand
+from .arguments import given, output_operand
 from .frames import FrameLike, frame_pictures, is_frames
 from .tensor import StridedTensor
 
-__all__ = ["letterbox", "letterbox_placements", "resize"]
+__all__ = ["letterbox", "letterbox_placements", "plan_resize", "resize"]
 
-_FEW: int = 4
+_AXES: Final = ("HW", "CHW", "NHW", "NCHW")
+"""What pictures may have for axes, in canonical order."""
+
+_FEW: Final = 4
 """Channels of a picture whose last axis is taken for channels, where nothing says so: then nothing is guessed."""
 
 
@@ -108,6 +114,49 @@ def resize(
         stream=stream,
     )
     return out if out is not None else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+
+
+def plan_resize(
+    src: StridedTensor | BufferTensorDesc,
+    dst: StridedTensor | BufferTensorDesc,
+    *,
+    interpolation: str = "pillow-bilinear",
+    box: Sequence[float] | None = None,
+    passes: str = "horizontal",
+    premultiply: bool = False,
+    scale: float | Sequence[float] | None = None,
+    bias: float | Sequence[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    device: str | None = None,
+) -> PlannedResize:
+    """Plan `resize(src, size, out=dst)` once, to run it many times and to explain it.
+
+    Each side is a tensor, or a descriptor of one that will be bound later, with axes in canonical order: (H, W),
+    (C, H, W) or (N, C, H, W); `dst` has the size. `device` is None for where the tensors are (descriptors: the CPU), or
+    "cuda" to plan for a GPU, even where there is none: then for a reference GPU, and the plan can only be read. The
+    other arguments are those of `resize`.
+
+    Raises what `resize` raises for sides, boxes and rules that do not fit.
+
+    >>> photos = BufferTensorDesc("uint8", (8, 3, 480, 640), (921600, 1, 1920, 3))
+    >>> plan = plan_resize(photos, BufferTensorDesc("float16", (8, 3, 224, 224)), scale=1 / 255)
+    >>> [line.strip() for line in plan.explain().splitlines()[3:5]]
+    ['columns: up to 6 taps a pixel', 'rows: up to 5 taps a pixel']
+    """
+    read, written = given("src", src), given("dst", dst, is_written=True)
+    layout = read.spec.layout
+    labels = src.dims if isinstance(src, StridedTensor) and src.dims is not None else "NCHW"[-layout.ndim :]
+    if labels not in _AXES or len(labels) != layout.ndim or written.spec.layout.ndim != layout.ndim:
+        raise LayoutError(
+            f"src has sizes {layout.sizes} and dst {written.spec.layout.sizes}; both must have the axes H and W, "
+            "with N and C or without."
+        )
+    values = ValueOptions(written.spec.element, scale, bias, channels, rounding)
+    count = layout.sizes[labels.index("C")] if "C" in labels else 1
+    rule = checked_rule(interpolation, passes, premultiply=premultiply, element=read.spec.element, channels=count)
+    where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
+    return planned_resize(read, written, labels, box, rule, values, where if device is None else device_name(device))
 
 
 def letterbox(
@@ -226,7 +275,7 @@ def _pictures(name: str, pictures: object, dims: str | None) -> tuple[Operand, s
     layout = operand.layout
     known = inferred_labels(labels, layout.ndim, "NCHW"[-layout.ndim :] if 2 <= layout.ndim <= 4 else None)
     letters = "".join(label or "?" for label in known)
-    if letters not in ("HW", "CHW", "NHW", "NCHW"):
+    if letters not in _AXES:
         raise LayoutError(
             f"{name} has sizes {layout.sizes} and dims={labels!r}; it must have the axes H and W, with N and C or "
             "without: say with dims= how they are ordered."

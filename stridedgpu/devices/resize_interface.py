@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from stridedgpu.devices.cuda.planning.widths import Width
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 
 from .gather_interface import Located
@@ -32,6 +33,22 @@ class ResizePlan(Protocol):
     @property
     def kernel(self) -> str:
         """The name of the loops or the kernel."""
+
+    @property
+    def load(self) -> Width:
+        """The width of one load."""
+
+    @property
+    def store(self) -> Width:
+        """The width of one store."""
+
+    @property
+    def index_bits(self) -> int:
+        """32 or 64."""
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each once."""
 
     def explain(self) -> str:
         """The plan in plain words."""

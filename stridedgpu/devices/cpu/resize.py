@@ -9,6 +9,7 @@ from typing import Final
 
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
+from stridedgpu.devices.cuda.planning.widths import Width
 from stridedgpu.devices.gather_interface import Located
 from stridedgpu.devices.resize_interface import ResizeLaunch, ResizeMove, ResizePlan
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
@@ -19,16 +20,44 @@ from .promotion import Promotion
 
 __all__ = ["CpuResize", "CpuResizePlan"]
 
-_NUMPY: Final = "resize_numpy"
+_LANES: Final = 16
+"""Bytes of one load and one store of compiled loops: a byte of each of 16 rows, or as many of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CpuResizePlan:
-    """What runs on the CPU for a problem."""
+    """What runs on the CPU for a problem; `why_numpy` says why NumPy does it, None where loops are compiled.
+
+    Where windows come with every call, those that have no compiled loops are left to NumPy one by one.
+    """
 
     problem: ResizeProblem
-    kernel: str
+    why_numpy: str | None
     device: str = "cpu"
+
+    @property
+    def kernel(self) -> str:
+        """The loops' name: the way, the rule, and both types."""
+        made, way = self.problem.conversion, "compiled" if self.why_numpy is None else "numpy"
+        return f"resize_{way}_{self.problem.rule.interpolation}_{made.source}_{made.target}"
+
+    @property
+    def load(self) -> Width:
+        """The width of one load."""
+        return self._width(self.problem.conversion.source.itemsize)
+
+    @property
+    def store(self) -> Width:
+        """The width of one store."""
+        return self._width(self.problem.conversion.target.itemsize)
+
+    def _width(self, itemsize: int) -> Width:
+        return Width(_LANES, "") if self.why_numpy is None else Width(itemsize, "NumPy's loops choose theirs")
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of offsets."""
+        return 64
 
     @property
     def bytes_moved(self) -> int:
@@ -37,19 +66,35 @@ class CpuResizePlan:
 
     def explain(self) -> str:
         """The plan in plain words."""
-        return "\n  ".join([f"{self.kernel} on {self.device}", *problem_words(self.problem)])
+        loops = (
+            "compiled loops: 16 source rows a vector, bands of 16 rows of the result are converted in the cache"
+            if self.why_numpy is None
+            else f"NumPy, over bands of rows that the cache holds: {self.why_numpy}"
+        )
+        return "\n  ".join([f"{self.kernel} on {self.device}", *problem_words(self.problem), loops])
 
 
 class CpuResize:
     """The processor that this program runs on, resizing."""
 
     def plan_resize(self, problem: ResizeProblem) -> CpuResizePlan:
-        """What runs for a problem."""
-        return CpuResizePlan(problem, _NUMPY)
+        """What runs for a problem, once it is large or repeated."""
+        return CpuResizePlan(problem, _why_numpy(problem))
 
     def prepare_resize(self, plan: ResizePlan) -> ResizeLaunch:
         """A plan with its loops chosen."""
         return _prepared(plan.problem)
+
+
+@lru_cache(maxsize=256)
+def _why_numpy(problem: ResizeProblem) -> str | None:
+    """None where a problem has compiled loops."""
+    missing = why_unavailable()
+    if missing is not None or problem.window is None:
+        return missing
+    from stridedgpu.devices.cpu.compiled.resize import why_numpy
+
+    return why_numpy(problem, problem.window)
 
 
 @lru_cache(maxsize=256)

@@ -80,6 +80,11 @@ class ResizePlan(Accesses):
         return sum(bytes_moved(self.problem))
 
     @property
+    def index_bits(self) -> int:
+        """Bits of the offsets within a picture, which its records hold."""
+        return 64
+
+    @property
     def groups(self) -> int:
         """How many blocks share the channels of a tile out."""
         together = self.problem.target.layout.sizes[1] if self.family is ResizeFamily.PIXELS else self.count

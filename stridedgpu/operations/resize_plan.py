@@ -1,0 +1,121 @@
+"""`PlannedResize`: a resize planned once for two tensors' layouts, and run many times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.planning.resize import plan_resize
+from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.devices.resize_interface import ResizePlan
+from stridedgpu.devices.resize_selection import resize_backend_named
+from stridedgpu.planning.crop_windows import source_steps
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.values.errors import BindingError, DeviceError, LayoutError
+from stridedgpu.values.layout import Layout
+
+from .options import ValueOptions
+from .planned import HasOperand, Planned, no_tensor
+from .requirements import Given, Requirement
+from .resize import as_batch, box_of
+
+__all__ = ["PlannedResize", "planned_resize"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlannedResize(Planned):
+    """A resize that `plan_resize` planned once, to be run many times: `plan(src, out)`.
+
+    It runs on tensors whose sizes, strides and types are those it was made for. Where the plan's device cannot be had,
+    which `missing` tells, it is for a reference GPU and can only be read.
+    """
+
+    plan: ResizePlan
+    labels: str
+    source: Requirement
+    target: Requirement
+    missing: str | None = None
+
+    @classmethod
+    def of(cls, problem: ResizeProblem, labels: str, source: Requirement, target: Requirement) -> PlannedResize:
+        """Plan for the device that both sides must be on."""
+        try:
+            plan, missing = resize_backend_named(target.device).plan_resize(problem), None
+        except DeviceError as error:
+            if target.device == "cpu":
+                raise
+            plan, missing = plan_resize(problem, target.device, REFERENCE_GPU), str(error)
+        return cls(plan, labels, source, target, missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is to be done, for which tensors."""
+        return PlannedResize.of, (self.plan.problem, self.labels, self.source, self.target)
+
+    def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
+        """Run on two tensors; nothing is written when they do not fit the plan.
+
+        Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or
+        tensors that share memory; `DeviceError` where the plan's device cannot be had.
+        """
+        self.check_runnable()
+        if not hasattr(src, "operand") or not hasattr(out, "operand"):
+            raise no_tensor(src=src, out=out)
+        source, target = src.operand, out.operand
+        self.source.check("src", source)
+        self.target.check("out", target)
+        if target.buffer.readonly:
+            raise BindingError("out is read-only.")
+        if share_memory(source, target):
+            raise BindingError("out shares memory with src.")
+        problem = self.plan.problem
+        if problem.window is None:
+            return
+        count = problem.target.layout.sizes[0]
+        launch = resize_backend_named(self.plan.device).prepare_resize(self.plan)
+        places = _pictures(source, self.labels, count)
+        launch([problem.window] * count, places, (target.buffer, target.start_bytes), stream)
+
+
+def _pictures(source: Operand, labels: str, count: int) -> list[tuple[Any, int]]:
+    """Where each picture of a batch lies."""
+    batch = as_batch(source.layout, labels)
+    itemsize = source.element.itemsize
+    first = batch.sliced(0).first_offset * itemsize
+    step = batch.strides[0] * itemsize
+    return [(source.buffer, first + number * step) for number in range(count)]
+
+
+def planned_resize(
+    source: Given,
+    target: Given,
+    labels: str,
+    box: Sequence[float] | None,
+    rule: ResizeRule,
+    values: ValueOptions,
+    device: str,
+) -> PlannedResize:
+    """The plan of a resize between two sides with the axes `labels`.
+
+    Raises `LayoutError` where the target does not fit.
+    """
+    read, written = as_batch(source.spec.layout, labels), as_batch(target.spec.layout, labels)
+    count, channels, height, width = read.sizes
+    made = values.conversion(source.spec.element, channels if "C" in labels else None, target.spec.element)
+    wanted = count, channels if made.channels is None else len(made.channels)
+    if written.sizes[:2] != wanted or 0 in written.sizes[2:]:
+        raise LayoutError(
+            f"dst has sizes {target.spec.layout.sizes}; this resize makes {wanted[0]} pictures of {wanted[1]} "
+            "channels, of at least 1 x 1 pixels."
+        )
+    if written.has_overlap:
+        raise LayoutError(f"dst repeats or overlaps its own elements: {target.spec.layout}.")
+    picture = read.sliced(0) if count else Layout((channels, height, width))
+    picture = picture.shifted(-picture.first_offset)
+    place = (0, 0, written.sizes[2], written.sizes[3])
+    window = ResizeWindow(picture, box_of(box, (height, width)), place) if count else None
+    from_lowest = replace(target.spec, layout=written)
+    fill = bytes(channels * made.source.itemsize)
+    problem = ResizeProblem(from_lowest, made, rule, channels, source_steps([picture]), fill, window)
+    return PlannedResize.of(problem, labels, source.required(device), target.required(device, is_written=True))
