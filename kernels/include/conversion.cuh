@@ -84,6 +84,19 @@ template <Nan N> __device__ __forceinline__ bfloat16 to_bfloat16(float32 x) {
     return {bfloat16_bits_rn(x)};
 }
 
+// The other floats that are narrower than float32 by two significant bits or more: what each has to say of itself, and
+// all that a new one needs here beside `decode` and `is_floating`.
+template <typename T> struct NarrowFloat;
+
+template <> struct NarrowFloat<bfloat16> {
+    template <Nan N> static __device__ __forceinline__ bfloat16 from(float32 x) { return to_bfloat16<N>(x); }
+    static constexpr bfloat16 canonical_nan = {0x7fc0};
+};
+
+template <typename To, Nan N> __device__ __forceinline__ To to_narrow(float32 x) {
+    return NarrowFloat<To>::template from<N>(x);
+}
+
 // The value of an element in a type that C++ computes with, exactly: itself, 0 or 1, or float32.
 template <Nan N, typename T> __device__ __forceinline__ T decode(T x) { return x; }
 template <Nan N> __device__ __forceinline__ uint8 decode(boolean x) { return x.byte != 0; }
@@ -156,16 +169,15 @@ template <typename To, Rounding R, Nan N, typename Value> __device__ __forceinli
             return to_float16<Nan::ignore>(float32(int32(x > beyond ? beyond : x < -beyond ? -beyond : x)));
         } else return to_float16<Nan::ignore>(float32(int32(x > Value(beyond) ? Value(beyond) : x)));
     } else {
-        static_assert(is_same<To, bfloat16>, "no such target type");
-        if constexpr (is_same<Value, float32>) return to_bfloat16<N>(x);
+        if constexpr (is_same<Value, float32>) return to_narrow<To, N>(x);
         else if constexpr (is_same<Value, float64>) {
-            if (N == Nan::keep && is_nan(x)) return to_bfloat16<N>(to_float32<N>(x));
-            return to_bfloat16<Nan::ignore>(round_to_odd(x));
-        } else if constexpr (sizeof(Value) < 4) return to_bfloat16<Nan::ignore>(float32(x));
+            if (N == Nan::keep && is_nan(x)) return to_narrow<To, N>(to_float32<N>(x));
+            return to_narrow<To, Nan::ignore>(round_to_odd(x));
+        } else if constexpr (sizeof(Value) < 4) return to_narrow<To, Nan::ignore>(float32(x));
         else if constexpr (is_signed_integer<Value>) {
             const float32 magnitude = round_to_odd(x < 0 ? ~uint64(int64(x)) + 1 : uint64(x));
-            return {uint16(to_bfloat16<Nan::ignore>(magnitude).bits | (x < 0 ? 0x8000u : 0u))};
-        } else return to_bfloat16<Nan::ignore>(round_to_odd(uint64(x)));
+            return to_narrow<To, Nan::ignore>(bit_cast<float32>(bit_cast<uint32>(magnitude) | (x < 0 ? 1u << 31 : 0u)));
+        } else return to_narrow<To, Nan::ignore>(round_to_odd(uint64(x)));
     }
 }
 
@@ -189,9 +201,9 @@ template <typename Compute> struct Affine { Compute scale, bias; };
 
 template <typename To> __device__ __forceinline__ To canonical_nan() {
     if constexpr (is_same<To, float16>) return {uint16(0x7e00)};
-    else if constexpr (is_same<To, bfloat16>) return {uint16(0x7fc0)};
     else if constexpr (is_same<To, float32>) return bit_cast<float32>(0x7fc00000u);
-    else return bit_cast<float64>(0x7ff8000000000000ull);
+    else if constexpr (is_same<To, float64>) return bit_cast<float64>(0x7ff8000000000000ull);
+    else return NarrowFloat<To>::canonical_nan;
 }
 
 // The whole conversion of one element, as kernels take it: a type, with everything decided at compile time. Nans says

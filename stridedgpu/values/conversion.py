@@ -9,6 +9,20 @@ The rules, the same to the bit on every device:
 - With scale or bias the arithmetic is in float32, or in float64 when either side is float64 or an integer of 32 or
   64 bits. `x * scale` is rounded, then `+ bias` is rounded; what is absent is not computed. A NaN that comes out of
   this arithmetic is the positive quiet NaN. Then the cast rules apply.
+
+Each of the three implementations, NumPy's, the compiled and CUDA's, is made of the same primitives. A new type or a
+new rounding is an entry for each of them, and what has no entry is an error or is left to NumPy:
+
+    primitive                             NumPy, compiled    CUDA (kernels/include)
+                                          `conversion.py`    `conversion.cuh`
+    bits of a narrow type -> float32      `_DECODED`         `decode`
+    float32 -> bits of a narrow type,     `_ENCODED`         `encode`, which ends in `to_bfloat16`
+      rounded to nearest even                                  and the like
+    wide numbers -> float32 rounded to    `_float32_to_`…   `round_to_odd`
+      odd, so that a second rounding
+      is the only one that counts
+    float -> whole number, by rounding    `_ROUNDINGS`       `Rounding`, `ToInteger`
+    integer -> a narrower one, clamped    `_saturated`…     `saturate`
 """
 
 from __future__ import annotations
@@ -19,7 +33,7 @@ from functools import lru_cache
 from numbers import Real
 from operator import index
 from struct import Struct, pack, unpack
-from typing import Final, Literal, cast
+from typing import Final, Literal, cast, get_args
 
 from .dtypes import ELEMENT_TYPES, ElementType
 from .errors import ElementTypeError, LayoutError
@@ -28,7 +42,7 @@ __all__ = ["Conversion", "Rounding", "conversion"]
 
 Rounding = Literal["nearest", "truncate"]
 
-_ROUNDINGS: Final = ("nearest", "truncate")
+_ROUNDINGS: Final = get_args(Rounding)
 
 _WIDE: Final = frozenset({"int32", "uint32", "int64", "uint64", "float64"})
 

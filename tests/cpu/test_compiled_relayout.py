@@ -10,7 +10,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from harness.compiled_loops import compiled_kernel, needs_compiler, policy_with, run_items
+from harness.compiled_loops import compiled_kernel, converted_words, needs_compiler, policy_with, run_items
 from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.profiles import examples
@@ -183,21 +183,6 @@ def test_every_conversion_is_the_exact_one(source, target):
         np.testing.assert_array_equal(got, wanted, f"{source} -> {target}, {scale=}, {bias=}, {rounding}")
 
 
-def moved(words, made):
-    """The elements of `words` converted by a compiled kernel, as words of the target."""
-    layout = Layout((len(words),))
-    plan = plan_relayout(
-        TensorSpec.of(layout, made.source, base_alignment=1),
-        TensorSpec.of(layout, made.target, base_alignment=1),
-        made,
-        None,
-        "cpu",
-    )
-    got = np.zeros(len(words), storage_dtype(made.target, opaque=True))
-    assert run_items(plan, words.ctypes.data, got.ctypes.data)
-    return got
-
-
 NARROW = ("bool", "uint8", "int8", "uint16", "int16", "float16", "bfloat16")
 
 
@@ -210,7 +195,7 @@ def test_every_number_of_a_narrow_type(source, target):
         made = conversion(element, element_type(target), rounding=rounding)
         wanted = convert_block(words.view(storage_dtype(element, opaque=False)), made)
         np.testing.assert_array_equal(
-            moved(words, made), wanted.view(storage_dtype(made.target, opaque=True)), rounding
+            converted_words(words, made), wanted.view(storage_dtype(made.target, opaque=True)), rounding
         )
 
 
@@ -222,7 +207,7 @@ def test_truths_of_numbers(source, affine):
     made = conversion(element_type(source), element_type("bool"), scale=scale, bias=bias)
     constants = [None if value is None else np.array(value, made.compute.name) for value in affine]
     wanted = convert_block(words.view(storage_dtype(made.source, opaque=False)), made, *constants)
-    np.testing.assert_array_equal(moved(words, made), wanted)
+    np.testing.assert_array_equal(converted_words(words, made), wanted)
 
 
 @settings(max_examples=100)
@@ -235,7 +220,7 @@ def test_wide_numbers_around_every_power_of_two(source, target, seed):
     words = np.concatenate([words, words >> kept, words >> kept << kept])  # short numbers, and round ones
     made = conversion(element, target)
     wanted = convert_block(words.view(storage_dtype(element, opaque=False)), made)
-    np.testing.assert_array_equal(moved(words, made), wanted.view(storage_dtype(target, opaque=True)))
+    np.testing.assert_array_equal(converted_words(words, made), wanted.view(storage_dtype(target, opaque=True)))
 
 
 def test_what_is_compiled_is_what_the_docstring_says():

@@ -6,11 +6,16 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
+from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
 from stridedgpu.devices.cpu.policy import policy, using
+from stridedgpu.devices.cuda.planning.relayout import plan_relayout
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
 
 needs_compiler = pytest.mark.skipif(
     machine_code.why_unavailable() is not None, reason=f"no compiled loops: {machine_code.why_unavailable()}"
@@ -42,3 +47,13 @@ def run_items(plan, source_address, target_address, order=1):
     for item in range(walk.items)[::order]:
         loop.alone(reads, writes, walk.parameters.ctypes.data, item, item + 1)
     return True
+
+
+def converted_words(words, made):
+    """The elements of `words` as a compiled kernel converts them, in words of the target."""
+    layout = Layout((len(words),))
+    sides = (TensorSpec.of(layout, element, base_alignment=1) for element in (made.source, made.target))
+    plan = plan_relayout(*sides, made, None, "cpu")
+    got = np.zeros(len(words), storage_dtype(made.target, opaque=True))
+    assert run_items(plan, words.ctypes.data, got.ctypes.data)
+    return got

@@ -26,7 +26,9 @@ from .ir import Code, Value
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
 
 _FLOATS: Final = {"float32": "float", "float64": "double"}
-_INTEGERS: Final = frozenset({"uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"})
+_WORDS: Final = frozenset({name for name, element in ELEMENT_TYPES.items() if element.is_integer}) | _FLOATS.keys()
+"""Types that the processor computes with."""
+
 _UINT8: Final = ELEMENT_TYPES["uint8"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
@@ -44,7 +46,10 @@ class Affine:
 
 def can_compile(conversion: Conversion) -> bool:
     """Whether a conversion is one of those above."""
-    return conversion.moves_bits or {conversion.source.name, conversion.target.name} <= _NUMBERS
+    source, target = conversion.source.name, conversion.target.name
+    return conversion.moves_bits or (
+        (source in _WORDS or source in _DECODED) and (target in _WORDS or target in _ENCODED or target == "bool")
+    )
 
 
 def storage_type(element: ElementType, *, opaque: bool) -> str:
@@ -249,6 +254,3 @@ _ENCODED: Final[dict[str, tuple[Callable[[Code, Value], Value], float]]] = {
     "bfloat16": (_bfloat16_of_float32, 2.0**128 - 2.0**120),
 }
 """Types that are made from float32, with at least two significant bits fewer, and their largest number."""
-
-_NUMBERS: Final = frozenset({*_INTEGERS, *_FLOATS, *_DECODED, *_ENCODED})
-"""Types whose values are compiled."""

@@ -1,7 +1,7 @@
 """Element conversions on NumPy arrays, to the bit as `stridedgpu.values.conversion` states them.
 
-Blocks of a tensor pass through here, so every temporary is of a block's size. bfloat16 is handled as its 16 bits
-and bool as its byte, which needs no other library.
+Blocks of a tensor pass through here, so every temporary is of a block's size. bool is handled as its byte, and a type
+that NumPy lacks as the bits that `_DECODED` and `_ENCODED` take to float32 and back, which needs no other library.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def storage_dtype(element: ElementType, *, opaque: bool) -> np.dtype[Any]:
     """The NumPy dtype that blocks of an element type are held in: its bits if `opaque`, else its numbers."""
     if opaque:
         return np.dtype(_OPAQUE[element.itemsize])
-    return np.dtype({"bool": "uint8", "bfloat16": "uint16"}.get(element.name, element.name))
+    return np.dtype(_OPAQUE[element.itemsize] if element.kind == "b" or element.name in _DECODED else element.name)
 
 
 def constants(values: Sequence[float], compute: ElementType) -> Array:
@@ -68,8 +68,10 @@ def _cast(block: Array, source: ElementType, target: ElementType, rounding: Roun
     """One direct conversion, rounded once."""
     if source == target:
         return block
+    if source.name in _DECODED:
+        return _cast(_DECODED[source.name](block), _FLOAT32, target, rounding)
     if target.kind == "b":
-        truth: Array = (_float32_of_bfloat16(block) if source.name == "bfloat16" else block) != 0
+        truth: Array = block != 0
         return truth.view(np.uint8)
     if source.kind == "b":
         block, source = (block != 0).view(np.uint8), _UINT8
@@ -80,15 +82,11 @@ def _cast(block: Array, source: ElementType, target: ElementType, rounding: Roun
     if target.is_integer:
         if source.is_integer:
             return _saturated_integers(block, target)
-        return _integers_of_floats(
-            _float32_of_bfloat16(block) if source.name == "bfloat16" else block, target, rounding
-        )
-    if target.name == "bfloat16":
-        return _TO_BFLOAT16[source.name](block)
+        return _integers_of_floats(block, target, rounding)
+    if target.name in _ENCODED:
+        return _ENCODED[target.name](_float32_to_round(block))
     if source.is_integer:
         return block.astype(target.name)
-    if source.name == "bfloat16":
-        return _floats(_float32_of_bfloat16(block), target)
     return _floats(block, target)
 
 
@@ -105,7 +103,7 @@ def _integers_of_floats(block: Array, target: ElementType, rounding: Rounding) -
     """Floats rounded, clamped to the target's range, NaN as 0."""
     # Every bound of up to 32 bits is exact in float64, those of up to 16 in float32.
     numbers = block.astype(np.float64 if target.itemsize >= 4 else np.promote_types(block.dtype, np.float32))
-    (np.rint if rounding == "nearest" else np.trunc)(numbers, out=numbers)
+    _ROUNDINGS[rounding](numbers, out=numbers)
     np.copyto(numbers, 0, where=np.isnan(numbers))
     limits = np.iinfo(target.name)
     if target.itemsize < 8:
@@ -172,12 +170,19 @@ def _bfloat16_of_float32(numbers: Array) -> Array:
     return odd.astype(np.uint16)
 
 
-def _bfloat16_of_float64(numbers: Array) -> Array:
-    """float64 rounded to nearest even once, as bfloat16 bits.
+def _float32_to_round(block: Array) -> Array:
+    """Numbers as float32 that is to be rounded once more: exact, or of the two neighbours the one with an odd last bit.
 
-    Going through float32 would round twice; rounded to odd on the way, the second rounding is the only one
-    (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms using rounding to odd").
+    Rounded to odd on the way, the second rounding is the only one that counts (S. Boldo, G. Melquiond, "Emulation of a
+    FMA and correctly rounded sums: proved algorithms using rounding to odd").
     """
+    if block.dtype.kind == "f" and block.itemsize <= 4:
+        return _floats(block, _FLOAT32)
+    if block.itemsize <= 2:
+        return block.astype(np.float32)
+    numbers = (_integers_to_odd(block) if block.dtype.kind in "ui" and block.itemsize == 8 else block).astype(
+        np.float64
+    )
     narrow = numbers.astype(np.float32)
     back = narrow.astype(np.float64)
     bits = narrow.view(np.uint32)
@@ -189,34 +194,26 @@ def _bfloat16_of_float64(numbers: Array) -> Array:
     nans = np.isnan(numbers)
     if nans.any():
         bits[nans] = _nan_bits(numbers[nans], narrow.dtype)
-    return _bfloat16_of_float32(narrow)
+    return narrow
 
 
-def _bfloat16_of_wide_integers(block: Array) -> Array:
-    """64-bit integers rounded to nearest even once, as bfloat16 bits."""
-    # float64 holds 53 bits: rounded to odd at bit 11, the rest is exact and the rounding to bfloat16 the only one.
+def _integers_to_odd(block: Array) -> Array:
+    """64-bit integers that float64 holds exactly: where they are too long for its 53 bits, rounded to odd at bit 11."""
     low = block.dtype.type(0x7FF)
     large = np.abs(block) >= 2**53 if block.dtype.kind == "i" else block >= 2**53
     large |= block < -(2**53)  # the most negative number has no absolute value
     odd = (block & ~low) | ((block & low) != 0).astype(block.dtype) << block.dtype.type(11)
-    return _bfloat16_of_float64(np.where(large, odd, block).astype(np.float64))
-
-
-def _bfloat16_through(dtype: str) -> Callable[[Array], Array]:
-    """A conversion to bfloat16 from numbers that `dtype` holds exactly."""
-    narrow = _bfloat16_of_float32 if dtype == "float32" else _bfloat16_of_float64
-    return lambda block: narrow(_quiet(block).astype(dtype))
-
-
-def _quiet(block: Array) -> Array:
-    """The block itself, or float16 with its NaNs made quiet as float32."""
-    return _floats(block, _FLOAT32) if block.dtype == np.float16 else block
+    return np.where(large, odd, block)
 
 
 _UINT8: Final = ElementType("uint8", "u", 1)
 _FLOAT32: Final = ElementType("float32", "f", 4)
-_TO_BFLOAT16: Final[dict[str, Callable[[Array], Array]]] = {
-    **dict.fromkeys(("uint8", "int8", "uint16", "int16", "float16", "float32"), _bfloat16_through("float32")),
-    **dict.fromkeys(("uint32", "int32", "float64"), _bfloat16_through("float64")),
-    **dict.fromkeys(("uint64", "int64"), _bfloat16_of_wide_integers),
-}
+
+_ROUNDINGS: Final[dict[Rounding, np.ufunc]] = {"nearest": np.rint, "truncate": np.trunc}
+"""How floats become whole numbers."""
+
+_DECODED: Final[dict[str, Callable[[Array], Array]]] = {"bfloat16": _float32_of_bfloat16}
+"""From the bits of types that NumPy lacks to float32, exactly."""
+
+_ENCODED: Final[dict[str, Callable[[Array], Array]]] = {"bfloat16": _bfloat16_of_float32}
+"""From float32 to the bits of such types, rounded to nearest even; they have two significant bits fewer at least."""

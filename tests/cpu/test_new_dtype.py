@@ -1,0 +1,203 @@
+"""The steps of "Add a dtype" in CONTRIBUTING.md, taken for an 8-bit float: every implementation then has its bits.
+
+It has float16's exponent and two fraction bits, infinities and NaNs. The oracle works with exact integers.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import get_args
+
+import numpy as np
+import pytest
+from harness.compiled_loops import converted_words, needs_compiler
+from harness.emulator import exact_conversion, runner
+from harness.emulator.exact_conversion import REALS, converted, edge_elements
+from harness.emulator.runner import Buffer, Job, Program, Record
+
+import stridedgpu as sg
+from stridedgpu.devices.cpu.compiled import conversion as compiled_conversion
+from stridedgpu.devices.cpu.compiled.conversion import can_compile
+from stridedgpu.devices.cpu.compiled.ir import vector_type
+from stridedgpu.devices.cpu.numpy_loops import conversion as numpy_conversion
+from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.values import dtypes
+from stridedgpu.values.conversion import Rounding, conversion
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, element_type
+
+NEW = "float8"
+WORDS = np.arange(256, dtype=np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def known(monkeypatch):
+    """Step 1: a row in `ELEMENT_TYPES`, here and in the oracle."""
+    monkeypatch.setitem(ELEMENT_TYPES, NEW, ElementType(NEW, "f", 1))
+    dtypes._found_element_type.cache_clear()
+    monkeypatch.setitem(exact_conversion._FORMATS, NEW, (5, 2))
+    plain = exact_conversion.numpy_type
+    monkeypatch.setattr(exact_conversion, "numpy_type", lambda name: np.dtype(np.uint8) if name == NEW else plain(name))
+
+
+@pytest.fixture
+def on_numpy(monkeypatch):
+    """Step 2: NumPy's tables."""
+
+    def decoded(block):
+        bits = block.astype(np.uint16) << np.uint16(8)
+        bits[(bits & 0x7FFF) > 0x7C00] |= 0x200
+        return numpy_conversion._floats(bits.view(np.float16), ELEMENT_TYPES["float32"])
+
+    def encoded(numbers):
+        bits = numbers.view(np.uint32)
+        magnitude = np.minimum(bits & np.uint32(0x7FFFFFFF), np.uint32(0x47800000))  # 65536 is infinite
+        exponent = np.clip(magnitude & np.uint32(0x7F800000), np.uint32(113 << 23), np.uint32(142 << 23))
+        magic = (exponent + np.uint32(21 << 23) | np.uint32(0x400000)).view(np.float32)
+        rounded = (magnitude.view(np.float32) + magic - magic) * np.float32(2.0**-112)
+        rest = np.where(np.isnan(numbers), 0x7E | bits >> 21 & 1, rounded.view(np.uint32) >> 21)
+        return (bits >> 24 & 0x80 | rest).astype(np.uint8)
+
+    monkeypatch.setitem(numpy_conversion._DECODED, NEW, decoded)
+    monkeypatch.setitem(numpy_conversion._ENCODED, NEW, encoded)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """Step 3: the tables of the compiled loops."""
+
+    def decoded(code, vector):
+        bits = code.binary("shl", code.cast("zext", vector, "i16"), 8)
+        # LLVM may drop a widening that is narrowed again, and with it what makes a NaN quiet.
+        is_nan = code.compare("icmp ugt", code.binary("and", bits, 0x7FFF), 0x7C00)
+        bits = code.select(is_nan, code.binary("or", bits, 0x200), bits)
+        return code.cast("fpext", code.cast("bitcast", bits, "half"), "float")
+
+    def encoded(code, numbers):
+        bits = code.cast("bitcast", numbers, "i32")
+        type_ = vector_type(numbers.lanes, "i32")
+
+        def clamped(vector, least, most):
+            vector = code.select(code.compare("icmp ult", vector, least), code.full(type_, least), vector)
+            return code.select(code.compare("icmp ugt", vector, most), code.full(type_, most), vector)
+
+        magnitude = clamped(code.binary("and", bits, 0x7FFFFFFF), 0, 0x47800000)
+        exponent = clamped(code.binary("and", magnitude, 0x7F800000), 113 << 23, 142 << 23)
+        magic = code.cast("bitcast", code.binary("or", code.add(exponent, 21 << 23), 0x400000), "float")
+        rounded = code.binary("fadd", code.cast("bitcast", magnitude, "float"), magic)
+        rounded = code.binary(
+            "fmul", code.binary("fsub", rounded, magic), code.full(rounded.type, "0x38F0000000000000")
+        )
+        nan = code.binary("or", code.binary("and", code.binary("lshr", bits, 21), 1), 0x7E)
+        rest = code.binary("lshr", code.cast("bitcast", rounded, "i32"), 21)
+        rest = code.select(code.compare("fcmp uno", numbers, numbers), nan, rest)
+        sign = code.binary("and", code.binary("lshr", bits, 24), 0x80)
+        return code.cast("trunc", code.binary("or", sign, rest), "i8")
+
+    monkeypatch.setitem(compiled_conversion._DECODED, NEW, (ELEMENT_TYPES["float32"], decoded))
+    monkeypatch.setitem(compiled_conversion._ENCODED, NEW, (encoded, 57344.0))
+
+
+CONVERSIONS = [(NEW, target) for target in REALS] + [(source, NEW) for source in REALS]
+AFFINE = ((None, None), (1 / 255, -0.485), (3e38, None))
+
+
+def words_of(source):
+    return WORDS if source == NEW else edge_elements(source)
+
+
+def cases(source, target):
+    """The conversions between two types, and the words that they have to make."""
+    for (scale, bias), rounding in product(AFFINE, get_args(Rounding)):
+        if scale is not None and source == NEW:
+            continue  # the oracle has no arithmetic on what NumPy lacks
+        made = conversion(element_type(source), element_type(target), scale=scale, bias=bias, rounding=rounding)
+        yield made, converted(source, target, words_of(source), scale, bias, rounding)
+
+
+@pytest.mark.usefixtures("on_numpy")
+@pytest.mark.parametrize("source, target", CONVERSIONS)
+def test_numpy_has_its_bits(source, target):
+    for made, wanted in cases(source, target):
+        block = words_of(source).view(storage_dtype(made.source, opaque=False))
+        constants = [
+            None if values is None else numpy_conversion.constants(values, made.compute)
+            for values in (made.scale, made.bias)
+        ]
+        got = convert_block(block, made, *constants)
+        np.testing.assert_array_equal(got.view(wanted.dtype), wanted, str(made))
+
+
+@needs_compiler
+@pytest.mark.usefixtures("compiled")
+@pytest.mark.parametrize("source, target", CONVERSIONS)
+def test_compiled_loops_have_its_bits(source, target):
+    for made, wanted in cases(source, target):
+        assert can_compile(made)
+        np.testing.assert_array_equal(converted_words(words_of(source), made).view(wanted.dtype), wanted, str(made))
+
+
+@pytest.mark.usefixtures("on_numpy")
+def test_without_an_entry_compiled_loops_leave_it_to_numpy():
+    assert not can_compile(conversion(element_type(NEW), element_type("float32")))
+    assert not can_compile(conversion(element_type("uint8"), element_type(NEW)))
+    numbers = np.arange(1000 * 700).astype(np.uint8).reshape(1000, 700)  # as many as are compiled at once
+    made = sg.relayout(sg.asarray(numbers), dtype=NEW)
+    wanted = converted("uint8", NEW, WORDS)[numbers]
+    assert made.buffer.bytes[: numbers.size].tobytes() == wanted.tobytes()
+
+
+CUDA = r"""
+namespace sg {
+struct float8 { uint8 bits; };
+template <> constexpr bool is_floating<float8> = true;
+
+template <Nan N> __device__ __forceinline__ float32 decode(float8 x) {
+    return decode<N>(float16{uint16(x.bits << 8)});
+}
+
+template <> struct NarrowFloat<float8> {
+    template <Nan N> static __device__ __forceinline__ float8 from(float32 x) {
+        const uint32 bits = bit_cast<uint32>(x), magnitude = bits & 0x7fffffffu;
+        const uint8 sign = uint8(bits >> 24 & 0x80u);
+        if (N == Nan::keep && is_nan(x)) return {uint8(sign | 0x7eu | (bits >> 21 & 1u))};
+        if (magnitude >= 0x47700000u) return {uint8(sign | 0x7cu)};
+        const int lost = magnitude < 0x38800000u ? 21 + 113 - int(magnitude >> 23) : 21;
+        if (lost > 25) return {sign};
+        const uint32 fraction = (magnitude & 0x7fffffu) | 0x800000u;
+        const uint32 whole = (fraction + (1u << (lost - 1)) - 1u + (fraction >> lost & 1u)) >> lost;
+        const uint32 exponent = magnitude < 0x38800000u ? 0u : (magnitude >> 23) - 113u;
+        return {uint8(sign | ((exponent << 2) + whole))};
+    }
+    static constexpr float8 canonical_nan = {0x7e};
+};
+}  // namespace sg
+
+template <typename Conversion>
+__global__ void convert_elements(const typename Conversion::Source* source, typename Conversion::Target* target,
+                                 sg::Affine<typename Conversion::Compute> affine, unsigned count) {
+    for (unsigned i = threadIdx.x; i < count; i += blockDim.x) target[i] = Conversion::apply(source[i], affine);
+}
+"""
+
+
+@pytest.mark.emulation
+@pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable()))
+def test_kernels_have_its_bits():
+    pairs = [(NEW, "float32"), (NEW, "uint8"), ("float32", NEW), ("float64", NEW), ("int32", NEW), ("uint8", NEW)]
+    names, jobs, wanted = [], [], []
+    for source, target in pairs:
+        for made, expected in cases(source, target):
+            flags = f"{str(made.scale is not None).lower()}, {str(made.bias is not None).lower()}"
+            cast = f"sg::Conversion<sg::{source}, sg::{target}, {flags}, sg::Rounding::{made.rounding}>"
+            names.append(f"convert_elements<{cast}>")
+            words = words_of(source)
+            affine = [0.0 if values is None else values[0] for values in (made.scale, made.bias)]
+            with np.errstate(over="ignore"):
+                constants = Record(np.array(affine, made.compute.name).tobytes())
+            arguments = (Buffer(words), Buffer(bytes(expected.nbytes)), constants, np.uint32(len(words)))
+            jobs.append(Job(names[-1], (1,), (32,), arguments, label=str(made)))
+            wanted.append(expected)
+    program = Program.compile(joined_source("conversion.cuh") + CUDA, sorted(set(names)))
+    for job, result, expected in zip(jobs, program.run(jobs), wanted, strict=True):
+        np.testing.assert_array_equal(np.frombuffer(result[1], expected.dtype), expected, job.label)
