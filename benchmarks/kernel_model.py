@@ -30,20 +30,26 @@ permute, shift and combine integers; bytes of L1 and shared memory. Memory comes
 
 INTEGER_NAMES = {"IADD3", "LEA", "LOP3", "PLOP3", "SHF", "PRMT", "ISETP", "SEL", "VIMNMX", "VIADDMNMX", "P2R", "R2P"}
 
-SOURCE, TARGET, INDICES, TABLES = (place << 40 for place in (1, 2, 3, 4))
+SOURCE, TARGET, INDICES, TABLES, RECORDS = (place << 40 for place in (1, 2, 3, 4, 5))
 """Addresses of memory that is not there."""
 
 
 class MadeUpMemory:
-    """Memory of any size; nothing is kept of what is written. `parameters` are a launch's, with addresses in it."""
+    """Memory of any size; nothing is kept of what is written. `parameters` are a launch's, with addresses in it.
 
-    def __init__(self, launch: KernelLaunch, indices: np.ndarray | None) -> None:
+    `records` are what lies at the first address where a launch has records of samples there, and not a source.
+    """
+
+    def __init__(self, launch: KernelLaunch, indices: np.ndarray | None, records: bytes = b"") -> None:
         tables = [(TABLES + (number << 36), at, content) for number, (at, content) in enumerate(launch.tables)]
         self._regions = [(address, np.frombuffer(content, np.uint8)) for address, _, content in tables]
         addresses = {0: SOURCE, 8: TARGET} | {at: address for address, at, _ in tables}
         if indices is not None:
             self._regions.append((INDICES, indices.view(np.uint8)))
             addresses[16] = INDICES
+        if records:
+            self._regions.append((RECORDS, np.frombuffer(records, np.uint8)))
+            addresses[0] = RECORDS
         parameters = bytearray(launch.parameters)
         for at, address in addresses.items():
             parameters[at : at + 8] = address.to_bytes(8, "little")
@@ -126,14 +132,20 @@ def resident_blocks(launch: KernelLaunch, code: Disassembly) -> int:
     return min(BLOCKS, WARPS // warps, REGISTERS // registers // warps, SHARED_BYTES // (-(-shared // 128) * 128))
 
 
-def model(launch: KernelLaunch, code: Disassembly, bytes_moved: int, indices: np.ndarray | None = None) -> dict:
+def model(
+    launch: KernelLaunch,
+    code: Disassembly,
+    bytes_moved: int,
+    indices: np.ndarray | None = None,
+    records: bytes = b"",
+) -> dict:
     """The figures of one launch, of which `bytes_moved` is what it has to move.
 
     Per byte are the instructions of a thread. The slowest of the clocks is the limit: that of memory; that of waiting,
     where less is on its way than an H200 wants of a copy, and of what reads less or more a part of that; that of
     issuing instructions; and that of accesses to L1 and shared memory.
     """
-    memory, counts = MadeUpMemory(launch, indices), Counts()
+    memory, counts = MadeUpMemory(launch, indices, records), Counts()
     blocks = launch.grid[0] * launch.grid[1]
     Block(parsed(code.text), memory, memory.parameters, launch.block[0], blocks, blocks // 2, counts).run()
     resident = resident_blocks(launch, code)

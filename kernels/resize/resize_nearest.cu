@@ -7,7 +7,7 @@
 //     target     | sample n | channel c | row y | columns V g … V g + V - 1 |     or elements of (column, channel)
 //     source     | row rows[y] | column columns[x] | channel c |
 //
-// Bytes moved: each element once in, with what lies around it in its 32 bytes, and once out; 112 bytes and the taps of
+// Bytes moved: each element once in, with what lies around it in its 32 bytes, and once out; 128 bytes and the taps of
 // each sample, which stay in the cache.
 #include "channel_constants.cuh"
 #include "indexing.cuh"

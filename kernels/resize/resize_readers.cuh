@@ -1,8 +1,9 @@
 // How rows of a source get into shared memory: by runs of elements as they lie, or element by element.
 //
 // A reader is a type, so that other sources, such as planes of luma and chroma, can be read as pixels, too. The 32
-// lanes of a warp call its `stage`, which leaves the pixels from `first` up to `stop` of one row, `count` elements
-// each, `skew(…)` bytes behind `row_memory`. Pixels beyond the source's edges are repetitions of those at the edge.
+// lanes of a warp call its `stage`, which leaves pixels of up to `rows_at_once` rows, `count` elements each. Those that
+// `inside` names are there; `place` is where the first of them goes in its row's memory, a multiple of 16 bytes, and a
+// row begins `skew` bytes behind that.
 #pragma once
 #include "channel_constants.cuh"
 #include "resize_samples.cuh"
@@ -10,69 +11,92 @@
 
 namespace sg {
 
-// Pixels whose elements follow each other, or one plane: rows are runs. The run's bytes keep their place in 16 bytes,
-// so that whatever address a row begins at, all but its ends moves as aligned vectors, and nothing beyond it is read.
+// Rows of shared memory that a warp fills: every `step`-th from `first` on, of `count`.
+struct StagedRows {
+    uint8* memory;
+    uint32 pitch;
+    int32 first, step, count;
+    int32 source;  // the source's row that row 0 is
+
+    __device__ __forceinline__ uint8* row(int32 r) const { return memory + uint32(r) * pitch; }
+};
+
+// Pixels whose elements follow each other, or one plane: rows are runs. A run is read as the aligned vectors that its
+// bytes lie in, which keep their place in 16 bytes, so that it may begin at any address. A vector that reaches beyond
+// the picture's memory is read element by element. All rows are asked for before one is waited for.
 template <typename Element_, int Count> struct RunReader {
     using Element = Element_;
     static constexpr int count = Count;
     static constexpr int pixel_bytes = Count * int(sizeof(Element));
-    static constexpr int most_skew = 16;
+    static constexpr int rows_at_once = 4;
     static constexpr bool whole = Count > 1;  // all channels of the source, in its order
 
     uint64 pixel;  // the address of channel 0 of pixel (0, 0)
+    uint64 begin, end;
     int64 row_bytes;
 
     template <typename Order>
     __device__ __forceinline__ RunReader(const uint8* source, const ResizeSample& sample, const Order& order,
                                          uint32 channel, uint32)
-        : pixel(uint64(source) + sample.pixel), row_bytes(sample.row_stride * int64(sizeof(Element))) {
+        : pixel(uint64(source) + sample.pixel), begin(uint64(source) + sample.begin), end(uint64(source) + sample.end),
+          row_bytes(sample.row_stride * int64(sizeof(Element))) {
         // Of planes, each block has one; of pixels, all channels as they lie.
         if constexpr (Count == 1) {
             pixel += uint64(int64(order.source_offset(channel)) * sample.channel_stride * int64(sizeof(Element)));
         }
     }
 
-    __device__ __forceinline__ int32 skew(const ResizeSample& sample, int32 row, int32 first) const {
-        return int32(address(sample, row, first) & (most_skew - 1));
+    __device__ __forceinline__ uint32 skew(const ResizeSample& sample, int32 row, const PixelRange& inside) const {
+        const uint32 low = uint32(pixel) + uint32(inside.first) * pixel_bytes;
+        return (low + uint32(clamped(row, sample.rows)) * uint32(row_bytes)) & 15u;
     }
 
-    __device__ __forceinline__ void stage(uint8* row_memory, const ResizeSample& sample, int32 row, int32 first,
-                                          int32 stop, int32 lane) const {
-        // All places in bytes from pixel `first`, which may lie beyond the edge.
-        const uint64 start = address(sample, row, first);
-        const uint8* const from = reinterpret_cast<const uint8*>(start);
-        uint8* const to = row_memory + int32(start & (most_skew - 1));
-        const int32 inside = clamped(first, sample.columns), inside_end = clamped(stop - 1, sample.columns) + 1;
-        const int32 begin = (inside - first) * pixel_bytes, end = (inside_end - first) * pixel_bytes;
-        const int32 vectors = begin + int32(-(start + begin) & (most_skew - 1));
-        const int32 vectors_end = end - int32((start + end) & (most_skew - 1));
+    __device__ __forceinline__ void stage(const StagedRows& rows, const ResizeSample& sample, const PixelRange& inside,
+                                          uint32 place, int32 lane) const {
+        const uint32 run = uint32(inside.stop - inside.first) * pixel_bytes;
+        uint64 starts[rows_at_once];
+#pragma unroll
+        for (int i = 0; i < rows_at_once; ++i) starts[i] = start(rows, sample, inside, rows.first + i * rows.step);
 #pragma unroll 1
-        for (int32 byte = vectors + 16 * lane; byte < vectors_end; byte += 16 * 32) {
-            store(to + byte, load_global<Vector<uint32, 4>>(from + byte));
-        }
-        // The ends, or all of a run that no aligned vector lies in.
-        const bool has_vectors = vectors < vectors_end;
-        const int32 head = has_vectors ? vectors : end, tail = has_vectors ? vectors_end : end;
-        const int32 head_bytes = head - begin, ends = head_bytes + end - tail;
-        constexpr int32 step = int32(sizeof(Element));
-#pragma unroll 1
-        for (int32 i = lane * step; i < ends; i += 32 * step) {
-            const int32 byte = i < head_bytes ? begin + i : tail + i - head_bytes;
-            store(to + byte, load<Element>(from + byte));
-        }
-        // Beyond the edges.
-        const int32 beyond = begin + (stop - inside_end) * pixel_bytes;
-#pragma unroll 1
-        for (int32 i = lane * step; i < beyond; i += 32 * step) {
-            const bool is_left = i < begin;
-            const int32 place = is_left ? i : i - begin, edge = is_left ? begin : end - pixel_bytes;
-            store(to + (is_left ? place : end + place), load<Element>(from + edge + place % pixel_bytes));
+        for (uint32 byte = uint32(lane) * 16; byte < run + 15; byte += 32 * 16) {
+            Vector<uint32, 4> vectors[rows_at_once];
+            bool has_vector[rows_at_once], is_cut = false;
+#pragma unroll
+            for (int i = 0; i < rows_at_once; ++i) {
+                const uint64 address = (starts[i] & ~uint64(15)) + byte;
+                const bool is_wanted = rows.first + i * rows.step < rows.count && byte < uint32(starts[i] & 15) + run;
+                has_vector[i] = is_wanted && address >= begin && address + 16 <= end;
+                is_cut = is_cut || (is_wanted && !has_vector[i]);
+                if (has_vector[i]) vectors[i] = load_global<Vector<uint32, 4>>(reinterpret_cast<const uint8*>(address));
+            }
+#pragma unroll
+            for (int i = 0; i < rows_at_once; ++i) {
+                if (has_vector[i]) store(rows.row(rows.first + i * rows.step) + place + byte, vectors[i]);
+            }
+            if (is_cut) stage_cut(rows, sample, inside, place + byte, byte, run);
         }
     }
 
   private:
-    __device__ __forceinline__ uint64 address(const ResizeSample& sample, int32 row, int32 first) const {
-        return pixel + uint64(clamped(row, sample.rows) * row_bytes) + uint64(int64(first) * pixel_bytes);
+    __device__ __forceinline__ uint64 start(const StagedRows& rows, const ResizeSample& sample,
+                                            const PixelRange& inside, int32 r) const {
+        return pixel + uint64(inside.first) * pixel_bytes + uint64(clamped(rows.source + r, sample.rows) * row_bytes);
+    }
+
+    // Of the vectors that reach beyond the picture's memory, what does not.
+    __device__ __forceinline__ void stage_cut(const StagedRows& rows, const ResizeSample& sample,
+                                              const PixelRange& inside, uint32 place, uint32 byte, uint32 run) const {
+#pragma unroll 1
+        for (int32 r = rows.first; r < smaller(rows.count, rows.first + rows_at_once * rows.step); r += rows.step) {
+            const uint64 first = start(rows, sample, inside, r);
+            const uint64 address = (first & ~uint64(15)) + byte;
+            if (byte >= uint32(first & 15) + run || (address >= begin && address + 16 <= end)) continue;
+#pragma unroll 1
+            for (uint32 i = 0; i < 16; i += uint32(sizeof(Element))) {
+                if (address + i < begin || address + i + sizeof(Element) > end) continue;
+                store(rows.row(r) + place + i, load<Element>(reinterpret_cast<const uint8*>(address + i)));
+            }
+        }
     }
 };
 
@@ -80,8 +104,7 @@ template <typename Element_, int Count> struct RunReader {
 template <typename Element_, int Count> struct ElementReader {
     using Element = Element_;
     static constexpr int count = Count;
-    static constexpr int pixel_bytes = Count * int(sizeof(Element));
-    static constexpr int most_skew = 0;
+    static constexpr int rows_at_once = 1;
     static constexpr bool whole = false;
 
     const Element* channels[Count];
@@ -97,17 +120,17 @@ template <typename Element_, int Count> struct ElementReader {
         }
     }
 
-    __device__ __forceinline__ int32 skew(const ResizeSample&, int32, int32) const { return 0; }
+    __device__ __forceinline__ uint32 skew(const ResizeSample&, int32, const PixelRange&) const { return 0; }
 
-    __device__ __forceinline__ void stage(uint8* row_memory, const ResizeSample& sample, int32 row, int32 first,
-                                          int32 stop, int32 lane) const {
-        const int64 offset = clamped(row, sample.rows) * sample.row_stride;
-        for (int32 x = first + lane; x < stop; x += 32) {
-            const int64 element = offset + clamped(x, sample.columns) * sample.column_stride;
+    __device__ __forceinline__ void stage(const StagedRows& rows, const ResizeSample& sample, const PixelRange& inside,
+                                          uint32 place, int32 lane) const {
+        const int64 offset = clamped(rows.source + rows.first, sample.rows) * sample.row_stride;
+        Element* const to = reinterpret_cast<Element*>(rows.row(rows.first) + place);
+        for (int32 x = inside.first + lane; x < inside.stop; x += 32) {
+            const int64 element = offset + x * sample.column_stride;
 #pragma unroll
             for (int c = 0; c < Count; ++c) {
-                uint8* const to = row_memory + (x - first) * pixel_bytes + c * int32(sizeof(Element));
-                store(to, load<Element>(channels[c] + element));
+                store(to + (x - inside.first) * Count + c, load<Element>(channels[c] + element));
             }
         }
     }

@@ -26,10 +26,12 @@ template <typename From_, typename To_, int Start, int Shift> struct IntegerPass
     static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x) {
         return int32(uint32(sum) + uint32(weight) * uint32(int32(x)));
     }
+    // A sum is whole(sum), saturated.
+    static constexpr bool saturates = is_same<To, uint8>;
+    static __device__ __forceinline__ int32 whole(Sum sum) { return sum >> Shift; }
     static __device__ __forceinline__ To finish(Sum sum, float32) {
-        const int32 whole = sum >> Shift;
-        if constexpr (is_same<To, uint8>) return clamped_byte(whole);
-        else return To(whole);
+        if constexpr (saturates) return clamped_byte(whole(sum));
+        else return To(whole(sum));
     }
 };
 
@@ -39,6 +41,7 @@ template <typename From_, typename To_, typename Float> struct FloatPass {
     using Sum = Float;
     using From = From_;
     using To = To_;
+    static constexpr bool saturates = false;
     // Where nothing is summed, negative zero and NaN stay as they are.
     static constexpr bool keeps_copies = is_same<From, To> && is_floating<To>;
     // Pillow's sums start with zero, OpenCV's with their first product, as those that start with negative zero do.
@@ -71,6 +74,7 @@ struct OpencvLinearPass : IntegerPass<uint16, uint8, 2, 2> {
 
 // The second pass of a mean over whole pixels: the sum times one float32.
 template <typename Element> struct OpencvMeanPass : IntegerPass<int32, Element, 0, 0> {
+    static constexpr bool saturates = false;
     static __device__ __forceinline__ Element finish(int32 sum, float32 factor) {
         return encode<Element, Rounding::nearest, Nan::ignore>(multiply_rn(float32(sum), factor));
     }

@@ -21,7 +21,8 @@ struct ResizeAxis {
 };
 
 struct alignas(16) ResizeSample {
-    uint64 pixel;                                     // bytes from the source's address to channel 0 of pixel (0, 0)
+    uint64 pixel, begin, end;                         // bytes from the source's address to channel 0 of pixel (0, 0),
+                                                      // and to the bounds of the picture's memory
     int64 channel_stride, row_stride, column_stride;  // in elements
     ResizeAxis rows, columns;
     int32 top, left, height, width;                   // of the resized picture in the window
@@ -36,6 +37,9 @@ __device__ __forceinline__ int32 larger(int32 a, int32 b) { return a < b ? b : a
 __device__ __forceinline__ int32 clamped(int32 pixel, const ResizeAxis& axis) {
     return smaller(larger(pixel, axis.first), axis.stop - 1);
 }
+
+// Pixels of a source along one axis.
+struct PixelRange { int32 first, stop; };
 
 // The pixels of one axis of a picture that lie in a tile, and the pixels of the source that they are made of.
 struct TileAxis {

@@ -16,10 +16,9 @@ struct ResizePolicy {
 
 // Places in shared memory, in bytes from its beginning, where the spans of the columns lie.
 struct ResizeMemory {
-    uint32 row_spans, column_weights, row_weights, stage, between, sums, result;
-    uint32 stage_bytes;                              // of all rows of a chunk
-    uint32 between_rows;                             // of a chunk at most, with the horizontal pass first
-    uint32 between_pitch, sums_pitch, result_pitch;  // bytes of a row
+    uint32 row_spans, column_weights, row_weights, starts, stage, between, sums, result;
+    uint32 chunk_rows;                                            // rows of the source that are there together
+    uint32 stage_pitch, between_pitch, sums_pitch, result_pitch;  // bytes of a row
     uint32 most_row_taps;
 };
 
@@ -76,33 +75,42 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
     // Both passes, from the source to the tile. Taps are there, and the picture has a part in the tile.
     __device__ __forceinline__ void resize() const {
         const Reader reader(p.source, sample, p.order, channel, channels_end);
-        const int32 reached = columns.reach_end - columns.reach;
-        const int32 pitch = (reached * Reader::pixel_bytes + Reader::most_skew + 15) & -16;
-        int32 most = int32(p.memory.stage_bytes) / pitch;
-        if constexpr (policy.columns_first) most = smaller(most, int32(p.memory.between_rows));
-        for (int32 row = rows.reach; row < rows.reach_end; row += most) {
-            const int32 some = smaller(most, rows.reach_end - row);
-            const auto staged = [&](int32 r) { return at<uint8>(p.memory.stage) + r * pitch; };
-            const auto staged_pixels = [&](int32 r) {
-                return reinterpret_cast<const Element*>(staged(r) + reader.skew(sample, row + r, columns.reach));
-            };
-            for (int32 r = warp; r < some; r += warps) {
-                reader.stage(staged(r), sample, row + r, columns.reach, columns.reach_end, lane);
+        const auto to_between = [&](int32 r) { return between(r); };
+        const auto to_result = [&](int32 y) { return result(y); };
+        const int32 chunk_rows = int32(p.memory.chunk_rows);
+        const PixelRange inside = {clamped(columns.reach, sample.columns),
+                                   clamped(columns.reach_end - 1, sample.columns) + 1};
+        // Elements before the first column that is there, and the bytes that they take in whole vectors.
+        const int32 missing = (inside.first - columns.reach) * count;
+        const uint32 place = (uint32(missing) * uint32(sizeof(Element)) + 15u) & ~15u;
+        for (int32 row = rows.reach; row < rows.reach_end; row += chunk_rows) {
+            const int32 some = smaller(chunk_rows, rows.reach_end - row);
+            for (int32 r = warp; r < some; r += warps * Reader::rows_at_once) {
+                reader.stage({at<uint8>(p.memory.stage), p.memory.stage_pitch, r, warps, some, row}, sample, inside,
+                             place, lane);
+            }
+            // Rows begin with the first column that taps reach, be it there or not.
+            for (int32 r = int32(threadIdx.x); r < some; r += threads) {
+                at<uint32>(p.memory.starts)[r] = p.memory.stage + uint32(r) * p.memory.stage_pitch + place +
+                                                 reader.skew(sample, row + r, inside) -
+                                                 uint32(missing) * uint32(sizeof(Element));
             }
             __syncthreads();
-            if constexpr (policy.columns_first) {
-                across<First>(some, staged_pixels, [&](int32 r) { return between(r); });
+            const auto staged = [&](int32 r) { return at<Element>(at<uint32>(p.memory.starts)[r]); };
+            if (missing > 0 || columns.reach_end > inside.stop) {
+                for (int32 r = warp; r < some; r += warps) repeat_edges(staged(r), missing, inside);
                 __syncthreads();
-                down<Second, elements_at_once>(row, row + some, slots_end(),
-                                               [&](int32 r) { return between(r); }, [&](int32 y) { return result(y); });
+            }
+            if constexpr (policy.columns_first) {
+                across<First>(some, staged, to_between);
+                __syncthreads();
+                down<Second, elements_at_once>(row, row + some, slots_end(), to_between, to_result);
             } else {
-                down<First, 1>(row, row + some, reached * count, staged_pixels, [&](int32 y) { return between(y); });
+                down<First, 1>(row, row + some, (columns.reach_end - columns.reach) * count, staged, to_between);
                 __syncthreads();
             }
         }
-        if constexpr (!policy.columns_first) {
-            across<Second>(rows.count, [&](int32 y) { return between(y); }, [&](int32 y) { return result(y); });
-        }
+        if constexpr (!policy.columns_first) across<Second>(rows.count, to_between, to_result);
     }
 
     // The tile's row, whose elements lie in the order of the target's.
@@ -133,21 +141,31 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
             reinterpret_cast<const Weight*>(p.records + axis.weights) + int64(part.first) * axis.taps;
 #pragma unroll 1
         for (int32 i = int32(threadIdx.x); i < part.count; i += threads) at<TapSpan>(spans_at)[i] = spans[i];
+        // Eight lanes for each pixel.
 #pragma unroll 1
-        for (int32 i = warp; i < part.count; i += warps) {
+        for (int32 i = int32(threadIdx.x) / 8; i < part.count; i += threads / 8) {
 #pragma unroll 1
-            for (int32 k = lane; k < axis.taps; k += 32) {
+            for (int32 k = lane % 8; k < axis.taps; k += 8) {
                 at<Weight>(weights_at)[i * pixel_step + k * tap_step] = weights[int64(i) * axis.taps + k];
             }
         }
     }
 
+    // Pixels beyond the source's edges, in one row of shared memory.
+    __device__ __forceinline__ void repeat_edges(Element* row, int32 missing, const PixelRange& inside) const {
+        const int32 stop = missing + (inside.stop - inside.first) * count;
+        const int32 end = (columns.reach_end - columns.reach) * count;
+        for (int32 e = lane; e < missing; e += 32) row[e] = row[missing + e % count];
+        for (int32 e = stop + lane; e < end; e += 32) row[e] = row[stop - count + (e - stop) % count];
+    }
+
     // The horizontal pass over some rows: a thread makes all channels of one column in a few rows, which share weights.
     template <typename Pass, typename Input, typename Output>
     __device__ __forceinline__ void across(int32 some, Input input, Output output) const {
-        const int32 blocks = (columns.count + 31) / 32, items = (some + rows_at_once - 1) / rows_at_once * blocks;
+        // A tile has up to 64 columns, which are those of two warps.
+        const int32 halves = columns.count > 32, items = (some + rows_at_once - 1) / rows_at_once << halves;
         for (int32 item = warp; item < items; item += warps) {
-            const int32 first = item / blocks * rows_at_once, x = item % blocks * 32 + lane;
+            const int32 first = (item >> halves) * rows_at_once, x = (item & halves) * 32 + lane;
             if (x >= columns.count) continue;
             const typename Pass::From* from[rows_at_once];
             const TapSpan span = at<TapSpan>(0)[x];
@@ -159,12 +177,16 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
 #pragma unroll
                 for (int c = 0; c < count; ++c) sums[i][c] = Pass::start();
             }
-            for (int32 k = 0; k < span.count; ++k) {
-                const Weight weight = weights[k * int32(p.tile_width)];
+            // Taps are few: what unrolled loops spend on their ends is more than they save.
+#pragma unroll 1
+            for (const Weight* const end = weights + span.count * int32(p.tile_width); weights != end;
+                 weights += p.tile_width) {
+                const Weight weight = *weights;
 #pragma unroll
                 for (int i = 0; i < rows_at_once; ++i) {
 #pragma unroll
-                    for (int c = 0; c < count; ++c) sums[i][c] = Pass::add(sums[i][c], weight, from[i][k * count + c]);
+                    for (int c = 0; c < count; ++c) sums[i][c] = Pass::add(sums[i][c], weight, from[i][c]);
+                    from[i] += count;
                 }
             }
 #pragma unroll
@@ -174,11 +196,33 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
 #pragma unroll
                 for (int c = 0; c < count; ++c) {
                     typename Pass::To made = Pass::finish(sums[i][c], sample.factor);
-                    if constexpr (Pass::keeps_copies) made = sample.columns.copies ? from[i][c] : made;
+                    if constexpr (Pass::keeps_copies) made = sample.columns.copies ? (from[i] - count)[c] : made;
                     to[slot(x + columns.skipped, c)] = made;
                 }
             }
         }
+    }
+
+    __device__ __forceinline__ const Between* below(const Between* element) const {
+        return reinterpret_cast<const Between*>(reinterpret_cast<const uint8*>(element) + p.memory.between_pitch);
+    }
+
+    template <typename Pass, int N>
+    __device__ __forceinline__ Vector<typename Pass::To, N> finished(const typename Pass::Sum (&sums)[N]) const {
+        Vector<typename Pass::To, N> made{};
+        if constexpr (Pass::saturates && N % 4 == 0) {
+#pragma unroll
+            for (int w = 0; w < N / 4; ++w) {
+                int32 whole[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) whole[i] = Pass::whole(sums[w * 4 + i]);
+                made.word[w] = saturated_word<uint8>(whole);
+            }
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; ++i) made.set(i, Pass::finish(sums[i], sample.factor));
+        }
+        return made;
     }
 
     // The vertical pass over rows from `row` up to `row_end`: their share is added to the sums of each row of the tile.
@@ -203,19 +247,23 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
                 Sum sums[N];
 #pragma unroll
                 for (int i = 0; i < N; ++i) sums[i] = is_first ? Pass::start() : kept[i];
+                const auto* from = input(span.first + begin - row) + e;
+#pragma unroll 1
                 for (int32 k = begin; k < end; ++k) {
                     const Weight weight = weights[k];
-                    const From from = load<From>(input(span.first + k - row) + e);
+                    const From elements = load<From>(from);
 #pragma unroll
-                    for (int i = 0; i < N; ++i) sums[i] = Pass::add(sums[i], weight, from.get(i));
+                    for (int i = 0; i < N; ++i) sums[i] = Pass::add(sums[i], weight, elements.get(i));
+                    // Rows between the passes have one pitch, those of the source begin anywhere in their vectors.
+                    if constexpr (policy.columns_first) from = below(from);
+                    else if (k + 1 < end) from = input(span.first + k + 1 - row) + e;
                 }
-                To made{};
+                if (is_last) {
+                    store(output(y) + e, finished<Pass>(sums));
+                } else {
 #pragma unroll
-                for (int i = 0; i < N; ++i) {
-                    if (is_last) made.set(i, Pass::finish(sums[i], sample.factor));
-                    else kept[i] = sums[i];
+                    for (int i = 0; i < N; ++i) kept[i] = sums[i];
                 }
-                if (is_last) store(output(y) + e, made);
             }
         }
     }

@@ -12,7 +12,7 @@
 // Tiles, chunks and places in shared memory are numbers of the launch: batches of any scales are one instantiation.
 //
 // Bytes moved: each pixel of the source that taps reach, once for each tile that reaches it; each element of the
-// target; 112 bytes and the taps of each sample, which stay in the cache.
+// target; 128 bytes and the taps of each sample, which stay in the cache.
 #include "resize_tile.cuh"
 
 namespace sg {

@@ -20,7 +20,7 @@ from stridedgpu.values.layout import Layout
 
 from .fake_gathers import memory
 
-RECORD = struct.Struct("<Qqqq IIIiiI IIIiiI iiii If 8x")
+RECORD = struct.Struct("<QQQqqq IIIiiI IIIiiI iiii If 8x")
 FIELDS = dataclasses.fields(ResizeProblem)
 MODULE = "stridedgpu.devices.cuda.runtime.resize"
 
@@ -53,8 +53,8 @@ def run_resizes(plan, taps, block):
     spec, values = problem.target, {field.name: getattr(problem, field.name) for field in FIELDS}
     for number, one in enumerate(taps):
         record = RECORD.unpack(ctypes.string_at(records + RECORD.size * number, RECORD.size))
-        address, strides, rows, columns = record[0], record[1:4], record[4:10], record[10:16]
-        top, left, height, width, place, factor = record[16:]
+        address, strides, rows, columns = record[0], record[3:6], record[6:12], record[12:18]
+        top, left, height, width, place, factor = record[18:]
         decoded = WindowTaps(
             one.arithmetic,
             axis_of(records, height, weight, *rows),

@@ -205,6 +205,13 @@ def _predicates_in(warp: Any, one: Instruction, lanes: Lanes) -> None:
             warp.set_predicate(Predicate(number, uniform=False), bit != 0, lanes)
 
 
+def _pack_saturated(warp: Any, one: Instruction, lanes: Lanes) -> None:
+    """Two numbers, saturated to bytes, below the low half of a third."""
+    result, high, low, above = one.operands
+    first, second = (np.clip(warp.signed(number), 0, 255).astype(np.uint64) for number in (low, high))
+    warp.set(result, first | second << np.uint64(8) | warp.value(above) << np.uint64(16), lanes)
+
+
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "IADD3": _add,
     "VIADD": _add,
@@ -218,6 +225,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "VIMNMX": _extreme,
     "VIADDMNMX": _extreme,
     "PRMT": _permute,
+    "I2IP": _pack_saturated,
     "MOV": _move,
     "R2UR": _move,
     "S2R": _special,

@@ -31,7 +31,7 @@ __all__ = ["ResizeSample", "resize_launch", "resize_records"]
 
 _THREADS: Final = 256
 
-_SAMPLE: Final = struct.Struct("<Qqqq 3I2iI 3I2iI 4i I f 8x")
+_SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f 8x")
 """`sg::ResizeSample`, aligned to 16 bytes."""
 
 _SPAN_BYTES: Final = 8
@@ -177,11 +177,11 @@ def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
     records = []
     for sample in samples:
         layout, taps = sample.window.layout, sample.taps
-        lowest = (layout.offset - layout.first_offset) * itemsize
+        low, high = sample.address, sample.address + layout.span * itemsize
+        first = low + (layout.offset - layout.first_offset) * itemsize
         rows, columns = axis(taps.rows, taps.arithmetic), axis(taps.columns, taps.arithmetic)
-        address = (sample.address + lowest) % 2**64
         place = (*sample.window.place, sample.number, taps.factor)
-        records.append(_SAMPLE.pack(address, *layout.strides, *rows, *columns, *place))
+        records.append(_SAMPLE.pack(first, low, high, *layout.strides, *rows, *columns, *place))
     return b"".join((*records, *tables))
 
 

@@ -94,8 +94,7 @@ class ResizePlan(Accesses):
         """What the choice of a tile depends on."""
         made = self.problem.conversion
         length = self.store.nbytes // made.target.itemsize
-        skew = 0 if self.family is ResizeFamily.ELEMENTS else _VECTOR_BYTES
-        return TileUse(arithmetic, columns_first, made.source.itemsize, self.count, skew, length)
+        return TileUse(arithmetic, columns_first, made.source.itemsize, self.count, length)
 
     def tiles_for(self, taps: Sequence[WindowTaps]) -> ResizeTiles:
         """The tiles of windows that are summed alike, in the same order of passes.

@@ -40,6 +40,9 @@ _ALIGNMENT: Final = 16
 
 _SPAN_BYTES: Final = 8
 
+_START_BYTES: Final = 4
+"""Of where a row of a chunk begins."""
+
 _BETWEEN_BYTES: Final = {
     Arithmetic.OPENCV_LINEAR: 2,
     Arithmetic.OPENCV_EXACT: 2,
@@ -55,15 +58,13 @@ _BETWEEN_BYTES: Final = {
 class TileUse:
     """What a block does, as far as its tile depends on it.
 
-    `count` are the channels that it resizes together, `skew` the bytes by which rows in shared memory may be shifted,
-    `length` the elements of a store, which divide a tile's width.
+    `count` are the channels that it resizes together, `length` the elements of a store, which divide a tile's width.
     """
 
     arithmetic: Arithmetic
     columns_first: bool
     itemsize: int
     count: int
-    skew: int
     length: int
 
     @property
@@ -131,7 +132,8 @@ def _fitting(use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int
     rows = max((_reach(one.rows, height) for one in taps), default=1)
     columns = max((_reach(one.columns, width) for one in taps), default=1)
     most = max((one.rows.most for one in taps), default=1), max((one.columns.most for one in taps), default=1)
-    pitch = _up(columns * use.count * use.itemsize + use.skew + _ALIGNMENT - 1)
+    # Rows begin anywhere in a vector, end anywhere in one, and so do the pixels before them that repeat the edge.
+    pitch = _up(columns * use.count * use.itemsize + 3 * (_ALIGNMENT - 1))
     slots, reached = width * use.count, columns * use.count
     between_elements, sums_elements = (slots, slots) if use.columns_first else (reached, reached)
     between_pitch = _up(between_elements * use.between_bytes)
@@ -143,8 +145,8 @@ def _fitting(use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int
         _up(width * most[1] * use.weight_bytes),
         _up(height * most[0] * use.weight_bytes),
     ]
-    held = sum(fixed) + height * result_pitch + (0 if use.columns_first else height * between_pitch)
-    row_bytes = pitch + (between_pitch if use.columns_first else 0)
+    held = sum(fixed) + _ALIGNMENT + height * result_pitch + (0 if use.columns_first else height * between_pitch)
+    row_bytes = pitch + _START_BYTES + (between_pitch if use.columns_first else 0)
     chunk = min(rows, (budget - held) // row_bytes)
     if chunk < rows:
         held += height * sums_pitch
@@ -153,13 +155,14 @@ def _fitting(use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int
         return None
     sizes = [
         *fixed,
+        _up(chunk * _START_BYTES),
         chunk * pitch,
         (chunk if use.columns_first else height) * between_pitch,
         height * sums_pitch if chunk < rows else 0,
         height * result_pitch,
     ]
     places = [sum(sizes[:number]) for number in range(len(sizes))]
-    memory = (*places[1:], chunk * pitch, chunk, between_pitch, sums_pitch, result_pitch, most[0])
+    memory = (*places[1:], chunk, pitch, between_pitch, sums_pitch, result_pitch, most[0])
     return ResizeTiles(height, width, length, chunk, (rows, columns), most, memory, sum(sizes))
 
 

@@ -1,0 +1,98 @@
+"""What batches of resizes ask of an H200, computed and not measured (`kernel_model.py`).
+
+    python benchmarks/resize_model.py             a table; names of works may follow
+
+Each work is a batch of 64 pictures of one size, in records of their own. Bytes that must move are each pixel that taps
+reach once, and each element of the result once.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_launch, resize_records
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.planning.resize import plan_resize
+from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.planning.resize_arithmetic import Interpolation
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import packed_strides
+from stridedgpu.values.tensor_spec import TensorSpec
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+from harness.emulator.machine_code import disassembled
+from kernel_model import SOURCE, model
+
+ARCHITECTURE = "sm_90"
+BATCH = 64
+NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
+
+
+@dataclass(frozen=True)
+class Work:
+    """A batch of pictures, resized and normalised to float16 planes."""
+
+    interpolation: str
+    source: tuple[int, int]
+    target: tuple[int, int] = (224, 224)
+    order: str = "NCHW"
+    element: str = "float16"
+
+    @property
+    def problem(self) -> ResizeProblem:
+        """What is planned."""
+        source, target = element_type("uint8"), element_type(self.element)
+        made = conversion(source, target, source_channels=3, **(NORMALISED if self.element == "float16" else {}))
+        sizes, picture = (BATCH, 3, *self.target), (3, *self.source)
+        layout = Layout(picture, packed_strides(picture, "HWC"))
+        window = ResizeWindow(layout, (0.0, 0.0, *map(float, self.source)), (0, 0, *self.target))
+        spec = TensorSpec(Layout(sizes, packed_strides(sizes, self.order)), target, 32)
+        rule = ResizeRule(Interpolation(self.interpolation))
+        return ResizeProblem(spec, made, rule, 3, (1, 3), bytes(3), window)
+
+
+WORKS = {
+    "500x375 bilinear": Work("pillow-bilinear", (375, 500)),
+    "500x375 bicubic": Work("pillow-bicubic", (375, 500)),
+    "500x375 opencv": Work("opencv-linear", (375, 500)),
+    "320x240 bilinear": Work("pillow-bilinear", (240, 320)),
+    "224x224 to 448": Work("pillow-bilinear", (224, 224), (448, 448)),
+    "1080p letterbox": Work("opencv-linear", (1080, 1920), (360, 640), "NHWC", "uint8"),
+    "4K bilinear": Work("pillow-bilinear", (2160, 3840)),
+}
+
+
+def computed(work: Work) -> dict[str, object]:
+    """The figures of one work."""
+    problem = work.problem
+    window = problem.window
+    assert window is not None
+    plan = plan_resize(problem, "cuda:0", REFERENCE_GPU)
+    picture = window.layout.span
+    samples = [ResizeSample(window, problem.taps(window), SOURCE + number * picture, number) for number in range(BATCH)]
+    launch = resize_launch(plan, [sample.taps for sample in samples])
+    code = disassembled(joined_source(*launch.sources), [launch.name], ARCHITECTURE)[launch.name]
+    figures = model(launch, code, plan.bytes_moved, records=resize_records(samples, 1))
+    tiles = plan.tiles
+    assert tiles is not None
+    return {"tile": f"{tiles.height}x{tiles.width}", "shared_bytes": launch.shared_bytes, **figures}
+
+
+def main(names: list[str]) -> None:
+    """Print the table."""
+    headings: list[str] = []
+    for name in names or WORKS:
+        figures = computed(WORKS[name])
+        if not headings:
+            headings = list(figures)
+            print("work".ljust(18), *(key.replace("_", " ") for key in headings), sep=" | ")
+        print(name.ljust(18), *(str(value).rjust(len(key)) for key, value in figures.items()), sep=" | ")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
