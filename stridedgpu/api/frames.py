@@ -184,6 +184,30 @@ class Frame:
         made._set(self.operand.samples, self.sizes, operands, self.matrix, self.full_range, self.chroma)
         return made
 
+    def describe(self) -> str:
+        """What there is to say of its planes, a line each.
+
+        >>> print(Frame.over("i420", bytes(96), (4, 6), row_pitch_bytes=16).describe())
+        <Frame i420, 4 x 6, bt601, on cpu>
+        plane 0: Y, 4 x 6 uint8, rows 16 B apart, 10 of them padding, from byte 0
+        plane 1: U, 2 x 3 uint8, rows 8 B apart, 5 of them padding, from byte 64
+        plane 2: V, 2 x 3 uint8, rows 8 B apart, 5 of them padding, from byte 80
+        """
+        from stridedgpu.picture.frame_drawing import plane_words
+
+        planes, first = self.operand.planes, self.operand.planes[0].address
+        lines = (
+            plane_words(self.operand.samples, number, plane, plane.address - first)
+            for number, plane in enumerate(planes)
+        )
+        return "\n".join([repr(self), *lines])
+
+    def _repr_svg_(self) -> str:
+        """The picture that notebooks show: each plane to scale, and the padding of its rows."""
+        from stridedgpu.picture.frame_drawing import frame_svg
+
+        return frame_svg(self.operand, repr(self)[1:-1])
+
     def __repr__(self) -> str:
         """The facts in one line."""
         height, width = self.sizes

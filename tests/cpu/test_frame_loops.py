@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths
+from harness.fenced_memory import Fenced
 from harness.frame_cases import (
     DEEP,
     YUV,
@@ -164,3 +167,22 @@ def test_frames_of_one_kind_share_a_kernel_whatever_their_constants():
     kernels = [frame_kernel(plan.problem) for plan in plans]
     assert isinstance(kernels[0], FrameKernel)
     assert kernels[0] == kernels[1]
+
+
+WINDOWS = (((8, 70), (0, 0)), ((9, 71), (1, 1)), ((4, 33), (3, 5)), ((2, 8), (6, 14)), ((3, 64), (1, 11)))
+"""Sizes and origins, of whole steps and not, from even columns and odd ones, up to the frame's edge."""
+
+
+@cpu_paths
+@pytest.mark.parametrize("at_end", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("name", [*YUV, *DEEP])
+def test_no_byte_beside_a_surface_is_read(path, name, at_end):
+    for size, origin in WINDOWS:
+        made = surface(name, (10, 2 * ((origin[1] + size[1] + 1) // 2)), seed=3)
+        fenced = Fenced(made.memory.nbytes, np.random.default_rng(0), at_end=at_end)
+        fenced.bytes[:] = made.memory
+        there = dataclasses.replace(made, memory=fenced.bytes).frame()
+        with converting_by(path):
+            window = sg.gather_crops([there], [origin], size, dtype="float32", scale=0.5)
+            wanted = sg.gather_crops([made.frame()], [origin], size, dtype="float32", scale=0.5)
+        assert np.array_equal(window.numpy(), wanted.numpy())
