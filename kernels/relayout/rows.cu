@@ -1,12 +1,12 @@
 // Family B, rows: the innermost run is contiguous on the target, and on the source contiguous either way, repeated
 // from one element, or picked through a table of channels.
 //
-// A row is cut into chunks; one group of 1 to 32 lanes moves one chunk in Steps steps, all of whose loads are under way
-// at once. Of long rows a chunk is a whole warp's; of short rows one warp moves several, and a thread has Items of them
-// under way:
+// A row is cut into chunks; one group of 1 to 32 lanes moves one chunk in a few steps, all of whose loads are in flight
+// at once. Of long rows a chunk is a whole warp's; of short rows one warp moves several, and a thread has a few of them
+// (`items`) in flight:
 //
-//     whole warps, Steps 4              row 0  | warp 0: 4 x 32 vectors | warp 1                 | …
-//     8 lanes a row, Steps 2, Items 4   rows   | warp 0: 0 … 3 | warp 1: 4 … 7 | … | warp 0: 32 … 35 | …
+//     whole warps, steps 4              row 0  | warp 0: 4 x 32 vectors | warp 1                 | …
+//     8 lanes a row, steps 2, items 4   rows   | warp 0: 0 … 3 | warp 1: 4 … 7 | … | warp 0: 32 … 35 | …
 //
 // A warp whose chunk lies inside its row, as most do, compares nothing and keeps its distances in the instructions.
 //
@@ -38,195 +38,243 @@ struct RowsPolicy {
     Channels affines, order;
 };
 
-// How many elements of a row are loaded by whole vectors and stored by whole vectors, which may be more than it has;
-// from `stored` to the row's end, elements move one by one.
-template <typename Index> struct WholeVectors { Index loaded, stored; };
+// Where whole vectors end in a row, in elements from its first; it may be behind the row's own end:
+//
+//     row      | vector | vector | vector | e e e 0 0 | gap            e: its last elements, 0: zeros that fill it up
+//                                load_end, store_end   end             loads stay inside, and so do stores
+//     row      | vector | vector | vector | e e e 0 0 g |              the buffer goes on, and the gap is ours
+//                                            load_end, store_end
+//
+// From store_end to the row's end, elements move one by one.
+template <typename Index> struct VectorEnds { Index load_end, store_end; };
 
 template <typename Conversion, typename Index, RowsPolicy policy> struct RowsParameters {
     RowChunks<Conversion, Index, policy> chunks;
-    Index filled;            // elements of a row with the zeros that fill it up, if any
-    WholeVectors<Index> within, past_end;
-    Index last_reading_on;   // the last place in the source, in elements, where a row may start and be read past_end
+    Index filled;                  // elements of a row with the zeros that fill it up, if any: where it ends
+    VectorEnds<Index> inside;      // of rows that may not be read past their end
+    VectorEnds<Index> reading_on;  // of rows that may
+    Index last_reading_on;         // the last place in the source, in elements, where such a row may start
 };
 
-// Two blocks a multiprocessor, or one where numbers take two registers each or rows have many axes, is no aim: without
-// it, sm_80's compiler aims at eight and spills.
-template <typename Conversion, typename Index, RowsPolicy policy>
-__global__ void __launch_bounds__(256, Conversion::is_wide || policy.rank > 4 ? 1 : 2)
-    copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, policy> p) {
+// One chunk: its first element on either side, how far into its row that is, and the ends of the row.
+template <typename Conversion, typename Index> struct RowChunk {
+    const typename Conversion::Source* from;
+    typename Conversion::Target* to;
+    Index start, end;  // a thread without a chunk has a row without elements
+    VectorEnds<Index> vectors;
+    Affine<typename Conversion::Compute> constants;  // of the whole chunk, where its channels do not differ
+};
+
+// The chunks of one group of lanes. Distances along a row are a lane's own and one that all lanes have in common.
+template <typename Conversion, typename Index, RowsPolicy policy> struct RowGroup {
     using Step = RunStep<Conversion, policy.load_bytes, policy.store_bytes>;
     using Source = typename Step::Source;
     using Target = typename Step::Target;
     using Loaded = typename Step::Loaded;
     using Stored = typename Step::Stored;
     using Constants = Affine<typename Conversion::Compute>;
+    using Chunk = RowChunk<Conversion, Index>;
     static_assert(!policy.whole_warps || policy.items == 1, "a whole warp has one chunk");
     static_assert(policy.run == Run::forward || policy.run == Run::reversed || Step::load_length == 1,
                   "elements that do not follow each other are loaded one by one");
 
-    const auto& chunks = p.chunks;
-    const LaneOfGroup place_in_block(policy.whole_warps ? 5 : chunks.lanes_log2);
-    const uint32 lanes = place_in_block.lanes, lane = place_in_block.lane;
-    const uint32 groups = place_in_block.groups, group = place_in_block.group;
-    const uint32 chunk_elements = uint32(policy.steps * Step::length) * lanes;
-    const Index first_item = linear_block<Index>() * policy.items * groups + group;
+    // The steps of all chunks are numbered through.
+    static constexpr int steps = policy.steps * policy.items;
+    static constexpr bool exchanges = Step::exchanges && policy.run != Run::repeated;
+    static constexpr int exchange_stride = 256 * Step::exchange_bytes;
 
-    // One chunk: the addresses of its first element, how far into the row that is, and where its row's vectors end.
-    const Source* from[policy.items];
-    Target* to[policy.items];
-    Index start[policy.items], load_end[policy.items], store_end[policy.items], end[policy.items];
-    Constants constants[policy.items];
-#pragma unroll
-    for (int item = 0; item < policy.items; ++item) {
-        const Index number = first_item + item * groups;
+    const RowsParameters<Conversion, Index, policy>& p;
+    uint32 lanes, lane;
+    Chunk row_chunks[policy.items];
+
+    __device__ __forceinline__ uint32 chunk_elements() const { return uint32(policy.steps * Step::length) * lanes; }
+
+    static __device__ __forceinline__ int item_of(int step) { return policy.whole_warps ? 0 : step / policy.steps; }
+    __device__ __forceinline__ uint32 step_start(int step) const {
+        return (policy.whole_warps ? step : step % policy.steps) * lanes * Step::length;
+    }
+
+    // The chunk of a number; of one past the last, a row without elements.
+    __device__ __forceinline__ Chunk chunk_of(Index number) const {
+        const auto& chunks = p.chunks;
+        Chunk found;
         const bool there = number < chunks.items;
         Index coordinates[2] = {0, 0};
         const Offsets<Index> offsets =
             chunks.axes.template unravel<2>(number, {chunks.chunk_axis, chunks.channel_axis}, coordinates);
-        start[item] = there ? coordinates[0] * chunk_elements : 0;
-        end[item] = there ? (policy.fills ? p.filled : chunks.count) : 0;
+        found.start = there ? coordinates[0] * chunk_elements() : 0;
+        const Index end = policy.fills ? p.filled : chunks.count;
+        found.end = there ? end : 0;
         // Lanes without a chunk take the constants of channel 0, and leave them unused.
         const Index channel = there ? coordinates[1] : 0;
-        if constexpr (policy.axis != RowChannelAxis::inner) constants[item] = chunks.affines.of(channel);
+        if constexpr (policy.axis != RowChannelAxis::inner) found.constants = chunks.affines.of(channel);
         Index picked = 0;
         if constexpr (policy.axis == RowChannelAxis::outer && policy.order != Channels::alike) {
             picked = chunks.order.source_offset(channel);
         }
         const Signed<Index> source = Signed<Index>(chunks.source_offset + picked + Index(offsets.source));
-        const bool reads_on = source - Signed<Index>(start[item]) <= Signed<Index>(p.last_reading_on);
-        load_end[item] = there ? (reads_on ? p.past_end.loaded : p.within.loaded) : 0;
-        store_end[item] = there ? (reads_on ? p.past_end.stored : p.within.stored) : 0;
-        from[item] = reinterpret_cast<const Source*>(chunks.source) + source;
-        to[item] = reinterpret_cast<Target*>(chunks.target) + offsets.target;
+        const bool reads_on = source - Signed<Index>(found.start) <= Signed<Index>(p.last_reading_on);
+        const VectorEnds<Index> inside = p.inside, reading_on = p.reading_on;
+        found.vectors.load_end = there ? (reads_on ? reading_on.load_end : inside.load_end) : 0;
+        found.vectors.store_end = there ? (reads_on ? reading_on.store_end : inside.store_end) : 0;
+        found.from = reinterpret_cast<const Source*>(chunks.source) + source;
+        found.to = reinterpret_cast<Target*>(chunks.target) + offsets.target;
+        return found;
     }
 
-    // Where the element lies that comes so many after the chunk's first: the lane's own distance, and one that all
-    // lanes have in common.
-    const auto source_of = [&](int item, uint32 own, uint32 shared) {
-        if constexpr (policy.run == Run::forward) return from[item] + own + shared;
-        else if constexpr (policy.run == Run::reversed) return from[item] - own - shared;
-        else if constexpr (policy.run == Run::repeated) return from[item];
-        else return from[item] + Signed<Index>(chunks.order.source_offset(start[item] + own + shared));
-    };
+    // Where the element lies that is so far behind the chunk's first.
+    __device__ __forceinline__ const Source* source_of(const Chunk& chunk, uint32 own, uint32 shared) const {
+        if constexpr (policy.run == Run::forward) return chunk.from + own + shared;
+        else if constexpr (policy.run == Run::reversed) return chunk.from - own - shared;
+        else if constexpr (policy.run == Run::repeated) return chunk.from;
+        else return chunk.from + Signed<Index>(p.chunks.order.source_offset(chunk.start + own + shared));
+    }
+
     // Behind the last element, where zeros or padding are written, the last channel serves as well as any.
-    const auto constants_of = [&](int item, Index element) {
+    __device__ __forceinline__ Constants constants_of(const Chunk& chunk, Index element) const {
         if constexpr (policy.axis == RowChannelAxis::inner) {
-            const Index channel = start[item] + element;
-            return chunks.affines.of(channel < chunks.count ? channel : chunks.count - 1);
+            const Index channel = chunk.start + element;
+            return p.chunks.affines.of(channel < p.chunks.count ? channel : p.chunks.count - 1);
         } else {
-            return constants[item];
+            return chunk.constants;
         }
-    };
-    const auto load_piece = [&](auto checks, int item, uint32 own, uint32 shared) {
+    }
+
+    template <bool Checks>
+    __device__ __forceinline__ Loaded load_piece(const Chunk& chunk, uint32 own, uint32 shared) const {
         Loaded loaded{};
-        if (checks.value && start[item] + own + shared + Step::load_length > load_end[item]) return loaded;
+        if (Checks && chunk.start + own + shared + Step::load_length > chunk.vectors.load_end) return loaded;
         if constexpr (policy.run == Run::reversed) {
-            const Loaded backwards = load_global<Loaded>(source_of(item, own, shared) - (Step::load_length - 1));
+            const Loaded backwards = load_global<Loaded>(source_of(chunk, own, shared) - (Step::load_length - 1));
 #pragma unroll
             for (int i = 0; i < Step::load_length; ++i) loaded.set(i, backwards.get(Step::load_length - 1 - i));
         } else {
-            loaded = load_global<Loaded>(source_of(item, own, shared));
+            loaded = load_global<Loaded>(source_of(chunk, own, shared));
         }
         return loaded;
-    };
-    const auto store_piece = [&](auto checks, int item, uint32 own, uint32 shared, Stored vector) {
-        const Index place = start[item] + own + shared;
-        if (checks.value && place + Step::store_length > store_end[item]) return;
-        if (policy.fills && checks.value && place + Step::store_length > chunks.count) {
+    }
+
+    template <bool Checks>
+    __device__ __forceinline__ void store_piece(const Chunk& chunk, uint32 own, uint32 shared, Stored vector) const {
+        const Index place = chunk.start + own + shared;
+        if (Checks && place + Step::store_length > chunk.vectors.store_end) return;
+        if (policy.fills && Checks && place + Step::store_length > p.chunks.count) {
 #pragma unroll
             for (int i = 0; i < Step::store_length; ++i) {
-                if (place + i >= chunks.count) vector.set(i, Target{});
+                if (place + i >= p.chunks.count) vector.set(i, Target{});
             }
         }
-        store_global(to[item] + own + shared, vector);
-    };
+        store_global(chunk.to + own + shared, vector);
+    }
 
-    // The steps of all chunks are numbered through.
-    const auto item_of = [](int step) { return policy.whole_warps ? 0 : step / policy.steps; };
-    const auto step_start = [&](int step) {
-        return (policy.whole_warps ? step : step % policy.steps) * lanes * Step::length;
-    };
-    constexpr int steps = policy.steps * policy.items;
-    constexpr bool exchanges = Step::exchanges && policy.run != Run::repeated;
-    alignas(32) __shared__ uint8 exchange[exchanges ? steps * 256 * Step::exchange_bytes : 1];
-    uint8* group_exchange = exchanges ? exchange + (threadIdx.x - lane) * Step::exchange_bytes : exchange;
+    // A vector of the source, `element` elements behind the chunk's first.
+    template <int Length>
+    __device__ __forceinline__ Vector<Target, Length> converted(const Chunk& chunk, Index element,
+                                                                const Vector<Source, Length>& vector) const {
+        if constexpr (policy.axis == RowChannelAxis::inner && Conversion::is_affine) {
+            Vector<Target, Length> made{};
+#pragma unroll
+            for (int i = 0; i < Length; ++i) {
+                made.set(i, Conversion::apply(vector.get(i), constants_of(chunk, element + i)));
+            }
+            return made;
+        } else {
+            return Conversion::apply(vector, chunk.constants);
+        }
+    }
 
-    const auto move_chunks = [&](auto checks) {
+    // All chunks, of which `Checks` says that they may reach past a row's vectors.
+    template <bool Checks> __device__ __forceinline__ void move(uint8* exchange) const {
         if constexpr (policy.run == Run::repeated) {
-            Source repeated[policy.items];
-#pragma unroll
-            for (int item = 0; item < policy.items; ++item) {
-                repeated[item] = end[item] ? load<Source>(from[item]) : Source{};
-            }
-#pragma unroll
-            for (int step = 0; step < steps; ++step) {
-                const int item = item_of(step);
-                const uint32 own = lane * Step::length;
-                const Target converted = Conversion::apply(repeated[item], constants[item]);
-                Stored spread{};
-#pragma unroll
-                for (int i = 0; i < Step::length; ++i) {
-                    if constexpr (policy.axis == RowChannelAxis::inner) {
-                        const Constants constants = constants_of(item, own + step_start(step) + i);
-                        spread.set(i, Conversion::apply(repeated[item], constants));
-                    } else {
-                        spread.set(i, converted);
-                    }
-                }
-                store_piece(checks, item, own, step_start(step), spread);
-            }
+            spread<Checks>();
         } else {
             Step::template move<steps>(
-                lane, lanes, group_exchange, 256 * Step::exchange_bytes,
+                lane, lanes, exchange, exchange_stride,
                 [&](int step, int piece) {
                     const uint32 shared = step_start(step) + piece * lanes * Step::load_length;
-                    return load_piece(checks, item_of(step), lane * Step::load_length, shared);
+                    return load_piece<Checks>(row_chunks[item_of(step)], lane * Step::load_length, shared);
                 },
                 [&](int step, uint32 element, const auto& vector) {
-                    const int item = item_of(step);
-                    if constexpr (policy.axis == RowChannelAxis::inner && Conversion::is_affine) {
-                        constexpr int length = sizeof(vector) / sizeof(Source);
-                        Vector<Target, length> converted{};
-#pragma unroll
-                        for (int i = 0; i < length; ++i) {
-                            const Constants constants = constants_of(item, step_start(step) + element + i);
-                            converted.set(i, Conversion::apply(vector.get(i), constants));
-                        }
-                        return converted;
-                    } else {
-                        return Conversion::apply(vector, constants[item]);
-                    }
+                    return converted(row_chunks[item_of(step)], step_start(step) + element, vector);
                 },
                 [&](int step, int piece, const Stored& vector) {
                     const uint32 shared = step_start(step) + piece * lanes * Step::store_length;
-                    store_piece(checks, item_of(step), lane * Step::store_length, shared, vector);
+                    store_piece<Checks>(row_chunks[item_of(step)], lane * Step::store_length, shared, vector);
                 });
         }
-    };
+    }
+
+    // The same of an element that is repeated along the row: it is loaded once.
+    template <bool Checks> __device__ __forceinline__ void spread() const {
+        Source repeated[policy.items];
+#pragma unroll
+        for (int item = 0; item < policy.items; ++item) {
+            repeated[item] = row_chunks[item].end ? load<Source>(row_chunks[item].from) : Source{};
+        }
+#pragma unroll
+        for (int step = 0; step < steps; ++step) {
+            const int item = item_of(step);
+            const uint32 own = lane * Step::length;
+            const Target converted = Conversion::apply(repeated[item], row_chunks[item].constants);
+            Stored vector{};
+#pragma unroll
+            for (int i = 0; i < Step::length; ++i) {
+                if constexpr (policy.axis == RowChannelAxis::inner) {
+                    const Constants constants = constants_of(row_chunks[item], own + step_start(step) + i);
+                    vector.set(i, Conversion::apply(repeated[item], constants));
+                } else {
+                    vector.set(i, converted);
+                }
+            }
+            store_piece<Checks>(row_chunks[item], own, step_start(step), vector);
+        }
+    }
+
+    // The elements of a row behind its last whole vector, and the zeros behind them: its last chunk moves them.
+    __device__ __forceinline__ void move_end(const Chunk& chunk) const {
+        if (chunk.start + chunk_elements() < chunk.end) return;
+#pragma unroll 1
+        for (Index place = chunk.vectors.store_end + lane; place < chunk.end; place += lanes) {
+            const Index element = place - chunk.start;
+            if (policy.fills && place >= p.chunks.count) {
+                store(chunk.to + element, Target{});
+                continue;
+            }
+            const Source value = load<Source>(source_of(chunk, uint32(element), 0));
+            store(chunk.to + element, Conversion::apply(value, constants_of(chunk, element)));
+        }
+    }
+};
+
+// The least number of blocks keeps sm_80's compiler from aiming at 8 a multiprocessor and spilling. It is no goal: 1
+// where numbers take two registers each or rows have many axes, else 2.
+template <typename Conversion, typename Index, RowsPolicy policy>
+__global__ void __launch_bounds__(256, Conversion::is_wide || policy.rank > 4 ? 1 : 2)
+    copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, policy> p) {
+    using Group = RowGroup<Conversion, Index, policy>;
+    const LaneOfGroup place(policy.whole_warps ? 5 : p.chunks.lanes_log2);
+    Group group{p, place.lanes, place.lane, {}};
+    const Index first_item = linear_block<Index>() * policy.items * place.groups + place.group;
+#pragma unroll
+    for (int item = 0; item < policy.items; ++item) {
+        group.row_chunks[item] = group.chunk_of(first_item + item * place.groups);
+    }
+
+    alignas(32) __shared__ uint8 exchange[Group::exchanges ? Group::steps * Group::exchange_stride : 1];
+    uint8* group_exchange =
+        Group::exchanges ? exchange + (threadIdx.x - place.lane) * Group::Step::exchange_bytes : exchange;
     if constexpr (policy.whole_warps) {
-        const Index chunk_end = start[0] + chunk_elements;
-        if (chunk_end <= load_end[0] && chunk_end <= store_end[0] && (!policy.fills || chunk_end <= chunks.count)) {
-            move_chunks(Checks<false>{});
+        const auto& chunk = group.row_chunks[0];
+        const Index chunk_end = chunk.start + group.chunk_elements();
+        if (chunk_end <= chunk.vectors.load_end && chunk_end <= chunk.vectors.store_end &&
+            (!policy.fills || chunk_end <= p.chunks.count)) {
+            group.template move<false>(group_exchange);
             return;
         }
     }
-    move_chunks(Checks<true>{});
-
-    // The end of a row belongs to its last chunk.
+    group.template move<true>(group_exchange);
 #pragma unroll
-    for (int item = 0; item < policy.items; ++item) {
-        if (start[item] + chunk_elements < end[item]) continue;
-#pragma unroll 1
-        for (Index place = store_end[item] + lane; place < end[item]; place += lanes) {
-            const Index element = place - start[item];
-            if (policy.fills && place >= chunks.count) {
-                store(to[item] + element, Target{});
-                continue;
-            }
-            const Source value = load<Source>(source_of(item, uint32(element), 0));
-            store(to[item] + element, Conversion::apply(value, constants_of(item, element)));
-        }
-    }
+    for (int item = 0; item < policy.items; ++item) group.move_end(group.row_chunks[item]);
 }
 
 }  // namespace sg

@@ -249,7 +249,7 @@ FAULTS = {
         case(Layout((5000,)), Layout((5000,)), "uint8>float16"),
     ),
     "rows overwrite gaps": (
-        Fault("Step::store_length > store_end[item]) return;", "1 > end[item]) return;"),
+        Fault("Step::store_length > chunk.vectors.store_end) return;", "1 > chunk.end) return;"),
         case(shrunk(301), shrunk(301)),
     ),
     "the last row is read past the end": (
@@ -261,11 +261,11 @@ FAULTS = {
         case(shrunk(304).sliced((..., slice(None, None, -1))), shrunk(304)),
     ),
     "the last chunk of a row is taken for a whole one": (
-        Fault("chunk_end <= load_end[0] && chunk_end <= store_end[0]", "start[0] < end[0]"),
+        Fault("chunk_end <= chunk.vectors.load_end && chunk_end <= chunk.vectors.store_end", "chunk.start < chunk.end"),
         case(Layout((4, 3900), (3904, 1)), Layout((4, 3900), (5008, 1))),
     ),
     "a row's end is left out": (
-        Fault("place < end[item]; place += lanes", "place + 1 < end[item]; place += lanes"),
+        Fault("place < chunk.end; place += lanes", "place + 1 < chunk.end; place += lanes"),
         case(shrunk(301), shrunk(301)),
     ),
     "generic stores overwrite gaps": (
