@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(256) check_distinct(__grid_constant__ const Di
     }
     uint32* marks = reinterpret_cast<uint32*>(p.report + 1);
     const uint32 mark = 1u << (name % 32);
-    if (atomicOr(marks + name / 32, mark) & mark) p.report->found = 1;
+    if (atomicOr(marks + name / 32, mark) & mark) p.report->words[0] = 1;
 }
 
 }  // namespace sg

@@ -18,7 +18,6 @@ template <typename Index, CheckPolicy policy> struct CheckParameters {
     Axes<Index, policy.rank> axes;  // over the numbers, in row-major order; source strides in elements
     Index offset, items;
     int tuple_axis;          // the axis that runs over the components of a tuple, or -1
-    uint32 components;
     uint64 sizes[most_components];
 };
 
@@ -42,7 +41,7 @@ __global__ void __launch_bounds__(256) check_indices(__grid_constant__ const Che
     for (int item = 0; item < policy.items; ++item) {
         const Index linear = first + Index(item) * 256;
         if (linear >= p.items || is_within(numbers[item], p.sizes[components[item]])) continue;
-        wrong.note(uint64(linear) / p.components, uint32(components[item]), uint64(int64(numbers[item])));
+        wrong.note(linear, uint64(int64(numbers[item])));
     }
     record(p.report, 0, wrong);
 }

@@ -11,58 +11,47 @@ namespace sg {
 // clamp: checked before, and clamped all the same, since the memory may have changed; deferred: clamped and recorded.
 enum class OutOfRange { clamp, clip, wrap, deferred };
 
-// The first wrong index of the first launch that had one since the host looked last: written under a lock, since
-// position, value and the rest belong together and one atomic operation holds eight bytes. The lock is on the path of
-// wrong indices only, and taken only by those that come before what is there already.
+// The first wrong index of the first launch that had one since the host looked last, without a lock: each word is the
+// precedence of an index above a byte of what is to be said of it, and the largest wins by itself.
+//
+//     word 0      | precedence: 56 bits | rule, low byte  |
+//     word 1      | the same            | rule, high byte |
+//     words 2-9   | the same            | byte k of the index, as two's complement of 64 bits |
+//
+// Precedence is the complement of 16 bits that count launches and 40 that number the indices of a launch, in row-major
+// order. An index has one precedence and one value, so that all words hold bytes of the same one once kernels are done.
+// All zero is no wrong index. Only wrong indices come here, and most see at once that an earlier one is there.
 struct IndexReport {
-    uint32 lock, found;
-    uint32 launch, component;
-    uint64 position;  // of the number or tuple, in the row-major order of the indices
-    uint64 value;     // as two's complement of 64 bits
+    static constexpr int rule_bytes = 2, value_bytes = 8;
+    uint64 words[rule_bytes + value_bytes];
 };
-
-__device__ __forceinline__ bool comes_first(const volatile IndexReport* report, uint32 launch, uint64 position,
-                                            uint32 component) {
-    if (!report->found) return true;
-    if (report->launch != launch) return false;
-    if (report->position != position) return position < report->position;
-    return component < report->component;
-}
 
 // The first of a thread's own wrong indices, kept in registers until all its loads are under way.
 struct WrongIndex {
     bool found = false;
-    uint32 component = 0;
-    uint64 position = 0, value = 0;
+    uint64 number = 0, value = 0;  // its number among the indices of the launch
 
-    __device__ __forceinline__ void note(uint64 at, uint32 of_tuple, uint64 number) {
-        if (found && (position < at || (position == at && component < of_tuple))) return;
+    __device__ __forceinline__ void note(uint64 at, uint64 index) {
+        if (found && number <= at) return;
         found = true;
-        position = at;
-        component = of_tuple;
-        value = number;
+        number = at;
+        value = index;
     }
 };
 
+// `launch` has the launch's count in its upper and the number of its rule in its lower 16 bits.
 __device__ __forceinline__ void record(IndexReport* report, uint32 launch, const WrongIndex& wrong) {
     if (!wrong.found) return;
-    const uint64 position = wrong.position;
-    const uint32 component = wrong.component;
-    if (!comes_first(report, launch, position, component)) return;
-    for (bool done = false; !done;) {
-        if (atomicCAS(&report->lock, 0u, 1u) != 0u) continue;
-        __threadfence();
-        volatile IndexReport* to = report;
-        if (comes_first(report, launch, position, component)) {
-            to->launch = launch;
-            to->component = component;
-            to->position = position;
-            to->value = wrong.value;
-            to->found = 1;
-        }
-        __threadfence();
-        atomicExch(&report->lock, 0u);
-        done = true;
+    constexpr uint64 last = (uint64(1) << 40) - 2;  // numbers behind it are taken for it; the next one would be no mark
+    const uint64 number = wrong.number < last ? wrong.number : last;
+    const uint64 precedence = ~(uint64(launch >> 16) << 40 | number) << 8;
+    if (*const_cast<const volatile uint64*>(report->words) >= precedence) return;
+    // A loop: these instructions are to stay out of the way of those that move elements.
+#pragma unroll 1
+    for (int k = 0; k < IndexReport::rule_bytes + IndexReport::value_bytes; ++k) {
+        const uint64 said = k < IndexReport::rule_bytes ? uint64(launch) >> 8 * k
+                                                        : wrong.value >> 8 * (k - IndexReport::rule_bytes);
+        atomicMax(report->words + k, precedence | (said & 0xff));
     }
 }
 
@@ -185,7 +174,7 @@ __device__ __forceinline__ Signed<Index> picked_offset(const IndexedAxis<Index> 
 #pragma unroll
     for (int k = 0; k < Components; ++k) {
         if constexpr (Mode == OutOfRange::deferred) {
-            if (!is_within(tuple[k], indexed[k].size)) wrong.note(position, k, uint64(int64(tuple[k])));
+            if (!is_within(tuple[k], indexed[k].size)) wrong.note(uint64(position) * Components + k, uint64(int64(tuple[k])));
         }
         offset += Index(place_of<Mode>(tuple[k], indexed[k].size)) * indexed[k].stride;
     }

@@ -117,6 +117,10 @@ class FakeCuda:
         self.record("memcpyAsync", nbytes, kind, stream, self.get_device())
         ctypes.memmove(target, source, nbytes)
 
+    def memset(self, address, value, nbytes, stream):
+        self.record("memsetAsync", address, nbytes, stream)
+        ctypes.memset(address, value, nbytes)
+
     def memcpy_2d(self, target, target_pitch, source, source_pitch, width, height, kind, stream):
         assert width <= target_pitch
         assert width <= source_pitch
@@ -136,7 +140,6 @@ class FakeCuda:
             raise self.launch_error
         assert self.get_device() in self.state.contexts, "no context is bound to this thread"
         block = ctypes.c_void_p.from_address(parameters).value
-        source, target, table = struct.unpack("<QQQ", ctypes.string_at(block, 24))
         name, device = self.functions[function]
         assert device == self.get_device()
         for packed, run in self.runs.get(name, ()):
@@ -144,6 +147,7 @@ class FakeCuda:
                 self.launched.append({"name": name, "stream": stream, "device": device})
                 run(block)
                 return
+        source, target, table = struct.unpack("<QQQ", ctypes.string_at(block, 24))
         self.launched.append(
             {
                 "name": name,
@@ -290,7 +294,7 @@ class FakeCuda:
             memGetInfo=self.mem_get_info,
             memcpyAsync=self.memcpy,
             memcpy2DAsync=self.memcpy_2d,
-            memsetAsync=lambda address, value, nbytes, stream: ctypes.memset(address, value, nbytes),
+            memsetAsync=self.memset,
             memcpyPeerAsync=self.memcpy_peer,
             streamSynchronize=lambda stream: self.record("streamSynchronize", stream),
             deviceSynchronize=lambda: self.record("deviceSynchronize", self.get_device()),

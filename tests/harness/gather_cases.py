@@ -13,7 +13,7 @@ from harness.index_oracle import gather_nd_by_definition
 
 from stridedgpu import Layout
 from stridedgpu.devices.cuda.launches.gather import LAUNCH_NUMBER_AT, gather_launch
-from stridedgpu.devices.cuda.launches.index_checks import REPORT, wrong_index
+from stridedgpu.devices.cuda.launches.index_checks import REPORT, launch_number, wrong_index
 from stridedgpu.devices.cuda.planning.gather import plan_gather
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
@@ -29,7 +29,8 @@ inspected = pytest.mark.skipif(machine_code.why_unavailable() is not None, reaso
 
 SMALL_GPU = GpuProperties("one multiprocessor", 90, 1, 227 * 1024, 16)
 WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "complex128"}
-LAUNCH = 7
+RULE = 7
+LAUNCH = launch_number(3, RULE)
 MODES = ("raise", "clip", "wrap", "deferred")
 NUMBERS = ("int32", "int64", "uint32", "uint64")
 
@@ -244,7 +245,9 @@ class Case:
         if self.mode != "deferred" or first is None:
             assert found is None, self
         else:
-            assert (found.launch, found.position, found.component, found.value) == (LAUNCH, *first), self
+            position, component, value = first
+            number = position * len(self.axes) + component
+            assert (found.rule, found.number, found.value) == (RULE, number, value), self
 
 
 def check_cases(cases):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,36 @@ def test_mode_deferred_raises_when_the_host_waits_and_the_device_lives_on(device
             wait(made)
         sg.synchronize("cuda:1")
         assert sg.gather(data, [1], mode="deferred").numpy().tolist() == DATA[1:2].tolist()
+
+
+def test_a_report_is_never_cleared_while_kernels_may_write_to_it(device):
+    """Only its new memory is; an atomic kernel takes what it says."""
+    data = on_device(DATA)
+    sg.gather(data, [0], mode="deferred").numpy()
+    device.calls.clear()
+    for _ in range(2):
+        sg.gather(data, [9], mode="deferred")
+        with pytest.raises(IndexError, match=r"indices\[0\] = 9 is out of range"):
+            sg.synchronize("cuda:1")
+    assert device.named("memsetAsync") == []
+    taken = [launch for launch in device.launched if launch["name"] == "sg::take_report"]
+    assert [launch["device"] for launch in taken] == [1, 1]
+
+
+def test_rules_keep_their_numbers_and_no_launch_waits_for_the_device(device, monkeypatch):
+    index_errors = sys.modules["stridedgpu.devices.cuda.runtime.index_errors"]
+    monkeypatch.setattr(index_errors, "RULES", 3)
+    data = on_device(DATA)
+    device.calls.clear()
+    for count in range(1, 6):  # rules of five sizes, of which two have numbers
+        sg.gather(data, [0] * count, mode="deferred")
+    assert device.named("deviceSynchronize") == []
+    sg.gather(data, [0, 8], mode="deferred")
+    with pytest.raises(IndexError, match=r"indices\[1\] = 8 is out of range for axis 0"):
+        sg.synchronize("cuda:1")
+    sg.gather(data, [0, 0, 0, 8], mode="deferred")
+    with pytest.raises(IndexError, match=r'indices = 8, number 3 in row-major order, of a gather with mode="deferred"'):
+        sg.synchronize("cuda:1")
 
 
 @pytest.mark.parametrize("has_out,refused", [(True, 'a gather with mode="raise"'), (False, "New memory")])

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
+import struct
 
 import numpy as np
+import pytest
 from harness.emulator import machine_code
 from harness.emulator.marks import every_architecture
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
-from harness.gather_cases import emulated, inspected, random_layout
+from harness.gather_cases import emulated, inner_case, inspected, random_layout
 
 from stridedgpu import Layout, packed_strides
 from stridedgpu.devices.cuda.launches.index_checks import (
     CHECK_REPORT_AT,
     REPORT,
+    WrongIndex,
     check_launch,
     distinct_launch,
     distinct_report_bytes,
+    take_launch,
     wrong_index,
 )
 from stridedgpu.devices.cuda.sources import joined_source
@@ -56,7 +61,7 @@ def check_index_cases():
                 component = at[-1] if tuples else 0
                 if not -axes[component][1] <= int(values[at]) < axes[component][1] and first is None:
                     linear = int(np.ravel_multi_index(at, sizes))
-                    first = (linear // len(axes), component, int(values[at]))
+                    first = (linear, int(values[at]))
             yield memory.copy(), layout, IndexRule(TensorSpec(layout, element_type(number), 8), axes, tuples), first
 
 
@@ -68,12 +73,69 @@ def test_the_first_wrong_index_is_found_under_sanitizers():
     results = program.run([check_job(*case[:3], order) for case, order in jobs])
     for ((_, _, rule, first), _), (_, report) in zip(jobs, results, strict=True):
         found = wrong_index(report, signed=rule.is_signed)
-        assert (found and (found.position, found.component, found.value)) == first
+        assert (found and (found.number, found.value)) == first
 
 
 test_the_first_wrong_index_is_found_under_sanitizers = functools.reduce(
     lambda test, mark: mark(test), emulated, test_the_first_wrong_index_is_found_under_sanitizers
 )
+
+
+@functools.cache
+def everywhere_wrong() -> tuple[np.ndarray, IndexRule]:
+    """More wrong indices than a block has threads, each with a value of its own."""
+    values = np.arange(10, 5010)[::-1].copy()
+    return values, IndexRule(TensorSpec(Layout((5000,)), element_type("int64"), 8), ((0, 10),))
+
+
+def test_the_first_of_many_wrong_indices_is_found_under_sanitizers():
+    values, rule = everywhere_wrong()
+    program = Program.compile(joined_source("check_indices.cu"), [check_launch(rule).name])
+    jobs = [check_job(values, rule.index.layout, rule, order) for order in ORDERS]
+    for _, report in program.run(jobs):
+        assert wrong_index(report) == WrongIndex(0, 0, 5009)
+
+
+test_the_first_of_many_wrong_indices_is_found_under_sanitizers = functools.reduce(
+    lambda test, mark: mark(test), emulated, test_the_first_of_many_wrong_indices_is_found_under_sanitizers
+)
+
+
+@inspected
+@pytest.mark.parametrize("kernel", ["check", "deferred gather"])
+def test_no_thread_waits_for_another_to_report(kernel):
+    """A lock is a compare-and-swap in a loop; the words of a report are each a maximum."""
+    _, rule = everywhere_wrong()
+    launch = check_launch(rule) if kernel == "check" else inner_case(3, "int64", "deferred", 4, 0).launch
+    text = machine_code.disassembled(joined_source(*launch.sources), [launch.name], "sm_90")[launch.name].text
+    atomics = re.findall(r"\b(?:ATOMG?|REDG?)\.[A-Z0-9_.]+", text)
+    assert atomics
+    assert all(".MAX." in atomic for atomic in atomics), atomics
+
+
+def test_a_report_is_taken_and_left_empty_under_sanitizers():
+    launch = take_launch()
+    words = struct.pack("<10Q", *range(1, 11))
+    pointers = ((0, Pointer(Buffer(words, 8))), (8, Pointer(Buffer(bytes(REPORT.size), 8))))
+    program = Program.compile(joined_source(*launch.sources), [launch.name])
+    job = Job(launch.name, launch.grid, launch.block, (Record(launch.parameters, pointers),), 0, "forward", 1)
+    [[report, taken]] = program.run([job])
+    assert (report, taken) == (bytes(REPORT.size), words)
+
+
+test_a_report_is_taken_and_left_empty_under_sanitizers = functools.reduce(
+    lambda test, mark: mark(test), emulated, test_a_report_is_taken_and_left_empty_under_sanitizers
+)
+
+
+def test_a_report_taken_in_parts_is_an_error_without_details():
+    """A kernel has written half of its words: there was a wrong index, and nothing else is certain."""
+    earlier, later = ((~number % 2**56) << 8 for number in (3, 9))
+    whole = REPORT.pack(*[earlier | 1] * 10)
+    assert wrong_index(whole) == WrongIndex(3, 0x0101, 0x0101010101010101)
+    assert wrong_index(REPORT.pack(*[earlier] * 4, *[later] * 6)) == WrongIndex(3, None, None)
+    assert wrong_index(REPORT.pack(*[0] * 7, *[later] * 3)) == WrongIndex(9, None, None)
+    assert wrong_index(bytes(REPORT.size)) is None
 
 
 NAMED = (  # sizes of the data and of the indices, and the axis, or None for tuples

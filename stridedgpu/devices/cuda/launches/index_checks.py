@@ -23,18 +23,30 @@ from .parameters import ParameterBlock, index_argument
 __all__ = [
     "CHECK_REPORT_AT",
     "REPORT",
+    "RULES",
     "WrongIndex",
     "check_launch",
     "distinct_launch",
     "distinct_report_bytes",
+    "launch_number",
+    "take_launch",
     "wrong_index",
 ]
 
 CHECK_REPORT_AT: Final = 8
 """Where in a check's parameters, whose first address is that of the indices, the address of the report goes."""
 
-REPORT: Final = struct.Struct("<IIIIQq")
-"""`sg::IndexReport`: lock, found, launch, component, position, value. All zero before the first wrong index."""
+REPORT: Final = struct.Struct("<10Q")
+"""`sg::IndexReport`: words of a precedence and a byte each, of which the first 2 are the rule's and 8 the value's. All
+zero before the first wrong index."""
+
+_RULE_BYTES: Final = 2
+
+_NUMBER_BITS: Final = 40
+"""Bits of a precedence that number the indices of a launch; those above count launches."""
+
+RULES: Final = 1 << 8 * _RULE_BYTES
+"""Numbers that rules may have in a report; launches are counted up to the same before they begin anew."""
 
 _MOST_COMPONENTS: Final = 64
 """Coordinates of a tuple that a check knows: `most_components` in check_indices.cu."""
@@ -42,20 +54,41 @@ _MOST_COMPONENTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class WrongIndex:
-    """What a report says of the first wrong index: its number in row-major order, which of its tuple, and its value."""
+    """What a report says of the first wrong index: its number in row-major order, the number of its rule, its value.
 
-    launch: int
-    position: int
-    component: int
-    value: int
+    `rule` and `value` are None where a report was taken while a kernel wrote to it and has only a part of them.
+    """
+
+    number: int
+    rule: int | None
+    value: int | None
 
 
 def wrong_index(report: bytes, *, signed: bool = True) -> WrongIndex | None:
     """The contents of a report; None when every index was right."""
-    _, found, launch, component, position, value = REPORT.unpack(report)
-    if not found:
+    words = REPORT.unpack(report)
+    first = max(word >> 8 for word in words)
+    if not any(words):
         return None
-    return WrongIndex(launch, position, component, value if signed else value % 2**64)
+    number = ~first & (1 << _NUMBER_BITS) - 1
+    if any(word >> 8 != first for word in words):
+        return WrongIndex(number, None, None)
+    said = bytes(word & 0xFF for word in words)
+    value = int.from_bytes(said[_RULE_BYTES:], "little", signed=signed)
+    return WrongIndex(number, int.from_bytes(said[:_RULE_BYTES], "little"), value)
+
+
+def launch_number(count: int, rule: int) -> int:
+    """What a gather's parameters hold at `LAUNCH_NUMBER_AT`: which of the launches it is, and its rule's number."""
+    return count % RULES << 8 * _RULE_BYTES | rule
+
+
+def take_launch() -> KernelLaunch:
+    """The launch that moves a report to another place and leaves it empty, in one step for each word.
+
+    Its parameters are two addresses: the report's, and that of as many bytes that take what it says.
+    """
+    return KernelLaunch(("take_report.cu",), "sg::take_report", (1, 1, 1), (32, 1, 1), 0, bytes(16))
 
 
 def check_launch(rule: IndexRule) -> KernelLaunch:
@@ -66,7 +99,6 @@ def check_launch(rule: IndexRule) -> KernelLaunch:
     block.add_index(layout.offset, bits)
     block.add_index(layout.element_count, bits)
     block.add_int32(rank - 1 if rule.has_tuples else -1)
-    block.add_int32(len(rule.axes))
     block.add(_per_component([size for _, size in rule.axes]), 8)
     items = policy().gather.checked_indices
     name = instantiation("check_indices", _types(rule, bits), "CheckPolicy", items=items, rank=rank)

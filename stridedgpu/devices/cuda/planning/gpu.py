@@ -55,7 +55,7 @@ class KernelLaunch:
     """One launch: which instantiation of which source, its grid, and its packed parameters.
 
     `sources` are file names in `kernels/`, joined into one text; `name` is the name expression that NVRTC
-    instantiates, such as "sg::copy_flat<sg::uint8, 16>". Every kernel takes one structure by value: the source
+    instantiates (`launches/instantiation.py`). Every kernel takes one structure by value: the source
     address in its first 8 bytes, the target address in the next 8, then what `parameters` holds from byte 16 on (its
     first 16 bytes are zero, to be overwritten). Addresses are those of each side's lowest element. `tables` are
     constant arrays too long for a parameter block, as (byte position of their address, contents).

@@ -9,7 +9,6 @@ from typing import Final
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cuda.launches.index_checks import REPORT
 from stridedgpu.devices.cuda.launches.relayout import cuda_launch
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties
@@ -19,7 +18,7 @@ from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .compile import compiled_kernel
-from .index_errors import DeferredIndexErrors, IndexReport
+from .index_errors import DeferredIndexErrors
 from .launch import PreparedKernel
 from .properties import gpu_properties
 from .streams import check_not_capturing, current_on, stream_handle
@@ -105,8 +104,8 @@ class CudaBackend:
         """The wrong indices of gathers in mode "deferred" that nobody has waited for yet."""
         with self._first_deferred:
             if self._index_errors is None:
-                report = IndexReport(self.allocate(REPORT.size, _ALLOCATOR_ALIGNMENT), self._number)
-                self._index_errors = DeferredIndexErrors(report)
+                memory = self.allocate(DeferredIndexErrors.NBYTES, _ALLOCATOR_ALIGNMENT)
+                self._index_errors = DeferredIndexErrors(memory, self._number)
             return self._index_errors
 
     def _check_index_errors(self) -> None:
