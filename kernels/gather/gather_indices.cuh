@@ -174,7 +174,8 @@ __device__ __forceinline__ Signed<Index> picked_offset(const IndexedAxis<Index> 
 #pragma unroll
     for (int k = 0; k < Components; ++k) {
         if constexpr (Mode == OutOfRange::deferred) {
-            if (!is_within(tuple[k], indexed[k].size)) wrong.note(uint64(position) * Components + k, uint64(int64(tuple[k])));
+            const uint64 number = uint64(position) * Components + k;
+            if (!is_within(tuple[k], indexed[k].size)) wrong.note(number, uint64(int64(tuple[k])));
         }
         offset += Index(place_of<Mode>(tuple[k], indexed[k].size)) * indexed[k].stride;
     }

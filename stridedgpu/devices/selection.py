@@ -28,6 +28,9 @@ _CPU: Final = CpuBackend()
 _remote: Final[dict[str, RemoteBackend]] = {}
 """The devices that have been asked for, by name."""
 
+_of_other_process: Final[list[RemoteBackend]] = []
+"""Those of the process that this one was forked from."""
+
 
 def devices() -> tuple[DeviceInfo, ...]:
     """Every device that can be used, and why the others cannot.
@@ -94,6 +97,16 @@ def remote_backend_named(device: object) -> RemoteBackend:
     from stridedgpu.devices.cuda.runtime.device import CudaBackend
 
     return _remote.setdefault(name, CudaBackend(number))
+
+
+def _forget_devices() -> None:
+    """In a forked process: CUDA's devices stay with the one that has used them. Nothing of theirs is freed here."""
+    _of_other_process.extend(_remote.values())
+    _remote.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_devices)
 
 
 def backends_in_use() -> tuple[Backend, ...]:

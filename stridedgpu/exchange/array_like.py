@@ -20,6 +20,7 @@ from stridedgpu.values.strides import canonical_axes
 
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
+from .foreign_memory import check_range
 
 __all__ = ["foreign_operand", "operand_of", "operand_of_array", "plain", "value_operand", "with_canonical_axes"]
 
@@ -79,7 +80,11 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
         backend_named("cuda:0")
         from stridedgpu.devices.cuda.runtime.exchange import borrowed
 
-        return Operand(*borrowed(obj)), True
+        operand = Operand(*borrowed(obj))
+        start = operand.buffer.address
+        address = start + operand.layout.offset * operand.element.itemsize
+        check_range(type(obj).__name__, address, start, operand.buffer.nbytes)
+        return operand, True
     if _is_of(obj, "PIL.Image", "Image"):  # its array interface is a copy made for the caller
         image = np.array(obj)
         # Black and white come as 0 and 255, of which NumPy makes no clean bools.

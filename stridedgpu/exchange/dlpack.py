@@ -70,6 +70,9 @@ _SHARE_BYTES: Final = (
     "elements of less than a byte: share its bytes as uint8, or describe them with a BufferTensorDesc."
 )
 
+_BEYOND_63_BITS: Final = 2**63
+"""Bytes of a stride that no signed 64-bit number holds."""
+
 _READ_ONLY: Final = 1
 _VERSION: Final = (1, 0)
 
@@ -144,6 +147,8 @@ def dlpack_operand(obj: Any) -> Operand:
     readonly = bool(managed.flags & _READ_ONLY) if isinstance(managed, _Versioned) else _says_read_only(obj)
     sizes = tuple(tensor.shape[:rank]) if rank else ()
     strides = tuple(tensor.strides[:rank]) if rank and tensor.strides else None
+    if strides is not None and any(abs(stride) * element.itemsize >= _BEYOND_63_BITS for stride in strides):
+        strides = _interface_strides(obj, element.itemsize, strides)
     address = (tensor.data or 0) + tensor.byte_offset
     taken = _Taken(capsule, managed)
     return foreign_memory(producer, address, sizes, strides, element, owner=taken, device=device, readonly=readonly)
@@ -160,6 +165,21 @@ def _check(obj: Any, tensor: _Tensor) -> None:
         raise DeviceError(
             f"{name} exports memory on DLPack's device {own}, and __dlpack_device__() says {told}; both must agree."
         )
+
+
+def _interface_strides(obj: Any, itemsize: int, strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, in elements, of an object's CUDA Array Interface, or `strides` where it has none.
+
+    Up to and with 14.2, CuPy divides the bytes of negative strides as unsigned numbers in its capsules, which makes
+    them some 2^64 / itemsize (https://github.com/cupy/cupy/issues/10172); its array interface has them right.
+    """
+    try:
+        steps = obj.__cuda_array_interface__["strides"]
+    except (AttributeError, KeyError, RuntimeError):
+        return strides
+    if steps is None or len(steps) != len(strides) or any(step % itemsize for step in steps):
+        return strides
+    return tuple(int(step) // itemsize for step in steps)
 
 
 def _says_read_only(obj: Any) -> bool:

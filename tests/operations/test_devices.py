@@ -188,3 +188,20 @@ def test_a_driver_is_there_when_its_library_loads(monkeypatch, there):
 
     monkeypatch.setattr(ctypes, "CDLL", load)
     assert cuda_status_module._driver_is_there() is there
+
+
+def test_a_process_forked_from_one_that_used_cuda_says_so(monkeypatch):
+    """CUDA works in the process that initialised it; what a child inherits of it only fails in other words."""
+    processes = cuda_status_module._Processes(initialised_in=4321)
+    monkeypatch.setattr(cuda_status_module, "_processes", processes)
+    monkeypatch.setattr(selection, "_remote", {"cuda:0": object()})
+    monkeypatch.setattr(selection, "_of_other_process", [])
+    processes.after_fork()
+    selection._forget_devices()
+    try:
+        with pytest.raises(DeviceError, match=r"initialised in the process 4321 before this one was forked.*spawn"):
+            sg.empty((2,), "uint8", device="cuda:0")
+        monkeypatch.delenv("STRIDEDGPU_DEVICE", raising=False)
+        assert sg.empty((2,), "uint8").device == "cpu"
+    finally:
+        cuda_status.cache_clear()

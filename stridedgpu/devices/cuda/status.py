@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +28,16 @@ class CudaStatus:
 
 @lru_cache(maxsize=1)
 def cuda_status() -> CudaStatus:
-    """Look once. CuPy is imported only where there is a driver, which is cheap to find out."""
+    """Look once. CuPy is imported only where there is a driver, which is cheap to find out.
+
+    A process that was forked from one that used CUDA has none: CUDA works in the process that initialised it.
+    """
+    if _processes.forked_from is not None:
+        return CudaStatus(
+            0,
+            f"CUDA was initialised in the process {_processes.forked_from} before this one was forked from it, and "
+            'works there alone: start processes with the method "spawn" or "forkserver", or give device="cpu"',
+        )
     if find_spec("cupy") is None:
         missing = "" if _driver_is_there() else " (and this machine has no NVIDIA driver)"
         return CudaStatus(0, f"CuPy is not installed{missing}: {INSTALL}")
@@ -37,6 +47,7 @@ def cuda_status() -> CudaStatus:
         import cupy
     except Exception as error:  # noqa: BLE001 - whatever a broken installation raises is the reason
         return CudaStatus(0, f"CuPy is installed but cannot be imported ({_first_line(error)}): {INSTALL}")
+    _processes.initialised_in = os.getpid()
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -48,6 +59,25 @@ def cuda_status() -> CudaStatus:
     except Exception as error:  # noqa: BLE001 - the loader's own error, an ImportError or an NVRTCError
         return CudaStatus(0, f"CuPy finds no CUDA compiler, NVRTC ({_first_line(error)}): {INSTALL}")
     return CudaStatus(count)
+
+
+@dataclass(slots=True)
+class _Processes:
+    """Where CUDA was initialised: in this process, or in one that it was forked from."""
+
+    initialised_in: int | None = None
+    forked_from: int | None = None
+
+    def after_fork(self) -> None:
+        """In the new process: what was found out before the fork no longer holds."""
+        if self.initialised_in is not None:
+            self.forked_from, self.initialised_in = self.initialised_in, None
+            cuda_status.cache_clear()
+
+
+_processes: Final = _Processes()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_processes.after_fork)
 
 
 def _first_line(error: Exception) -> str:

@@ -135,6 +135,23 @@ def test_a_kernel_that_cannot_be_compiled_says_what_to_install(gpus, error, mess
     assert same_bits(source.relayout(layout="NCHW").numpy(), frames().numpy())
 
 
+@pytest.mark.parametrize(
+    "capability, version, needed",
+    [((12, 0), (12, 4), "12.0 needs NVRTC 12.8"), ((10, 3), (12, 8), "10.3 needs NVRTC 12.9"), ((9, 0), (12, 4), None)],
+    ids=str,
+)
+def test_a_kernel_that_is_not_loaded_says_when_the_compiler_is_too_old(gpus, monkeypatch, capability, version, needed):
+    source = frames().to_device("cuda")
+    gpus.properties |= {"major": capability[0], "minor": capability[1]}
+    monkeypatch.setattr(sys.modules["cupy"].cuda.nvrtc, "getVersion", lambda: version)
+    gpus.compile_error = CUDADriverError("CUDA_ERROR_NO_BINARY_FOR_GPU")
+    with pytest.raises(sg.DeviceError, match=r"could not load the kernel .*NO_BINARY_FOR_GPU") as caught:
+        source.relayout(layout="NCHW")
+    said = f"A GPU of compute capability {needed} or newer, and this is {version[0]}.{version[1]}: pip install"
+    assert (said in str(caught.value)) == (needed is not None)
+    assert ("NVRTC" in str(caught.value)) == (needed is not None)
+
+
 @pytest.mark.parametrize("error", [CUDADriverError("CUDA_ERROR_INVALID_VALUE"), CUDARuntimeError("cudaErrorUnknown")])
 def test_a_launch_that_fails_is_a_device_error(gpus, error):
     source = frames().to_device("cuda")

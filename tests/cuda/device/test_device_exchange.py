@@ -9,6 +9,7 @@ import pytest
 from harness.sample_tensors import frames
 
 import stridedgpu as sg
+from stridedgpu.exchange import dlpack
 
 
 def test_the_array_interface_says_strides_and_stream(gpus):
@@ -22,7 +23,12 @@ def test_the_array_interface_says_strides_and_stream(gpus):
         "strides": tuple(4 * step for step in tensor.strides),
         "stream": 1,
     }
-    assert sg.empty((0, 2), "uint8", device="cuda").__cuda_array_interface__["data"] == (0, False)
+
+
+def test_the_array_interface_of_an_empty_tensor_has_no_strides(gpus):
+    """CuPy would work out a size from them, and refuse memory of that size at address 0."""
+    found = sg.empty((0, 2), "uint8", device="cuda").__cuda_array_interface__
+    assert (found["shape"], found["data"], found["strides"]) == ((0, 2), (0, False), None)
 
 
 @pytest.mark.parametrize("make", [frames, lambda: frames().to_device("cuda")[..., ::-1]])
@@ -73,3 +79,46 @@ def test_dlpack_on_the_cpu_shares_the_memory():
     assert array.strides == tensor.numpy().strides
     with pytest.raises(BufferError, match=r"export \.relayout\(\) instead"):
         np.from_dlpack(tensor[..., ::-1])
+
+
+class CupyArray:
+    """A flipped array as CuPy 14.2 exports it: strides in bytes are right, those of its capsule divided unsigned."""
+
+    def __init__(self, array, **interface):
+        self.array = array
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "strides": array.strides,
+            "data": (array.ctypes.data, False),
+        } | interface
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **request):
+        capsule = self.array.__dlpack__(max_version=request["max_version"])
+        tensor = dlpack._managed(capsule).tensor
+        tensor.device[:] = 2, 0
+        for axis, step in enumerate(self.array.strides):
+            tensor.strides[axis] = step % 2**64 // self.array.itemsize
+        return capsule
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+def test_flipped_cupy_arrays_have_the_strides_of_their_array_interface(gpus, dtype):
+    array = np.arange(24).reshape(2, 3, 4).astype(dtype)[:, ::-1, ::-1]
+    tensor = sg.asarray(CupyArray(array))
+    assert tensor.device == "cuda:0"
+    assert tensor.strides == (12, -4, -1)
+    assert tensor.buffer.nbytes == array.nbytes
+    assert tensor[1].numpy().tolist() == array[1].tolist()
+
+
+def test_memory_that_no_address_space_holds_is_refused(gpus):
+    with pytest.raises(sg.BindingError, match="leave the address space"):
+        sg.asarray(CupyArray(np.arange(6, dtype=np.float32)[::-1], strides=(2**62,)))
+    interface = {"version": 3, "shape": (6,), "typestr": "<f4", "data": (4096, False), "strides": (2**62,)}
+    with pytest.raises(sg.BindingError, match="leave the address space"):
+        sg.asarray(types.SimpleNamespace(__cuda_array_interface__=interface))

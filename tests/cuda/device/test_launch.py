@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
+import sys
 import threading
 import types
+import weakref
 
 import pytest
+from harness.fake_cupy import CUDARuntimeError
 from harness.sample_tensors import frames, same_bits
 
 import stridedgpu as sg
 from stridedgpu.devices import selection
 from stridedgpu.devices.cuda.launches.relayout import cuda_launch as planner_cuda_launch
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
 
 
 def test_a_launch_gets_the_addresses_the_grid_and_the_tables(gpus):
@@ -177,3 +181,66 @@ def test_synchronize_waits_for_the_devices_that_were_used(gpus):
     assert gpus.named("deviceSynchronize") == [("deviceSynchronize", 1)]
     sg.synchronize("cuda:0")
     assert gpus.named("deviceSynchronize")[1:] == [("deviceSynchronize", 0)]
+
+
+# Tables outlive the prepared kernel that they belong to
+
+
+class Dropped:
+    """A prepared kernel with a table, launched on a stream and dropped as a cache would; `table` is its memory."""
+
+    def __init__(self, gpus, stream):
+        self.backend = selection.backend_named("cuda:0")
+        table = self.backend.uploaded(b"table" * 4)
+        self.table = weakref.ref(table.owner)
+        launch = KernelLaunch(("fake.cu",), "sg::kernel", (1, 1, 1), (32, 1, 1), 0, bytes(24), ((16, b"table" * 4),))
+        gpus.functions[5] = "sg::kernel", 0
+        prepared_kernel = importlib.import_module("stridedgpu.devices.cuda.runtime.launch").PreparedKernel
+        kernel = prepared_kernel(launch, types.SimpleNamespace(ptr=5), 0, (table,))
+        kernel(table, 0, table, 0, stream)
+        del kernel, table
+        gc.collect()
+
+
+@pytest.fixture
+def few_retired(gpus, monkeypatch):
+    """Any retired table is too many."""
+    tables = importlib.import_module("stridedgpu.devices.cuda.runtime.tables")
+    monkeypatch.setattr(tables, "_MOST_RETIRED_BYTES", 0)
+
+
+def test_the_table_of_a_queued_kernel_is_not_freed(gpus):
+    dropped = Dropped(gpus, stream=77)
+    dropped.backend.uploaded(b"another table")
+    assert dropped.table() is not None
+    assert gpus.named("deviceSynchronize") == []
+
+
+@pytest.mark.usefixtures("few_retired")
+def test_many_retired_tables_are_freed_behind_all_work_of_the_device(gpus):
+    dropped = Dropped(gpus, stream=77)
+    gpus.calls.clear()
+    dropped.backend.uploaded(b"another table")
+    assert gpus.named("deviceSynchronize") == [("deviceSynchronize", 0)]
+    assert dropped.table() is None
+
+
+@pytest.mark.usefixtures("few_retired")
+def test_the_table_of_a_captured_launch_is_never_freed(gpus):
+    gpus.capturing.add(77)
+    dropped = Dropped(gpus, stream=77)
+    gpus.capturing.clear()
+    dropped.backend.uploaded(b"another table")
+    assert dropped.table() is not None
+
+
+@pytest.mark.usefixtures("few_retired")
+def test_tables_wait_where_the_device_cannot_be_waited_for(gpus, monkeypatch):
+    dropped = Dropped(gpus, stream=77)
+
+    def refused():
+        raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
+
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "deviceSynchronize", refused)
+    dropped.backend.uploaded(b"another table")
+    assert dropped.table() is not None

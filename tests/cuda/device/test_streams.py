@@ -92,7 +92,11 @@ def test_between_devices_each_side_waits_for_the_other_and_the_host_for_neither(
     assert same_bits(moved.numpy(), frames().numpy())
 
 
-@pytest.mark.parametrize("stream", [11, CudaStream(11)], ids=["handle", "protocol"])
+FIRST_FORM = types.SimpleNamespace(__cuda_stream__=(0, 11))
+"""The protocol's first form: the pair itself, not a method."""
+
+
+@pytest.mark.parametrize("stream", [11, CudaStream(11), FIRST_FORM], ids=["handle", "protocol", "first form"])
 def test_operations_launch_and_allocate_on_the_stream_that_is_given(gpus, stream):
     data = frames().to_device("cuda")
     indices = sg.asarray([1, 0]).to_device("cuda")

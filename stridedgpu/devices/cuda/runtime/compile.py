@@ -22,6 +22,9 @@ NVRTC 12 refuses an option that is given twice.
 _DEFAULT_SHARED_BYTES: Final = 48 * 1024
 """Dynamic shared memory that a kernel may have without asking."""
 
+_FIRST_NVRTC: Final = {0: (12, 0), 100: (12, 8), 103: (12, 9), 110: (13, 0), 120: (12, 8), 121: (12, 9)}
+"""The first NVRTC that compiles for a compute capability, from each one on. Source: CUDA's release notes."""
+
 _kernels: Final[dict[tuple[tuple[str, ...], str, int], Any]] = {}
 _compiling: Final = threading.Lock()
 
@@ -58,13 +61,28 @@ def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
         refusal.add_note(str(error))
         raise refusal from error
     except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as error:
-        raise DeviceError(f"cuda:{device} could not load the kernel {name}: {error}.") from error
+        raise DeviceError(f"cuda:{device} could not load the kernel {name}: {error}.{_too_old(device)}") from error
     except (ImportError, RuntimeError, OSError) as error:
         text = str(error)
         missing = "headers" if "header" in text.lower() else "compiler (NVRTC)"
         refusal = DeviceError(f"The kernel {name} cannot be compiled: CuPy finds no CUDA {missing}: {INSTALL}.")
         refusal.add_note(text)
         raise refusal from error
+
+
+def _too_old(device: int) -> str:
+    """What to do about an NVRTC that is older than the GPU, for which it makes code of an earlier one; else ""."""
+    properties = cupy.cuda.runtime.getDeviceProperties(device)
+    capability = int(properties["major"]) * 10 + int(properties["minor"])
+    needed = _FIRST_NVRTC[max((least for least in _FIRST_NVRTC if least <= capability), default=0)]
+    version = tuple(cupy.cuda.nvrtc.getVersion())
+    if version >= needed:
+        return ""
+    has, needs = (".".join(map(str, each)) for each in (version, needed))
+    return (
+        f" A GPU of compute capability {capability // 10}.{capability % 10} needs NVRTC {needs} or newer, and this is "
+        f"{has}: {INSTALL} in its newest version."
+    )
 
 
 def _reason(log: str) -> str:

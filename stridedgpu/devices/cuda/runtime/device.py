@@ -22,6 +22,7 @@ from .index_errors import DeferredIndexErrors
 from .launch import PreparedKernel
 from .properties import gpu_properties
 from .streams import check_not_capturing, current_on, stream_handle
+from .tables import free_retired
 from .transfer import allocate_pinned, copy_between_devices, copy_with_host
 
 __all__ = ["CudaBackend"]
@@ -131,6 +132,7 @@ class CudaBackend:
 
     def uploaded(self, contents: bytes) -> Buffer:
         """Constants in device memory, there when this returns, whichever stream uses them."""
+        free_retired(self._number)
         buffer = self.allocate(len(contents), _ALLOCATOR_ALIGNMENT)
         # On the stream that the memory is for: earlier work there may still be using what it was before.
         copy_with_host(Buffer.of(contents), 0, buffer, 0, Runs(len(contents)), None)

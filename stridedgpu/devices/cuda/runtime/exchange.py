@@ -42,7 +42,8 @@ def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dic
         "shape": layout.sizes,
         "typestr": dtype.str,
         "data": (address, buffer.readonly),
-        "strides": tuple(step * dtype.itemsize for step in layout.strides),
+        # CuPy works out a size from strides, and has no device for memory of that size at address 0.
+        "strides": tuple(step * dtype.itemsize for step in layout.strides) if layout.span else None,
         "stream": stream_handle(None, device_number(buffer.device)) or LEGACY_STREAM,
     }
 

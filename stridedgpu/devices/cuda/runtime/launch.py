@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -21,6 +22,7 @@ from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
 from stridedgpu.values.errors import DeviceError
 
 from .streams import context_of_thread, stream_handle
+from .tables import keep, retire
 
 __all__ = ["PreparedKernel"]
 
@@ -31,14 +33,17 @@ class PreparedKernel:
     """A kernel launch, ready: `prepared(source, source_start, target, target_start, stream)` runs it.
 
     `function` is a `cupy.cuda.Function` of the device with number `device`; `tables` are the device buffers of the
-    launch's constant arrays, in its order, and live as long as this object.
+    launch's constant arrays, in its order, which live at least as long as launches of this object may read them.
     """
 
     def __init__(self, launch: KernelLaunch, function: Any, device: int, tables: tuple[Buffer, ...]) -> None:
         """Pack the parameters."""
         self._name = launch.name
         self._device = device
-        self._held = (function, tables)
+        self._function = function
+        self._tables = tables
+        if tables:
+            weakref.finalize(self, retire, device, tables).atexit = False
         packed = bytearray(launch.parameters)
         for (position, _), table in zip(launch.tables, tables, strict=True):
             struct.pack_into("<Q", packed, position, table.address)
@@ -57,6 +62,8 @@ class PreparedKernel:
         _ADDRESSES.pack_into(block, 0, source.address + source_start, target.address + target_start)
         try:
             handle = stream_handle(stream, self._device)
+            if self._tables and cupy.cuda.runtime.streamIsCapturing(handle):
+                keep(self._tables)
             if cupy.cuda.runtime.getDevice() == self._device:
                 self._launch(handle, arguments, 0)
             else:

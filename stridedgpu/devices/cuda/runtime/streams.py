@@ -41,7 +41,8 @@ def stream_handle(stream: object, device: int) -> int:
             f"stream={stream!r} is neither an integer handle nor a stream with __cuda_stream__, as CuPy's have; "
             "of a PyTorch stream without it, pass .cuda_stream."
         )
-    _, handle = protocol()
+    # A method, or in the protocol's first form the pair itself.
+    _, handle = protocol() if callable(protocol) else protocol
     return int(handle)
 
 
