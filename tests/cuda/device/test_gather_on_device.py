@@ -41,6 +41,15 @@ def test_results_and_what_is_sent_besides_belong_to_the_stream_of_the_work(devic
     assert {stream for _, _, _, stream, _ in device.named("memcpyAsync")} == {77}
 
 
+def test_zeros_of_filled_up_channels_belong_to_the_stream_of_the_work(device):
+    photo = sg.asarray(np.ones((9, 12, 3), np.uint8), dims="HWC", device="cuda:1")
+    device.launched.clear()
+    batch = sg.gather_crops([photo], [[0, 0]], (3, 4), layout="NHWC8", stream=77)
+    assert {launch["stream"] for launch in device.launched} == {77}
+    assert len(device.launched) == 2  # the windows, and the zeros
+    assert batch.numpy().sum() == 3 * 3 * 4
+
+
 def test_tuples_and_scatters(device):
     data = on_device(DATA)
     assert sg.gather_nd(data, [[3, 1], [0, -1]]).numpy().tolist() == [19, 5]
