@@ -34,7 +34,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """A line for each reason to skip with the markers of its tests, and what tests recorded."""
+    """A line for each reason to skip, with the markers of its tests."""
     markers = {line.partition(":")[0] for line in config.getini("markers")} - {"hypothesis", "slow"}
     skipped: Counter[tuple[str, str]] = Counter()
     for report in terminalreporter.getreports("skipped"):
@@ -45,13 +45,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("skipped")
         for (marked, reason), count in sorted(skipped.items()):
             terminalreporter.line(f"{count:>5} {marked}: {reason}"[:160])
-    recorded = [
-        (name, value)
-        for report in terminalreporter.getreports("passed")
-        if report.when == "call"
-        for name, value in report.user_properties
-    ]
-    if recorded:
-        terminalreporter.section("recorded")
-        for name, value in recorded:
-            terminalreporter.line(f"{name}: {value}")
