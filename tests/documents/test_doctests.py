@@ -23,7 +23,7 @@ def imported(name: str) -> ModuleType:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] == "stridedgpu":
             raise
-        pytest.skip(f"{name} needs {missing.name}, which is not installed")
+        pytest.skip(f"a module needs {missing.name}, which is not installed")
 
 
 @pytest.mark.parametrize("name", MODULES)
