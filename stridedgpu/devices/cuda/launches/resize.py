@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.resize import ResizeFamily, ResizePlan
 from stridedgpu.devices.cuda.planning.resize_tiles import ResizeTiles
 from stridedgpu.planning.device_plan import index_bits
@@ -28,8 +29,6 @@ from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 
 __all__ = ["ResizeSample", "resize_launch", "resize_records"]
-
-_THREADS: Final = 256
 
 _SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f 8x")
 """`sg::ResizeSample`, aligned to 16 bytes."""
@@ -103,7 +102,7 @@ def _tiled(plan: ResizePlan, taps: Sequence[WindowTaps], tiles: ResizeTiles) -> 
         sources=("resize_tiles.cu",),
         name=name,
         grid=grid_of(grid[0] * grid[1] * grid[2] * len(taps)),
-        block=(_THREADS, 1, 1),
+        block=(policy().resize.threads, 1, 1),
         shared_bytes=tiles.shared_bytes,
         parameters=block.parameters,
         tables=block.tables,
@@ -143,8 +142,8 @@ def _nearest(plan: ResizePlan, samples: int) -> KernelLaunch:
     return KernelLaunch(
         sources=("resize_nearest.cu",),
         name=name,
-        grid=grid_of(-(-items // _THREADS)),
-        block=(_THREADS, 1, 1),
+        grid=grid_of(-(-items // policy().resize.threads)),
+        block=(policy().resize.threads, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,
         tables=block.tables,

@@ -23,6 +23,7 @@ __all__ = [
     "PackedTilePolicy",
     "PixelsPolicy",
     "Policy",
+    "ResizePolicy",
     "RowsPolicy",
     "RunStepsPolicy",
     "TransposePolicy",
@@ -261,6 +262,39 @@ class FramesPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class ResizePolicy:
+    """Tiles of `resize_tiles.cu`; `benchmarks/resize_model.py` has their figures."""
+
+    together: int = 4
+    """Channels that a block resizes together: their sums stay in registers."""
+
+    tiles: tuple[tuple[int, int], ...] = (
+        (32, 64),
+        (16, 64),
+        (16, 32),
+        (8, 32),
+        (8, 16),
+        (4, 16),
+        (2, 16),
+        (1, 16),
+        (1, 1),
+    )
+    """Heights and widths to try, in pixels, the first that fits is taken: large tiles reach fewer pixels twice. No width
+    is above 64, the columns of two warps; the last one's stores are single elements."""
+
+    budgets: tuple[tuple[int, int], ...] = ((48 * _KB, 32), (96 * _KB, 16), (1 << 30, 1))
+    """Bytes of shared memory of a block, and the least rows of the source that are then to be there together, the first
+    that fits: 48 KB need no attribute of the kernel and leave room for three other blocks, 96 KB for one other, and the
+    last is all that a GPU has. A block's 8 warps take four rows each at a time: 32 rows keep them busy."""
+
+    most_rows: int = 128
+    """Rows of the source that are there together: with more, nothing is gained."""
+
+    threads: int = 256
+    """Threads of a block."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All thresholds of CUDA, by what they decide."""
 
@@ -274,6 +308,7 @@ class Policy:
     gather: GatherPolicy = field(default_factory=GatherPolicy)
     crops: CropsPolicy = field(default_factory=CropsPolicy)
     frames: FramesPolicy = field(default_factory=FramesPolicy)
+    resize: ResizePolicy = field(default_factory=ResizePolicy)
 
 
 def policy() -> Policy:

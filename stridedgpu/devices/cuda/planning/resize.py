@@ -15,13 +15,11 @@ from stridedgpu.planning.resize_words import bytes_moved, problem_words
 from stridedgpu.values.errors import DeviceError
 
 from .gpu import GpuProperties
+from .policy import policy
 from .resize_tiles import ResizeTiles, TileUse, resize_tiles
 from .widths import Bound, Width, alignment_bound, bounded_width, stride_bound
 
 __all__ = ["ResizeFamily", "ResizePlan", "plan_resize"]
-
-_MOST_TOGETHER: Final = 4
-"""Channels that a block resizes together: their sums stay in registers."""
 
 _VECTOR_BYTES: Final = 16
 """Of the widest access: rows of a source are staged, and tiles read, in vectors of shared memory."""
@@ -174,11 +172,11 @@ def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]
     made = layout.sizes[1]
     if copies:
         return ResizeFamily.NEAREST, 1
-    if channel == 1 and 2 <= column == problem.channels <= _MOST_TOGETHER:
+    if channel == 1 and 2 <= column == problem.channels <= policy().resize.together:
         return ResizeFamily.PIXELS, column
     if column == 1 and (layout.strides[3] == 1 or made == 1):
         return ResizeFamily.PLANES, 1
-    return ResizeFamily.ELEMENTS, min(made, _MOST_TOGETHER)
+    return ResizeFamily.ELEMENTS, min(made, policy().resize.together)
 
 
 def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:

@@ -16,24 +16,9 @@ from stridedgpu.planning.resize_problem import WindowTaps
 from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.strides import round_up
 
+from .policy import policy
+
 __all__ = ["ResizeTiles", "TileUse", "resize_tiles"]
-
-_SIZES: Final = ((32, 64), (16, 64), (16, 32), (8, 32), (8, 16), (4, 16), (2, 16), (1, 16), (1, 1))
-"""Heights and widths of tiles in pixels, the first that fits is taken: large ones reach fewer pixels twice.
-
-Widths are rounded up to whole stores, but for the last, whose stores are single elements: it is for pictures that
-shrink a thousandfold.
-"""
-
-_BUDGETS: Final = ((48, 32), (96, 16), (None, 1))
-"""KiB of shared memory that a block may have, and the rows of a chunk that it then wants, the first that fits.
-
-48 KiB leave room for three other blocks, and every GPU gives them without asking; 96 for one other; None is all. A
-block has 8 warps, which take four rows at a time: 32 rows keep them busy.
-"""
-
-_MOST_CHUNK_ROWS: Final = 128
-"""Rows of a chunk from where on more of them make no difference."""
 
 _ALIGNMENT: Final = 16
 """Bytes of the widest access to shared memory."""
@@ -109,8 +94,8 @@ def resize_tiles(
 
     `shared_bytes` is the most that a block may have.
     """
-    for kibibytes, wanted in _BUDGETS:
-        budget = shared_bytes if kibibytes is None else min(kibibytes << 10, shared_bytes)
+    for most, wanted in policy().resize.budgets:
+        budget = min(most, shared_bytes)
         for tile in _sizes(use, size):
             tiles = _fitting(use, taps, tile, budget)
             if tiles is not None and tiles.chunk_rows >= min(wanted, tiles.reach[0]):
@@ -120,7 +105,7 @@ def resize_tiles(
 
 def _sizes(use: TileUse, size: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
     """Height, width and elements of a store of tiles that share a window out evenly."""
-    for sizes in _SIZES:
+    for sizes in policy().resize.tiles:
         height, width = (-(-extent // -(-extent // most)) for extent, most in zip(size, sizes, strict=True))
         length = use.length if sizes[1] > 1 else 1
         yield height, round_up(width, length), length
@@ -150,7 +135,7 @@ def _fitting(use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int
     chunk = min(rows, (budget - held) // row_bytes)
     if chunk < rows:
         held += height * sums_pitch
-        chunk = min((budget - held) // row_bytes, _MOST_CHUNK_ROWS)
+        chunk = min((budget - held) // row_bytes, policy().resize.most_rows)
     if chunk < 1:
         return None
     sizes = [
