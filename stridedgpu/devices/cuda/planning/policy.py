@@ -279,8 +279,8 @@ class ResizePolicy:
         (1, 16),
         (1, 1),
     )
-    """Heights and widths to try, in pixels, the first that fits is taken: large tiles reach fewer pixels twice. No width
-    is above 64, the columns of two warps; the last one's stores are single elements."""
+    """Heights and widths to try, in pixels, the first that fits is taken: large tiles reach fewer pixels twice. Widths
+    are up to 64, the columns of two warps; the last one's stores are single elements."""
 
     budgets: tuple[tuple[int, int], ...] = ((48 * _KB, 32), (96 * _KB, 16), (1 << 30, 1))
     """Bytes of shared memory of a block, and the least rows of the source that are then to be there together, the first
