@@ -59,6 +59,7 @@ CASES = [
     Case("float16 planes", "nv12", (1080, 1920)),
     Case("float32 planes", "nv12", (1080, 1920)),
     Case("four float16 crops", "nv12", (1080, 1920)),
+    Case("four letterboxed to 640 float16", "nv12", (1080, 1920)),
 ]
 
 
@@ -103,6 +104,30 @@ def calls_of(case) -> tuple[dict[str, Callable[[], object]], int]:
             "opencv+blob": lambda: cv2.dnn.blobFromImage(cv2.cvtColor(memory, code, rgb), 1 / 255).astype(dtype),
         }
         results = [out.numpy(), planes]
+    elif "letterboxed" in case.goal:
+        frames, half = [frame] * 4, np.float16
+        out = sg.empty((4, 3, 640, 640), "float16", device="cpu")
+        windows, boxed = np.empty((4, 3, 640, 640), half), np.full((640, 640, 3), 114, np.uint8)
+        top, left, rows, columns = sg.letterbox_placements([case.sizes], (640, 640))[0]
+
+        def letterbox():
+            for window in windows:
+                cv2.cvtColor(memory, code, rgb)
+                boxed[top : top + rows, left : left + columns] = cv2.resize(rgb, (columns, rows))
+                window[...] = (boxed.astype(np.float32) * np.float32(1 / 255)).transpose(2, 0, 1)
+
+        def blob():
+            for window in windows:
+                cv2.cvtColor(memory, code, rgb)
+                boxed[top : top + rows, left : left + columns] = cv2.resize(rgb, (columns, rows))
+                window[...] = cv2.dnn.blobFromImage(boxed, 1 / 255)[0]
+
+        calls = {
+            "stridedgpu": lambda: sg.letterbox(frames, (640, 640), out=out, scale=1 / 255),
+            "opencv": letterbox,
+            "opencv+blob": blob,
+        }
+        results = [out.numpy(), windows]
     else:
         side, origins = min(height // 2, 512), [(n * height // 9, n * width // 9) for n in range(4)]
         out = sg.empty((4, 3, side, side), "float16", device="cpu")
@@ -124,7 +149,13 @@ def calls_of(case) -> tuple[dict[str, Callable[[], object]], int]:
     for call in calls.values():
         call()
     assert np.array_equal(*results), "one bit more or less"
-    moved = out.nbytes + (memory.nbytes if "crops" not in case.goal else out.layout.element_count // 2)
+    moved = out.nbytes + (
+        memory.nbytes
+        if "four" not in case.goal
+        else 4 * memory.nbytes
+        if "box" in case.goal
+        else out.layout.element_count // 2
+    )
     block = np.zeros(moved // 2, np.uint8)
     other = np.empty_like(block)
     calls["memcpy"] = lambda: np.copyto(other, block)
