@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast, overload
 
 from stridedgpu.devices.selection import backend_named, backends_in_use, device_name
+from stridedgpu.operations.frame_plans import PlannedFrame, planned_frame
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan, move_between
@@ -101,6 +102,20 @@ def relayout(
     return StridedTensor.over(operand, dims) if out is None else out
 
 
+@overload
+def plan_relayout(
+    src: Frame,
+    dst: StridedTensor | BufferTensorDesc,
+    *,
+    scale: float | Iterable[float] | None = None,
+    bias: float | Iterable[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    device: str | None = None,
+) -> PlannedFrame: ...
+
+
+@overload
 def plan_relayout(
     src: StridedTensor | BufferTensorDesc,
     dst: StridedTensor | BufferTensorDesc,
@@ -110,7 +125,19 @@ def plan_relayout(
     channels: Sequence[int] | None = None,
     rounding: str = "nearest",
     device: str | None = None,
-) -> RelayoutPlan:
+) -> RelayoutPlan: ...
+
+
+def plan_relayout(
+    src: StridedTensor | BufferTensorDesc | Frame,
+    dst: StridedTensor | BufferTensorDesc,
+    *,
+    scale: float | Iterable[float] | None = None,
+    bias: float | Iterable[float] | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: str = "nearest",
+    device: str | None = None,
+) -> RelayoutPlan | PlannedFrame:
     """Plan `relayout(src, out=dst)` once, to run it many times and to explain it.
 
     Each side is a tensor, or a descriptor of one that will be bound later. The plan runs on every tensor of the same
@@ -118,7 +145,8 @@ def plan_relayout(
     that it was planned for, and others must have as much; on the CPU whole elements anywhere will do. From a descriptor
     it trusts only the alignment and size that are guaranteed there, which are checked on every device when it runs.
     `device` is None for where the tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is
-    none: then for a reference GPU, and the plan can only be read.
+    none: then for a reference GPU, and the plan can only be read. A `Frame` of luma and chroma as `src` is planned for
+    frames of its format, sizes, pitches, matrix and chroma.
 
     Plans pickle: in another process they are made ready again, for the device of the same name there.
 
@@ -129,7 +157,11 @@ def plan_relayout(
     >>> plan.load_bytes, plan.store_bytes, plan.index_bits, plan.bytes_moved
     (16, 16, 32, 24576)
     """
-    read, written = given("src", src), given("dst", dst, is_written=True)
+    written = given("dst", dst, is_written=True)
+    if isinstance(src, Frame):
+        chosen = ValueOptions(written.spec.element, scale, bias, channels, rounding)
+        return planned_frame(src.operand, written, chosen, src.device if device is None else device_name(device))
+    read = given("src", src)
     labels = inferred_labels(src.dims if isinstance(src, StridedTensor) else None, read.spec.layout.ndim)
     values = ValueOptions(written.spec.element, scale, bias, channels, rounding)
     made, channel_axis = move_between(read.spec, written.spec, labels, values, "dst")

@@ -24,7 +24,15 @@ from .relayout import result_sizes
 from .requirements import check_output
 from .transfer import move_elements
 
-__all__ = ["FRAME_LABELS", "check_frames", "frame_plan", "frame_sources", "gather_frame_crops", "relayout_frames"]
+__all__ = [
+    "FRAME_LABELS",
+    "check_frames",
+    "frame_plan",
+    "frame_problem",
+    "frame_sources",
+    "gather_frame_crops",
+    "relayout_frames",
+]
 
 FRAME_LABELS: Labels = ("C", "H", "W")
 
@@ -137,9 +145,13 @@ def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
 
 def frame_plan(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FramePlan:
     """How a window of a frame of luma and chroma is written to `target`, axes C, H, W."""
+    return frame_backend_named(frame.device).plan_frame(frame_problem(frame, target, made))
+
+
+def frame_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FrameProblem:
+    """A window of a frame of luma and chroma, as colours with axes C, H, W."""
     strides = tuple(plane.layout.strides for plane in frame.planes)
-    problem = FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, made)
-    return frame_backend_named(frame.device).plan_frame(problem)
+    return FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, made)
 
 
 def _target(

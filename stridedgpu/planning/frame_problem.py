@@ -8,10 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from stridedgpu.devices.cuda.planning.widths import Width
 from stridedgpu.values.colour_matrix import ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.tensor_spec import TensorSpec
+
+from .device_plan import Accesses
 
 __all__ = ["CHROMA", "FramePlan", "FrameProblem"]
 
@@ -49,6 +52,14 @@ class FrameProblem:
         """Which of red, green and blue each output channel is."""
         return self.conversion.channels or (0, 1, 2)
 
+    def in_words(self) -> str:
+        """What it is a window of."""
+        _, height, width = self.target.layout.sizes
+        return (
+            f"a window of {height} x {width} pixels of {self.samples.name} frames of {self.sizes[0]} x {self.sizes[1]}"
+            f" with plane strides {self.plane_strides}"
+        )
+
     @property
     def bytes_moved(self) -> int:
         """The bytes of samples that must be read, and those that are written."""
@@ -59,12 +70,18 @@ class FrameProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class FramePlan:
-    """A problem, and how a device does it: `kernel` is the name of what runs there, and `reason` why not another."""
+class FramePlan(Accesses):
+    """A problem, and how a device does it: `kernel` is the name of what runs there, and `reason` why not another.
+
+    `load` is the width of a load of luma, `store` that of one channel's pixels of a step.
+    """
 
     problem: FrameProblem
     device: str
     kernel: str
+    load: Width
+    store: Width
+    index_bits: int
     reason: str = ""
 
     @property
@@ -75,11 +92,11 @@ class FramePlan:
     def explain(self) -> str:
         """The plan in plain words."""
         problem = self.problem
-        _, height, width = problem.target.layout.sizes
         lines = [
             f"{self.kernel} on {self.device}" + (f" ({self.reason})" if self.reason else ""),
-            f"  a window of {height} x {width} pixels of {problem.samples.name} frames",
+            f"  {problem.in_words()}",
             f"  chroma {problem.chroma}: {CHROMA[problem.chroma]}",
+            *(f"  {access}" for access in self.access_words()),
             f"  colours 0 to {problem.matrix.most}, then {problem.conversion}",
             f"  writes in steps of {problem.target.layout.strides} elements along C, H, W",
             f"  {self.bytes_moved} bytes must move",

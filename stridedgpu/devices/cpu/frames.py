@@ -9,6 +9,7 @@ from typing import Final
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.frame_samples import write_samples
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
+from stridedgpu.devices.cuda.planning.widths import Width
 from stridedgpu.devices.frame_interface import FrameLaunch
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
@@ -55,9 +56,12 @@ def _planned(problem: FrameProblem, reason: str | None) -> FramePlan:
 
         kernel = frame_kernel(problem)
         if not isinstance(kernel, str):
-            return FramePlan(problem, "cpu", kernel.name)
+            load = kernel.lanes * problem.samples.channels[0].step * problem.samples.element.itemsize
+            store = kernel.lanes * problem.target.element.itemsize
+            return FramePlan(problem, "cpu", kernel.name, Width(load), Width(store), 64)
         reason = kernel
-    return FramePlan(problem, "cpu", _NUMPY, reason)
+    sample, element = problem.samples.element, problem.target.element
+    return FramePlan(problem, "cpu", _NUMPY, Width(sample.itemsize), Width(element.itemsize), 64, reason)
 
 
 @lru_cache(maxsize=1024)

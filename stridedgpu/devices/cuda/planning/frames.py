@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stridedgpu.planning.device_plan import index_bits
-from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
 from stridedgpu.values.errors import DeviceError
 
 from .policy import policy
 from .widths import Bound, Width, alignment_bound, bounded_width, stride_bound
 
-__all__ = ["FrameChoice", "choose_frame"]
+__all__ = ["FrameChoice", "choose_frame", "plan_frame"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,12 @@ class FrameChoice:
         lies = "pixels" if self.of_pixels else "planes"
         reads = f"{self.problem.samples.name}_{made.source}x{self.load.nbytes}B"
         return f"frames_{lies}_{reads}_{made.target}x{self.store.nbytes}B"
+
+
+def plan_frame(problem: FrameProblem, device: str, widest: int) -> FramePlan:
+    """What runs for a problem on a GPU. Raises `DeviceError` for what only the CPU does."""
+    choice = choose_frame(problem, widest)
+    return FramePlan(problem, device, choice.kernel, choice.load, choice.store, choice.index_bits)
 
 
 def choose_frame(problem: FrameProblem, widest: int) -> FrameChoice:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from stridedgpu.devices.cuda.launches.frames import PLACE, frames_launch, window_place
-from stridedgpu.devices.cuda.planning.frames import choose_frame
+from stridedgpu.devices.cuda.planning.frames import choose_frame, plan_frame
 from stridedgpu.devices.frame_interface import FrameLaunch
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
@@ -31,8 +31,7 @@ class CudaFrames:
 
     def plan_frame(self, problem: FrameProblem) -> FramePlan:
         """What runs for a problem. Raises `DeviceError` for what only the CPU does."""
-        choice = choose_frame(problem, self._backend.widest_access)
-        return FramePlan(problem, self._backend.name, choice.kernel, choice.store.limit)
+        return plan_frame(problem, self._backend.name, self._backend.widest_access)
 
     def write_samples(self, picture: Sequence[Operand], frame: FrameOperand, stream: object) -> None:  # noqa: ARG002
         """Refused: no kernel makes samples of colours."""

@@ -1,0 +1,97 @@
+"""`PlannedFrame`: frames of one format and layout into tensors of one layout, planned once and run many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from stridedgpu.devices.cuda.planning.frames import plan_frame
+from stridedgpu.devices.frame_interface import FrameLaunch
+from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
+from stridedgpu.devices.frame_selection import frame_backend_named
+from stridedgpu.devices.operand import share_memory
+from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
+from stridedgpu.values.errors import BindingError, LayoutError
+
+from .frames import frame_problem
+from .options import ValueOptions
+from .planned import HasOperand, Planned, no_tensor, reach_of
+from .relayout import result_sizes
+from .requirements import Given, Requirement
+
+__all__ = ["PlannedFrame", "planned_frame"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PlannedFrame(Planned):
+    """A frame's relayout that `plan_relayout` planned once, to be run many times: `plan(frame, out)`.
+
+    It runs on frames of the same format, sizes, pitches, matrix and chroma, and on tensors of the same layout and type.
+    Where the plan's device cannot be had, which `missing` tells, it is for a reference GPU and can only be read.
+    """
+
+    plan: FramePlan
+    target: Requirement
+    launch: FrameLaunch | None
+    missing: str | None = None
+
+    @classmethod
+    def make(cls, problem: FrameProblem, target: Requirement) -> PlannedFrame:
+        """Plan, and make ready on a device where it can be had."""
+        widest, missing = reach_of(target.device)
+        if missing is not None:
+            return cls(plan_frame(problem, target.device, widest), target, None, missing)
+        backend = frame_backend_named(target.device)
+        plan = backend.plan_frame(problem)
+        return cls(plan, target, backend.prepare_frame(plan))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is to be done; a kernel that was made ready stays here."""
+        return PlannedFrame.make, (self.plan.problem, self.target)
+
+    def __call__(self, frame: object, out: HasOperand, stream: object = None) -> None:
+        """Run on a frame and a tensor; nothing is written when they do not fit the plan.
+
+        Raises `BindingError` for another format, layout, type, device or alignment than planned, a read-only `out`, or
+        one that shares memory with the frame; `DeviceError` where the plan's device cannot be had.
+        """
+        launch = self.launch
+        if launch is None:
+            self.check_runnable()
+            return
+        source: object = getattr(frame, "operand", None)
+        try:
+            target = out.operand
+        except AttributeError:
+            raise no_tensor(out=out) from None
+        problem = self.plan.problem
+        if not isinstance(source, FrameOperand) or frame_problem(source, problem.target, problem.conversion) != problem:
+            raise BindingError(f"{frame!r} is not a frame like the one that was planned for: {problem.in_words()}.")
+        self.target.check("out", target)
+        if source.device != self.device:
+            raise BindingError(f"frame is on {source.device}; the plan is for {self.device}.")
+        if target.buffer.readonly:
+            raise BindingError("out is read-only.")
+        if any(share_memory(plane, target) for plane in source.planes):
+            raise BindingError("out shares memory with the frame.")
+        launch(source.planes, (0, 0), target, stream)
+
+
+def planned_frame(frame: FrameOperand, target: Given, values: ValueOptions, device: str) -> PlannedFrame:
+    """The plan for a frame of luma and chroma into a target with axes C, H, W.
+
+    Raises `LayoutError` for a target of other sizes, and for frames of colours, which are strided pixels.
+    """
+    if frame.colours is not None:
+        raise LayoutError(
+            f"A frame of {frame.samples.name} is strided pixels: plan for asarray(frame.planes[0], dims='HWC'), with "
+            "channels= in the order wanted."
+        )
+    spec = target.spec
+    made = values.conversion(frame.element, CHANNELS, spec.element)
+    wanted = result_sizes((CHANNELS, *frame.sizes), made, 0)
+    if spec.layout.sizes != wanted:
+        raise LayoutError(f"dst has sizes {spec.layout.sizes}; this frame makes sizes {wanted}, along C, H, W.")
+    if spec.layout.has_overlap:
+        raise LayoutError(f"dst repeats or overlaps its own elements: {spec.layout}.")
+    return PlannedFrame.make(frame_problem(frame, spec, made), target.required(device, is_written=True))
