@@ -19,6 +19,9 @@ _OPTIONS: Final = ("-std=c++20",)
 NVRTC 12 refuses an option that is given twice.
 """
 
+_TOO_MANY_PARAMETERS: Final = "parameter space overflowed"
+"""What compilers before CUDA 12.1 say of a kernel with more than 4096 bytes of parameters."""
+
 _DEFAULT_SHARED_BYTES: Final = 48 * 1024
 """Dynamic shared memory that a kernel may have without asking."""
 
@@ -54,6 +57,12 @@ def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
     try:
         return module.get_function(name)
     except cupy.cuda.compiler.CompileException as error:
+        if _TOO_MANY_PARAMETERS in str(error):
+            raise DeviceError(
+                f"The kernel {name} has more than 4096 bytes of parameters, which tuples of many indices over tensors "
+                f"of 2^31 elements or more take: NVRTC 12.1 is the first that allows them, with a driver of release "
+                f"530; {INSTALL} in its newest version."
+            ) from error
         refusal = DeviceError(
             f"The CUDA compiler refused the kernel {name} for cuda:{device}: {_reason(str(error))}. "
             f"NVRTC may be older than the GPU; {INSTALL} in its newest version."

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from typing import Any, Final
 
 import cupy
@@ -46,16 +45,37 @@ def stream_handle(stream: object, device: int) -> int:
     return int(handle)
 
 
-@contextmanager
-def current_on(device: int, stream: object) -> Iterator[int]:
-    """Make the device and the stream CuPy's current ones, for allocations to be ordered on it; yields the handle."""
-    with cupy.cuda.Device(device):
-        handle = stream_handle(stream, device)
-        if handle == cupy.cuda.get_current_stream().ptr:
-            yield handle
-        else:
-            with cupy.cuda.Stream.from_external(_Handle(handle)):
-                yield handle
+class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
+    """Make the device and the stream CuPy's current ones, for allocations to be ordered on it; `as` is the handle.
+
+    Mostly they are current already, and nothing is entered or left.
+    """
+
+    __slots__ = ("_device", "_entered", "_stream")
+
+    def __init__(self, device: int, stream: object) -> None:
+        """None is CuPy's current stream of the device."""
+        self._device = device
+        self._stream = stream
+        self._entered: ExitStack | None = None
+
+    def __enter__(self) -> int:
+        """The stream's handle. Raises `DeviceError` for what is no stream."""
+        if self._stream is None and cupy.cuda.runtime.getDevice() == self._device:
+            current: int = cupy.cuda.get_current_stream().ptr
+            return current
+        with ExitStack() as entered:
+            entered.enter_context(cupy.cuda.Device(self._device))
+            handle = stream_handle(self._stream, self._device)
+            if handle != cupy.cuda.get_current_stream().ptr:
+                entered.enter_context(cupy.cuda.Stream.from_external(_Handle(handle)))
+            self._entered = entered.pop_all()
+        return handle
+
+    def __exit__(self, *failure: object) -> None:
+        """Back to the device and the stream from before."""
+        if self._entered is not None:
+            self._entered.close()
 
 
 def wait_for_stream(device: int, handle: int, producer: int, *, producer_device: int | None = None) -> None:
