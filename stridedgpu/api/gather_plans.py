@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stridedgpu.devices.cuda.planning.gather import WIDEST_INDICES, Mode
+from stridedgpu.devices.cuda.planning.gather import WIDEST_INDICES
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.gather_plans import PlannedGather, PlannedScatter, planned_gather, planned_scatter
 from stridedgpu.operations.index_arguments import (
@@ -15,6 +15,7 @@ from stridedgpu.operations.index_arguments import (
     tuples_access,
 )
 from stridedgpu.operations.requirements import Given
+from stridedgpu.planning.index_rule import Mode
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 
@@ -136,9 +137,10 @@ def plan_scatter_nd(
     """Plan `scatter_nd(data, indices, updates, out=out)` once; everything else is as in `plan_scatter_elements`.
 
     >>> rows = BufferTensorDesc("uint8", (16, 256))
-    >>> plan = plan_scatter_nd(BufferTensorDesc("uint8", (64, 256)), BufferTensorDesc("int64", (16, 1)), rows)
+    >>> table, ids = BufferTensorDesc("uint8", (64, 256)), BufferTensorDesc("int64", (16, 1))
+    >>> plan = plan_scatter_nd(table, ids, rows, device="cuda")
     >>> plan.kernel, plan.vector_bytes, plan.device
-    ('scatter_rows_uint8x16B_int64', 16, 'cpu')
+    ('scatter_rows_uint8x16B_int64', 16, 'cuda:0')
     """
     held = _Operands.of(device, data, indices, out, updates)
     return held.scatter(tuples_access(held.data.spec, held.indices.spec, 0, unique=unique))

@@ -153,7 +153,7 @@ def plan_relayout(
     Raises `LayoutError` when the sides do not fit each other.
 
     >>> plan = plan_relayout(BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3)),
-    ...                      BufferTensorDesc("uint8", (1, 3, 64, 64)))
+    ...                      BufferTensorDesc("uint8", (1, 3, 64, 64)), device="cuda")
     >>> plan.load_bytes, plan.store_bytes, plan.index_bits, plan.bytes_moved
     (16, 16, 32, 24576)
     """

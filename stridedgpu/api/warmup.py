@@ -53,8 +53,10 @@ def warmup(
     Returns the names of the prepared kernels. Raises `LayoutError` for one of `src` and `dst` without the other, and
     `DeviceError` when a device was named that cannot be had.
 
-    >>> warmup(BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3)), BufferTensorDesc("uint8", (1, 3, 64, 64)))
-    ('channels_uint8x16B_uint8x16B',)
+    >>> planes = BufferTensorDesc("uint8", (1, 3, 64, 64))
+    >>> pixels = BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))
+    >>> warmup(pixels, planes) == (plan_relayout(pixels, planes).kernel,)
+    True
     """
     if (src is None) != (dst is None):
         raise LayoutError(f"{'dst' if dst is None else 'src'} is missing: give both sides, or neither.")

@@ -14,10 +14,11 @@ from typing import Any
 
 from stridedgpu import picture
 from stridedgpu.api.creation import asarray
+from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
-from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
 from stridedgpu.operations.options import ValueOptions
 from stridedgpu.operations.relayout_plan import move_between
+from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -141,13 +142,13 @@ def run_explain(chosen: argparse.Namespace) -> None:
     print(f"  planned for {REFERENCE_GPU.name}; stridedgpu.plan_relayout plans for the device that is there")
 
 
-def _plan(chosen: argparse.Namespace) -> Plan:
+def _plan(chosen: argparse.Namespace) -> CudaPlan:
     """The plan of `explain`; both sides begin at an address as aligned as they say."""
     source, target = chosen.source, chosen.target
     read, written = _planned_side(source), _planned_side(target, is_written=True)
     values = ValueOptions(target.element, chosen.scale, chosen.bias, chosen.channels)
     made, channel_axis = move_between(read, written, source.labels, values, "--to")
-    return plan_relayout(read, written, made, channel_axis, "cuda:0", REFERENCE_GPU.widest_access)
+    return GpuPlanner("cuda:0").plan(relayout_problem(read, written, made, channel_axis))
 
 
 def _planned_side(words: InWords, *, is_written: bool = False) -> TensorSpec:

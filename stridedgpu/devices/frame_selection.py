@@ -11,7 +11,7 @@ from .frame_interface import FrameBackend
 from .selection import backend_named
 
 if TYPE_CHECKING:  # a module that imports CuPy
-    from stridedgpu.devices.cuda.runtime.device import CudaBackend
+    from stridedgpu.devices.cuda.runtime.device import CudaDevice
 
 __all__ = ["frame_backend_named"]
 
@@ -25,12 +25,12 @@ def frame_backend_named(device: str) -> FrameBackend:
     """
     if device == "cpu":
         return _CPU
-    backend: CudaBackend = backend_named(device)  # type: ignore[assignment]
+    backend: CudaDevice = backend_named(device)  # type: ignore[assignment]
     return _of_cuda(backend)
 
 
 @lru_cache(maxsize=64)
-def _of_cuda(backend: CudaBackend) -> FrameBackend:
+def _of_cuda(backend: CudaDevice) -> FrameBackend:
     """A CUDA device's frames, with the kernels that it has made ready."""
     from stridedgpu.devices.cuda.runtime.frames import CudaFrames
 

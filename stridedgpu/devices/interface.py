@@ -1,27 +1,55 @@
-"""What every device can do: the small interface between operations and the modules that compute."""
+"""`Device`: the one protocol between operations and the modules that compute.
+
+`launch = device.prepare(device.plan(problem))` is every operation on every device. A device has one table from the
+type of a problem to its planner and its runner, so that an operation is added by a line in each. What a launch takes
+depends on the problem alone:
+
+    Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
+    GatherProblem   launch(plain: Located, picked: Located, indices: Located, stream)               `GatherLaunch`
+    CropProblem     launch(crops, sources: Sequence[Located], target: Located, stream)              `CropsLaunch`
+
+Starts are the bytes before the lowest element of an operand in its buffer. A launch allocates nothing that lasts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.planning.crop_windows import Crop
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.pitched_copy import Runs
 
 from .buffer import Buffer
 
-__all__ = ["Backend", "DeviceInfo", "Launch", "Move", "RemoteBackend"]
+__all__ = [
+    "CropsLaunch",
+    "Device",
+    "DeviceInfo",
+    "GatherLaunch",
+    "Launch",
+    "Located",
+    "Planner",
+    "RelayoutLaunch",
+    "RemoteDevice",
+]
 
-Launch = Callable[[Buffer, int, Buffer, int, object], None]
-"""A plan made ready by a device: `launch(source, source_start, target, target_start, stream)` runs it.
+Located = tuple[Buffer, int]
+"""Where an operand lies: its buffer, and the bytes there before its lowest element."""
 
-The starts are the bytes before the lowest element of each side. Nothing that lasts is allocated.
-"""
+Launch = Callable[..., None]
+"""A plan made ready by a device; its arguments are those of its problem's type, as the table above has them."""
 
+RelayoutLaunch = Callable[[Buffer, int, Buffer, int, object], None]
+"""`launch(source, source_start, target, target_start, stream)`."""
 
-Move = Callable[[Buffer, int, Buffer, int], None]
-"""The same on a device without streams: `move(source, source_start, target, target_start)`."""
+GatherLaunch = Callable[[Located, Located, Located, object], None]
+"""`launch(plain, picked, indices, stream)`. The indices have been checked."""
+
+CropsLaunch = Callable[[Sequence[Crop], Sequence[Located], Located, object], None]
+"""`launch(crops, sources, target, stream)`, with a source for each window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +66,8 @@ class DeviceInfo:
     reason: str | None = None
 
 
-class Backend(Protocol):
-    """A device that owns memory and runs plans."""
+class Planner(Protocol):
+    """What plans for a device, which may be elsewhere."""
 
     @property
     def name(self) -> str:
@@ -49,6 +77,19 @@ class Backend(Protocol):
     def widest_access(self) -> int:
         """Bytes of the widest single load or store that plans for this device may use."""
 
+    def plan(self, problem: Any) -> DevicePlan:
+        """How this device does a `Problem`, `GatherProblem`, `CropProblem`, …: a value that holds all that decides it.
+
+        Raises `LayoutError` for a problem that the device cannot do, such as elements that it cannot address.
+        """
+
+
+class Device(Planner, Protocol):
+    """A device that owns memory and runs plans."""
+
+    def prepare(self, plan: DevicePlan) -> Launch:
+        """A plan made ready: kernels compiled and parameters packed, so that running it is only the launch."""
+
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
         """New bytes, not initialised, at an address that is a multiple of `alignment`.
 
@@ -57,14 +98,14 @@ class Backend(Protocol):
         untouched.
         """
 
-    def prepare(self, plan: Plan) -> Launch:
-        """A plan made ready: kernels compiled and parameters packed, so that running it is only the launch."""
+    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
+        """Raise `IndexError` for the first index that the rule and the mode refuse; nothing is written."""
 
     def synchronize(self) -> None:
         """Wait for the work of this device, and raise what it found wrong."""
 
 
-class RemoteBackend(Backend, Protocol):
+class RemoteDevice(Device, Protocol):
     """A device whose memory the processor does not reach, with copies between there and here."""
 
     def allocate_staging(self, nbytes: int) -> Buffer:

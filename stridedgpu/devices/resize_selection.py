@@ -11,7 +11,7 @@ from .resize_interface import ResizeBackend
 from .selection import backend_named
 
 if TYPE_CHECKING:  # a module that imports CuPy
-    from stridedgpu.devices.cuda.runtime.device import CudaBackend
+    from stridedgpu.devices.cuda.runtime.device import CudaDevice
 
 __all__ = ["resize_backend_named"]
 
@@ -25,12 +25,12 @@ def resize_backend_named(device: str) -> ResizeBackend:
     """
     if device == "cpu":
         return _CPU
-    backend: CudaBackend = backend_named(device)  # type: ignore[assignment]
+    backend: CudaDevice = backend_named(device)  # type: ignore[assignment]
     return _of_cuda(backend)
 
 
 @lru_cache(maxsize=64)
-def _of_cuda(backend: CudaBackend) -> ResizeBackend:
+def _of_cuda(backend: CudaDevice) -> ResizeBackend:
     """A CUDA device's resizes, with the kernels that it has made ready."""
     from stridedgpu.devices.cuda.runtime.resize import CudaResize
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from stridedgpu.devices.cpu.device import CpuBackend
+from stridedgpu.devices.cpu.device import CpuDevice
+from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.cuda.status import cuda_status
 from stridedgpu.values.errors import DeviceError
 
-from .interface import Backend, DeviceInfo, RemoteBackend
+from .interface import Device, DeviceInfo, Planner, RemoteDevice
 
 __all__ = [
     "backend_named",
@@ -17,18 +18,19 @@ __all__ = [
     "default_device",
     "device_name",
     "devices",
+    "planner_named",
     "remote_backend_named",
 ]
 
 VARIABLE: Final = "STRIDEDGPU_DEVICE"
 """The environment variable that names the device of new tensors."""
 
-_CPU: Final = CpuBackend()
+_CPU: Final = CpuDevice()
 
-_remote: Final[dict[str, RemoteBackend]] = {}
+_remote: Final[dict[str, RemoteDevice]] = {}
 """The devices that have been asked for, by name."""
 
-_of_other_process: Final[list[RemoteBackend]] = []
+_of_other_process: Final[list[RemoteDevice]] = []
 """Those of the process that this one was forked from."""
 
 
@@ -41,10 +43,10 @@ def devices() -> tuple[DeviceInfo, ...]:
     status = cuda_status()
     if status.device_count == 0:
         cuda = (DeviceInfo("cuda", available=False, description="NVIDIA GPUs through CuPy", reason=status.reason),)
-        return (CpuBackend.describe(), *cuda)
+        return (CpuDevice.describe(), *cuda)
     from stridedgpu.devices.cuda.runtime.properties import describe_device
 
-    return (CpuBackend.describe(), *(describe_device(number) for number in range(status.device_count)))
+    return (CpuDevice.describe(), *(describe_device(number) for number in range(status.device_count)))
 
 
 def device_name(device: object) -> str:
@@ -73,7 +75,7 @@ def default_device() -> str:
     return "cuda:0" if cuda_status().device_count else "cpu"
 
 
-def backend_named(device: object) -> Backend:
+def backend_named(device: object) -> Device:
     """The device of that name, ready for work.
 
     Raises `DeviceError` when it cannot be had, saying why and how to get it.
@@ -81,7 +83,15 @@ def backend_named(device: object) -> Backend:
     return _CPU if isinstance(device, str) and device == "cpu" else remote_backend_named(device)
 
 
-def remote_backend_named(device: object) -> RemoteBackend:
+def planner_named(device: str) -> tuple[Planner, str | None]:
+    """What plans for a device, and why that cannot be had, if so: a reference GPU then plans in its place."""
+    try:
+        return backend_named(device), None
+    except DeviceError as error:
+        return GpuPlanner(device), str(error)
+
+
+def remote_backend_named(device: object) -> RemoteDevice:
     """The CUDA device of that name; raises as `backend_named` does."""
     found = _remote.get(device) if isinstance(device, str) else None
     if found is not None:
@@ -94,9 +104,9 @@ def remote_backend_named(device: object) -> RemoteBackend:
     if number >= status.device_count:
         last = f"cuda:{status.device_count - 1}"
         raise DeviceError(f"device={device!r} cannot be had: this machine's CUDA devices end with {last}.")
-    from stridedgpu.devices.cuda.runtime.device import CudaBackend
+    from stridedgpu.devices.cuda.runtime.device import CudaDevice
 
-    return _remote.setdefault(name, CudaBackend(number))
+    return _remote.setdefault(name, CudaDevice(number))
 
 
 def _forget_devices() -> None:
@@ -109,6 +119,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_devices)
 
 
-def backends_in_use() -> tuple[Backend, ...]:
+def backends_in_use() -> tuple[Device, ...]:
     """The devices that this process has asked for."""
     return (_CPU, *_remote.values())

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from itertools import starmap
 from typing import Any
 
-from stridedgpu.devices.gather_selection import gather_backend_named
+from stridedgpu.devices.interface import CropsLaunch
 from stridedgpu.devices.operand import share_memory
-from stridedgpu.planning.crop_windows import Crop, CropPlan, plan_crops, source_steps
-from stridedgpu.values.conversion import Conversion
+from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.planning.crop_windows import Crop, CropProblem, source_steps
+from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .crops import CropRequest, CropSources, flips_of, origins_of
-from .planned import HasOperand, Planned, no_tensor, reach_of
+from .planned import HasOperand, Planned, no_tensor
 from .requirements import Given, Requirement, check_output_layout
 
 __all__ = ["PlannedCrops", "planned_crops"]
@@ -29,22 +30,19 @@ class PlannedCrops(Planned):
     were planned for; where windows lie, and which are mirrored, is said at every call.
     """
 
-    plan: CropPlan
+    plan: DevicePlan
     target: Requirement
     missing: str | None = None
 
     @classmethod
-    def of(
-        cls, out: TensorSpec, source_steps: tuple[int, int], conversion: Conversion, fill: bytes, target: Requirement
-    ) -> PlannedCrops:
-        """Plan windows into `out`, for the device that a `target` must be on."""
-        widest, missing = reach_of(target.device)
-        return cls(plan_crops(out, source_steps, conversion, fill, target.device, widest), target, missing)
+    def of(cls, problem: CropProblem, target: Requirement) -> PlannedCrops:
+        """Plan windows for the device that a `target` must be on."""
+        planner, missing = planner_named(target.device)
+        return cls(planner.plan(problem), target, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is to be done, for which tensors."""
-        plan = self.plan
-        return PlannedCrops.of, (plan.target, plan.source_steps, plan.conversion, plan.fill, self.target)
+        return PlannedCrops.of, (self.plan.problem, self.target)
 
     def __call__(
         self,
@@ -62,15 +60,15 @@ class PlannedCrops(Planned):
         with an image, `DeviceError` where the plan's device cannot be had.
         """
         self.check_runnable()
-        plan = self.plan
+        problem: CropProblem = self.plan.problem
         images = _images(sources)
-        count = plan.target.layout.sizes[0]
+        count = problem.target.layout.sizes[0]
         if len(images.places) != count:
             raise LayoutError(f"sources are {len(images.places)} images; the plan is for {count}.")
         if not hasattr(out, "operand"):
             raise no_tensor(out=out)
-        element, target = plan.conversion.source, out.operand
-        images.check(len(plan.fill) // element.itemsize, element, plan.device, "the plan")
+        element, target = problem.conversion.source, out.operand
+        images.check(problem.source_channels, element, self.device, "the plan")
         self.target.check("out", target)
         if target.buffer.readonly:
             raise BindingError("out is read-only.")
@@ -78,10 +76,12 @@ class PlannedCrops(Planned):
             if share_memory(operand, target):
                 raise BindingError(f"out shares memory with {images.name(number)}.")
         steps = source_steps(images.layouts)
-        if count and not plan.takes(steps):
-            raise BindingError(f"sources have channel and column strides {steps}; the plan is for {plan.source_steps}.")
+        if count and not problem.takes(steps):
+            raise BindingError(
+                f"sources have channel and column strides {steps}; the plan is for {problem.source_steps}."
+            )
         windows = zip(images.layouts, origins_of(origins, count), flips_of(flip, count), strict=True)
-        launch = gather_backend_named(plan.device).prepare_crops(plan)
+        launch: CropsLaunch = backend_named(self.device).prepare(self.plan)
         launch(list(starmap(Crop, windows)), images.places, (target.buffer, target.start_bytes), stream)
 
 
@@ -91,11 +91,11 @@ def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Give
     Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
     """
     check_output_layout(out.spec.layout, out.spec.element, request.sizes, request.conversion.target)
-    widest, _ = reach_of(device)
-    target = out.within(widest)
+    planner, _ = planner_named(device)
+    target = out.within(planner.widest_access)
     steps = source_steps([side.layout for side in sources])
     required = target.required(device, is_written=True)
-    return PlannedCrops.of(target.spec, steps, request.conversion, request.fill, required)
+    return PlannedCrops.of(CropProblem(target.spec, steps, request.conversion, request.fill), required)
 
 
 def _images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:

@@ -11,13 +11,12 @@ from typing import Any, Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.gather_interface import CropsLaunch, GatherBackend, Located
-from stridedgpu.devices.gather_selection import gather_backend_named
+from stridedgpu.devices.interface import CropsLaunch, Device, Located
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.planning.crop_windows import Crop, plan_crops, source_steps
+from stridedgpu.planning.crop_windows import Crop, CropProblem, source_steps
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType, check_fits
@@ -123,21 +122,18 @@ def write_crops(
     stream: object,
 ) -> None:
     """One window of each image into `target`, axes N, C, H, W, that nothing else uses; all arguments are checked."""
-    device = target.buffer.device
-    backend = gather_backend_named(device)
+    device = backend_named(target.buffer.device)
     steps = source_steps(sources.layouts)
     # mypy holds no protocol for hashable
-    launch = _launch(target.spec, steps, made, fill, device, backend)  # type: ignore[arg-type]
+    launch = _launch(target.spec, steps, made, fill, device)  # type: ignore[arg-type]
     crops = list(map(Crop, sources.layouts, origins, flips))
     launch(crops, sources.places, (target.buffer, target.start_bytes), stream)
 
 
 @lru_cache(maxsize=1024)
-def _launch(
-    target: TensorSpec, steps: tuple[int, int], made: Conversion, fill: bytes, device: str, backend: GatherBackend
-) -> CropsLaunch:
+def _launch(target: TensorSpec, steps: tuple[int, int], made: Conversion, fill: bytes, device: Device) -> CropsLaunch:
     """Crops into targets like this one, ready to run."""
-    return backend.prepare_crops(plan_crops(target, steps, made, fill, device, backend.widest_access))
+    return device.prepare(device.plan(CropProblem(target, steps, made, fill)))
 
 
 def window_size(size: Sequence[int]) -> tuple[int, int]:

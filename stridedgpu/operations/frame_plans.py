@@ -10,12 +10,13 @@ from stridedgpu.devices.frame_interface import FrameLaunch
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.frame_selection import frame_backend_named
 from stridedgpu.devices.operand import share_memory
+from stridedgpu.devices.selection import planner_named
 from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
 from stridedgpu.values.errors import BindingError, LayoutError
 
 from .frames import frame_problem
 from .options import ValueOptions
-from .planned import HasOperand, Planned, no_tensor, reach_of
+from .planned import HasOperand, Planned, no_tensor
 from .relayout import result_sizes
 from .requirements import Given, Requirement
 
@@ -38,9 +39,9 @@ class PlannedFrame(Planned):
     @classmethod
     def make(cls, problem: FrameProblem, target: Requirement) -> PlannedFrame:
         """Plan, and make ready on a device where it can be had."""
-        widest, missing = reach_of(target.device)
+        planner, missing = planner_named(target.device)
         if missing is not None:
-            return cls(plan_frame(problem, target.device, widest), target, None, missing)
+            return cls(plan_frame(problem, target.device, planner.widest_access), target, None, missing)
         backend = frame_backend_named(target.device)
         plan = backend.plan_frame(problem)
         return cls(plan, target, backend.prepare_frame(plan))

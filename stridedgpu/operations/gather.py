@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode, plan_gather
-from stridedgpu.devices.gather_selection import gather_backend_named
+from stridedgpu.devices.interface import Device, GatherLaunch
 from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.index_rule import Mode
 from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
@@ -85,22 +87,24 @@ def pick(
     scatters: bool = False,
 ) -> None:
     """Plan, and run."""
-    device = picked.buffer.device
-    widest = gather_backend_named(device).widest_access
-    run_plan(_planned(access, picked.spec, plain.spec, mode, device, widest, scatters), plain, picked, indices, stream)
+    device = backend_named(picked.buffer.device)
+    # mypy holds no protocol for hashable
+    plan = _planned(access, picked.spec, plain.spec, mode, device, scatters)  # type: ignore[arg-type]
+    run_plan(plan, plain, picked, indices, stream)
 
 
 @lru_cache(maxsize=1024)
 def _planned(
-    access: IndexedAccess, picked: TensorSpec, plain: TensorSpec, mode: Mode, device: str, widest: int, scatters: bool
-) -> GatherPlan:
+    access: IndexedAccess, picked: TensorSpec, plain: TensorSpec, mode: Mode, device: Device, scatters: bool
+) -> DevicePlan:
     """The plan for operands like these: those of an earlier call, and nothing is worked out again."""
-    return plan_gather(access.problem(picked, plain, scatters=scatters), mode, device, widest)
+    return device.plan(access.problem(picked, plain, mode, scatters=scatters))
 
 
-def run_plan(plan: GatherPlan, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
+def run_plan(plan: DevicePlan, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
     """Run a plan on the operands that it was made for."""
-    gather_backend_named(plan.device).prepare_gather(plan)(
+    launch: GatherLaunch = backend_named(plan.device).prepare(plan)
+    launch(
         (plain.buffer, plain.start_bytes),
         (picked.buffer, picked.start_bytes),
         (indices.buffer, indices.start_bytes),
@@ -118,7 +122,7 @@ def _gathered(
     else:
         check_output(out, access.sizes, data.element, device, {"data": data, "indices": indices})
         target = out
-    backend = gather_backend_named(device)
+    backend = backend_named(device)
     backend.check_indices(access.rule, (indices.buffer, indices.start_bytes), mode, stream)
     pick(access, mode, target, data, indices, stream)
     return target
@@ -163,7 +167,7 @@ def _scattered(
         inputs = {"data": data, "indices": indices, "updates": updates}
         check_output(out, data.layout.sizes, data.element, device, inputs)
         target = out
-    gather_backend_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), "raise", stream)
+    backend_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), "raise", stream)
     assign_operand(data, target, stream)
     pick(access, "raise", updates, target, indices, stream, scatters=True)
     return target

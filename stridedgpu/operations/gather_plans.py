@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode, plan_gather
-from stridedgpu.devices.cuda.planning.relayout import Plan, plan_problem
-from stridedgpu.devices.gather_selection import gather_backend_named
 from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.errors import BindingError
@@ -21,7 +20,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .allocation import DEFAULT_ALIGNMENT
 from .gather import check_updates, run_plan
 from .index_arguments import IndexedAccess
-from .planned import HasOperand, Planned, no_tensor, reach_of
+from .planned import HasOperand, Planned, no_tensor
 from .relayout import assign_operand
 from .requirements import Given, Requirement, check_output_layout
 
@@ -36,21 +35,20 @@ class PlannedGather(Planned):
     `required` is what `data`, `indices` and `out` must be.
     """
 
-    plan: GatherPlan
+    plan: DevicePlan
     rule: IndexRule
     required: tuple[Requirement, ...]
     missing: str | None = None
 
     @classmethod
-    def of(cls, problem: GatherProblem, mode: Mode, rule: IndexRule, *required: Requirement) -> PlannedGather:
+    def of(cls, problem: GatherProblem, rule: IndexRule, *required: Requirement) -> PlannedGather:
         """Plan for the device that the tensors are on."""
-        device = required[0].device
-        widest, missing = reach_of(device)
-        return cls(plan_gather(problem, mode, device, widest), rule, required, missing)
+        planner, missing = planner_named(required[0].device)
+        return cls(planner.plan(problem), rule, required, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is to be done, for which tensors."""
-        return PlannedGather.of, (self.plan.problem, self.plan.mode, self.rule, *self.required)
+        return PlannedGather.of, (self.plan.problem, self.rule, *self.required)
 
     def __call__(self, data: HasOperand, indices: HasOperand, out: HasOperand, stream: object = None) -> None:
         """Run on three tensors; nothing is written when they do not fit the plan, or an index is wrong.
@@ -66,8 +64,8 @@ class PlannedGather(Planned):
             raise no_tensor(data=data, indices=indices, out=out) from None
         _check_operands(operands, self.required)
         index = indices.operand
-        backend = gather_backend_named(self.device)
-        backend.check_indices(self.rule, (index.buffer, index.start_bytes), self.plan.mode, stream)
+        backend = backend_named(self.device)
+        backend.check_indices(self.rule, (index.buffer, index.start_bytes), self.plan.problem.mode, stream)
         run_plan(self.plan, out.operand, data.operand, index, stream)
 
 
@@ -79,19 +77,17 @@ class PlannedScatter(Planned):
     fits it, as a `PlannedGather` does. `required` is what `data`, `indices`, `updates` and `out` must be.
     """
 
-    plan: GatherPlan
+    plan: DevicePlan
     rule: IndexRule
-    copy: Plan
+    copy: DevicePlan
     required: tuple[Requirement, ...]
     missing: str | None = None
 
     @classmethod
     def of(cls, problem: GatherProblem, rule: IndexRule, copy: Problem, *required: Requirement) -> PlannedScatter:
         """Plan for the device that the tensors are on."""
-        device = required[0].device
-        widest, missing = reach_of(device)
-        plans = plan_gather(problem, "raise", device, widest), plan_problem(copy, device, widest)
-        return cls(plans[0], rule, plans[1], required, missing)
+        planner, missing = planner_named(required[0].device)
+        return cls(planner.plan(problem), rule, planner.plan(copy), required, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is to be done, for which tensors."""
@@ -118,7 +114,7 @@ class PlannedScatter(Planned):
         except AttributeError:
             raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
         _check_operands(operands, self.required)
-        backend = gather_backend_named(self.device)
+        backend = backend_named(self.device)
         backend.check_indices(self.rule, (index.buffer, index.start_bytes), "raise", stream)
         assign_operand(data.operand, target, stream)
         run_plan(self.plan, updates.operand, target, index, stream)
@@ -131,11 +127,11 @@ def planned_gather(
 
     Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
     """
-    widest, _ = reach_of(device)
+    widest = planner_named(device)[0].widest_access
     source, target = data.within(widest), _output(out, access.sizes, data).within(widest)
-    problem = access.problem(source.spec, target.spec)
+    problem = access.problem(source.spec, target.spec, mode)
     required = source.required(device), indices.required(device), target.required(device, is_written=True)
-    return PlannedGather.of(problem, mode, access.rule, *required)
+    return PlannedGather.of(problem, access.rule, *required)
 
 
 def planned_scatter(
@@ -146,7 +142,7 @@ def planned_scatter(
     Raises `LayoutError` and `ElementTypeError` for sides that do not fit.
     """
     check_updates(updates.spec, data.spec.element, access.sizes)
-    widest, _ = reach_of(device)
+    widest = planner_named(device)[0].widest_access
     source, over = data.within(widest), updates.within(widest)
     target = _output(out, data.spec.layout.sizes, data).within(widest)
     problem = access.problem(target.spec, over.spec, scatters=True)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, cast
 
-from stridedgpu.devices.cuda.planning.gather import Mode
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.gather_problem import GatherProblem, elements_problem, gather_problem, tuples_problem
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -124,14 +123,18 @@ class IndexedAccess:
     rule: IndexRule
     names_slices: bool = False
 
-    def problem(self, picked: TensorSpec, plain: TensorSpec, *, scatters: bool = False) -> GatherProblem:
+    def problem(
+        self, picked: TensorSpec, plain: TensorSpec, mode: Mode = "raise", *, scatters: bool = False
+    ) -> GatherProblem:
         """The loops between the side that indices name places of, and the one that lies in their order."""
         axis = self.axes.start
         if self.names_slices:
-            return gather_problem(picked, self.index, plain, axis)
+            return replace(gather_problem(picked, self.index, plain, axis), mode=mode)
         if self.rule.has_tuples:
-            return tuples_problem(picked, self.index, plain, axis, scatters=scatters)
-        return elements_problem(picked, self.index, plain, axis, scatters=scatters)
+            made = tuples_problem(picked, self.index, plain, axis, scatters=scatters)
+        else:
+            made = elements_problem(picked, self.index, plain, axis, scatters=scatters)
+        return replace(made, mode=mode)
 
 
 def slices_access(data: TensorSpec, index: TensorSpec, axis: int) -> IndexedAccess:

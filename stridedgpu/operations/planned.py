@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Protocol, Self
 
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
-from stridedgpu.devices.cuda.planning.widths import Width
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.values.errors import DeviceError, ElementTypeError
 
-__all__ = ["AnyPlan", "HasOperand", "Planned", "no_tensor", "reach_of"]
+__all__ = ["HasOperand", "Planned", "no_tensor"]
 
 
 class HasOperand(Protocol):
@@ -29,45 +28,6 @@ def no_tensor(**arguments: object) -> ElementTypeError:
     )
 
 
-def reach_of(device: str) -> tuple[int, str | None]:
-    """The bytes of a device's widest access, and why it cannot be had, if so: then a reference GPU's."""
-    try:
-        return backend_named(device).widest_access, None
-    except DeviceError as error:
-        return REFERENCE_GPU.widest_access, str(error)
-
-
-class AnyPlan(Protocol):
-    """What planners make: values, for a device by name."""
-
-    @property
-    def device(self) -> str:
-        """The device's name."""
-
-    @property
-    def kernel(self) -> str:
-        """The kernel's name."""
-
-    @property
-    def load(self) -> Width:
-        """The width of one load."""
-
-    @property
-    def store(self) -> Width:
-        """The width of one store."""
-
-    @property
-    def index_bits(self) -> int:
-        """32 or 64."""
-
-    @property
-    def bytes_moved(self) -> int:
-        """The bytes that must be read and written."""
-
-    def explain(self) -> str:
-        """The plan in plain words."""
-
-
 class Planned:
     """A plan as people see it. Where its device cannot be had, which `missing` tells, it can only be read.
 
@@ -77,7 +37,7 @@ class Planned:
 
     __slots__ = ()
 
-    plan: AnyPlan
+    plan: DevicePlan
     missing: str | None
 
     @property

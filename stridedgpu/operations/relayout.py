@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
+from stridedgpu.devices.interface import Device, RelayoutLaunch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import backend_named, device_name
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -46,11 +48,11 @@ def relayout_operand(
         return out, dims
     here = source.buffer.device
     backend = backend_named(here if memory.device is None else device_name(memory.device))
-    at_once = backend.widest_access if backend.name == here and (order is None or order.multiple == 1) else None
-    result = _result(source.spec, made, channel_axis, labels, dims, *memory[:3], here, at_once)
+    at_once = backend if backend.name == here and (order is None or order.multiple == 1) else None
+    result = _result(source.spec, made, channel_axis, labels, dims, *memory[:3], at_once)
     target = result.spec.allocate(backend, stream)
     if result.plan is not None:
-        launch = backend.prepare(result.plan)
+        launch: RelayoutLaunch = backend.prepare(result.plan)
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
     elif order is not None and order.multiple > 1 and channel_axis is not None:
         _move_blocks(source, target, made, channel_axis, order, stream)
@@ -65,7 +67,7 @@ class _Result:
 
     spec: AllocationSpec
     dims: str | None
-    plan: Plan | None
+    plan: DevicePlan | None
 
 
 @remembered
@@ -78,17 +80,16 @@ def _result(
     layout: str | Layout | None,
     row_pitch_bytes: int | None,
     alignment: int | None,
-    device: str,
-    widest: int | None,
+    device: Device | None,
 ) -> _Result:
-    """The result for a source and arguments; `widest` is the device's widest access where one launch does it."""
+    """The result for a source and arguments; `device` is the one that does it all in one launch, if so."""
     sizes = result_sizes(source.layout.sizes, made, channel_axis)
     spec = MemoryOptions(layout, row_pitch_bytes, alignment).allocation(sizes, labels, made.target)
     if spec.layout.ndim != len(labels):
         dims = None
     elif isinstance(layout, str):
         dims = dims_of(labels)
-    plan = None if widest is None else plan_relayout(source, spec.spec, made, channel_axis, device, widest)
+    plan = None if device is None else device.plan(relayout_problem(source, spec.spec, made, channel_axis))
     return _Result(spec, dims, plan)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stridedgpu.devices.cuda.planning.relayout import Plan, plan_problem, plan_relayout
-from stridedgpu.devices.interface import Launch
+from stridedgpu.devices.interface import RelayoutLaunch
 from stridedgpu.devices.operand import share_memory
-from stridedgpu.devices.selection import backend_named
-from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .options import ValueOptions
-from .planned import HasOperand, Planned, no_tensor, reach_of
+from .planned import HasOperand, Planned, no_tensor
 from .relayout import result_sizes
 from .requirements import Given, Requirement
 
@@ -51,10 +51,10 @@ class RelayoutPlan(Planned):
     reference GPU and can only be read.
     """
 
-    plan: Plan
+    plan: DevicePlan
     source: Requirement
     target: Requirement
-    launch: Launch | None
+    launch: RelayoutLaunch | None
     missing: str | None = None
 
     @classmethod
@@ -62,25 +62,21 @@ class RelayoutPlan(Planned):
         cls, source: Given, target: Given, conversion: Conversion, channel_axis: int | None, device: str
     ) -> RelayoutPlan:
         """Plan, and make ready on a device where it can be had."""
-        widest, missing = reach_of(device)
-        plan = plan_relayout(source.spec, target.spec, conversion, channel_axis, device, widest)
-        return cls._ready(plan, source.required(device), target.required(device, is_written=True), missing)
+        problem = relayout_problem(source.spec, target.spec, conversion, channel_axis)
+        return cls.of(problem, source.required(device), target.required(device, is_written=True))
 
     @classmethod
-    def _ready(cls, plan: Plan, source: Requirement, target: Requirement, missing: str | None) -> RelayoutPlan:
-        """Make ready to run, unless the device is missing."""
-        launch = backend_named(plan.device).prepare(plan) if missing is None else None
-        return cls(plan, source, target, launch, missing)
-
-    @classmethod
-    def _arrived(cls, problem: Problem, source: Requirement, target: Requirement) -> RelayoutPlan:
-        """The plan of another process, for this one's device of that name."""
-        widest, missing = reach_of(source.device)
-        return cls._ready(plan_problem(problem, source.device, widest), source, target, missing)
+    def of(cls, problem: Problem, source: Requirement, target: Requirement) -> RelayoutPlan:
+        """Plan for the device that the tensors must be on, and make ready to run where it can be had."""
+        planner, missing = planner_named(source.device)
+        plan = planner.plan(problem)
+        return cls(
+            plan, source, target, backend_named(source.device).prepare(plan) if missing is None else None, missing
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is to be done, for which tensors; a kernel that was made ready stays here."""
-        return RelayoutPlan._arrived, (self.plan.problem, self.source, self.target)
+        return RelayoutPlan.of, (self.plan.problem, self.source, self.target)
 
     def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
         """Run on two tensors; nothing is written when they do not fit the plan.

@@ -13,8 +13,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cuda.planning.relayout import plan_relayout
-from stridedgpu.devices.interface import Backend, Launch, RemoteBackend
+from stridedgpu.devices.interface import Device, RelayoutLaunch, RemoteDevice
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named, remote_backend_named
 from stridedgpu.planning.pitched_copy import Runs, runs_of
@@ -172,11 +171,10 @@ def _move_on_device(
 
 @lru_cache(maxsize=4096)
 def _launch(
-    source: TensorSpec, target: TensorSpec, made: Conversion, channel_axis: int | None, backend: Backend, filler: int
-) -> Launch:
+    source: TensorSpec, target: TensorSpec, made: Conversion, channel_axis: int | None, backend: Device, filler: int
+) -> RelayoutLaunch:
     """A plan made ready on a device; one that was, is."""
-    plan = plan_relayout(source, target, made, channel_axis, backend.name, backend.widest_access, filler)
-    return backend.prepare(plan)
+    return backend.prepare(backend.plan(relayout_problem(source, target, made, channel_axis, filler)))
 
 
 def _pieces(source: Operand, target: Operand, channel_axis: int | None) -> Iterator[tuple[Operand, Operand]]:
@@ -228,12 +226,12 @@ def _copy(source: Operand, target: Operand, runs: Runs, stream: object) -> None:
     bus.copy(source.buffer, source.start_bytes, target.buffer, target.start_bytes, runs, stream)
 
 
-def _bus(here: str, there: str) -> RemoteBackend:
+def _bus(here: str, there: str) -> RemoteDevice:
     """The device that sends or receives."""
     return remote_backend_named(here if there == "cpu" else there)
 
 
-def _allocate(nbytes: int, device: str, bus: RemoteBackend, stream: object) -> Buffer:
+def _allocate(nbytes: int, device: str, bus: RemoteDevice, stream: object) -> Buffer:
     """Memory for a carrier."""
     if device == "cpu":
         return bus.allocate_staging(nbytes)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from stridedgpu.devices.cuda.planning.relayout import Plan
 from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import ElementType, element_type
@@ -121,13 +122,13 @@ def subject_of(
     return Subject(operand.layout, _labels(dims, ndim), operand.element, operand.buffer.alignment, buffer_elements)
 
 
-def plan_of(thing: object) -> Plan | None:
-    """The plan that `thing` is or holds as its `plan`, or None."""
-    held = getattr(thing, "plan", thing)
-    return held if isinstance(held, Plan) else None
+def plan_of(thing: object) -> DevicePlan | None:
+    """The plan of a relayout that `thing` is or holds as its `plan`, or None."""
+    held: Any = getattr(thing, "plan", thing)
+    return held if isinstance(getattr(held, "problem", None), Problem) else None
 
 
-def plan_subjects(plan: Plan, dims: str | None = None) -> tuple[Subject, Subject]:
+def plan_subjects(plan: DevicePlan, dims: str | None = None) -> tuple[Subject, Subject]:
     """The source and the target of a plan; each has its lowest element at offset 0."""
     return _side_subject(plan.problem.source, dims), _side_subject(plan.problem.target, dims)
 

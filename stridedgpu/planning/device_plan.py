@@ -1,14 +1,68 @@
-"""`Accesses`: how wide a plan's loads, stores and offsets are, as it says it."""
+"""`DevicePlan`: what every plan tells, whatever the operation and the device.
+
+A plan is a value: it can be printed, compared, hashed and pickled. The device that made it runs it; pictures, the
+benchmark's tables, `explain()` and the verbose line read it and derive nothing of their own.
+"""
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
-from stridedgpu.devices.cuda.planning.widths import Width
-
-__all__ = ["Accesses", "in_words", "index_bits"]
+__all__ = ["DevicePlan", "Width", "in_words", "index_bits"]
 
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """The bytes of one access on one side, and what limits it ("" when nothing does)."""
+
+    nbytes: int
+    limit: str = ""
+
+
+class DevicePlan(Protocol):
+    """One operation planned for one device."""
+
+    @property
+    def problem(self) -> Any:
+        """The operation as loops: `Problem`, `GatherProblem`, `CropProblem` or another."""
+
+    @property
+    def device(self) -> str:
+        """The device's name: "cpu" or "cuda:N"."""
+
+    @property
+    def kernel(self) -> str:
+        """The name of the kernel or loops that run: family, then element types and bytes of an access."""
+
+    @property
+    def load(self) -> Width:
+        """The width of one load, and why it is not wider."""
+
+    @property
+    def store(self) -> Width:
+        """The width of one store, and why it is not wider."""
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of the arithmetic for offsets: 32 or 64."""
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The box that is moved at a time, as an extent along each of the problem's loops; () where there is none."""
+
+    @property
+    def shape(self) -> str:
+        """How the work is divided, in words: a grid of blocks of threads, or items that threads share."""
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+
+    def explain(self) -> str:
+        """The plan in plain words: kernel, widths and why not wider, tile, grid or threads, bytes."""
 
 
 def index_bits(reach: int) -> int:
@@ -18,38 +72,6 @@ def index_bits(reach: int) -> int:
     (32, 64)
     """
     return 32 if reach <= _LARGEST_32_BIT_OFFSET else 64
-
-
-class _HasWidths(Protocol):
-    @property
-    def load(self) -> Width: ...
-    @property
-    def store(self) -> Width: ...
-
-
-class Accesses:
-    """A plan with the widths `load` and `store`, which say what limits them."""
-
-    __slots__ = ()
-
-    @property
-    def load_bytes(self: _HasWidths) -> int:
-        """Bytes of one load, where addresses that are known at run time only allow it."""
-        return self.load.nbytes
-
-    @property
-    def store_bytes(self: _HasWidths) -> int:
-        """Bytes of one store."""
-        return self.store.nbytes
-
-    @property
-    def vector_bytes(self: _HasWidths) -> int:
-        """The smaller of the two."""
-        return min(self.load.nbytes, self.store.nbytes)
-
-    def access_words(self: _HasWidths) -> list[str]:
-        """Loads and stores in plain words, with what limits them."""
-        return [in_words("loads", self.load), in_words("stores", self.store)]
 
 
 def in_words(verb: str, width: Width) -> str:

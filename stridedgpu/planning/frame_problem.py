@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from stridedgpu.devices.cuda.planning.widths import Width
 from stridedgpu.values.colour_matrix import ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .device_plan import Accesses
+from .device_plan import Width, in_words
 
 __all__ = ["CHROMA", "FramePlan", "FrameProblem"]
 
@@ -70,7 +69,7 @@ class FrameProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class FramePlan(Accesses):
+class FramePlan:
     """A problem, and how a device does it: `kernel` is the name of what runs there, and `reason` why not another.
 
     `load` is the width of a load of luma, `store` that of one channel's pixels of a step.
@@ -85,6 +84,16 @@ class FramePlan(Accesses):
     reason: str = ""
 
     @property
+    def tile(self) -> tuple[int, ...]:
+        """No box of its own: steps along rows."""
+        return ()
+
+    @property
+    def shape(self) -> str:
+        """How the work is divided."""
+        return "steps along rows, several rows at a time"
+
+    @property
     def bytes_moved(self) -> int:
         """The bytes of samples that must be read, and those that are written."""
         return self.problem.bytes_moved
@@ -96,7 +105,8 @@ class FramePlan(Accesses):
             f"{self.kernel} on {self.device}" + (f" ({self.reason})" if self.reason else ""),
             f"  {problem.in_words()}",
             f"  chroma {problem.chroma}: {CHROMA[problem.chroma]}",
-            *(f"  {access}" for access in self.access_words()),
+            f"  {in_words('loads', self.load)}",
+            f"  {in_words('stores', self.store)}",
             f"  colours 0 to {problem.matrix.most}, then {problem.conversion}",
             f"  writes in steps of {problem.target.layout.strides} elements along C, H, W",
             f"  {self.bytes_moved} bytes must move",

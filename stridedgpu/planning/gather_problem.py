@@ -8,12 +8,14 @@ result of a scatter) whose elements lie where the indices say.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Final
 
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .index_rule import Mode
 from .loop_nest import LoopNest, simplify
 
 __all__ = ["GatherProblem", "IndexedAxis", "elements_problem", "gather_problem", "tuples_problem"]
@@ -40,7 +42,8 @@ class GatherProblem:
     Strides and offsets are in elements of their operand, offsets from its lowest element. A loop with an
     `index_strides` of 0 runs within what one index stands for. `position_strides` number the indices, or tuples of
     them, in row-major order, so that a device can say which one is wrong. A scatter's loops keep the order of the
-    coordinates, so that a device that runs them one after another lets the last of several equal indices win.
+    coordinates, so that a device that runs them one after another lets the last of several equal indices win. `mode`
+    is what happens to an index out of range; with `has_tuples` the indices' last axis runs over coordinates.
     """
 
     sizes: tuple[int, ...]
@@ -57,6 +60,12 @@ class GatherProblem:
     picked: TensorSpec
     index: TensorSpec
     scatters: bool
+    mode: Mode = "raise"
+    has_tuples: bool = False
+
+    def __hash__(self) -> int:
+        """Equal for equal problems, from what tells them apart most often: every call looks its plan up by one."""
+        return hash((self.mode, self.sizes, self.plain_strides, self.picked_strides, self.index_strides))
 
     @property
     def element_count(self) -> int:
@@ -90,6 +99,31 @@ class GatherProblem:
             2 * self.element_count * self.plain.element.itemsize
             + self.index_count * len(self.indexed) * self.index.element.itemsize
         )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to move."""
+        return 0 in self.sizes
+
+    def in_words(self) -> list[str]:
+        """The problem in lines, as plans explain it."""
+        plain, picked = ("reads", "writes") if self.scatters else ("writes", "reads")
+        ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in self.indexed)
+        return [
+            f"loops {self.sizes}, the {self.row_axes} innermost within one index",
+            f"{plain} in steps of {self.plain_strides} elements",
+            f"{picked} in steps of {self.picked_strides} elements, and where the indices say",
+            f"indices for {ranges}; out of range: {_MODES[self.mode]}; bits move unchanged",
+            f"{self.bytes_moved} bytes must move",
+        ]
+
+
+_MODES: Final = {
+    "raise": "refused before anything is written",
+    "clip": "the nearest valid one; negative ones are 0",
+    "wrap": "counted round the axis",
+    "deferred": "clamped, and raised at the next synchronisation",
+}
 
 
 def gather_problem(data: TensorSpec, index: TensorSpec, target: TensorSpec, axis: int) -> GatherProblem:
@@ -129,7 +163,7 @@ def tuples_problem(
     rest = layout.strides[batch_dims + length :]
     between = indices.ndim - 1 - batch_dims
     axes = range(batch_dims, batch_dims + length)
-    return _problem(
+    made = _problem(
         plain,
         (picked, (*layout.strides[:batch_dims], *(0,) * between, *rest)),
         (index, (*indices.strides[:-1], *(0,) * len(rest))),
@@ -140,6 +174,7 @@ def tuples_problem(
         ),
         scatters=scatters,
     )
+    return replace(made, has_tuples=True)
 
 
 def _problem(

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
+from typing import Literal
 
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["IndexRule"]
+__all__ = ["IndexRule", "Mode"]
+
+Mode = Literal["raise", "clip", "wrap", "deferred"]
+"""What happens to an index out of range."""
 
 
 @dataclass(frozen=True, slots=True)

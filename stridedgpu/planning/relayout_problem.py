@@ -42,6 +42,10 @@ class Problem:
     channel_axis: int | None
     filler: int = 0
 
+    def __hash__(self) -> int:
+        """Equal for equal problems, from what tells them apart most often: every call looks its plan up by one."""
+        return hash((self.sizes, self.target_strides, self.source_strides, self.conversion))
+
     @property
     def element_count(self) -> int:
         """Elements that come from the source."""
@@ -78,7 +82,32 @@ class Problem:
     @property
     def bytes_moved(self) -> int:
         """The bytes that must be read and written, each element once."""
-        return self.source_elements * self.source.element.itemsize + self.written_count * self.target.element.itemsize
+        return self.source_elements * self.source.element.itemsize + self.written_bytes
+
+    @property
+    def written_bytes(self) -> int:
+        """The bytes that must be written."""
+        return self.written_count * self.target.element.itemsize
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to move."""
+        return 0 in self.sizes
+
+    def in_words(self) -> list[str]:
+        """The problem in lines, as plans explain it."""
+        owned, read = self.target.owns_padding, self.bytes_moved - self.written_bytes
+        return [
+            f"loops {self.sizes}",
+            f"writes {self.target.element} in steps of {self.target_strides} elements",
+            f"reads {self.source.element} in steps of {self.source_strides} elements",
+            *([f"zeros behind each run of {self.sizes[-1]}: {self.filler}"] if self.filler else []),
+            f"{self.conversion}" + (": bits move unchanged" if self.conversion.moves_bits else ""),
+            "padding of the target is ours and may be written"
+            if owned
+            else "nothing between the target's elements is written",
+            f"{self.bytes_moved} bytes must move: {read} read, {self.written_bytes} written",
+        ]
 
     @property
     def source_alignment(self) -> int:

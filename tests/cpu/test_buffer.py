@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices.buffer import Buffer, alignment_of
-from stridedgpu.devices.cpu.device import CpuBackend
+from stridedgpu.devices.cpu.device import CpuDevice
 
 ALIGNMENTS = [2**power for power in range(13)]
 
@@ -29,7 +29,7 @@ def test_alignment_of_an_address(address):
 @pytest.mark.parametrize("alignment", [*ALIGNMENTS, 1 << 16, 1 << 21])
 def test_allocated_memory_lies_at_a_multiple_of_the_alignment(alignment):
     for nbytes in (0, 1, 4, 1000, 100_003):
-        buffer = CpuBackend().allocate(nbytes, alignment)
+        buffer = CpuDevice().allocate(nbytes, alignment)
         assert buffer.address % alignment == 0
         assert (buffer.nbytes, buffer.alignment, buffer.device) == (nbytes, alignment, "cpu")
         assert buffer.owned
@@ -116,7 +116,7 @@ def test_allocated_memory_is_freed_with_the_last_view():
 
 
 def test_repr_names_the_facts():
-    assert repr(CpuBackend().allocate(12, 64)) == "<Buffer 12 bytes on cpu, aligned to 64, owned>"
+    assert repr(CpuDevice().allocate(12, 64)) == "<Buffer 12 bytes on cpu, aligned to 64, owned>"
     text = repr(Buffer.of(b"1234"))
     assert text.startswith("<Buffer 4 bytes on cpu, aligned to ")
     assert text.endswith(", borrowed, read-only>")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,6 @@ from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
-from stridedgpu.devices.cuda.planning.gather import plan_gather
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.dtypes import element_type
@@ -82,7 +82,7 @@ def check(problem, mode, seed, *, valid=True):
     kernel = run_items(problem, mode, plain, picked, index, 1 if seed % 2 else -1)
     if valid:
         operands = (plain.bytes, expected) if problem.scatters else (expected, picked.bytes)
-        numpy_gather.NumpyGather(plan_gather(problem, mode, "cpu"))(*operands, index.bytes)
+        numpy_gather.NumpyGather(replace(problem, mode=mode))(*operands, index.bytes)
         assert written.bytes.tobytes() == expected.tobytes(), kernel
     return kernel
 

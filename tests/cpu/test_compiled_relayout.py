@@ -13,6 +13,7 @@ import pytest
 from harness.compiled_loops import compiled_kernel, converted_words, needs_compiler, policy_with, run_items
 from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
 from harness.fenced_memory import Fenced, lowest_at_zero
+from harness.plans import chosen_relayout
 from harness.profiles import examples
 from harness.strategies import element_types, layouts_of, tensor_sizes
 from hypothesis import given, settings, strategies as st
@@ -26,7 +27,6 @@ from stridedgpu.devices.cpu.compiled.rows import Rows
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
-from stridedgpu.devices.cuda.planning.relayout import plan_relayout
 from stridedgpu.values.conversion import Rounding, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -43,7 +43,7 @@ def check(source_layout, target_layout, made, channel_axis, seed, words=None, fi
         TensorSpec.of(layout, element, base_alignment=element.itemsize)
         for layout, element in ((source_layout, made.source), (target_layout, made.target))
     ]
-    plan = plan_relayout(*sides, made, channel_axis, "cpu", filler=filler)
+    plan = chosen_relayout(*sides, made, channel_axis, filler=filler)
     rng = np.random.default_rng(seed)
     source = Fenced(source_layout.span * made.source.itemsize, rng, at_end=seed % 2 == 0)
     if words is not None:
@@ -52,8 +52,8 @@ def check(source_layout, target_layout, made, channel_axis, seed, words=None, fi
     expected = target.bytes.copy()
     if not run_items(plan, source.address, target.address, order=1 if seed % 5 else -1):
         return None
-    NumpyRelayout(plan)(source.bytes, expected)
-    assert target.bytes.tobytes() == expected.tobytes(), plan.explain()
+    NumpyRelayout(plan.problem)(source.bytes, expected)
+    assert target.bytes.tobytes() == expected.tobytes(), " ".join(plan.in_words())
     return compiled_kernel(plan)[0].kernel
 
 
@@ -170,12 +170,11 @@ def test_every_conversion_is_the_exact_one(source, target):
     for (scale, bias), rounding in product(AFFINE, ("nearest", "truncate")):
         made = conversion(element_type(source), element_type(target), scale=scale, bias=bias, rounding=rounding)
         layout = Layout((len(words),))
-        plan = plan_relayout(
+        plan = chosen_relayout(
             TensorSpec.of(layout, made.source, base_alignment=1),
             TensorSpec.of(layout, made.target, base_alignment=1),
             made,
             None,
-            "cpu",
         )
         wanted = converted(source, target, words, scale, bias, rounding)
         got = np.zeros_like(wanted)
@@ -325,7 +324,7 @@ def test_rows_whose_elements_lie_apart(layouts, element, converts, seed):
 def test_tiles_of_rows_whose_elements_lie_apart(sizes, source, target, block):
     element = element_type("float32")
     sides = (TensorSpec.of(Layout(sizes, strides), element, base_alignment=64) for strides in (source, target))
-    walk = llvm_relayout.walk_of(plan_relayout(*sides, conversion(element, element), None, "cpu").problem)
+    walk = llvm_relayout.walk_of(chosen_relayout(*sides, conversion(element, element), None).problem)
     assert isinstance(walk.kernel, Rows)
     (a_size, a_step, _, a_block), (b_size, *_, b_block) = walk.parameters[2:6], walk.parameters[7:11]
     assert a_step == 4 * min(source), "the rows beside each other in the source"
@@ -391,7 +390,7 @@ def test_streaming_into_memory_at_any_alignment(variant, element, misaligned):
         out = sg.StridedTensor(memory[start:], Layout.padded(sizes, order), element, dims="NCHW")
         plan = sg.plan_relayout(source, out).plan
         expected = memory.copy()
-        NumpyRelayout(plan)(source.buffer.bytes, expected[start:])
+        NumpyRelayout(plan.problem)(source.buffer.bytes, expected[start:])
         with planned_as(variant):
             assert run_items(plan, source.buffer.address, out.buffer.address)
         assert memory.tobytes() == expected.tobytes()

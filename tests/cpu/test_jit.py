@@ -13,9 +13,10 @@ import pytest
 from harness.compiled_loops import needs_compiler
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu import device as cpu, promotion
+from stridedgpu.devices.cpu import device as cpu
 from stridedgpu.devices.cpu.compiled import jit as machine_code, kernel_cache
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
+from stridedgpu.devices.cpu.policy import policy
 
 MOVE = """
 import sys, numpy as np, stridedgpu as sg
@@ -231,4 +232,4 @@ print(call)
 """
     environment = {**os.environ, kernel_cache.VARIABLE: str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert 1 < int(done.stdout) <= promotion._REPEATED
+    assert 1 < int(done.stdout) <= policy().promotion.calls

@@ -41,7 +41,7 @@ def blocks_of(block):
 
 def run(source, out, **conversion):
     """What a plan does in the block sizes of now."""
-    move = NumpyRelayout(sg.plan_relayout(source, out, device="cpu", **conversion).plan)
+    move = NumpyRelayout(sg.plan_relayout(source, out, device="cpu", **conversion).plan.problem)
     starts = [tensor.layout.first_offset * tensor.itemsize for tensor in (source, out)]
     move(source.buffer.bytes[starts[0] :], out.buffer.bytes[starts[1] :])
     return move

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from harness.plans import chosen_relayout
 
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
 from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
 from stridedgpu.devices.cpu.policy import policy, using
-from stridedgpu.devices.cuda.planning.relayout import plan_relayout
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -43,9 +43,10 @@ def run_items(plan, source_address, target_address, order=1):
     if made is None:
         return False
     walk, loop = made
+    parameters = walk.packed()
     reads, writes = source_address + walk.source_offset, target_address + walk.target_offset
     for item in range(walk.items)[::order]:
-        loop.alone(reads, writes, walk.parameters.ctypes.data, item, item + 1)
+        loop.alone(reads, writes, parameters.address, item, item + 1)
     return True
 
 
@@ -53,7 +54,7 @@ def converted_words(words, made):
     """The elements of `words` as a compiled kernel converts them, in words of the target."""
     layout = Layout((len(words),))
     sides = (TensorSpec.of(layout, element, base_alignment=1) for element in (made.source, made.target))
-    plan = plan_relayout(*sides, made, None, "cpu")
+    plan = chosen_relayout(*sides, made)
     got = np.zeros(len(words), storage_dtype(made.target, opaque=True))
     assert run_items(plan, words.ctypes.data, got.ctypes.data)
     return got

@@ -8,8 +8,15 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from harness.compiled_loops import policy_with
 
-from stridedgpu.devices.cpu import device as cpu, gather as cpu_gather, resize as cpu_resize, thread_count as threads
+from stridedgpu.devices.cpu import (
+    device as cpu,
+    plan as cpu_plan,
+    promotion,
+    resize as cpu_resize,
+    thread_count as threads,
+)
 from stridedgpu.devices.cpu.compiled import jit as machine_code
+from stridedgpu.operations import gather
 
 __all__ = ["cpu_paths", "picking_by"]
 
@@ -27,7 +34,7 @@ def picking_by(path: str) -> Iterator[None]:
     """Gathers, scatters and crops go this way, in many small items, and with 2 threads past the caches too."""
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         if path == "NumPy":
-            for module in (cpu, cpu_gather, cpu_resize):
+            for module in (cpu, promotion):
                 patch.setattr(module, "why_unavailable", lambda: "left out by a test")
         else:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
@@ -48,5 +55,5 @@ def picking_by(path: str) -> Iterator[None]:
 
 def _forget() -> None:
     """What was made ready on another path is not used."""
-    for cache in (cpu._prepared, cpu_gather._gather, cpu_gather._look, cpu_gather._crops, cpu_resize._prepared):
+    for cache in (cpu._prepared, cpu._look, cpu_plan._planned, gather._planned, cpu_resize._prepared):
         cache.cache_clear()

@@ -165,7 +165,7 @@ class FakeCuda:
         plan = self.plans.get(name)
         if plan is not None:
             reach = 1 << 40
-            NumpyRelayout(plan)(*(Buffer(address, reach, owner=None).bytes for address in (source, target)))
+            NumpyRelayout(plan.problem)(*(Buffer(address, reach, owner=None).bytes for address in (source, target)))
 
     def mem_get_info(self):
         self.state.contexts = getattr(self.state, "contexts", set()) | {self.get_device()}

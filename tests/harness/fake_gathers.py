@@ -5,18 +5,20 @@ from __future__ import annotations
 import ctypes
 import importlib
 import struct
-import sys
 from functools import partial
 
 import numpy as np
 import pytest
+from harness.fake_gpus import forget
 
-from stridedgpu.devices import gather_selection
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices
+from stridedgpu.devices.cuda import plan as cuda_plan
 from stridedgpu.devices.cuda.launches.index_checks import REPORT
-from stridedgpu.planning.crop_windows import Crop
+from stridedgpu.planning.crop_windows import Crop, CropProblem
+from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.layout import Layout
 
@@ -66,7 +68,7 @@ def run_gather(plan, block):
         report_first(report, launch, found)
         return
     plain, picked = (source, target) if problem.scatters else (target, source)
-    NumpyGather(plan)(memory(plain), memory(picked), memory(index))
+    NumpyGather(problem)(memory(plain), memory(picked), memory(index))
 
 
 def run_check(rule, block):
@@ -83,30 +85,32 @@ def run_distinct(rule, block):
 
 
 def run_windows(plan, block):
+    problem = plan.problem
     records, target = struct.unpack("<QQ", ctypes.string_at(block, 16))
     crops, sources = [], []
-    for n in range(plan.target.layout.sizes[0]):
+    for n in range(problem.target.layout.sizes[0]):
         address, first, end, *strides, top, bottom, left, right, flip = struct.unpack(
             "<QQQqqqIIIIQ8x", ctypes.string_at(records + 80 * n, 80)
         )
-        itemsize = plan.conversion.source.itemsize
+        itemsize = problem.conversion.source.itemsize
         # The part of the image that the window shows, as an image of its own.
-        layout = Layout((len(plan.fill) // itemsize, bottom - top, right - left), strides)
+        layout = Layout((len(problem.fill) // itemsize, bottom - top, right - left), strides)
         lowest = layout.first_offset
         start = address + (top * strides[1] + left * strides[2] + lowest) * itemsize
         assert first <= start
         assert start + layout.span * itemsize <= end
         crops.append(Crop(layout.shifted(-lowest), (-top, -left), bool(flip)))
         sources.append((Buffer(start, REACH, owner=None), 0))
-    run_crops(plan, crops, sources, (Buffer(target, REACH, owner=None), 0))
+    device = CpuDevice()
+    run_crops(
+        problem, lambda part: device.prepare(device.plan(part)), crops, sources, (Buffer(target, REACH, owner=None), 0)
+    )
 
 
 @pytest.fixture
 def device(gpus, monkeypatch):
     """The stand-in with kernels for gathers."""
-    monkeypatch.delitem(sys.modules, "stridedgpu.devices.cuda.runtime.gather", raising=False)
-    gather_selection._of_cuda.cache_clear()
-    cuda_gather = importlib.import_module("stridedgpu.devices.cuda.runtime.gather")
+    launches = importlib.import_module("stridedgpu.devices.cuda.runtime.launches")
 
     def remembering(planner, run):
         def made(value, *rest):
@@ -116,15 +120,14 @@ def device(gpus, monkeypatch):
 
         return made
 
-    runs = {
-        "gather_launch": run_gather,
-        "check_launch": run_check,
-        "distinct_launch": run_distinct,
-        "crops_launch": run_windows,
-    }
     gpus.runs["sg::take_report"] = [(bytes(40), run_take)]
-    for name, run in runs.items():
-        monkeypatch.setattr(cuda_gather, name, remembering(getattr(cuda_gather, name), run))
+    planners = dict(cuda_plan._PLANNERS)
+    for problem, run in ((GatherProblem, run_gather), (CropProblem, run_windows)):
+        choose, lay_out = planners[problem]
+        planners[problem] = (choose, remembering(lay_out, run))
+    monkeypatch.setattr(cuda_plan, "_PLANNERS", planners)
+    for name, run in (("check_launch", run_check), ("distinct_launch", run_distinct)):
+        monkeypatch.setattr(launches, name, remembering(getattr(launches, name), run))
+    forget()
     yield gpus
-    gather_selection._of_cuda.cache_clear()
-    sys.modules.pop("stridedgpu.devices.cuda.runtime.gather", None)
+    forget()

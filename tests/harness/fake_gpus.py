@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import types
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,30 +10,39 @@ import pytest
 from harness.fake_cupy import FakeCuda
 
 from stridedgpu.devices import selection
-from stridedgpu.devices.cuda import sources as kernel_sources
+from stridedgpu.devices.cuda import plan as cuda_plan, sources as kernel_sources
+from stridedgpu.devices.cuda.planning.relayout import choose_relayout
 from stridedgpu.devices.cuda.status import CudaStatus
 from stridedgpu.operations import transfer
+from stridedgpu.planning.relayout_problem import Problem
 
 RUNTIME = Path(selection.__file__).parent / "cuda" / "runtime"
+
+
+def forget():
+    """Nothing that was planned or made ready for other devices is used."""
+    for cache in (transfer.zero_bytes, cuda_plan.cuda_plan):
+        cache.cache_clear()
 
 
 @contextmanager
 def two_gpus(monkeypatch):
     """Two devices; the modules that import CuPy are imported anew over the stand-in, and forgotten afterwards."""
     fake = FakeCuda(devices=2)
-    planner = types.ModuleType("stridedgpu.devices.cuda.launches.relayout")
-    planner.cuda_launch = fake.cuda_launch
     names = [f"stridedgpu.devices.cuda.runtime.{path.stem}" for path in RUNTIME.glob("[!_]*.py")]
     for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
-    for name, module in {**fake.modules(), planner.__name__: planner}.items():
+    for name, module in fake.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(kernel_sources, "joined_source", lambda *sources: f"joined {' '.join(sources)}")
     monkeypatch.setattr(selection, "_remote", {})
     monkeypatch.setattr(selection, "cuda_status", lambda: CudaStatus(2))
-    transfer.zero_bytes.cache_clear()
+    # Launches that name their plans.
+    planners = {**cuda_plan._PLANNERS, Problem: (choose_relayout, fake.cuda_launch)}
+    monkeypatch.setattr(cuda_plan, "_PLANNERS", planners)
+    forget()
     yield fake
-    transfer.zero_bytes.cache_clear()
+    forget()
     for name in names:
         sys.modules.pop(name, None)
 

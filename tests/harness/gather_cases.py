@@ -14,7 +14,7 @@ from harness.index_oracle import gather_nd_by_definition
 from stridedgpu import Layout
 from stridedgpu.devices.cuda.launches.gather import LAUNCH_NUMBER_AT, gather_launch
 from stridedgpu.devices.cuda.launches.index_checks import REPORT, launch_number, wrong_index
-from stridedgpu.devices.cuda.planning.gather import plan_gather
+from stridedgpu.devices.cuda.planning.gather import choose_gather
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
@@ -142,7 +142,7 @@ class Case:
             problem = tuples_problem(picked, index, plain, self.axis, scatters=self.scatters)
         else:
             problem = elements_problem(picked, index, plain, self.axis, scatters=self.scatters)
-        plan = plan_gather(problem, self.mode, "cuda:0", self.gpu.widest_access)
+        plan = choose_gather(dataclasses.replace(problem, mode=self.mode), self.gpu.widest_access)
         return plan if self.index_bits is None else dataclasses.replace(plan, index_bits=self.index_bits)
 
     @functools.cached_property

@@ -52,7 +52,7 @@ def pitched() -> sg.StridedTensor:
 
 def small_plan(**options: object) -> RelayoutPlan:
     source = sg.empty((1, 3, 2, 16), "uint8", layout="NHWC", device="cpu")
-    return sg.plan_relayout(source, sg.empty((1, 3, 2, 16), "float16", device="cpu"), **options)
+    return sg.plan_relayout(source, sg.empty((1, 3, 2, 16), "float16", device="cpu"), device="cuda", **options)
 
 
 def test_every_element_and_every_place_of_a_pitched_tensor():
@@ -128,7 +128,7 @@ def test_a_plan_outlines_its_vectors_on_both_sides():
 def test_a_tensor_beside_its_plan_is_outlined_too():
     source = sg.empty((1, 3, 2, 16), "uint8", layout="NHWC", device="cpu")
     target = sg.empty((1, 3, 2, 16), "float16", device="cpu")
-    plan = sg.plan_relayout(source, target)
+    plan = sg.plan_relayout(source, target, device="cuda")
     assert len(marked(parsed(picture.svg(source, plan=plan)), "sg-vector")) == 6
     assert len(marked(parsed(picture.svg(target, plan=plan)), "sg-vector")) == 12
     assert marked(parsed(picture.svg(target)), "sg-vector") == []
@@ -155,15 +155,15 @@ def test_a_plan_knows_where_each_element_comes_from(sizes, layout, dtype, option
 
 
 def test_the_footprint_of_a_warp_and_of_a_tile():
-    warp = small_plan(channels=(2, 1, 0))
-    assert "one warp: 32 pixels of 3 elements" in footprint_of(warp.plan).words
-    assert PlanMap(warp.plan).read == frozenset(range(96))
+    pixels = small_plan(channels=(2, 1, 0))
+    assert footprint_of(pixels.plan).extents == pixels.plan.tile
+    assert PlanMap(pixels.plan).read == frozenset(range(96))
     source = sg.empty((1, 512, 16, 64), "uint8", layout="NHWC", device="cpu")
-    tile = sg.plan_relayout(source, sg.empty((1, 512, 16, 64), "uint8", device="cpu")).plan
+    tile = sg.plan_relayout(source, sg.empty((1, 512, 16, 64), "uint8", device="cpu"), device="cuda").plan
     assert tile.family == "transpose"
-    assert footprint_of(tile).words.startswith("one tile of 128 x 128 elements")
-    flat = sg.plan_relayout(sg.empty((4096,), "uint8", device="cpu"), sg.empty((4096,), "uint8", device="cpu")).plan
-    assert PlanMap(flat).read == frozenset(range(512))
+    across, along = re.search(r"source_extent = (\d+), .target_extent = (\d+)", tile.launch.name).groups()
+    assert sorted(tile.tile) == sorted((int(across), int(along)))
+    assert footprint_of(tile).words.startswith(f"one tile of {tile.tile[0]} x {tile.tile[1]} elements")
 
 
 STEPS = 200_000

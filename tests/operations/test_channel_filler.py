@@ -19,10 +19,13 @@ import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu import device as cpu
+from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
+from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
+from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.strides import round_up
@@ -116,7 +119,7 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
     assert alone.written_count == problem.element_count
     assert alone.written_count + zeros.written_count == problem.written_count
     assert zeros.source_elements == 1
-    assert f"zeros behind each run of {problem.sizes[-1]}: {one.filler}" in one.plan.explain()
+    assert f"zeros behind each run of {problem.sizes[-1]}: {one.filler}" in one.plan.problem.in_words()
 
 
 @needs_compiler
@@ -124,8 +127,9 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
 @given(cases())
 def test_compiled_loops_write_elements_and_zeros(one):
     source, target = Buffer.of(one.source_bytes), Buffer.of(one.pattern.copy())
-    cpu._compiled_move(one.plan)(source, 0, target, 0)
-    assert target.bytes.tobytes() == one.expected.tobytes(), one.plan.explain()
+    plan = CpuPlan(one.plan.problem, cpu._OPERATIONS[Problem], 1)
+    compiled_relayout(plan)(source, 0, target, 0)
+    assert target.bytes.tobytes() == one.expected.tobytes(), plan.explain()
 
 
 @settings(max_examples=examples(60))

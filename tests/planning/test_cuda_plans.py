@@ -8,13 +8,14 @@ from math import inf, prod
 
 import pytest
 from harness.kernel_names import policy_of, types_of
+from harness.plans import chosen_relayout
 
 from stridedgpu.devices.cuda.launches.parameters import ParameterBlock, conversion_argument
 from stridedgpu.devices.cuda.launches.relayout import cuda_launch
 from stridedgpu.devices.cuda.launches.run_steps import RunSteps
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch, grid_of
-from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import LayoutError
@@ -27,7 +28,7 @@ B200 = GpuProperties("NVIDIA B200", 100, 148, 227 * 1024, 64 * 1024)
 
 def planned(
     source: Layout, target: Layout, types: str = "uint8", gpu: GpuProperties = REFERENCE_GPU, axis=None, **options
-) -> Plan:
+) -> RelayoutChoice:
     names = types.split(">")
     elements = [ELEMENT_TYPES[name] for name in (names[0], names[-1])]
     made = conversion(*elements, source_channels=None if axis is None else source.sizes[axis], **options)
@@ -35,7 +36,7 @@ def planned(
         TensorSpec.of(layout, element, base_alignment=32, buffer_bytes=2**62)
         for layout, element in zip((source, target), elements, strict=True)
     ]
-    return plan_relayout(*sides, made, axis, gpu.name, gpu.widest_access)
+    return chosen_relayout(*sides, made, axis, gpu.widest_access)
 
 
 def launched(*layouts: Layout, gpu: GpuProperties = REFERENCE_GPU, **options) -> KernelLaunch:

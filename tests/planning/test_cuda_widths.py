@@ -85,7 +85,7 @@ def steps(one: Case, kernel: str, side: str) -> list[int]:
 def check(one: Case) -> None:
     plan, kernel = one.plan, kernel_of(one.launch.name)
     source, target = plan.problem.source.element.itemsize, plan.problem.target.element.itemsize
-    assert accesses(one.launch, source) == (plan.load.nbytes, plan.store.nbytes), plan.explain()
+    assert accesses(one.launch, source) == (plan.load.nbytes, plan.store.nbytes), " ".join(plan.in_words())
     for side, width, itemsize, alignment in (
         ("source", plan.load.nbytes, source, plan.problem.source_alignment),
         ("target", plan.store.nbytes, target, plan.problem.target.alignment),
@@ -95,7 +95,7 @@ def check(one: Case) -> None:
             continue  # the kernel finds aligned words itself, wherever rows begin
         assert gcd(width, alignment) == width
         if width > itemsize and plan.index_bits == 32:
-            assert [step for step in steps(one, kernel, side) if step * itemsize % width] == [], (side, plan.explain())
+            assert [step for step in steps(one, kernel, side) if step * itemsize % width] == [], (side, plan)
 
 
 @given(cases())

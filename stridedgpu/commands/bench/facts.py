@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from stridedgpu.devices.cuda.launches.crops import crops_launch
-from stridedgpu.devices.cuda.launches.gather import gather_launch
 from stridedgpu.devices.cuda.launches.index_checks import check_launch
-from stridedgpu.devices.cuda.launches.relayout import cuda_launch
-from stridedgpu.devices.cuda.planning.gather import plan_gather
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
-from stridedgpu.devices.cuda.planning.relayout import plan_relayout
+from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
+from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
-from stridedgpu.planning.crop_windows import plan_crops
+from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.gather_problem import gather_problem
 from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import element_type
@@ -35,6 +32,9 @@ __all__ = ["Step", "facts_of", "steps_of"]
 
 _ALIGNMENT = 32
 """Bytes: what new tensors guarantee."""
+
+_GPU = GpuPlanner("cuda:0")
+"""The reference GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,13 @@ def _moves(workload: Relayout) -> Iterator[Step]:
 
 
 def _step(source: TensorSpec, target: TensorSpec, made: Conversion, channel_axis: int | None, filler: int = 0) -> Step:
-    plan = plan_relayout(source, target, made, channel_axis, "cuda:0", REFERENCE_GPU.widest_access, filler)
-    launch = cuda_launch(plan, REFERENCE_GPU)
-    return Step(plan.kernel, plan.bytes_moved, plan.load.nbytes, plan.store.nbytes, plan.index_bits, launch)
+    return _of(_GPU.plan(relayout_problem(source, target, made, channel_axis, filler)))
+
+
+def _of(plan: CudaPlan) -> Step:
+    """A plan's step, as the plan says it."""
+    assert plan.launch is not None, "no workload is empty"
+    return Step(plan.kernel, plan.bytes_moved, plan.load.nbytes, plan.store.nbytes, plan.index_bits, plan.launch)
 
 
 def _picks(workload: Embed) -> Iterator[Step]:
@@ -133,12 +137,10 @@ def _picks(workload: Embed) -> Iterator[Step]:
     data = _packed(Layout((rows, width // 4)), element.name)
     index = _packed(Layout((rows,)), index_type.name)
     problem = gather_problem(data, index, data, 0)
-    plan = plan_gather(problem, "raise", "cuda:0", REFERENCE_GPU.widest_access)
     check = check_launch(IndexRule(index, ((0, rows),)))
     nbytes = index.layout.span * index_type.itemsize
     yield Step("check_indices", nbytes, index_type.itemsize, 0, 32, check)
-    launch = gather_launch(plan, REFERENCE_GPU)
-    yield Step(plan.kernel, plan.bytes_moved, plan.load_bytes, plan.store_bytes, plan.index_bits, launch)
+    yield _of(_GPU.plan(problem))
 
 
 def _crops(workload: Crops) -> Step:
@@ -152,9 +154,7 @@ def _crops(workload: Crops) -> Step:
         source_channels=channels,
     )
     target = _packed(Layout((count, channels, side, side)), workload.target_type)
-    plan = plan_crops(target, (1, channels), made, bytes(channels), "cuda:0", REFERENCE_GPU.widest_access)
-    widths = (plan.load_bytes, plan.store_bytes)
-    return Step(plan.kernel, plan.bytes_moved, *widths, plan.index_bits, crops_launch(plan, REFERENCE_GPU))
+    return _of(_GPU.plan(CropProblem(target, (1, channels), made, bytes(channels))))
 
 
 def _packed(layout: Layout, dtype: str) -> TensorSpec:

@@ -112,8 +112,9 @@ class CropWork:
 
     @property
     def kernel(self) -> str:
-        """The name of the family: crops have one kernel."""
-        return f"crops_{self.frames.dtype}_{self.target.dtype}"
+        """The name of the plan's kernel."""
+        how = self.workload
+        return sg.plan_gather_crops(self.sources, self.size, scale=how.scale, bias=how.bias, out=self.target).kernel
 
     def expected(self) -> Array:
         """What comes out, by NumPy."""

@@ -1,33 +1,52 @@
-"""The CPU device: aligned memory, and plans run by compiled loops or by NumPy."""
+"""The CPU device: aligned memory, and plans run by NumPy, by compiled loops, or by one and then the other."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
-from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
-from stridedgpu.devices.cuda.planning.relayout import Plan
-from stridedgpu.devices.interface import DeviceInfo, Launch, Move
+from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_crops
+from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
+from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_relayout_kernel
+from stridedgpu.devices.interface import DeviceInfo, Launch, Located
+from stridedgpu.planning.crop_windows import CropProblem
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.errors import DeviceError
 
-from .promotion import Promotion
+from .plan import CpuKernel, CpuOperation, CpuPlan, cpu_plan
+from .promotion import Promotion, compiled_from
 from .thread_count import usable_cores
 
-__all__ = ["CpuBackend"]
+__all__ = ["CpuDevice"]
 
 _LEAST_ALIGNMENT: Final = 64
 """Memory of our own begins with a cache line, which compiled loops can write past the caches."""
 
 
-class CpuBackend:
+class CpuDevice:
     """The processor that this program runs on."""
 
     name = "cpu"
     widest_access = 16
+
+    def plan(self, problem: Any) -> CpuPlan:
+        """What runs here for a problem."""
+        return cpu_plan(problem, _OPERATIONS[type(problem)])
+
+    def prepare(self, plan: DevicePlan) -> Launch:
+        """A plan with its loops made ready, kept for the next call with the same plan."""
+        assert isinstance(plan, CpuPlan), "made by this device"
+        return _prepared(plan)
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """New bytes at a multiple of `alignment`; raises `DeviceError` when there are not so many."""
@@ -39,9 +58,13 @@ class CpuBackend:
         base = address_of(memory)
         return Buffer(base + -base % step, nbytes, owner=memory, alignment=alignment, owned=True)
 
-    def prepare(self, plan: Plan) -> Launch:
-        """A plan with its loops chosen."""
-        return _prepared(plan)
+    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
+        """Look at the indices where they are; "deferred" is checked at once, as nothing runs later here."""
+        _check_stream(stream)
+        in_range = mode in ("raise", "deferred")
+        if not rule.axis_pitches and (not in_range or _look(rule)(indices)):
+            return
+        check_indices(rule, _bytes(indices), in_range=in_range, mode=mode)
 
     def synchronize(self) -> None:
         """Nothing to wait for: every call returns when its work is done."""
@@ -54,35 +77,126 @@ class CpuBackend:
         return DeviceInfo("cpu", available=True, description=f"{usable_cores()} cores, {loops}", reason=missing)
 
 
+def _check_stream(stream: object) -> None:
+    """Raise `DeviceError` for anything but None."""
+    if stream is not None:
+        raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
+
+
+def _bytes(located: Located) -> NDArray[np.uint8]:
+    """The memory from an operand's lowest element on."""
+    buffer, start = located
+    return buffer.bytes[start:]
+
+
 @lru_cache(maxsize=1024)
-def _prepared(plan: Plan) -> Launch:
+def _prepared(plan: CpuPlan) -> Launch:
     """The plan's loops, kept for the next call with the same plan."""
-    compiles = why_unavailable() is None
-    moves: Promotion[Move] = Promotion(
-        plan.bytes_moved, lambda: _numpy_move(plan), (lambda: _compiled_move(plan)) if compiles else None
+    operation = plan.operation
+    moves = Promotion(
+        plan.compiled_from, lambda: operation.run_numpy(plan.problem), lambda: operation.run_compiled(plan)
     )
 
-    def launch(source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object) -> None:
+    # Two forms: packing and unpacking any number of arguments would cost more than all else here.
+    def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> None:
         if stream is not None:
-            raise DeviceError(f"stream={stream!r} has no meaning on the CPU, where calls return when they are done.")
-        move = moves.work if moves.settled else moves.chosen()
-        move(source, source_start, target, target_start)
+            _check_stream(stream)
+        (moves.work if moves.at is None else moves.chosen())(first, second, third)
 
-    return launch
+    def launch_of_four(first: Any, second: Any, third: Any, fourth: Any, stream: object) -> None:
+        if stream is not None:
+            _check_stream(stream)
+        (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth)
 
-
-def _compiled_move(plan: Plan) -> Move | None:
-    """The plan's loops compiled, if they can be; only programs that come here load what compiles."""
-    from stridedgpu.devices.cpu.compiled.relayout_move import compiled_move
-
-    return compiled_move(plan)
+    return launch_of_four if operation.arguments == 4 else launch_of_three
 
 
-def _numpy_move(plan: Plan) -> Move:
-    """The plan's loops on NumPy."""
-    loops = NumpyRelayout(plan)
+@lru_cache(maxsize=1024)
+def _look(rule: IndexRule) -> Callable[[Located], bool]:
+    """A quick look at the indices, kept for the next call with the same rule; NumPy finds the one that is wrong."""
+
+    def compiled() -> Callable[[Located], bool] | None:
+        from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
+
+        return compiled_index_check(rule)
+
+    nbytes = rule.index.layout.element_count * rule.index.element.itemsize
+    looks = Promotion(compiled_from(nbytes) if nbytes else None, lambda: _unseen, compiled)
+    return lambda indices: bool(looks.chosen()(indices))
+
+
+def _unseen(indices: Located) -> bool:  # noqa: ARG001 - as every look is called
+    """Nothing is known of the indices: NumPy looks at them all."""
+    return False
+
+
+def _numpy_relayout(problem: Problem) -> Callable[[Buffer, int, Buffer, int], None]:
+    loops = NumpyRelayout(problem)
 
     def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
         loops(source.bytes[source_start:], target.bytes[target_start:])
 
     return move
+
+
+def _numpy_gather(problem: GatherProblem) -> Callable[[Located, Located, Located], None]:
+    blocks = NumpyGather(problem)
+    return lambda plain, picked, indices: blocks(_bytes(plain), _bytes(picked), _bytes(indices))
+
+
+def _numpy_crops(problem: CropProblem) -> Callable[..., None]:
+    device = CpuDevice()
+
+    def prepare(rectangle: Problem) -> Launch:
+        return device.prepare(device.plan(rectangle))
+
+    return lambda crops, sources, target: run_crops(problem, prepare, crops, sources, target)
+
+
+# Only programs whose work is compiled load what compiles.
+
+
+def _relayout_kernel(problem: Problem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.relayout import relayout_kernel
+
+    return relayout_kernel(problem)
+
+
+def _compiled_relayout(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
+
+    return compiled_relayout(plan)
+
+
+def _gather_kernel(problem: GatherProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.gather import gather_kernel
+
+    return gather_kernel(problem)
+
+
+def _compiled_gather(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.gather import compiled_gather
+
+    return compiled_gather(plan)
+
+
+def _crops_kernel(problem: CropProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.crops import crops_kernel
+
+    return crops_kernel(problem)
+
+
+def _compiled_crops(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.crops import compiled_crops
+
+    return compiled_crops(plan)
+
+
+_OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
+    {
+        Problem: CpuOperation(numpy_relayout_kernel, _numpy_relayout, _relayout_kernel, _compiled_relayout, 4),
+        GatherProblem: CpuOperation(numpy_gather_kernel, _numpy_gather, _gather_kernel, _compiled_gather),
+        CropProblem: CpuOperation(numpy_crops_kernel, _numpy_crops, _crops_kernel, _compiled_crops),
+    }
+)
+"""What the CPU does, by the type of the problem."""

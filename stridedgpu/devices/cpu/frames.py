@@ -9,10 +9,10 @@ from typing import Final
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.frame_samples import write_samples
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
-from stridedgpu.devices.cuda.planning.widths import Width
 from stridedgpu.devices.frame_interface import FrameLaunch
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
 from stridedgpu.values.errors import DeviceError
 

@@ -3,44 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any
 
+from .compiled.jit import why_unavailable
 from .policy import policy
 
-__all__ = ["Promotion"]
-
-Work = TypeVar("Work")
+__all__ = ["Promotion", "compiled_from"]
 
 
-class Promotion(Generic[Work]):
-    """Two ways to do one piece of work that moves `nbytes`; `compiled` is None, or makes None, where there is one.
+def compiled_from(nbytes: int) -> int | None:
+    """The call that a compiled loop is loaded for, of work that moves so many bytes; None where nothing compiles."""
+    if why_unavailable() is not None:
+        return None
+    promotion = policy().promotion
+    return 1 if nbytes >= promotion.at_once_bytes else promotion.calls
 
-    Each way is made when it is first needed. Once the choice is `settled`, for good, `work` is the way; before, it is
-    what `chosen` returns.
+
+class Promotion:
+    """Work that NumPy does until call number `at`, which `compiled` makes the loops for.
+
+    `work` is what does it now; `at` is None once that is for good. `compiled` returns None where this processor cannot
+    run them.
     """
 
-    __slots__ = ("_calls", "_compiled", "settled", "work")
+    __slots__ = ("_calls", "_compiled", "at", "work")
 
     def __init__(
-        self, nbytes: int, plain: Callable[[], Work], compiled: Callable[[], Work | None] | None = None
+        self, at: int | None, plain: Callable[[], Callable[..., Any]], compiled: Callable[[], Callable[..., Any] | None]
     ) -> None:
-        """Choose the way to begin with."""
+        """Begin with NumPy, unless the first call is for compiled loops."""
         self._calls = 0
         self._compiled = compiled
-        at_once = compiled() if compiled is not None and nbytes >= policy().promotion.at_once_bytes else None
-        if at_once is not None or nbytes >= policy().promotion.at_once_bytes:
-            self._compiled = None
-        self.work = plain() if at_once is None else at_once
-        self.settled = self._compiled is None
+        first = compiled() if at == 1 else None
+        self.work = plain() if first is None else first
+        self.at = None if at == 1 else at
 
-    def chosen(self) -> Work:
-        """The way to do it this time."""
-        make = self._compiled
-        if make is not None:
+    def chosen(self) -> Callable[..., Any]:
+        """What does the work of this call."""
+        if self.at is not None:
             self._calls += 1
-            if self._calls >= policy().promotion.calls:
+            if self._calls >= self.at:
                 # Threads that come here together make it twice, and lose nothing.
-                self._compiled = None
-                self.work = make() or self.work
-                self.settled = True
+                self.at = None
+                self.work = self._compiled() or self.work
         return self.work

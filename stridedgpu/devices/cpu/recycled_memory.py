@@ -11,7 +11,7 @@ from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
 
-from .device import CpuBackend
+from .device import CpuDevice
 
 __all__ = ["RecycledMemory"]
 
@@ -31,7 +31,7 @@ class RecycledMemory:
 
     def __init__(self) -> None:
         self._free: deque[Buffer] = deque(maxlen=_KEPT)
-        self._fresh = CpuBackend()
+        self._fresh = CpuDevice()
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
         """Bytes, not initialised, at a multiple of `alignment`; raises `DeviceError` when there are not so many."""

@@ -9,14 +9,14 @@ from typing import Final
 
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
-from stridedgpu.devices.cuda.planning.widths import Width
-from stridedgpu.devices.gather_interface import Located
+from stridedgpu.devices.interface import Located
 from stridedgpu.devices.resize_interface import ResizeLaunch, ResizeMove, ResizePlan
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.planning.resize_words import bytes_moved, problem_words
 from stridedgpu.values.errors import DeviceError
 
-from .promotion import Promotion
+from .promotion import Promotion, compiled_from
 
 __all__ = ["CpuResize", "CpuResizePlan"]
 
@@ -60,6 +60,16 @@ class CpuResizePlan:
         return 64
 
     @property
+    def tile(self) -> tuple[int, ...]:
+        """No box of its own: bands of whole rows."""
+        return ()
+
+    @property
+    def shape(self) -> str:
+        """How the work is divided."""
+        return "bands of rows, shared by threads" if self.why_numpy is None else "one thread"
+
+    @property
     def bytes_moved(self) -> int:
         """The bytes that must be read and written, each once."""
         return sum(bytes_moved(self.problem))
@@ -100,9 +110,8 @@ def _why_numpy(problem: ResizeProblem) -> str | None:
 @lru_cache(maxsize=256)
 def _prepared(problem: ResizeProblem) -> ResizeLaunch:
     """The loops of a problem, kept for the next call."""
-    compiles = why_unavailable() is None
-    moves: Promotion[ResizeMove] = Promotion(
-        sum(bytes_moved(problem)), lambda: _numpy_move(problem), (lambda: _compiled_move(problem)) if compiles else None
+    moves = Promotion(
+        compiled_from(sum(bytes_moved(problem))), lambda: _numpy_move(problem), lambda: _compiled_move(problem)
     )
 
     def launch(windows: Sequence[ResizeWindow], sources: Sequence[Located], target: Located, stream: object) -> None:

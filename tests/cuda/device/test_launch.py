@@ -37,7 +37,7 @@ def test_the_planners_parameters_reach_the_kernel_but_for_the_addresses(gpus, or
     source = sg.zeros((2, 40, 5, 6), "uint8", device="cpu")
     target = sg.zeros((2, 40, 5, 6), "float32", layout=order, row_pitch_bytes=1024, device="cpu")
     plan = sg.plan_relayout(source, target, scale=[channel / 40 for channel in range(40)], device="cuda").plan
-    launch = planner_cuda_launch(plan, REFERENCE_GPU)
+    launch = planner_cuda_launch(plan.choice, REFERENCE_GPU)
     backend = selection.backend_named("cuda:0")
     tables = tuple(backend.allocate(len(contents), 16) for _, contents in launch.tables)
     prepared_kernel = importlib.import_module("stridedgpu.devices.cuda.runtime.launch").PreparedKernel

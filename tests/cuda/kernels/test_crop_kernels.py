@@ -16,14 +16,16 @@ from harness.emulator.exact_conversion import REALS
 from harness.emulator.marks import DEFAULT_ARCHITECTURE
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 from harness.gather_cases import SMALL_GPU, random_layout
+from harness.plans import chosen_crops
 
 from stridedgpu import Layout, LayoutError, packed_strides
 from stridedgpu.devices.buffer import Buffer as Bytes
 from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
 from stridedgpu.devices.cuda.launches.crops import crops_launch, sample_record
+from stridedgpu.devices.cuda.planning.crops import CropChoice
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.crop_windows import Crop, CropPlan, plan_crops, source_steps
+from stridedgpu.planning.crop_windows import Crop, source_steps
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -91,7 +93,7 @@ class Case:
         return crops
 
     @functools.cached_property
-    def plan(self) -> CropPlan:
+    def plan(self) -> CropChoice:
         rng = np.random.default_rng(self.seed + 1)
         source, target = element_type(self.source), element_type(self.target)
         made = conversion(source, target, channels=self.channels, source_channels=self.channel_count, **self.arithmetic)
@@ -104,7 +106,7 @@ class Case:
         if source.name.startswith("float"):
             fill = np.linspace(-2, 2, self.channel_count).astype(source.name).tobytes()
         side = TensorSpec(layout, target, 16)
-        plan = plan_crops(side, source_steps([crop.layout for crop in self.crops]), made, fill, "cuda:0")
+        plan = chosen_crops(side, source_steps([crop.layout for crop in self.crops]), made, fill)
         return plan if self.index_bits is None else dataclasses.replace(plan, index_bits=self.index_bits)
 
     @functools.cached_property
@@ -161,7 +163,7 @@ def check_cases(cases: list[Case]) -> None:
         program = Program.compile(joined_source(*sources) + WRAPPER, sorted({case.entry for case in together}))
         jobs = [(case, order) for case in together for order in ORDERS]
         for (case, _), (written, *_) in zip(jobs, program.run([case.job(order) for case, order in jobs]), strict=True):
-            assert written == case.expected, f"{case}\n{case.plan.explain()}"
+            assert written == case.expected, f"{case}\n{case.plan.in_words()}"
 
 
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
@@ -260,8 +262,8 @@ def check_machine_code(cases: list[Case], architecture: str) -> None:
     for case in cases:
         made = code[case.launch.name]
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
-        assert made.loads[8 * case.plan.load_bytes], (case.launch.name, made.loads)
-        assert made.stores[8 * case.plan.store_bytes], (case.launch.name, made.stores)
+        assert made.loads[8 * case.plan.load.nbytes], (case.launch.name, made.loads)
+        assert made.stores[8 * case.plan.store.nbytes], (case.launch.name, made.stores)
 
 
 @inspected

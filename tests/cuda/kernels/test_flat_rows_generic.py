@@ -376,5 +376,5 @@ def test_few_instructions_for_each_byte(types, options, most):
     layout = Layout((1 << 24,))
     one = case(layout, layout, types, gpu=LARGE, **options)
     code = machine_code.compile_kernels(joined_source(*one.launch.sources), [one.launch.name], "sm_90")
-    moved = one.plan.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
+    moved = one.plan.problem.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
     assert code[one.launch.name].instructions / 2 / moved < most

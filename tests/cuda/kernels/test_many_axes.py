@@ -105,7 +105,7 @@ def drawn(count: int) -> list[Case]:
 @given(relayouts())
 def test_every_plan_has_a_launch_and_a_picture(one):
     assert one.launch.name
-    assert one.plan.explain()
+    assert " ".join(one.plan.in_words())
     assert PlanMap(one.plan).read
 
 
@@ -130,7 +130,7 @@ def test_compiled_loops_move_every_axis(one):
     target = one.pattern.copy()
     source = one.source_bytes
     assert run_items(one.plan, source.ctypes.data, target.ctypes.data)
-    assert target.tobytes() == one.expected.tobytes(), one.plan.explain()
+    assert target.tobytes() == one.expected.tobytes(), " ".join(one.plan.in_words())
 
 
 @inspected

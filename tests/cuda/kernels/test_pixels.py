@@ -117,7 +117,7 @@ def test_few_instructions_for_each_byte(types, pitch):
     options = {"scale": 1 / 255} if ">" in types else {}
     one = filled(case(frames(3, 512, **sizes), frames(3, 512, pitch, **sizes), types, gpu=REFERENCE_GPU, **options))
     code = machine_code.compile_kernels(joined_source("pixels.cu"), [one.launch.name], "sm_90")[one.launch.name]
-    moved = one.plan.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
+    moved = one.plan.problem.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
     assert code.instructions / moved < 7
 
 

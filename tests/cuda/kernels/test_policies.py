@@ -13,11 +13,9 @@ from harness.resize_launches import ResizeCase
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cuda.launches.crops import crops_launch
-from stridedgpu.devices.cuda.launches.gather import gather_launch
 from stridedgpu.devices.cuda.launches.index_checks import check_launch, distinct_launch, take_launch
 from stridedgpu.devices.cuda.launches.instantiation import instantiation
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
+from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
 from stridedgpu.devices.cuda.sources import joined_source, source_names
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.dtypes import element_type
@@ -44,16 +42,16 @@ def launches() -> list[KernelLaunch]:
         (sg.BufferTensorDesc("uint8", (50, 65)), ids),
         (sg.BufferTensorDesc("uint8", (50, 3)), ids),
     ):
-        found.append(gather_launch(sg.plan_gather(table, indices, device="cuda").plan, REFERENCE_GPU))
+        found.append(sg.plan_gather(table, indices, device="cuda").plan.launch)
     scores, ranks = sg.BufferTensorDesc("float32", (64, 50)), sg.BufferTensorDesc("int64", (64, 9))
-    found.append(gather_launch(sg.plan_gather_elements(scores, ranks, 1, device="cuda").plan, REFERENCE_GPU))
-    found.append(gather_launch(sg.plan_gather(scores, ids, 1, device="cuda").plan, REFERENCE_GPU))
+    found.append(sg.plan_gather_elements(scores, ranks, 1, device="cuda").plan.launch)
+    found.append(sg.plan_gather(scores, ids, 1, device="cuda").plan.launch)
 
     for channels, layout in ((3, "NCHW"), (3, "NHWC"), (9, "NHWC")):
         sizes = (channels, 480, 640)
         image = sg.BufferTensorDesc("uint8", sizes, sg.packed_strides(sizes, (1, 2, 0)))
         crops = sg.plan_gather_crops([image] * 4, (224, 224), layout=layout, device="cuda")
-        found.append(crops_launch(crops.plan, REFERENCE_GPU))
+        found.append(crops.plan.launch)
 
     for interpolation in ("pillow-bilinear", "opencv-nearest"):
         found += ResizeCase(interpolation).launches

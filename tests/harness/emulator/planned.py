@@ -23,8 +23,9 @@ from numpy.lib.stride_tricks import as_strided
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cuda.launches.relayout import cuda_launch
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.planning.relayout import Plan, plan_relayout
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice, choose_relayout
 from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -55,10 +56,9 @@ class Case:
     filler: int = 0
 
     @functools.cached_property
-    def plan(self) -> Plan:
-        plan = plan_relayout(
-            self.source, self.target, self.conversion, self.channel_axis, "cuda:0", self.gpu.widest_access, self.filler
-        )
+    def plan(self) -> RelayoutChoice:
+        problem = relayout_problem(self.source, self.target, self.conversion, self.channel_axis, self.filler)
+        plan = choose_relayout(problem, self.gpu.widest_access)
         return plan if self.index_bits is None else dataclasses.replace(plan, index_bits=self.index_bits)
 
     @functools.cached_property
@@ -79,7 +79,7 @@ class Case:
     def expected(self) -> Bytes:
         """The target's memory afterwards, with the pattern between the elements."""
         target = self.pattern.copy()
-        NumpyRelayout(self.plan)(self.source_bytes, target)
+        NumpyRelayout(self.plan.problem)(self.source_bytes, target)
         if self.conversion.moves_bits:
             indexed = self._indexed()
             assert indexed.tobytes() == target.tobytes(), f"the NumPy device is wrong: {self}"
@@ -142,7 +142,7 @@ class Case:
             outside = np.count_nonzero(~self.is_element[wrong])
             raise AssertionError(
                 f"{order} order: {wrong.size} bytes wrong, {outside} of them in no element: {'; '.join(where)}\n"
-                f"{self.launch.name} of {self}\n{self.plan.explain()}"
+                f"{self.launch.name} of {self}\n{self.plan.in_words()}"
             )
 
 

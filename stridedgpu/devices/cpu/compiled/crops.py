@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.gather_interface import CropsMove, Located
-from stridedgpu.planning.crop_windows import Crop, CropPlan, Rectangle, rectangles
-from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.devices.interface import Located
+from stridedgpu.planning.crop_windows import Crop, CropProblem, Rectangle, rectangles
+from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -19,10 +20,11 @@ from .conversion import can_compile
 from .crop_batch import ENTRY_FIELDS, Band, batch_text
 from .ir import LINE_BYTES
 from .jit import Loop, compiled
-from .relayout import walk_of
+from .relayout import kernel_of, walk_of
+from .relayout_walk import Walk
 from .worker_pool import run_shared
 
-__all__ = ["compiled_crops"]
+__all__ = ["compiled_crops", "crops_kernel"]
 
 _MOST_RECIPES: Final = 4096
 """Kinds of rectangles that are remembered."""
@@ -44,29 +46,84 @@ class _Recipe:
     kept: tuple[object, ...]
 
 
-def compiled_crops(plan: CropPlan) -> CropsMove | None:
-    """A plan's windows by compiled loops; None where its conversion or this processor is left to NumPy."""
-    if not can_compile(plan.conversion) or 0 in plan.target.layout.sizes:
+def crops_kernel(problem: CropProblem) -> CpuKernel | None:
+    """The compiled loops of windows that lie within their sources; None where the conversion is left to NumPy.
+
+    What lies beside a source, and sources of other row pitches, may take loops of their own.
+    """
+    if not can_compile(problem.conversion) or problem.is_empty:
         return None
-    loop = compiled(batch_text)
-    return None if loop is None else _Crops(plan, loop)
+    channel, column = problem.source_steps
+    _, _, height, width = problem.target.layout.sizes
+    # Windows of larger images: rows lie apart.
+    strides = (channel or 1, 2 * width * (abs(column) or 1), column or 1)
+    crop = Crop(Layout((problem.source_channels, height, width), strides), (0, 0))
+    band = _band_of(problem, crop, Rectangle(slice(0, height), slice(0, width), (0, 0)), _band_rows(problem))
+    inner = kernel_of(band.problem, (band.walk,))
+    return CpuKernel(
+        f"crops_{inner.name}",
+        f"a list of windows in bands of {_band_rows(problem)} rows, each by {inner.words}",
+        inner.load,
+        inner.store,
+        items=problem.target.layout.sizes[0],
+        shared_bytes=policy().crops.shared_bytes,
+        walks=inner.walks,
+    )
+
+
+def compiled_crops(plan: CpuPlan) -> Callable[[Sequence[Crop], Sequence[Located], Located], None] | None:
+    """A plan's windows by compiled loops; None where there are none, or this processor cannot run them."""
+    loop = None if plan.compiled is None else compiled(batch_text)
+    return None if loop is None else _Crops(plan.problem, loop)
+
+
+def _band_rows(problem: CropProblem) -> int:
+    """Rows of a window that are moved together."""
+    return max(1, policy().crops.band_bytes // (len(problem.fill) * problem.target.layout.sizes[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A band of a rectangle as a relayout: its layouts from the lowest element of either side on, and its walk."""
+
+    problem: Problem
+    source: Layout
+    target: Layout
+    walk: Walk
+
+
+def _band_of(problem: CropProblem, crop: Crop, part: Rectangle, height: int) -> _Rows:
+    """The first `height` rows of a rectangle."""
+    conversion, whole = problem.conversion, slice(None)
+    window = problem.target.layout.sliced(0)
+    if crop.flip:
+        window = window.sliced((whole, whole, slice(None, None, -1)))
+    target = window.sliced((whole, slice(0, height), part.columns))
+    sizes = (crop.layout.sizes[0], *target.sizes[1:])
+    source = Layout(sizes, (1, 0, 0) if part.source is None else crop.layout.strides)
+    read = TensorSpec(source.shifted(-source.first_offset), conversion.source, 1)
+    written = TensorSpec(target.shifted(-target.first_offset), conversion.target, 1)
+    rows = relayout_problem(read, written, conversion, 0)
+    walk = walk_of(rows)
+    assert walk is not None, "the conversion can be compiled, and no rectangle is empty"
+    return _Rows(rows, source, target, walk)
 
 
 class _Crops:
     """A plan with the recipes that its rectangles needed so far."""
 
-    def __init__(self, plan: CropPlan, loop: Loop) -> None:
+    def __init__(self, problem: CropProblem, loop: Loop) -> None:
         """Nothing is planned before it is asked for."""
-        self._plan = plan
+        self._problem = problem
         self._loop = loop
-        self._fill = Buffer.of(plan.fill)
+        self._fill = Buffer.of(problem.fill)
         self._recipes: dict[tuple[object, ...], _Recipe] = {}
-        self._itemsize = plan.conversion.source.itemsize
-        self._pitch = plan.target.layout.strides[0] * plan.conversion.target.itemsize
-        _, _, height, width = plan.target.layout.sizes
+        self._itemsize = problem.conversion.source.itemsize
+        self._pitch = problem.target.layout.strides[0] * problem.conversion.target.itemsize
+        _, _, height, width = problem.target.layout.sizes
         self._size = height, width
         self._wholes: dict[tuple[tuple[int, ...], bool], _Recipe] = {}
-        self._band_rows = max(1, policy().crops.band_bytes // (len(plan.fill) * width))
+        self._band_rows = _band_rows(problem)
 
     def __call__(self, crops: Sequence[Crop], sources: Sequence[Located], target: Located) -> None:
         """Write every window."""
@@ -87,7 +144,7 @@ class _Crops:
                 entries += self._parts(crop, origin, place)
             place += pitch
         if entries:
-            _run(self._loop, entries, self._plan.bytes_moved)
+            _run(self._loop, entries, self._problem.bytes_moved)
 
     def _whole(self, crop: Crop) -> _Recipe:
         """How a window that lies within its source is moved, remembered for others like it."""
@@ -124,25 +181,16 @@ class _Crops:
 
     def _made(self, crop: Crop, part: Rectangle, height: int) -> _Recipe:
         """The recipe of a rectangle that is moved in bands of `height` rows."""
-        conversion = self._plan.conversion
-        whole = slice(None)
-        window = self._plan.target.layout.sliced(0)
-        if crop.flip:
-            window = window.sliced((whole, whole, slice(None, None, -1)))
-        ours = window.sliced((whole, slice(0, height), part.columns))
-        sizes = (crop.layout.sizes[0], *ours.sizes[1:])
-        theirs = Layout(sizes, (1, 0, 0) if part.source is None else crop.layout.strides)
-        source = TensorSpec(theirs.shifted(-theirs.first_offset), conversion.source, 1)
-        target = TensorSpec(ours.shifted(-ours.first_offset), conversion.target, 1)
-        walk = walk_of(relayout_problem(source, target, conversion, 0))
-        loop = None if walk is None else compiled(walk.kernel.text)
-        assert walk is not None, "the conversion can be compiled, and no rectangle is empty"
+        conversion, rows = self._problem.conversion, _band_of(self._problem, crop, part, height)
+        walk, theirs, ours = rows.walk, rows.source, rows.target
+        loop = compiled(walk.kernel.text)
         assert loop is not None, "the loop over entries was compiled here"
         itemsize = conversion.source.itemsize
         lowest = theirs.first_offset * itemsize
+        parameters = walk.packed()
         band = Band(
             loop.address,
-            walk.parameters.ctypes.data,
+            parameters.address,
             walk.items,
             height,
             theirs.strides[1] * itemsize,
@@ -157,7 +205,7 @@ class _Crops:
             lowest + walk.source_offset,
             ours.first_offset * conversion.target.itemsize + walk.target_offset,
             ctypes.addressof(fields),
-            (walk, loop, fields),
+            (parameters, loop, fields),
         )
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode
-from stridedgpu.devices.gather_interface import GatherMove, Located
+from stridedgpu.devices.interface import Located
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import Mode
 
 from .gather_indices import IndexKind, lanes_of
 from .gather_loop import Gather
@@ -18,7 +21,7 @@ from .ir import LINE_BYTES
 from .jit import compiled
 from .worker_pool import run_shared
 
-__all__ = ["GatherWalk", "compiled_gather", "gather_walk"]
+__all__ = ["GatherWalk", "compiled_gather", "gather_kernel", "gather_walk"]
 
 _GROUPED: Final = (1, 2, 4, 8)
 """Bytes of the runs that are put together to vectors."""
@@ -74,18 +77,48 @@ class GatherWalk:
     parameters: tuple[int, ...]
 
 
-def compiled_gather(plan: GatherPlan) -> GatherMove | None:
-    """A plan with its kernel compiled or loaded; None where there is nothing to move, or nothing to compile with."""
-    walk = gather_walk(plan.problem, plan.mode)
-    loop = None if walk is None else compiled(walk.kernel.text)
-    if walk is None or loop is None:
+def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
+    """The compiled loops of a problem; None where there is nothing to move."""
+    walk = gather_walk(problem, problem.mode)
+    if walk is None:
+        return None
+    kernel, element = walk.kernel, problem.plain.element
+    run, group = kernel.run, kernel.group
+    if group > 1:
+        kind, words = "grouped_runs", f"{group} runs of {run} B put together to a vector"
+    elif kernel.long:
+        kind, words = "long_runs", f"runs in steps of {run} B"
+    else:
+        kind, words = "runs", f"runs of {run} B, a step each"
+    alone = f"an index stands for {run} B"
+    read, written = Width(run, "" if kernel.long else alone), Width(run * group, "" if kernel.long else alone)
+    return CpuKernel(
+        f"{'scatter' if problem.scatters else 'gather'}_{kind}_{element}x{written.nbytes}B_{problem.index.element}",
+        f"compiled {words}, indices resolved {kernel.lanes} at once"
+        + (", past the caches" if kernel.streaming else ""),
+        read,
+        written,
+        items=walk.items,
+        shared_bytes=None if walk.in_order else policy().gather.shared_bytes,
+        walks=(walk,),
+    )
+
+
+def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None] | None:
+    """A plan with its kernel compiled or loaded; None where there is none, or this processor cannot run it."""
+    chosen, problem = plan.compiled, plan.problem
+    if chosen is None:
+        return None
+    walk: GatherWalk = chosen.walks[0]
+    loop = compiled(walk.kernel.text)
+    if loop is None:
         return None
     form = ctypes.c_int64 * (1 + len(walk.parameters))
     template = bytes(form(0, *walk.parameters))
-    scatters, items = plan.problem.scatters, walk.items
+    scatters, items = problem.scatters, walk.items
     plain_offset, picked_offset, index_offset = walk.plain_offset, walk.picked_offset, walk.index_offset
     nbytes = plan.bytes_moved
-    alone = walk.in_order or nbytes < policy().gather.shared_bytes
+    alone = chosen.shared_bytes is None or nbytes < chosen.shared_bytes
 
     def move(plain: Located, picked: Located, indices: Located) -> None:
         (held, start), (chosen, chosen_start), (numbers, numbers_start) = plain, picked, indices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from stridedgpu.devices.cuda.planning.gather import Mode
+from stridedgpu.planning.index_rule import Mode
 
 from .ir import Code, Value, vector_type
 

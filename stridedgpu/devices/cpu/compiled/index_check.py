@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.gather_interface import IndicesWithin, Located
+from stridedgpu.devices.interface import Located
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.loop_nest import simplify
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -17,7 +18,10 @@ from .index_check_loop import IndexCheck
 from .jit import compiled
 from .worker_pool import run_shared
 
-__all__ = ["compiled_index_check"]
+__all__ = ["IndicesWithin", "compiled_index_check"]
+
+IndicesWithin = Callable[[Located], bool]
+"""Whether all indices are known to lie within their axes."""
 
 
 def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:

@@ -1,22 +1,29 @@
-"""Which compiled kernel moves a plan's elements, and with which parameters."""
+"""The CPU's relayouts: which compiled kernel moves a problem's elements, with which extents, and its run."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import gcd
 from typing import Final, NamedTuple
 
+import numpy as np
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 from .channels import Channels
 from .conversion import can_compile
 from .ir import LINE_BYTES
-from .jit import processor_features
+from .jit import compiled, processor_features
 from .relayout_walk import (
     ONCE,
     Draft,
     Loop,
+    Parameters,
     Walk,
     elements_of,
     make_walk,
@@ -27,8 +34,12 @@ from .relayout_walk import (
 from .rows import Rows, Step
 from .shuffles import odd_unit, word_bytes
 from .transpose import LANE_BYTES, Transpose
+from .worker_pool import run_shared
 
-__all__ = ["walk_of"]
+__all__ = ["compiled_relayout", "kernel_of", "relayout_kernel", "walk_of"]
+
+_ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
+"""What filler is read from."""
 
 _WAY_BYTES: Final = 4096
 """Lines so many bytes apart share a place in the cache nearest to a core, which has room there for `_WAYS` of them."""
@@ -297,3 +308,78 @@ def _lanes_of_row(problem: Problem, draft: Draft, b: Loop, source_step: Step, ta
 def _power_of_two(most: int) -> int:
     """The largest power of two up to `most`."""
     return 1 << (most.bit_length() - 1)
+
+
+def relayout_kernel(problem: Problem) -> CpuKernel | None:
+    """The compiled loops of a problem; None where it is left to NumPy.
+
+    Where no kernel writes a filler together with the elements, its zeros are a second walk.
+    """
+    walk = walk_of(problem)
+    if walk is not None:
+        return kernel_of(problem, (walk,))
+    if not problem.filler:
+        return None
+    elements, zeros = walk_of(problem.without_filler()), walk_of(problem.filler_alone())
+    return None if elements is None or zeros is None else kernel_of(problem.without_filler(), (elements, zeros))
+
+
+def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:
+    """The name, widths and tile of the first of some walks, which moves the elements."""
+    walk, (source, target) = walks[0], (problem.source.element, problem.target.element)
+    loads, stores = walk.accesses
+    family, words = {Rows: "rows", Channels: "channels", Transpose: "transpose"}[type(walk.kernel)], walk.words
+    return CpuKernel(
+        f"{family}_{source}x{loads.nbytes}B_{target}x{stores.nbytes}B",
+        f"compiled {words}" + ("; then zeros behind each run" if len(walks) > 1 else ""),
+        loads,
+        stores,
+        walk.tile(problem.sizes),
+        walk.items,
+        policy().relayout.shared_bytes,
+        walks,
+    )
+
+
+def compiled_relayout(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
+    """A plan with its kernel compiled or loaded; None where there is none, or this processor cannot run it."""
+    chosen, problem = plan.compiled, plan.problem
+    if chosen is None:
+        return None
+    moves = [_move(walk, chosen, plan.bytes_moved) for walk in chosen.walks]
+    if len(moves) == 1 or None in moves:
+        return None if None in moves else moves[0]
+    elements, zeros = moves
+    assert elements is not None
+    assert zeros is not None
+    behind = problem.sizes[-1] * problem.target.element.itemsize
+
+    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
+        elements(source, source_start, target, target_start)
+        zeros(_ZEROS, 0, target, target_start + behind)
+
+    return move
+
+
+def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> Callable[[Buffer, int, Buffer, int], None] | None:
+    """One walk of a plan that moves so many bytes."""
+    loop = compiled(walk.kernel.text)
+    if loop is None:
+        return None
+    parameters, items = walk.packed(), walk.items
+    source_offset, target_offset = walk.source_offset, walk.target_offset
+    place = parameters.address
+    alone = kernel.shared_bytes is None or nbytes < kernel.shared_bytes
+
+    # The parameters stay where they are for as long as they are held.
+    def move(
+        source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Parameters = parameters
+    ) -> None:
+        reads = source.address + source_start + source_offset
+        writes = target.address + target_start + target_offset
+        if alone:
+            loop.alone(reads, writes, place, 0, items)
+        else:
+            run_shared(loop, reads, writes, place, items, nbytes=nbytes)
+
+    return move

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from stridedgpu.devices.cpu.numpy_loops.conversion import Array, constants
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.values.conversion import Conversion
 
 from .channels import Channels
 from .ir import LINE_BYTES
-from .rows import Rows
+from .rows import Rows, Step
 from .transpose import Transpose
 from .work_grid import Constants, Elements
 
@@ -24,6 +26,7 @@ __all__ = [
     "Draft",
     "Kernel",
     "Loop",
+    "Parameters",
     "Walk",
     "elements_of",
     "make_walk",
@@ -37,13 +40,14 @@ Kernel = Rows | Channels | Transpose
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One loop: steps in bytes, steps through the constants, and each channel's number where not evenly spaced."""
+    """One loop: steps in bytes and through the constants, numbers of uneven channels, and its axis in the problem."""
 
     size: int
     source: int
     target: int
     constants: int = 0
     channels: tuple[int, ...] | None = None
+    axis: int = -1
 
 
 ONCE: Final = Loop(1, 0, 0)
@@ -52,17 +56,110 @@ ONCE: Final = Loop(1, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A kernel with its parameters: items from 0 to `items`, from `source_offset` and `target_offset` bytes on.
+    """A kernel and the loops that it walks: items from 0 to `items`, from `source_offset` and `target_offset` bytes on.
 
-    `parameters` is kept alive by whoever calls the kernel, and so are the arrays whose addresses it holds.
+    `inner` are the loops `a` and `b`, `blocks` what an item takes of each, `outer` those around them, outermost first,
+    and `small` the one that the kernel unrolls. Constants are `constants_of` in number and step.
     """
 
     kernel: Kernel
     items: int
     source_offset: int
     target_offset: int
-    parameters: Array
+    conversion: Conversion
+    constants_of: tuple[int, int]
+    inner: tuple[Loop, Loop]
+    blocks: tuple[int, int]
+    outer: tuple[Loop, ...]
+    small: Loop | None
+
+    def packed(self) -> Parameters:
+        """The parameters as the kernel reads them."""
+        count, turn = self.constants_of
+        kept = [
+            # A loop that was turned around reads them from the other end.
+            np.zeros(0)
+            if values is None
+            else np.resize(constants(values, self.conversion.compute), count)[::turn].copy()
+            for values in (self.conversion.scale, self.conversion.bias)
+        ]
+        fields = [values.ctypes.data for values in kept]
+        for loop, block in zip(self.inner, self.blocks, strict=True):
+            fields += [loop.size, loop.source, loop.target, block, -(-loop.size // block)]
+        fields += [0, 0] if self.small is None else [self.small.source, self.small.target]
+        for loop in reversed(self.outer):
+            table = 0
+            if loop.channels is not None:
+                kept.append(np.array(loop.channels, np.int64) * loop.source)
+                table = kept[-1].ctypes.data
+            fields += [loop.size, loop.source, loop.target, loop.constants, table]
+        return Parameters(np.array(fields, np.int64), tuple(kept))
+
+    @property
+    def words(self) -> str:
+        """The kernel in plain words."""
+        kernel, streams = self.kernel, ", past the caches" if self.kernel.streaming else ""
+        if isinstance(kernel, Transpose):
+            return f"transpose: tiles of {kernel.rows} target by {kernel.columns} source elements{streams}"
+        if isinstance(kernel, Channels):
+            ways = ("pixels", "planes")
+            ends = f"{ways[kernel.planar]} to {ways[not kernel.target_pixel]}"
+            return f"channels: {ends}, {kernel.pixels} pixels of {len(kernel.order)} elements a step{streams}"
+        return f"rows: {kernel.lanes} elements a step, read {kernel.source_step}, written {kernel.target_step}{streams}"
+
+    @property
+    def accesses(self) -> tuple[Width, Width]:
+        """The widths of a load and of a store, and why they are not wider."""
+        kernel, (_, b) = self.kernel, self.inner
+        elements = kernel.elements
+        if isinstance(kernel, Rows):
+            lanes, limit = kernel.lanes, f"rows have {b.size} elements"
+            return (
+                _row_width(kernel.source_step, elements.source_bytes, lanes, b.size, limit),
+                _row_width(kernel.target_step, elements.target_bytes, lanes, b.size, limit),
+            )
+        if isinstance(kernel, Channels):
+            limit = f"a step takes {kernel.pixels} pixels of {b.size} in a row"
+            repeats = not kernel.source_pixel
+            read = Width(elements.source_bytes, "one pixel is repeated") if repeats else None
+            loads = read or Width(kernel.pixels * elements.source_bytes, limit)
+            return loads, Width(kernel.pixels * elements.target_bytes, limit)
+        across = f"tiles are {kernel.columns} elements of a source line wide"
+        return Width(kernel.columns * elements.source_bytes, across), Width(
+            kernel.rows * elements.target_bytes, f"tiles are {kernel.rows} elements of a target line wide"
+        )
+
+    def tile(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
+        """The box that one step moves, along the loops of a problem of these sizes; what it unrolls is whole."""
+        kernel, (a, b) = self.kernel, self.inner
+        if isinstance(kernel, Transpose):
+            steps = kernel.columns, kernel.rows
+        else:
+            steps = 1, kernel.pixels if isinstance(kernel, Channels) else kernel.lanes
+        walked = {loop.axis: 1 for loop in self.outer}
+        walked |= {loop.axis: step for loop, step in zip((a, b), steps, strict=True) if loop.axis >= 0}
+        return tuple(min(size, walked.get(axis, size)) for axis, size in enumerate(sizes))
+
+
+def _row_width(step: Step, nbytes: int, lanes: int, size: int, limit: str) -> Width:
+    """The width of one side's accesses along a row."""
+    if step is Step.STRIDED:
+        return Width(nbytes, "the row's elements lie apart")
+    if step is Step.REPEATED:
+        return Width(nbytes, "one element is repeated along each row")
+    return Width(lanes * nbytes, limit if 2 * lanes > size else "a step takes as many elements on both sides")
+
+
+class Parameters(NamedTuple):
+    """A kernel's parameters, and the arrays whose addresses they hold; whoever calls the kernel keeps both."""
+
+    fields: Array
     kept: tuple[Array, ...]
+
+    @property
+    def address(self) -> int:
+        """Where the parameters lie."""
+        return self.fields.ctypes.data
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +184,7 @@ class Draft:
                 ours * target.itemsize,
                 int(axis == problem.channel_axis and per_channel),
                 conversion.channels if axis == problem.channel_axis else None,
+                axis,
             )
             for axis, (size, ours, theirs) in enumerate(
                 zip(problem.sizes, problem.target_strides, problem.source_strides, strict=True)
@@ -166,35 +264,27 @@ def make_walk(
     small: Loop | None = None,
     extents: tuple[int, int] | None = None,
 ) -> Walk:
-    """The parameters as a kernel reads them: `a` and `b` with their steps, and the extents of an item along them."""
-    conversion = problem.conversion
-    count, turn = next(((loop.size, loop.constants) for loop in draft.loops if loop.constants), (1, 1))
-    rounded = [
-        # A loop that was turned around reads them from the other end.
-        np.zeros(0) if values is None else np.resize(constants(values, conversion.compute), count)[::turn].copy()
-        for values in (conversion.scale, conversion.bias)
-    ]
-    kept = list(rounded)
+    """The walk of `a` and `b`, with the elements of a step along them, and the extents of an item."""
     if extents is None:
         each = (draft.source_bytes + draft.target_bytes) * (1 if small is None else small.size)
         wanted = policy().relayout.bytes_of_item(problem.bytes_moved) // each
         b_block = _block(b, wanted)
         extents = wanted // b_block, b_block
-    fields = [values.ctypes.data for values in rounded]
-    blocks = []
-    for (loop, step), extent in zip((a, b), extents, strict=True):
-        block = _block((loop, step), extent)
-        blocks.append(-(-loop.size // block))
-        fields += [loop.size, loop.source, loop.target, block, blocks[-1]]
-    fields += [0, 0] if small is None else [small.source, small.target]
-    for loop in reversed(outer):
-        table = 0
-        if loop.channels is not None:
-            kept.append(np.array(loop.channels, np.int64) * loop.source)
-            table = kept[-1].ctypes.data
-        fields += [loop.size, loop.source, loop.target, loop.constants, table]
-    items = prod(loop.size for loop in outer) * prod(blocks)
-    return Walk(kernel, items, draft.source_offset, draft.target_offset, np.array(fields, np.int64), tuple(kept))
+    blocks = _block(a, extents[0]), _block(b, extents[1])
+    inner = a[0], b[0]
+    counts = [-(-loop.size // block) for loop, block in zip(inner, blocks, strict=True)]
+    return Walk(
+        kernel,
+        prod(loop.size for loop in outer) * prod(counts),
+        draft.source_offset,
+        draft.target_offset,
+        problem.conversion,
+        next(((loop.size, loop.constants) for loop in draft.loops if loop.constants), (1, 1)),
+        inner,
+        blocks,
+        outer,
+        small,
+    )
 
 
 def _block(inner: tuple[Loop, int], wanted: int) -> int:

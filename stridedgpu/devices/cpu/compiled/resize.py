@@ -10,7 +10,7 @@ from typing import Final
 
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders
 from stridedgpu.devices.cpu.thread_count import get_num_threads
-from stridedgpu.devices.gather_interface import Located
+from stridedgpu.devices.interface import Located
 from stridedgpu.devices.resize_interface import ResizeMove
 from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.planning.resize_arithmetic import Arithmetic
@@ -251,14 +251,15 @@ class _Windows:
         loop = None if walk is None else compiled(walk.kernel.text)
         assert walk is not None, "the conversion can be compiled, and there are pixels"
         assert loop is not None, "the loop over rows was compiled here"
+        parameters = walk.packed()
         fields = {
             "kernel": loop.address,
-            "parameters": walk.parameters.ctypes.data,
+            "parameters": parameters.address,
             "items": walk.items,
             "source": walk.source_offset,
             "target": written.first_offset * made.target.itemsize + walk.target_offset,
         }
-        return _Moved(fields, (walk, loop))
+        return _Moved(fields, (parameters, loop))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import gcd
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.device import CpuBackend
-from stridedgpu.devices.cuda.planning.relayout import plan_relayout
-from stridedgpu.devices.gather_interface import Located
-from stridedgpu.planning.crop_windows import Crop, CropPlan, Rectangle, rectangles
+from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.interface import Located, RelayoutLaunch
+from stridedgpu.planning.crop_windows import Crop, CropProblem, Rectangle, rectangles
+from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["run_crops"]
+__all__ = ["numpy_crops_kernel", "run_crops"]
 
-_CPU = CpuBackend()
+
+def numpy_crops_kernel(problem: CropProblem) -> CpuKernel:
+    """The relayouts that write windows."""
+    made = problem.conversion
+    return CpuKernel(
+        f"numpy_crops_{made.source}_{made.target}",
+        "a relayout for each rectangle of a window, by NumPy until it is repeated",
+        Width(made.source.itemsize, NUMPY_DECIDES),
+        Width(made.target.itemsize, NUMPY_DECIDES),
+    )
 
 
 def run_crops(
-    plan: CropPlan,
+    problem: CropProblem,
+    prepare: Callable[[Problem], RelayoutLaunch],
     crops: Sequence[Crop],
     sources: Sequence[Located],
     target: Located,
 ) -> None:
-    """Write every window; plans are cached, so that windows of one kind cost one look-up each."""
-    fill = Buffer.of(plan.fill)
-    batch = plan.target.layout
+    """Write every window. `prepare` remembers relayouts, so that windows of one kind cost one look-up each."""
+    fill = Buffer.of(problem.fill)
+    batch = problem.target.layout
     _, _, height, width = batch.sizes
     for number, (crop, (buffer, start)) in enumerate(zip(crops, sources, strict=True)):
         window = batch.sliced(number)
@@ -37,9 +48,9 @@ def run_crops(
             if part.source is None:
                 channels = crop.layout.sizes[0]
                 color = Layout((channels, *place.sizes[1:]), (1, 0, 0))
-                _move(plan, (fill, 0, color), (*target, place))
+                _move(problem, prepare, (fill, 0, color), (*target, place))
             else:
-                _move(plan, (buffer, start, _covered(crop.layout, part)), (*target, place))
+                _move(problem, prepare, (buffer, start, _covered(crop.layout, part)), (*target, place))
 
 
 def _covered(layout: Layout, part: Rectangle) -> Layout:
@@ -51,17 +62,22 @@ def _covered(layout: Layout, part: Rectangle) -> Layout:
     )
 
 
-def _move(plan: CropPlan, source: tuple[Buffer, int, Layout], target: tuple[Buffer, int, Layout]) -> None:
+def _move(
+    problem: CropProblem,
+    prepare: Callable[[Problem], RelayoutLaunch],
+    source: tuple[Buffer, int, Layout],
+    target: tuple[Buffer, int, Layout],
+) -> None:
     """Relayout one rectangle. Layouts count from the byte that stands before them."""
-    sides, places = [], []
+    specs: list[TensorSpec] = []
+    places: list[Located] = []
     for (buffer, start, layout), element in zip(
-        (source, target), (plan.conversion.source, plan.conversion.target), strict=True
+        (source, target), (problem.conversion.source, problem.conversion.target), strict=True
     ):
         lowest = layout.first_offset
         first = start + lowest * element.itemsize
         # Windows begin anywhere: no more than an element's alignment is made use of, and one plan serves them all.
         alignment = gcd(buffer.address + first, element.itemsize)
-        sides.append(TensorSpec(layout.shifted(-lowest), element, alignment))
+        specs.append(TensorSpec(layout.shifted(-lowest), element, alignment))
         places.append((buffer, first))
-    made = plan_relayout(*sides, plan.conversion, 0, "cpu", _CPU.widest_access)
-    _CPU.prepare(made)(*places[0], *places[1], None)
+    prepare(relayout_problem(specs[0], specs[1], problem.conversion, 0))(*places[0], *places[1], None)

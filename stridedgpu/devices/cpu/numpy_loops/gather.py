@@ -10,14 +10,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.cuda.planning.gather import GatherPlan, Mode
-from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.values.strides import byte_strides
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .conversion import Array, storage_dtype
 
-__all__ = ["NumpyGather", "check_indices", "resolved"]
+__all__ = ["NumpyGather", "check_indices", "numpy_gather_kernel", "resolved"]
 
 _BLOCK_ELEMENTS: Final = 32 * 1024
 """Elements of a block: with their offsets, some hundred KB, which a core's second-level cache holds."""
@@ -32,8 +34,17 @@ _CHUNK: Final = 128 * 1024
 """Indices looked at together when a wrong one has to be found."""
 
 
+def numpy_gather_kernel(problem: GatherProblem) -> CpuKernel:
+    """Which of NumPy's loops pick a problem's elements, or write them where the indices say."""
+    verb = "scatter" if problem.scatters else "gather"
+    element, row = problem.plain.element, prod(problem.sizes[len(problem.sizes) - problem.row_axes :])
+    kind, words = ("rows", "a copy for each index") if row >= _LONG_ROW else ("blocks", "indices looked up in blocks")
+    width = Width(element.itemsize, NUMPY_DECIDES)
+    return CpuKernel(f"numpy_{verb}_{kind}_{element}_{problem.index.element}", f"NumPy: {words}", width, width)
+
+
 class NumpyGather:
-    """A plan made ready for NumPy: called with the bytes of the three operands, it moves the elements.
+    """A problem made ready for NumPy: called with the bytes of the three operands, it moves the elements.
 
     The loops fall into three: *outer* ones that the indices do not depend on, then those with an index of their own,
     then *rows*, which an index stands for. Where rows are short and contiguous, NumPy sees each as one opaque item.
@@ -42,11 +53,10 @@ class NumpyGather:
     outside is touched.
     """
 
-    def __init__(self, plan: GatherPlan) -> None:
+    def __init__(self, problem: GatherProblem) -> None:
         """Choose the blocks; nothing is allocated."""
-        problem = plan.problem
         self._problem = problem
-        self._mode = plan.mode
+        self._mode = problem.mode
         rank = len(problem.sizes)
         self._stop = rank - problem.row_axes
         self._start = self._looped(problem.index_strides[: self._stop])

@@ -1,4 +1,4 @@
-"""Relayout on NumPy alone: the loops of a plan, cut into blocks that stay in the cache.
+"""Relayout on NumPy alone: the loops of a problem, cut into blocks that stay in the cache.
 
 One plain NumPy assignment walks the destination in order, however far apart the source's elements lie. Here an axis
 of few elements becomes a Python loop around long inner loops, and where the two sides are contiguous along different
@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
 
 from .conversion import Array, constants, convert_block, storage_dtype
 
-__all__ = ["NumpyRelayout"]
+__all__ = ["NumpyRelayout", "numpy_relayout_kernel"]
 
 _SMALL_AXIS: Final = 16
 """An axis of up to this many elements is worth a Python loop when another axis can be the inner one."""
@@ -45,12 +46,37 @@ _LINE_BYTES: Final = 64
 Slices = tuple[slice | int, ...]
 
 
-class NumpyRelayout:
-    """A plan made ready for NumPy: called with the bytes of both buffers, it moves the elements."""
+def numpy_relayout_kernel(problem: Problem) -> CpuKernel:
+    """Which of NumPy's loops move a problem's elements, and in which blocks."""
+    looped = _looped_axes(problem)
+    extents, staged = _block_extents(problem, looped)
+    source, target = problem.source.element, problem.target.element
+    tile = tuple(
+        1 if axis in looped else min(most, size)
+        for axis, (most, size) in enumerate(zip(extents, problem.sizes, strict=True))
+    )
+    blocks = prod(-(-size // extent) for size, extent in zip(problem.sizes, tile, strict=True) if extent)
+    if staged:
+        name, words = "staged_blocks", "NumPy: blocks are read in the source's order and written in the target's"
+    elif blocks > 1:
+        name, words = "blocks", "NumPy: one assignment for each block that stays in the cache"
+    else:
+        name, words = "assignment", "NumPy: one assignment"
+    return CpuKernel(
+        f"numpy_{name}_{source}_{target}",
+        words,
+        Width(source.itemsize, NUMPY_DECIDES),
+        Width(target.itemsize, NUMPY_DECIDES),
+        tile,
+        blocks,
+    )
 
-    def __init__(self, plan: Plan) -> None:
+
+class NumpyRelayout:
+    """A problem made ready for NumPy: called with the bytes of both buffers, it moves the elements."""
+
+    def __init__(self, problem: Problem) -> None:
         """Choose the loops; nothing is allocated."""
-        problem = plan.problem
         self._problem = problem
         self._conversion = problem.conversion
         opaque = problem.conversion.moves_bits

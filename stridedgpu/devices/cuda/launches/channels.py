@@ -9,13 +9,13 @@ from math import prod
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.pixels import PixelGroup, pixels_of
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
-from .tiles import Loop, channels_turned, loops_of, outer_words, pixel_tile, turned
+from .tiles import Loop, channels_turned, loops_of, outer_words, pixel_box, pixel_tile, turned
 
 __all__ = ["ChannelWalk", "launch", "outer_loops", "walk_of"]
 
@@ -145,7 +145,7 @@ def walk_of(problem: Problem) -> ChannelWalk:
     )
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family CHANNELS."""
     walk, shape, bits = walk_of(plan.problem), pixels_of(plan.problem), plan.index_bits
     assert shape is not None
@@ -187,4 +187,5 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         row_groups * tile_rows * group.shared_bytes,
         block.parameters,
         block.tables,
+        pixel_box(plan.problem, (shape.small_axis, shape.pixel_axis), row_groups * length, tile_rows),
     )

@@ -10,9 +10,10 @@ import struct
 from dataclasses import replace
 from typing import Final
 
+from stridedgpu.devices.cuda.planning.crops import CropChoice, CropFamily
 from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.planning.crop_windows import Crop, CropFamily, CropPlan, covered
+from stridedgpu.planning.crop_windows import Crop, covered
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
 
@@ -30,12 +31,12 @@ _FILL_AT: Final = 16
 """Where the address of the fill elements goes."""
 
 
-def crops_launch(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
+def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     """The kernel, grid and parameters that carry out `plan` on `gpu`.
 
     Raises `LayoutError` for a plan without elements: there is nothing to launch.
     """
-    layout = plan.target.layout
+    layout = plan.problem.target.layout
     if layout.element_count == 0:
         raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
     _, channels, height, width = layout.sizes
@@ -48,15 +49,15 @@ def crops_launch(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
     return _any(plan)
 
 
-def _any(plan: CropPlan) -> KernelLaunch:
+def _any(plan: CropChoice) -> KernelLaunch:
     """A thread for every vector of the target."""
-    layout, bits = plan.target.layout, plan.index_bits
+    layout, bits = plan.problem.target.layout, plan.index_bits
     _, channels, _, width = layout.sizes
     pixels_run = plan.family is CropFamily.RUNS
     length = _length(plan)
     planes = 1 if pixels_run else channels
     block, affines, items = _common(plan, width * channels if pixels_run else width, planes, 1)
-    order = block.add_order(plan.conversion, 1, bits)
+    order = block.add_order(plan.problem.conversion, 1, bits)
     _add_divisor(block, planes, bits)
     block.add_index(layout.strides[1], bits)
     # A vector starts `length` columns after the last one, or as many elements of side by side pixels.
@@ -75,15 +76,15 @@ def _any(plan: CropPlan) -> KernelLaunch:
     return _launch("crops.cu", name, plan, items, block)
 
 
-def _planes(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
+def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     """A thread for a vector of every plane, or of one where the source has planes, too; in each of a few rows."""
-    layout, bits = plan.target.layout, plan.index_bits
+    layout, bits = plan.problem.target.layout, plan.index_bits
     _, channels, _, width = layout.sizes
     splits = plan.family is CropFamily.SPLIT
-    pitch, planes = (plan.source_steps[1], 1) if splits else (1, channels)
+    pitch, planes = (plan.problem.source_steps[1], 1) if splits else (1, channels)
     rows = _rows(plan, pitch, planes, gpu)
     block, affines, items = _common(plan, width, planes, rows)
-    order = block.add_order(_places(plan, pitch) if splits else plan.conversion, 1, bits)
+    order = block.add_order(_places(plan, pitch) if splits else plan.problem.conversion, 1, bits)
     _add_divisor(block, planes, bits)
     block.add_index(layout.strides[1], bits)
     name = instantiation(
@@ -100,21 +101,21 @@ def _planes(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
     return _launch("crops_planes.cu", name, plan, items, block)
 
 
-def _places(plan: CropPlan, pitch: int) -> Conversion:
+def _places(plan: CropChoice, pitch: int) -> Conversion:
     """The conversion with the plane that each place of a pixel goes to for its channels: to none is -1."""
-    count = plan.target.layout.sizes[1]
-    chosen = plan.conversion.channels or range(count)
+    count = plan.problem.target.layout.sizes[1]
+    chosen = plan.problem.conversion.channels or range(count)
     planes = tuple(chosen.index(place) if place in chosen else -1 for place in range(pitch))
-    return replace(plan.conversion, channels=None if planes == tuple(range(count)) else planes)
+    return replace(plan.problem.conversion, channels=None if planes == tuple(range(count)) else planes)
 
 
-def _pixels(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
+def _pixels(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     """A thread for as many pixels as a vector has elements, in each of a few rows."""
-    _, channels, _, width = plan.target.layout.sizes
-    pitch = plan.source_steps[1]
+    _, channels, _, width = plan.problem.target.layout.sizes
+    pitch = plan.problem.source_steps[1]
     rows = _rows(plan, pitch, 1, gpu)
     block, affines, items = _common(plan, width, 1, rows)
-    chosen = plan.conversion.channels or range(channels)
+    chosen = plan.problem.conversion.channels or range(channels)
     places = sum(place << 4 * channel for channel, place in enumerate(chosen))
     name = instantiation(
         "crops_pixels",
@@ -131,31 +132,31 @@ def _pixels(plan: CropPlan, gpu: GpuProperties) -> KernelLaunch:
     return _launch("crops_pixels.cu", name, plan, items, block)
 
 
-def _length(plan: CropPlan) -> int:
+def _length(plan: CropChoice) -> int:
     """Elements of one store."""
-    return plan.store.nbytes // plan.target.element.itemsize
+    return plan.store.nbytes // plan.problem.target.element.itemsize
 
 
-def _rows(plan: CropPlan, pitch: int, planes: int, gpu: GpuProperties) -> int:
+def _rows(plan: CropChoice, pitch: int, planes: int, gpu: GpuProperties) -> int:
     """How many rows a thread makes vectors of, unless there are too few to go round."""
-    samples, _, height, width = plan.target.layout.sizes
+    samples, _, height, width = plan.problem.target.layout.sizes
     length = _length(plan)
-    run = length * pitch * plan.conversion.source.itemsize
+    run = length * pitch * plan.problem.conversion.source.itemsize
     vectors = samples * planes * height * -(-width // length)
     enough = vectors // (gpu.multiprocessors * THREADS)
     most = min(policy().crops.most_rows, policy().crops.in_flight_bytes // run, enough, height)
     return 1 << max(most, 1).bit_length() - 1
 
 
-def _common(plan: CropPlan, run: int, planes: int, rows: int) -> tuple[ParameterBlock, str, int]:
+def _common(plan: CropChoice, run: int, planes: int, rows: int) -> tuple[ParameterBlock, str, int]:
     """`sg::CropsParameters` for rows of `run` elements, its affines' template argument, and the threads in all."""
-    layout, bits = plan.target.layout, plan.index_bits
+    layout, bits = plan.problem.target.layout, plan.index_bits
     samples, _, height, width = layout.sizes
     vectors, groups = -(-run // _length(plan)), -(-height // rows)
     items = samples * planes * groups * vectors
     block = ParameterBlock()
     block.add(bytes(8), 8)
-    affines = block.add_affines(plan.conversion)
+    affines = block.add_affines(plan.problem.conversion)
     _add_divisor(block, vectors, bits)
     _add_divisor(block, groups, bits)
     for value in (layout.strides[0], layout.strides[2], layout.offset, items):
@@ -172,12 +173,12 @@ def _add_divisor(block: ParameterBlock, divisor: int, bits: int) -> None:
         block.add_index(word, bits)
 
 
-def _types(plan: CropPlan) -> tuple[str, str]:
+def _types(plan: CropChoice) -> tuple[str, str]:
     """The C++ types of the conversion and of offsets."""
-    return conversion_argument(plan.conversion), index_argument(plan.index_bits)
+    return conversion_argument(plan.problem.conversion), index_argument(plan.index_bits)
 
 
-def _launch(source: str, name: str, plan: CropPlan, items: int, block: ParameterBlock) -> KernelLaunch:
+def _launch(source: str, name: str, plan: CropChoice, items: int, block: ParameterBlock) -> KernelLaunch:
     """A thread for each item."""
     return KernelLaunch(
         sources=(source,),
@@ -186,7 +187,7 @@ def _launch(source: str, name: str, plan: CropPlan, items: int, block: Parameter
         block=(THREADS, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,
-        tables=(*block.tables, (_FILL_AT, plan.fill)),
+        tables=(*block.tables, (_FILL_AT, plan.problem.fill)),
     )
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch, grid_of
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .run_steps import RunSteps
+from .tiles import tile_box
 
 __all__ = ["launch"]
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a flat plan: one element, or one run of them."""
     problem, bits = plan.problem, plan.index_bits
     source_itemsize, target_itemsize = problem.source.element.itemsize, problem.target.element.itemsize
@@ -51,4 +52,5 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         shared_bytes=0,
         parameters=block.parameters,
         tables=block.tables,
+        tile=tile_box(problem, dict.fromkeys(range(len(problem.sizes)), THREADS * vectors.length * steps)),
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from stridedgpu.devices.cuda.planning.gather import SHORT_ROWS_TOGETHER, GatherFamily, GatherPlan
+from stridedgpu.devices.cuda.planning.gather import SHORT_ROWS_TOGETHER, GatherChoice, GatherFamily
 from stridedgpu.devices.cuda.planning.gpu import (
     THREADS,
     WARP,
@@ -47,7 +47,7 @@ class _Loop:
     position: int = 0
 
 
-def gather_launch(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+def gather_launch(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """The kernel, grid and parameters that carry out `plan` on `gpu`.
 
     Raises `LayoutError` for a plan without elements: there is nothing to launch.
@@ -85,7 +85,7 @@ def _filled(loops: Sequence[_Loop]) -> list[_Loop]:
     return [_Loop(1)] * (rank - len(loops)) + list(loops)
 
 
-def _common(plan: GatherPlan, loops: Sequence[_Loop], items: int) -> ParameterBlock:
+def _common(plan: GatherChoice, loops: Sequence[_Loop], items: int) -> ParameterBlock:
     """`sg::GatherParameters`, its addresses and launch number 0."""
     problem, bits = plan.problem, plan.index_bits
     block = ParameterBlock()
@@ -122,18 +122,18 @@ def _launch(source: str, name: str, blocks: int, block: ParameterBlock, threads:
     )
 
 
-def _types(plan: GatherPlan) -> tuple[str, str, str]:
+def _types(plan: GatherChoice) -> tuple[str, str, str]:
     """The C++ types of the elements, of the indices and of offsets."""
     problem = plan.problem
     return word_argument(problem.plain.element), f"sg::{problem.index.element}", index_argument(plan.index_bits)
 
 
-def _mode(plan: GatherPlan) -> str:
+def _mode(plan: GatherChoice) -> str:
     """The `sg::OutOfRange`; a checked index is clamped."""
     return f"sg::OutOfRange::{'clamp' if plan.mode == 'raise' else plan.mode}"
 
 
-def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """Groups of lanes for runs of this length; long ones are cut into chunks."""
     problem = plan.problem
     *outer, run = _loops(problem)
@@ -162,7 +162,7 @@ def _rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     return _launch("gather_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
 
 
-def _shifted_rows(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """The same for runs that begin anywhere in their first vector."""
     problem = plan.problem
     *outer, run = _loops(problem)
@@ -220,7 +220,7 @@ def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, in
     return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
 
 
-def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """A thread for every few vectors of neighbouring elements, each with its own index or tuple of indices."""
     problem, bits = plan.problem, plan.index_bits
     length = plan.plain.nbytes // problem.plain.element.itemsize
@@ -249,7 +249,7 @@ def _elements(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
     return _launch("gather_elements.cu", name, -(-count // (THREADS * items)), block)
 
 
-def _short_rows(plan: GatherPlan) -> KernelLaunch:
+def _short_rows(plan: GatherChoice) -> KernelLaunch:
     """A thread for every few rows that follow each other on the target."""
     problem, bits, together = plan.problem, plan.index_bits, SHORT_ROWS_TOGETHER
     *outer, rows, run = _loops(problem)
@@ -273,7 +273,7 @@ def _short_rows(plan: GatherPlan) -> KernelLaunch:
     return _launch("gather_short_rows.cu", name, -(-count // THREADS), block)
 
 
-def _inner(plan: GatherPlan, gpu: GpuProperties) -> KernelLaunch:
+def _inner(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """A thread for every vector of neighbouring indices, and a few rows."""
     problem, bits = plan.problem, plan.index_bits
     length = plan.plain.nbytes // problem.plain.element.itemsize

@@ -6,15 +6,16 @@ from math import prod
 
 from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch, axes_words, grid_of, rank_of
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
+from .tiles import innermost_box
 
 __all__ = ["launch"]
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan with any strides."""
     problem, bits, conversion = plan.problem, plan.index_bits, plan.problem.conversion
     sizes, channel_axis = list(problem.sizes), problem.channel_axis
@@ -67,6 +68,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         shared_bytes=0,
         parameters=block.parameters,
         tables=block.tables,
+        tile=innermost_box(problem.sizes, THREADS * length),
     )
 
 

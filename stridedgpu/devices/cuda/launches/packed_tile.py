@@ -12,7 +12,7 @@ from typing import Final
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.packed_tiles import PackedTile, chunk_pitch, packed_tiles, shared_bytes
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.values.strides import round_up
 
 from .instantiation import instantiation
@@ -26,7 +26,7 @@ _ZERO: Final = 0xFFFE
 """In the table of positions: `packed_gap` and `packed_zero` in packed_tile.cu."""
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan whose kernel is that of the family PACKED_TILE."""
     problem, bits, conversion = plan.problem, plan.index_bits, plan.problem.conversion
     source_itemsize, target_itemsize = problem.source.element.itemsize, problem.target.element.itemsize
@@ -93,10 +93,11 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         shared_bytes(tile.chunk_count * pitch, source_itemsize),
         block.parameters,
         block.tables,
+        tile.extents,
     )
 
 
-def _tile_for(plan: Plan, gpu: GpuProperties, *, fills_gaps: bool) -> PackedTile:
+def _tile_for(plan: RelayoutChoice, gpu: GpuProperties, *, fills_gaps: bool) -> PackedTile:
     """The best tile that leaves no multiprocessor idle, or the one with most blocks; all keep the plan's widths."""
     problem = plan.problem
     load_length = plan.load.nbytes // problem.source.element.itemsize

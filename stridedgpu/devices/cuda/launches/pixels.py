@@ -7,7 +7,7 @@ from typing import Final
 
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.devices.cuda.planning.whole_pixels import whole_pixels_of
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.strides import round_up
@@ -15,7 +15,7 @@ from stridedgpu.values.strides import round_up
 from .channels import ChannelWalk, outer_loops
 from .instantiation import instantiation
 from .parameters import conversion_argument, index_argument
-from .tiles import loops_of, pixel_tile, turned
+from .tiles import loops_of, pixel_box, pixel_tile, turned
 
 __all__ = ["launch", "whole_walk_of"]
 
@@ -43,7 +43,7 @@ def whole_walk_of(problem: Problem) -> ChannelWalk:
     )
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family PIXELS."""
     walk, shape, bits = whole_walk_of(plan.problem), whole_pixels_of(plan.problem), plan.index_bits
     length, vectors, groups = shape.source.length, (plan.load.nbytes, plan.store.nbytes), (shape.source, shape.target)
@@ -76,6 +76,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         affines=affines,
         order=order,
     )
+    inner = len(plan.problem.sizes) - 1
     source_bytes = tile_rows * row_groups * shape.source.shared_bytes
     return KernelLaunch(
         ("pixels.cu",),
@@ -85,4 +86,5 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         round_up(source_bytes, _SHARED_ALIGNMENT) + tile_rows * row_groups * shape.target.shared_bytes,
         block.parameters,
         block.tables,
+        pixel_box(plan.problem, (inner, inner - 1), row_groups * length, tile_rows),
     )

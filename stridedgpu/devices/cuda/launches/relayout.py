@@ -19,13 +19,13 @@ from stridedgpu.devices.cuda.launches import (
 )
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 __all__ = ["cuda_launch"]
 
-_Launches = Mapping[Family, Callable[[Plan, GpuProperties], KernelLaunch]]
+_Launches = Mapping[Family, Callable[[RelayoutChoice, GpuProperties], KernelLaunch]]
 
 _LAUNCHES: Final[_Launches] = MappingProxyType(
     {
@@ -50,7 +50,7 @@ _SHIFTED: Final[_Launches] = MappingProxyType(
 """Where vectors are put together from words."""
 
 
-def cuda_launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def cuda_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The kernel, grid and parameters that carry out `plan` on `gpu`.
 
     Raises `LayoutError` for a plan without elements: there is nothing to launch; and for a side whose elements do not

@@ -17,12 +17,13 @@ from stridedgpu.devices.cuda.planning.gpu import (
     rank_of,
 )
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.planning.relayout_problem import Problem
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .run_steps import RunSteps
+from .tiles import tile_box
 
 __all__ = ["RowAxis", "add_chunks", "chunk_shape", "grid_of_chunks", "launch", "row_axes"]
 
@@ -40,7 +41,7 @@ class RowAxis:
     role: str = ""
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan over rows."""
     problem, bits = plan.problem, plan.index_bits
     source, target, conversion = problem.source, problem.target, problem.conversion
@@ -92,10 +93,11 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         shared_bytes=0,
         parameters=block.parameters,
         tables=block.tables,
+        tile=tile_box(problem, {inner: steps * vectors.length * lanes}),
     )
 
 
-def add_chunks(block: ParameterBlock, plan: Plan, axes: Sequence[RowAxis], lanes: int) -> tuple[str, str]:
+def add_chunks(block: ParameterBlock, plan: RelayoutChoice, axes: Sequence[RowAxis], lanes: int) -> tuple[str, str]:
     """An `sg::RowChunks`, which begins the parameters; the arguments are its `sg::Channels`."""
     problem, bits = plan.problem, plan.index_bits
     affines = block.add_affines(problem.conversion)

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from stridedgpu.devices.cuda.planning.families import Family
+from stridedgpu.devices.cuda.planning.families import Family, pixel_axes
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.values.strides import round_up
 
 from .channels import ChannelWalk, walk_of
 from .instantiation import instantiation
 from .parameters import conversion_argument, index_argument
 from .pixels import whole_walk_of
-from .tiles import pixel_tile
+from .tiles import pixel_box, pixel_tile
 
 __all__ = ["launch"]
 
@@ -37,7 +37,7 @@ class _Runs:
         return self.count * (self.vectors * _VECTOR_BYTES + round_up(self.group + _VECTOR_BYTES, _VECTOR_BYTES))
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family CHANNELS or PIXELS whose vectors are put together from words."""
     walk = walk_of(plan.problem) if plan.family is Family.CHANNELS else whole_walk_of(plan.problem)
     bits, pixels, rows = plan.index_bits, walk.pixels, walk.rows
@@ -77,7 +77,16 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         tile_rows * (read.nbytes + written.nbytes),
         block.parameters,
         block.tables,
+        pixel_box(plan.problem, _axes(plan), row_groups * length, tile_rows),
     )
+
+
+def _axes(plan: RelayoutChoice) -> tuple[int, int]:
+    """The axis inside a pixel, and that of the pixels."""
+    inner = len(plan.problem.sizes) - 1
+    found = pixel_axes(plan.problem) if plan.family is Family.CHANNELS else (inner, inner - 1)
+    assert found is not None
+    return found
 
 
 def _runs(walk: ChannelWalk, side: int, length: int, row_groups: int) -> _Runs:

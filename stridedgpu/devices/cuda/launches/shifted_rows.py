@@ -5,17 +5,18 @@ from __future__ import annotations
 from math import prod
 
 from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .rows import add_chunks, chunk_shape, grid_of_chunks, row_axes
 from .run_steps import RunSteps
+from .tiles import tile_box
 
 __all__ = ["launch"]
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan whose words are shifted into place."""
     problem, conversion = plan.problem, plan.problem.conversion
     source, target = problem.source, problem.target
@@ -55,4 +56,5 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         shared_bytes=0,
         parameters=block.parameters,
         tables=block.tables,
+        tile=tile_box(problem, {inner: steps * vectors.length * lanes}),
     )

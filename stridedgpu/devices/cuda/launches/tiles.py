@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, axes_words, rank_of
@@ -15,10 +15,13 @@ __all__ = [
     "Loop",
     "channels_turned",
     "gaps_are_ours",
+    "innermost_box",
     "last_gap_is_there",
     "loops_of",
     "outer_words",
+    "pixel_box",
     "pixel_tile",
+    "tile_box",
     "turned",
 ]
 
@@ -115,3 +118,26 @@ def pixel_tile(
         if tiles >= gpu.multiprocessors or groups <= fewest:
             return row_groups, tile_rows
         groups //= 2
+
+
+def tile_box(problem: Problem, extents: Mapping[int, int]) -> tuple[int, ...]:
+    """A tile as an extent along each loop: those of some axes, one place of the others."""
+    return tuple(min(size, extents.get(axis, 1)) for axis, size in enumerate(problem.sizes))
+
+
+def pixel_box(problem: Problem, axes: tuple[int, int], pixels: int, rows: int) -> tuple[int, ...]:
+    """The tile of so many whole pixels in so many rows; `axes` are that inside a pixel, and that of the pixels."""
+    small, along = axes
+    outer = [axis for axis in range(len(problem.sizes)) if axis not in (*axes, problem.channel_axis)]
+    across = max(outer, key=problem.sizes.__getitem__, default=None)
+    extents = {small: problem.sizes[small], along: pixels}
+    return tile_box(problem, extents if across is None else {**extents, across: rows})
+
+
+def innermost_box(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """A box of at most so many elements that fills the inner loops before the outer ones."""
+    extents: list[int] = []
+    for size in reversed(sizes):
+        extents.insert(0, max(1, min(size, most)))
+        most //= max(1, size)
+    return tuple(extents)

@@ -8,12 +8,12 @@ from typing import Final
 from stridedgpu.devices.cuda.planning.families import unit_axis
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.devices.cuda.planning.relayout import Plan
+from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.values.strides import round_up
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
-from .tiles import Loop, channels_turned, loops_of, outer_words, turned
+from .tiles import Loop, channels_turned, loops_of, outer_words, tile_box, turned
 
 __all__ = ["launch", "tile_extents"]
 
@@ -21,7 +21,7 @@ _BANKS_BYTES: Final = 128
 """A row of shared memory spans all banks at least once: the swizzle counts on it."""
 
 
-def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
+def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     """The launch of a plan of the family TRANSPOSE."""
     problem = plan.problem
     conversion, bits = problem.conversion, plan.index_bits
@@ -86,6 +86,7 @@ def launch(plan: Plan, gpu: GpuProperties) -> KernelLaunch:
         prod(extents) * min(itemsizes),
         block.parameters,
         block.tables,
+        tile_box(problem, {source_axis: extents[0], target_axis: extents[1]}),
     )
 
 

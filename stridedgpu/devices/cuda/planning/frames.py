@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stridedgpu.planning.device_plan import index_bits
+from stridedgpu.planning.device_plan import Width, index_bits
 from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
 from stridedgpu.values.errors import DeviceError
 
 from .policy import policy
-from .widths import Bound, Width, alignment_bound, bounded_width, stride_bound
+from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
 __all__ = ["FrameChoice", "choose_frame", "plan_frame"]
 

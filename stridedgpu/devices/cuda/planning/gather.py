@@ -1,23 +1,20 @@
-"""`GatherPlan`: how elements are picked out of a tensor by indices, or written into one, as a value."""
+"""`GatherChoice`: which CUDA kernel picks elements by indices, or writes them there, and how wide."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from math import gcd
-from typing import Final, Literal
+from typing import Final
 
-from stridedgpu.planning.device_plan import Accesses, in_words, index_bits
+from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import Mode
 
 from .policy import policy
-from .widths import Bound, Width, alignment_bound, bounded_width, stride_bound
+from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
-__all__ = ["SHORT_ROWS_TOGETHER", "WIDEST_INDICES", "GatherFamily", "GatherPlan", "Mode", "plan_gather"]
-
-Mode = Literal["raise", "clip", "wrap", "deferred"]
-"""What happens to an index out of range."""
+__all__ = ["SHORT_ROWS_TOGETHER", "WIDEST_INDICES", "GatherChoice", "GatherFamily", "choose_gather"]
 
 SHORT_ROWS_TOGETHER: Final = 4
 """Short rows that a thread makes one after another on the target."""
@@ -61,8 +58,8 @@ _DESCRIPTIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class GatherPlan(Accesses):
-    """A gather or scatter, planned: the loops, the family of kernels that walks them, and how wide.
+class GatherChoice:
+    """Which family of kernels walks the loops of a gather or scatter, and how wide.
 
     `plain` and `picked` are the widths of one access on either side, in bytes, with what limits them, and `index` that
     of one load of indices; `index_bits` is the arithmetic that offsets are worked out in, 32 or 64, whatever the type
@@ -70,18 +67,16 @@ class GatherPlan(Accesses):
     """
 
     problem: GatherProblem
-    device: str
-    mode: Mode
     family: GatherFamily
     plain: Width
     picked: Width
     index: Width
     index_bits: int
 
-    def __hash__(self) -> int:
-        """Equal for equal plans, from what tells them apart most often: every call looks its launch up by one."""
-        problem = self.problem
-        return hash((self.mode, problem.sizes, problem.plain_strides, problem.picked_strides, problem.index_strides))
+    @property
+    def mode(self) -> Mode:
+        """What happens to an index out of range."""
+        return self.problem.mode
 
     @property
     def kernel(self) -> str:
@@ -100,42 +95,19 @@ class GatherPlan(Accesses):
         """The width of one store."""
         return self.picked if self.problem.scatters else self.plain
 
-    @property
-    def bytes_moved(self) -> int:
-        """The bytes that must be read and written."""
-        return self.problem.bytes_moved
-
-    def explain(self) -> str:
-        """The plan in plain words: which family, how wide and why not wider, which indices are valid, bytes."""
-        problem = self.problem
-        plain, picked = ("reads", "writes") if problem.scatters else ("writes", "reads")
-        ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in problem.indexed)
-        accesses = [*self.access_words(), in_words("indices", self.index)]
-        lines = [
-            f"{self.kernel} on {self.device}",
-            f"  {self.family.description}",
-            f"  loops {problem.sizes}, the {problem.row_axes} innermost within one index",
-            f"  {plain} in steps of {problem.plain_strides} elements",
-            f"  {picked} in steps of {problem.picked_strides} elements, and where the indices say",
-            f"  indices for {ranges}; out of range: {_MODES[self.mode]}",
-            f"  {'; '.join(accesses)}; bits move unchanged",
-            f"  {self.index_bits}-bit offsets",
-            f"  {self.bytes_moved} bytes must move",
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it: which family, how wide and why not wider."""
+        accesses = (in_words("loads", self.load), in_words("stores", self.store), in_words("indices", self.index))
+        return [
+            self.family.description,
+            *self.problem.in_words(),
+            "; ".join(accesses),
+            f"{self.index_bits}-bit offsets",
         ]
-        return "\n".join(lines)
 
 
-_MODES: Final = {
-    "raise": "refused before anything is written",
-    "clip": "the nearest valid one; negative ones are 0",
-    "wrap": "counted round the axis",
-    "deferred": "clamped, and raised at the next synchronisation",
-}
-
-
-@lru_cache(maxsize=1024)
-def plan_gather(problem: GatherProblem, mode: Mode, device: str, widest: int = 16) -> GatherPlan:
-    """The plan of a problem; `widest` is the largest access of the device, in bytes."""
+def choose_gather(problem: GatherProblem, widest: int = 16) -> GatherChoice:
+    """The kernel for a problem; `widest` is the largest access of the device, in bytes."""
     family = _family(problem)
     reach = max(
         problem.element_count,
@@ -154,7 +126,7 @@ def plan_gather(problem: GatherProblem, mode: Mode, device: str, widest: int = 1
         family = GatherFamily.SHIFTED_ROWS
         load, store = _shifted_widths(picked)
         plain, picked = (load, store) if problem.scatters else (store, load)
-    return GatherPlan(problem, device, mode, family, plain, picked, index, bits)
+    return GatherChoice(problem, family, plain, picked, index, bits)
 
 
 def _family(problem: GatherProblem) -> GatherFamily:

@@ -58,7 +58,8 @@ class KernelLaunch:
     instantiates (`launches/instantiation.py`). Every kernel takes one structure by value: the source
     address in its first 8 bytes, the target address in the next 8, then what `parameters` holds from byte 16 on (its
     first 16 bytes are zero, to be overwritten). Addresses are those of each side's lowest element. `tables` are
-    constant arrays too long for a parameter block, as (byte position of their address, contents).
+    constant arrays too long for a parameter block, as (byte position of their address, contents). `tile` is the box of
+    loops that a block, or a group of lanes of it, moves at a time: an extent along each of a relayout's loops.
     """
 
     sources: tuple[str, ...]
@@ -68,6 +69,7 @@ class KernelLaunch:
     shared_bytes: int
     parameters: bytes
     tables: tuple[tuple[int, bytes], ...] = ()
+    tile: tuple[int, ...] = ()
 
 
 def grid_of(blocks: int) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from stridedgpu.planning.device_plan import Accesses
+from stridedgpu.planning.device_plan import Width, in_words
 from stridedgpu.planning.resize_arithmetic import Arithmetic, arithmetic_of
 from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
 from stridedgpu.planning.resize_words import bytes_moved, problem_words
@@ -17,7 +17,7 @@ from stridedgpu.values.errors import DeviceError
 from .gpu import GpuProperties
 from .policy import policy
 from .resize_tiles import ResizeTiles, TileUse, resize_tiles
-from .widths import Bound, Width, alignment_bound, bounded_width, stride_bound
+from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
 __all__ = ["ResizeFamily", "ResizePlan", "plan_resize"]
 
@@ -48,7 +48,7 @@ _DESCRIPTIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class ResizePlan(Accesses):
+class ResizePlan:
     """A resize, planned for one GPU.
 
     `load` is the width of a load where a run of the source is long enough, whatever its address; `store` that of a
@@ -81,6 +81,16 @@ class ResizePlan(Accesses):
     def index_bits(self) -> int:
         """Bits of the offsets within a picture, which its records hold."""
         return 64
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """Height and width of a tile in pixels; () where every call has its own."""
+        return () if self.tiles is None else (self.tiles.height, self.tiles.width)
+
+    @property
+    def shape(self) -> str:
+        """How the work is divided."""
+        return "a block for each tile"
 
     @property
     def groups(self) -> int:
@@ -120,7 +130,8 @@ class ResizePlan(Accesses):
             self.family.description,
             *problem_words(self.problem),
             f"writes in steps of {self.problem.target.layout.strides} elements along N, C, H, W",
-            *self.access_words(),
+            in_words("loads", self.load),
+            in_words("stores", self.store),
             *self._tile_words(),
         ]
         return "\n  ".join([f"{self.kernel} on {self.device}", *words])

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
 
 from .families import Family
 from .pixels import pixels_of
 from .policy import policy
 from .whole_pixels import whole_pixels_of
-from .widths import Width
 
 __all__ = ["shifted_widths"]
 
@@ -57,10 +57,15 @@ def _shifted_pixels(
     count, pitches, leaves_gaps, chooses = _pixels(problem, family)
     itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
     is_narrow = min(load.nbytes, store.nbytes) <= _WORD_BYTES
-    limits = policy().family
-    if not is_narrow or leaves_gaps or chooses or max(itemsizes) > _WORD_BYTES or max(pitches) > limits.permuted_pitch:
+    if (
+        not is_narrow
+        or leaves_gaps
+        or chooses
+        or max(itemsizes) > _WORD_BYTES
+        or max(pitches) > policy().family.permuted_pitch
+    ):
         return None
-    if count * min(itemsizes) < limits.peeled_run_bytes:
+    if count * min(itemsizes) < policy().family.peeled_run_bytes:
         return None
     width = Width(_VECTOR_BYTES, "vectors are put together from words" if widest > _VECTOR_BYTES else "")
     return width, width

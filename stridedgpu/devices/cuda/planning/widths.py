@@ -8,6 +8,7 @@ from math import gcd
 from typing import Literal
 
 from stridedgpu.devices.cuda.launches.tiles import gaps_are_ours
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.strides import round_up
 
@@ -17,15 +18,7 @@ from .pixels import pixels_of
 from .policy import policy
 from .whole_pixels import whole_pixels_of
 
-__all__ = ["Bound", "Width", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class Width:
-    """The bytes of one access on one side, and what limits it ("" when nothing does)."""
-
-    nbytes: int
-    limit: str = ""
+__all__ = ["Bound", "alignment_bound", "bounded_width", "stride_bound", "width_of"]
 
 
 @dataclass(frozen=True, slots=True)

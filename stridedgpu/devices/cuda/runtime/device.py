@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import threading
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cuda.launches.relayout import cuda_launch
-from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties
-from stridedgpu.devices.cuda.planning.relayout import Plan
-from stridedgpu.devices.interface import Launch
+from stridedgpu.devices.cuda.plan import CudaPlan, cuda_plan
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
+from stridedgpu.devices.interface import Launch, Located
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
 from .compile import compiled_kernel
 from .index_errors import DeferredIndexErrors
-from .launch import PreparedKernel
+from .launches import IndexChecks, launches_of
 from .properties import gpu_properties
 from .streams import check_not_capturing, current_on, stream_handle
 from .tables import free_retired
 from .transfer import allocate_pinned, copy_between_devices, copy_with_host
 
-__all__ = ["CudaBackend"]
+__all__ = ["CudaDevice"]
 
 _ALLOCATOR_ALIGNMENT: Final = 256
 """Bytes that CUDA's, CuPy's and RMM's allocators guarantee."""
 
 
-class CudaBackend:
+class CudaDevice:
     """One NVIDIA GPU: "cuda:N"."""
 
     def __init__(self, number: int) -> None:
@@ -42,6 +42,7 @@ class CudaBackend:
         self._index_errors: DeferredIndexErrors | None = None
         self._first_deferred = threading.Lock()
         self._prepared = lru_cache(maxsize=1024)(self._make_ready)
+        self._checks = IndexChecks(self, number)
 
     @property
     def widest_access(self) -> int:
@@ -71,9 +72,23 @@ class CudaBackend:
             )
         return Buffer(memory.ptr + start, nbytes, owner=memory, device=self.name, alignment=alignment, owned=True)
 
-    def prepare(self, plan: Plan) -> Launch:
+    def plan(self, problem: Any) -> CudaPlan:
+        """The kernel and launch for a problem."""
+        return cuda_plan(problem, self.name, self.properties)
+
+    def prepare(self, plan: DevicePlan) -> Launch:
         """A plan with its kernel compiled and its parameters packed; kept for the next call with the same plan."""
+        assert isinstance(plan, CudaPlan), "made by a device like this"
         return self._prepared(plan)
+
+    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
+        """In mode "raise", look at every index before anything is written, and wait for the answer.
+
+        Where indices have to be distinct, each marks a bit of its element. Raises `DeviceError` while the stream
+        records a CUDA graph, where nothing can be waited for.
+        """
+        if rule.index.layout.span != 0 and mode == "raise":
+            self._checks.check(rule, indices, stream)
 
     def synchronize(self) -> None:
         """Wait for all streams of this device; raises `DeviceError` for what its work did wrong."""
@@ -114,21 +129,18 @@ class CudaBackend:
         if self._index_errors is not None:
             self._index_errors.check()
 
-    def _make_ready(self, plan: Plan) -> Launch:
+    def _make_ready(self, plan: CudaPlan) -> Launch:
         """Compile and pack."""
-        if plan.family is Family.EMPTY:
-            return self._run_nothing
-        launch = cuda_launch(plan, self.properties)
-        function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
-        tables = tuple(self.uploaded(contents) for _, contents in launch.tables)
-        return PreparedKernel(launch, function, self._number, tables)
+        return self._run_nothing if plan.launch is None else launches_of(plan, plan.launch, self)
 
-    def _run_nothing(
-        self, source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object
-    ) -> None:
+    def _run_nothing(self, *arguments: object) -> None:
         """A plan without elements: only the stream is checked."""
-        del source, source_start, target, target_start
-        stream_handle(stream, self._number)
+        stream_handle(arguments[-1], self._number)
+
+    def compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
+        """What a prepared kernel is made of: the launch, its function, the device, and its constants there."""
+        function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
+        return launch, function, self._number, tuple(self.uploaded(contents) for _, contents in launch.tables)
 
     def uploaded(self, contents: bytes) -> Buffer:
         """Constants in device memory, there when this returns, whichever stream uses them."""

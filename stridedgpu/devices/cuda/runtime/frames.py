@@ -14,7 +14,7 @@ from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
 from stridedgpu.values.errors import DeviceError
 
 from .compile import compiled_kernel
-from .device import CudaBackend
+from .device import CudaDevice
 from .launch import PreparedKernel
 
 __all__ = ["CudaFrames"]
@@ -23,7 +23,7 @@ __all__ = ["CudaFrames"]
 class CudaFrames:
     """One NVIDIA GPU, making colours of luma and chroma."""
 
-    def __init__(self, backend: CudaBackend, number: int) -> None:
+    def __init__(self, backend: CudaDevice, number: int) -> None:
         """Nothing is compiled yet."""
         self._backend = backend
         self._number = number

@@ -10,14 +10,14 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_launch, resize_records
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
 from stridedgpu.devices.cuda.planning.resize import ResizePlan as CudaResizePlan, plan_resize
-from stridedgpu.devices.gather_interface import Located
+from stridedgpu.devices.interface import Located
 from stridedgpu.devices.resize_interface import ResizeLaunch, ResizePlan
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 
 from .compile import compiled_kernel
-from .device import CudaBackend
+from .device import CudaDevice
 from .launch import PreparedKernel
 from .streams import stream_handle
 
@@ -29,7 +29,7 @@ _ALIGNMENT: Final = 256
 class CudaResize:
     """One NVIDIA GPU, resizing."""
 
-    def __init__(self, backend: CudaBackend, number: int) -> None:
+    def __init__(self, backend: CudaDevice, number: int) -> None:
         """Nothing is compiled or allocated yet."""
         self._backend = backend
         self._number = number

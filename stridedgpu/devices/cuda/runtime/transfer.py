@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.device import CpuBackend
+from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
@@ -33,7 +33,7 @@ def allocate_pinned(nbytes: int) -> Buffer:
     try:
         memory = cupy.cuda.alloc_pinned_memory(nbytes)
     except (cupy.cuda.runtime.CUDARuntimeError, MemoryError):
-        return CpuBackend().allocate(nbytes, _STAGING_ALIGNMENT)
+        return CpuDevice().allocate(nbytes, _STAGING_ALIGNMENT)
     return Buffer(memory.ptr, nbytes, owner=memory, owned=True)
 
 

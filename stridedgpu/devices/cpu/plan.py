@@ -1,0 +1,166 @@
+"""`CpuPlan`: one operation planned for the CPU, as a value: NumPy's loops, compiled ones, or both in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from stridedgpu.planning.device_plan import Width, in_words
+
+from .promotion import compiled_from
+
+__all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan"]
+
+NUMPY_DECIDES = "NumPy's own loops decide how many at once"
+"""Why no width is known of NumPy's accesses."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuKernel:
+    """Loops on the CPU, with all that decides how they run.
+
+    `load` and `store` are the widths of one access. `tile` is the box that one step moves, along the problem's loops.
+    `items` are what threads share, in calls that move `shared_bytes` or more (None: one thread does it all). `walks`
+    are the compiled loops with their extents, none on NumPy.
+    """
+
+    name: str
+    words: str
+    load: Width
+    store: Width
+    tile: tuple[int, ...] = ()
+    items: int = 1
+    shared_bytes: int | None = None
+    walks: tuple[Any, ...] = ()
+
+    def shape(self, nbytes: int) -> str:
+        """How the work of a call that moves so many bytes is divided."""
+        if self.shared_bytes is None or nbytes < self.shared_bytes or self.items < 2:
+            return "one thread"
+        return f"{self.items} items, shared by threads"
+
+    def in_words(self, nbytes: int) -> list[str]:
+        """The loops in lines, as plans explain them."""
+        tile = [f"tile {' x '.join(map(str, self.tile))} along the loops"] if self.tile else []
+        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
+        return [self.words, accesses, *tile, self.shape(nbytes)]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuOperation:
+    """How the CPU does one type of problem: both ways of planning it, and of running what was planned.
+
+    `compiled` returns None where a problem is left to NumPy, and `run_compiled` where this processor cannot run it.
+    What runs takes so many `arguments`: those of the launch without the stream.
+    """
+
+    numpy: Callable[[Any], CpuKernel]
+    run_numpy: Callable[[Any], Callable[..., None]]
+    compiled: Callable[[Any], CpuKernel | None]
+    run_compiled: Callable[[CpuPlan], Callable[..., None] | None]
+    arguments: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CpuPlan:
+    """What runs on this CPU for a problem.
+
+    Call number `compiled_from` is the first that compiled loops do: 1 where they do all, None where NumPy does. They
+    are worked out when they are first looked at, as this loads the compiler.
+    """
+
+    problem: Any
+    operation: CpuOperation = field(repr=False, compare=False)
+    compiled_from: int | None
+    _kernels: list[CpuKernel | None] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the problem: another process plans it for its own processor."""
+        return cpu_plan, (self.problem, self.operation)
+
+    @property
+    def device(self) -> str:
+        """The device's name."""
+        return "cpu"
+
+    @property
+    def numpy(self) -> CpuKernel:
+        """NumPy's loops."""
+        return self.operation.numpy(self.problem)
+
+    @property
+    def compiled(self) -> CpuKernel | None:
+        """The compiled loops; None where there are none."""
+        if self.compiled_from is None:
+            return None
+        if not self._kernels:
+            self._kernels.append(self.operation.compiled(self.problem))
+        return self._kernels[0]
+
+    @property
+    def settled(self) -> CpuKernel:
+        """The loops of calls to come: the compiled ones, or NumPy's where there are none."""
+        return self.compiled or self.numpy
+
+    @property
+    def first(self) -> CpuKernel:
+        """The loops of the first call."""
+        return self.settled if self.compiled_from == 1 else self.numpy
+
+    @property
+    def kernel(self) -> str:
+        """The name of the loops of calls to come; `explain` also names those of the first calls."""
+        return self.settled.name
+
+    @property
+    def load(self) -> Width:
+        """The width of one load, and why it is not wider."""
+        return self.settled.load
+
+    @property
+    def store(self) -> Width:
+        """The width of one store, and why it is not wider."""
+        return self.settled.store
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of the arithmetic for offsets: always 64 on the CPU."""
+        return 64
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The box that one step moves, along the problem's loops."""
+        return self.settled.tile
+
+    @property
+    def shape(self) -> str:
+        """How the work is divided."""
+        return self.settled.shape(self.bytes_moved)
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        moved: int = self.problem.bytes_moved
+        return moved
+
+    def explain(self) -> str:
+        """The plan in plain words: what runs, from which call on, widths and why not wider, tile and threads."""
+        settled, first, nbytes = self.settled, self.first, self.bytes_moved
+        lines = [f"{settled.name} on {self.device}", *self.problem.in_words(), *settled.in_words(nbytes)]
+        lines.append(f"{self.index_bits}-bit offsets")
+        if first != settled:
+            lines += [f"until call {self.compiled_from}, which loads it: {first.name}", *first.in_words(nbytes)[:1]]
+        return "\n  ".join(lines)
+
+
+def cpu_plan(problem: Any, operation: CpuOperation) -> CpuPlan:
+    """The plan of a problem for this processor, kept for the next one who asks."""
+    return _planned(problem, operation, compiled_from(problem.bytes_moved))
+
+
+@lru_cache(maxsize=4096)
+def _planned(problem: Any, operation: CpuOperation, call: int | None) -> CpuPlan:
+    """The same; compiled loops come with that call."""
+    return CpuPlan(problem, operation, call)

@@ -1,0 +1,172 @@
+"""`CudaPlan`: one operation planned for an NVIDIA GPU, as a value that holds its whole launch. Needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+from stridedgpu.planning.crop_windows import CropProblem
+from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.relayout_problem import Problem
+
+from .launches.crops import crops_launch
+from .launches.gather import gather_launch
+from .launches.relayout import cuda_launch
+from .planning.crops import choose_crops
+from .planning.gather import choose_gather
+from .planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
+from .planning.relayout import choose_relayout
+
+__all__ = ["CudaPlan", "GpuPlanner", "KernelChoice", "cuda_plan"]
+
+
+class KernelChoice(Protocol):
+    """Which kernel does a problem, and how wide: `RelayoutChoice`, `GatherChoice` or another operation's."""
+
+    @property
+    def problem(self) -> Any:
+        """The operation as loops."""
+
+    @property
+    def family(self) -> Any:
+        """The family of kernels, "empty" where nothing is to be done."""
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+
+    @property
+    def load(self) -> Width:
+        """The width of one load."""
+
+    @property
+    def store(self) -> Width:
+        """The width of one store."""
+
+    @property
+    def index_bits(self) -> int:
+        """32 or 64."""
+
+    def in_words(self) -> list[str]:
+        """The kernel in lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class CudaPlan:
+    """A kernel, chosen by `devices/cuda/planning`, and its launch, laid out by `devices/cuda/launches`.
+
+    `launch` names the instantiation, the grid, the threads of a block, the shared memory, the tile and the parameters;
+    it is None where there is nothing to move.
+    """
+
+    device: str
+    choice: KernelChoice
+    launch: KernelLaunch | None
+
+    def __hash__(self) -> int:
+        """Equal for equal plans, from what tells them apart most often."""
+        return hash((self.device, self.choice.problem))
+
+    @property
+    def problem(self) -> Any:
+        """The operation as loops."""
+        return self.choice.problem
+
+    @property
+    def family(self) -> Any:
+        """The family of kernels."""
+        return self.choice.family
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: family, element types and the bytes of an access."""
+        return self.choice.kernel
+
+    @property
+    def load(self) -> Width:
+        """The width of one load, and why it is not wider."""
+        return self.choice.load
+
+    @property
+    def store(self) -> Width:
+        """The width of one store, and why it is not wider."""
+        return self.choice.store
+
+    @property
+    def index_bits(self) -> int:
+        """Bits of the arithmetic for offsets: 32 or 64."""
+        return self.choice.index_bits
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The box of loops that a block, or a group of its lanes, moves at a time; () where there is none."""
+        return () if self.launch is None else self.launch.tile
+
+    @property
+    def shape(self) -> str:
+        """Grid, threads of a block, and shared memory."""
+        if self.launch is None:
+            return "no launch"
+        blocks, threads = (" x ".join(str(n) for n in sizes if n > 1) or "1" for sizes in _grid_and_block(self.launch))
+        shared = f", {self.launch.shared_bytes} B of shared memory each" if self.launch.shared_bytes else ""
+        return f"grid of {blocks} blocks of {threads} threads{shared}"
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read and written, each element once."""
+        moved: int = self.choice.problem.bytes_moved
+        return moved
+
+    def explain(self) -> str:
+        """The plan in plain words: family, widths and why not wider, padding, bytes, tile and grid."""
+        tile = [f"tile {' x '.join(map(str, self.tile))} along the loops"] if self.tile else []
+        return "\n  ".join([f"{self.kernel} on {self.device}", *self.choice.in_words(), *tile, self.shape])
+
+
+def _grid_and_block(launch: KernelLaunch) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    return launch.grid, launch.block
+
+
+_Choose = Callable[[Any, int], KernelChoice]
+_LayOut = Callable[[Any, GpuProperties], KernelLaunch]
+
+_PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
+    {
+        Problem: (choose_relayout, cuda_launch),
+        GatherProblem: (choose_gather, gather_launch),
+        CropProblem: (choose_crops, crops_launch),
+    }
+)
+"""Each problem's way to a kernel, and from there to its launch."""
+
+
+@lru_cache(maxsize=4096)
+def cuda_plan(problem: Any, device: str, gpu: GpuProperties) -> CudaPlan:
+    """The plan of a problem for a GPU, "cuda:N" by name.
+
+    Raises `LayoutError` for elements that do not lie at multiples of their own size, which a GPU cannot address.
+    """
+    choose, lay_out = _PLANNERS[type(problem)]
+    choice = choose(problem, gpu.widest_access)
+    return CudaPlan(device, choice, None if problem.is_empty else lay_out(choice, gpu))
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPlanner:
+    """Plans for a GPU that need not be there; a reference GPU unless another is named."""
+
+    name: str
+    properties: GpuProperties = REFERENCE_GPU
+
+    @property
+    def widest_access(self) -> int:
+        """Bytes of the widest single load or store."""
+        return self.properties.widest_access
+
+    def plan(self, problem: Any) -> CudaPlan:
+        """How this GPU does a problem."""
+        return cuda_plan(problem, self.name, self.properties)

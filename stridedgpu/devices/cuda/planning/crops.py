@@ -1,0 +1,160 @@
+"""`CropChoice`: which CUDA kernel writes windows of images into a batch, and how wide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from stridedgpu.planning.crop_windows import CropProblem
+from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
+
+from .policy import policy
+from .widths import Bound, alignment_bound, bounded_width, stride_bound
+
+__all__ = ["CropChoice", "CropFamily", "choose_crops"]
+
+_WORD: Final = 4
+"""Bytes that a run of a source is read by where its address allows no more."""
+
+_LONGEST_RUN: Final = 32
+"""Bytes of one channel of a source that a thread holds in registers for a store."""
+
+_LONGEST_PIXELS: Final = 96
+"""The same of whole pixels: 32 of 3 bytes, or 8 of 3 float32."""
+
+_WIDEST_PIXEL: Final = 4
+"""Channels of the widest pixel that is taken apart in registers, with those that are not wanted."""
+
+
+class CropFamily(StrEnum):
+    """Kinds of crops, after what lies side by side on both sides."""
+
+    PLANES = "planes"
+    RUNS = "runs"
+    SPLIT = "split"
+    PIXELS = "pixels"
+
+    @property
+    def description(self) -> str:
+        """The family in plain words."""
+        return _DESCRIPTIONS[self]
+
+
+_DESCRIPTIONS: Final = {
+    CropFamily.PLANES: "planes: a store takes neighbouring columns of one channel",
+    CropFamily.RUNS: "runs: a store takes neighbouring elements of pixels with all their channels",
+    CropFamily.SPLIT: "split: pixels are read whole, once, and stored as neighbouring columns of each channel",
+    CropFamily.PIXELS: "pixels: pixels are read whole, once, and stored whole",
+}
+
+
+_ELEMENT_BY_ELEMENT: Final = {CropFamily.SPLIT: CropFamily.PLANES, CropFamily.PIXELS: CropFamily.RUNS}
+"""What takes the place of families where a vector's pixels are no whole words."""
+
+
+@dataclass(frozen=True, slots=True)
+class CropChoice:
+    """Which kernel writes the windows of a problem, and how wide.
+
+    `load` is the width of a load where the window's place allows it: its columns start anywhere, so that each row finds
+    out, and elsewhere takes words of 4 bytes, put together. `reads_runs` says that what a store takes follows each
+    other in the sources, too.
+    """
+
+    problem: CropProblem
+    family: CropFamily
+    load: Width
+    store: Width
+    reads_runs: bool
+    index_bits: int
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: its family, then what is read and what is written, with the bytes of an access."""
+        made = self.problem.conversion
+        return f"crops_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
+
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it."""
+        accesses = [in_words("loads", self.load), in_words("stores", self.store)]
+        return [self.family.description, *self.problem.in_words(), *accesses, f"{self.index_bits}-bit offsets"]
+
+
+def choose_crops(problem: CropProblem, widest: int = 16) -> CropChoice:
+    """The kernel for a problem; `widest` is the largest access of the device, in bytes."""
+    target, conversion, source_steps = problem.target, problem.conversion, problem.source_steps
+    layout, itemsize = target.layout, conversion.source.itemsize
+    family = _family(layout, source_steps, conversion, problem.source_channels)
+    whole = family in (CropFamily.SPLIT, CropFamily.PIXELS)
+    pixel_bytes = itemsize * source_steps[1] if whole else itemsize
+    store = _store_width(target, family, pixel_bytes, widest)
+    length = store.nbytes // conversion.target.itemsize
+    run = length * pixel_bytes
+    follows = _follows(family, layout, source_steps, conversion)
+    reads_runs = follows and run % max(itemsize, _WORD) == 0
+    if reads_runs:
+        width = min(run & -run, widest)
+        load = Width(width, "" if width == widest else f"what one store takes are {run} B of a source")
+    else:
+        short = f"what one store takes are {run} B of a source, less than a word"
+        reason = short if follows else "the sources' elements do not lie in the target's order"
+        load = Width(min(itemsize, widest), reason)
+        family = _ELEMENT_BY_ELEMENT.get(family, family)
+    bits = index_bits(layout.span)
+    return CropChoice(problem, family, load, store, reads_runs, bits)
+
+
+def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversion, source_channels: int) -> CropFamily:
+    """The family of crops, from what lies side by side."""
+    _, count, _, width = target.sizes
+    channel, pitch = source_steps
+    chosen = tuple(conversion.channels or range(source_channels))
+    whole = channel == 1 and max(source_channels, 2) <= pitch <= _WIDEST_PIXEL
+    if target.strides[3] == count > 1 and target.strides[1] == 1:
+        return CropFamily.PIXELS if whole and count <= _WIDEST_PIXEL else CropFamily.RUNS
+    splits = whole and len(set(chosen)) == len(chosen) and (target.strides[3] == 1 or width == 1)
+    return CropFamily.SPLIT if splits else CropFamily.PLANES
+
+
+def _follows(family: CropFamily, target: Layout, source_steps: tuple[int, int], conversion: Conversion) -> bool:
+    """Whether the elements of a vector of the target follow each other in the sources."""
+    if family is CropFamily.RUNS:
+        return source_steps == (1, target.sizes[1]) and conversion.channels is None
+    if family is CropFamily.PLANES:
+        return source_steps[1] == 1 and (target.strides[3] == 1 or target.sizes[3] == 1)
+    return True
+
+
+def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, widest: int) -> Width:
+    """How wide a row of the target may be written: its run, its steps and its alignment must be whole vectors.
+
+    `pixel_bytes` are what is read of a source for one element that is stored side by side with others.
+    """
+    layout, itemsize = target.layout, target.element.itemsize
+    channels, _, width = layout.sizes[1:]
+    pixels_run = family in (CropFamily.RUNS, CropFamily.PIXELS)
+    if not pixels_run and layout.strides[3] != 1 and width != 1:
+        return Width(min(itemsize, widest), "the target's columns do not lie side by side")
+    outer = (0, 2) if pixels_run else (0, 1, 2)
+    run = (channels if pixels_run else 1) * width * itemsize
+    lowest = layout.offset
+    longest = _LONGEST_PIXELS if family in (CropFamily.SPLIT, CropFamily.PIXELS) else _LONGEST_RUN
+    most = longest // pixel_bytes
+    bounds = [
+        alignment_bound("target", target.alignment),
+        *(
+            stride_bound("target", abs(layout.strides[axis]) * itemsize, widest)
+            for axis in outer
+            if layout.sizes[axis] > 1
+        ),
+        Bound((1 << most.bit_length() - 1) * itemsize, f"a thread holds up to {longest} B of a source"),
+    ]
+    if lowest:
+        bounds.append(Bound(lowest * itemsize & -(lowest * itemsize), "the target runs backwards"))
+    if run < policy().family.peeled_run_bytes and not target.owns_padding:
+        bounds.append(Bound(run & -run, f"a run of the target is {run} B long and what follows is not ours"))
+    return bounded_width(bounds, itemsize, widest)
