@@ -82,6 +82,7 @@ __device__ __forceinline__ bool either_is_nan(float32 a, float32 b) {
 template <typename Integer, Rounding R> struct ToInteger;
 #define SG_TO_INTEGER(INTEGER, SUFFIX, CONSTRAINT)                                                                  \
     template <Rounding R> struct ToInteger<INTEGER, R> {                                                            \
+        static_assert(R == Rounding::nearest || R == Rounding::truncate, "a rounding without an instruction");      \
         static __device__ __forceinline__ INTEGER from(float32 x) {                                                 \
             INTEGER n;                                                                                              \
             if constexpr (R == Rounding::nearest) asm("cvt.rni." SUFFIX ".f32 %0, %1;" : CONSTRAINT(n) : "f"(x));   \
@@ -210,6 +211,7 @@ inline float64 widen(float32 x) { return x; }
 inline float32 narrow_rn(float64 x) { return float32(x); }
 
 template <typename Integer, Rounding R> struct ToInteger {
+    static_assert(R == Rounding::nearest || R == Rounding::truncate, "a rounding without a function");
     static Integer from(float64 x) {
         // 2^63 - 1 and the like are not float64 values, so the comparison is with the power of two above them.
         const float64 above = float64(integer_limits<Integer>::magnitude / 2 + 1) * 2;

@@ -209,7 +209,7 @@ def test_truths_of_numbers(source, affine):
     np.testing.assert_array_equal(converted_words(words, made), wanted)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.sampled_from(("uint32", "int32", "uint64", "int64", "float32", "float64")), element_types("uif"), seeds)
 def test_wide_numbers_around_every_power_of_two(source, target, seed):
     rng = np.random.default_rng(seed)

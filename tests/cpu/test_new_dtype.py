@@ -1,10 +1,13 @@
 """The steps of "Add a dtype" in CONTRIBUTING.md, taken for an 8-bit float: every implementation then has its bits.
 
+A rounding that an implementation does not know is an error in each.
+
 It has float16's exponent and two fraction bits, infinities and NaNs. The oracle works with exact integers.
 """
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import get_args
 
@@ -13,7 +16,7 @@ import pytest
 from harness.compiled_loops import converted_words, needs_compiler
 from harness.emulator import exact_conversion, runner
 from harness.emulator.exact_conversion import REALS, converted, edge_elements
-from harness.emulator.runner import Buffer, Job, Program, Record
+from harness.emulator.runner import Buffer, EmulationError, Job, Program, Record
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import conversion as compiled_conversion
@@ -23,7 +26,7 @@ from stridedgpu.devices.cpu.numpy_loops import conversion as numpy_conversion
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values import dtypes
-from stridedgpu.values.conversion import Rounding, conversion
+from stridedgpu.values.conversion import Conversion, Rounding, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, element_type
 
 NEW = "float8"
@@ -201,3 +204,33 @@ def test_kernels_have_its_bits():
     program = Program.compile(joined_source("conversion.cuh") + CUDA, sorted(set(names)))
     for job, result, expected in zip(jobs, program.run(jobs), wanted, strict=True):
         np.testing.assert_array_equal(np.frombuffer(result[1], expected.dtype), expected, job.label)
+
+
+UNKNOWN = Conversion(ELEMENT_TYPES["float32"], ELEMENT_TYPES["uint8"], rounding="up")
+
+
+def test_a_rounding_that_numpy_does_not_know_is_an_error():
+    with pytest.raises(KeyError, match="up"):
+        convert_block(np.zeros(4, np.float32), UNKNOWN)
+
+
+@needs_compiler
+def test_a_rounding_that_compiled_loops_do_not_know_is_an_error():
+    with pytest.raises(KeyError, match="up"):
+        converted_words(np.zeros(64, np.uint32), UNKNOWN)
+
+
+@pytest.mark.emulation
+@pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable()))
+def test_a_rounding_that_kernels_do_not_know_is_an_error():
+    source = joined_source("conversion.cuh") + CUDA
+    unknown = "convert_elements<sg::Conversion<sg::float32, sg::uint8, false, false, sg::Rounding(2)>>"
+    with pytest.raises(EmulationError, match="a rounding without a function"):
+        Program.compile(source, [unknown])
+
+
+def test_every_rounding_has_an_entry_everywhere():
+    roundings = set(get_args(Rounding))
+    assert roundings == numpy_conversion._ROUNDINGS.keys() == compiled_conversion._ROUNDINGS.keys()
+    [members] = re.findall(r"enum class Rounding \{(.*?)\};", joined_source("conversion.cuh"))
+    assert {name.strip() for name in members.split(",")} == roundings
