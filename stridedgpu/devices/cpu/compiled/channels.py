@@ -27,8 +27,8 @@ class Channels:
     `order` is the place of each output channel: in a source pixel, or among the source's planes where `planar`.
     `source_pixel` is the elements from one pixel to the next there, 0 where one is repeated; `target_pixel` those of an
     interleaved target, 0 of a planar one. A target pixel of more elements than channels ends in zeros where `fills`
-    says so, else in what is not ours. `backwards` says that the source's pixels run the other way; `prefetches` asks
-    early for source rows, which lie far apart; `streaming` writes past the caches.
+    is set, else in a gap that is not written. `backwards`: the source's pixels run the other way. `prefetches`: source
+    rows lie far apart and are prefetched. `streaming`: the target is written by non-temporal stores.
     """
 
     elements: Elements
@@ -101,7 +101,7 @@ class Channels:
         if not self.source_pixel:
             return [code.splat(code.load(element, address, 1), self.pixels)]
         type_ = vector_type(self.pixels, element)
-        # Up to the last channel that is asked for, and no further: the memory may end there.
+        # Up to the last channel that is used, and no further: the memory may end there.
         used = self.source_pixel * (self.pixels - 1) + max(order) + 1
         if self.prefetches:
             grid.prefetch(address, nbytes * used)

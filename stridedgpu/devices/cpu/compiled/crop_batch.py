@@ -56,7 +56,7 @@ def batch_text(name: str) -> str:
         with code.loop(begin, end) as place:
             soon = code.multiply(code.add(place, 1), height)
             with code.when(code.compare("icmp slt", soon, rows)):
-                # Rows behind the last one may be asked for: that harms nobody.
+                # A prefetch behind the last row has no effect.
                 first = code.at(code.pointer(code.add(source, lowest)), code.multiply(soon, source_stride))
                 with code.loop(0, height) as below, code.loop(0, runs) as run:
                     address = code.at(first, code.multiply(below, source_stride))

@@ -90,8 +90,8 @@ class Gather:
     `lanes` indices are resolved at once. `follows` says that `a` has a say in the indices, `deep` that there is a loop
     `m`. `run` is what one step moves, in bytes, and with `long` there are several steps to a run. `packed` says that
     the runs of `b` lie side by side on the plain side, where `group` of them are written as one vector. `lines_ahead`
-    of a run are prefetched; `streaming` writes past the caches where lines allow it. With `scatters` the plain side is
-    read.
+    of a run are prefetched; `streaming` uses non-temporal stores where lines are aligned. With `scatters` the plain
+    side is read.
     """
 
     index: IndexKind
@@ -176,7 +176,7 @@ class _Walk:
         return start, code.smaller(code.add(start, loop.block), loop.size)
 
     def prefetch_next(self, place: _Place) -> None:
-        """Ask for what the indices of the next step of `a` lead to, where that is little."""
+        """Prefetch the lines that the indices of the next step of `a` lead to, where these are few."""
         code = self._code
         with code.loop(0, self._lines) as line:
             code.prefetch(code.at(code.at(place.picked, self.a.picked), code.multiply(line, LINE_BYTES)))

@@ -160,7 +160,7 @@ class Code:
         self._lines.append(f"  call {returns} {function.name}({passed})")
 
     def shuffle(self, left: Value, right: Value | None, places: Sequence[int]) -> Value:
-        """Lanes of `left`, then of `right`, by number; -1 is a lane of which nothing is asked."""
+        """Lanes of `left`, then of `right`, by number; -1 is a lane that may hold anything."""
         mask = ", ".join("i32 poison" if place < 0 else f"i32 {place}" for place in places)
         other = "poison" if right is None else right.name
         type_ = vector_type(len(places), left.element)
@@ -215,7 +215,7 @@ class Code:
         return self.value(type_, f"load {type_}, ptr {address.name}, align {alignment}")
 
     def store(self, value: Value, address: Value, alignment: int, *, streaming: bool = False) -> None:
-        """Write to an address; `streaming` goes past the caches and needs a cache line's alignment."""
+        """Write to an address; `streaming` is a non-temporal store and needs a cache line's alignment."""
         hint = f"align {LINE_BYTES}, !nontemporal !0" if streaming else f"align {alignment}"
         for part, start in self._in_lines(value, address):
             self._lines.append(f"  store {part.type} {part.name}, ptr {start.name}, {hint}")
@@ -263,7 +263,7 @@ class Code:
         return self.value("i1", f"and i1 {left.name}, {right.name}")
 
     def store_all(self, stores: Sequence[tuple[Value, Value]], apart: Value | None) -> None:
-        """Write each vector to its address: past the caches where `apart` (None: nowhere) and the addresses allow."""
+        """Write each vector to its address: streamed where `apart` (None: nowhere) and alignment allow it."""
         if apart is None:
             for vector, address in stores:
                 self.store(vector, address, 1)
@@ -279,13 +279,13 @@ class Code:
                 self.store(vector, address, 1)
 
     def prefetch(self, address: Value) -> None:
-        """Ask for the cache line at an address, which need not exist, soon to be read."""
+        """Prefetch the cache line at an address, which need not exist."""
         intrinsic = "llvm.prefetch.p0"
         self._declared[f"declare void @{intrinsic}(ptr, i32, i32, i32)"] = None
         self._lines.append(f"  call void @{intrinsic}(ptr {address.name}, i32 0, i32 2, i32 1)")
 
     def scratch(self, nbytes: int) -> Value:
-        """Memory on the stack, 64-byte aligned; to be asked for outside of loops."""
+        """Memory on the stack, 64-byte aligned; to be allocated outside of loops."""
         return self.value("ptr", f"alloca [{nbytes} x i8], align 64")
 
     # Memory that several threads use

@@ -33,7 +33,7 @@ class Step(StrEnum):
 class Rows:
     """A kernel over rows of at least `lanes` elements.
 
-    `prefetches` asks early for source rows, which lie far apart; `streaming` writes past the caches.
+    `prefetches`: source rows lie far apart and are prefetched. `streaming`: non-temporal stores.
     """
 
     elements: Elements
@@ -114,6 +114,6 @@ class Rows:
 
 
 def _stride(step: Step, nbytes: int, stride: Value) -> Value:
-    """The bytes from one element to the next: known to the compiler wherever they are to us."""
+    """The bytes from one element to the next: a constant of the kernel wherever the step fixes them."""
     known = {Step.FORWARD: nbytes, Step.BACKWARD: -nbytes, Step.REPEATED: 0}.get(step)
     return stride if known is None else constant(known)

@@ -1,7 +1,7 @@
 """Shuffles of whole vectors: lanes gathered from several, lanes transposed, and elements of odd sizes taken apart.
 
 An element of 3, 5, 6, 7 or 9 to 15 bytes lies packed in memory and stands in a register as the next larger power of
-two, with bytes at its end of which nothing is asked:
+two, with bytes at its end that may hold anything:
 
     memory     r g b r g b r g b r g b ...
     register   r g b . r g b . r g b . r g b . ...
@@ -19,12 +19,12 @@ __all__ = ["gathered", "odd_unit", "packed", "transposed_lanes", "unpacked", "wo
 def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Value:
     """One vector of the lanes at `places` of several vectors laid end to end, two of them at a time.
 
-    It is as long as they are; -1 is a lane of which nothing is asked.
+    It is as long as they are; -1 is a lane that may hold anything.
     """
     lanes = vectors[0].lanes
     made: Value | None = None
     filled: set[int] = set()
-    # Of the end of a long element in narrow vectors nothing is asked at all.
+    # The end of a long element in narrow vectors may hold anything.
     for number in sorted({place // lanes for place in places if place >= 0}) or [0]:
         here = {lane for lane, place in enumerate(places) if place >= 0 and place // lanes == number}
         if made is None:

@@ -33,7 +33,7 @@ class Transpose:
     """A kernel over tiles of `rows` (along `b`) by `columns` (along `a`) elements.
 
     Both are multiples of the target elements in a lane. A `streaming` kernel, whose lines are whole cache lines, writes
-    those that are aligned past the caches.
+    aligned ones by non-temporal stores.
     """
 
     elements: Elements

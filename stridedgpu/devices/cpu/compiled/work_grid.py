@@ -107,7 +107,7 @@ def places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]
 
     The first item's number is divided; from there the places are counted up as an odometer counts, on the stack.
     """
-    dials = [code.at(code.scratch(8), 0) for _ in counts]
+    dials = [code.scratch(8) for _ in counts]
     rest = code.first
     for dial, count in zip(dials, counts, strict=True):
         code.store(code.binary("urem", rest, count), dial, 8)
@@ -142,7 +142,7 @@ class Grid:
 
     @contextmanager
     def items(self, a_step: int, b_step: int) -> Iterator[Item]:
-        """Every item from `first` to `last`; blocks that would be shorter than a step begin earlier."""
+        """Every item from `first` to `last`. A block that would be shorter than a step begins earlier."""
         code = self._code
         counts = [self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
         with places_of_items(code, counts) as (b_place, a_place, *places):
@@ -179,7 +179,7 @@ class Grid:
         return Affine(*made)
 
     def prefetch(self, address: Value, nbytes: int) -> None:
-        """Ask for the bytes at the same place of a source row soon to come: none before it leads there."""
+        """Prefetch the bytes at the same place of a later source row, which hardware prefetchers do not reach."""
         code = self._code
         ahead = code.at(address, code.multiply(self.a.source, policy().relayout.rows_ahead))
         for line in range(0, nbytes, LINE_BYTES):
@@ -205,11 +205,11 @@ class Grid:
     def places(
         self, block: tuple[Value, Value], step: int, start: Value | None, nbytes: int
     ) -> Iterator[tuple[Value, Value | None]]:
-        """The places of a block's vectors, and beside each whether it may be written past the caches (None: none may).
+        """The places of a block's vectors, and for each whether it may be streamed (None: no place may).
 
-        With the address `start` of the target's first element, and `nbytes` from each to the next, vectors of a power
-        of two begin with a cache line wherever that can be, except the first and the last. A place may go past the
-        caches if no other vector of the block writes to its lines: to do so would read them again, slowly.
+        `start` is the address of the target's first element, and `nbytes` the distance to the next. Vectors of a power
+        of two bytes begin with a cache line wherever they can, except the first and the last. A vector may be written
+        by non-temporal stores if no other vector of the block writes to its lines, which would have to be read again.
         """
         if start is None:
             with self.steps(block, step) as place:

@@ -52,7 +52,7 @@ def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int
         job = _Block((1 + pool.threads) * LINE_WORDS)
     wakes = nbytes >= sharing.waking_bytes or perf_counter_ns() - pool.ended < sharing.waking_gap_ns
     spins = sharing.spins if threads <= pool.cores else 0
-    pool.lead(loop.address, source, target, parameters, items, job.address, pool.slots.address, threads, spins, wakes)
+    pool.run(loop.address, source, target, parameters, items, job.address, pool.slots.address, threads, spins, wakes)
     pool.ended = perf_counter_ns()
     jobs.append(job)
 
@@ -74,14 +74,14 @@ class _Code(NamedTuple):
     """The compiled functions, whose integers are all passed as addresses are."""
 
     serve: Callable[..., None]
-    lead: Callable[..., None]
+    run: Callable[..., None]
 
 
 @lru_cache(maxsize=1)
 def _code() -> _Code:
-    serve, lead = machine_functions(pool_text(processor()), "_serve", "_lead")
+    serve, run = machine_functions(pool_text(processor()), "_serve", "_run")
     word = ctypes.c_void_p
-    return _Code(ctypes.CFUNCTYPE(None, *[word] * 2)(serve), ctypes.CFUNCTYPE(None, *[word] * 10)(lead))
+    return _Code(ctypes.CFUNCTYPE(None, *[word] * 2)(serve), ctypes.CFUNCTYPE(None, *[word] * 10)(run))
 
 
 class _Pool:
@@ -98,14 +98,14 @@ class _Pool:
         """What the machine code knows of the pool: how many callers are at work, then the workers' slots."""
         self.ended = 0
         """When the last call ended, on `perf_counter_ns`."""
-        self.lead: Callable[..., None] = _not_ready
+        self.run: Callable[..., None] = _not_ready
         self._workers = 0
         self._lock = threading.RLock()  # a signal's handler may come back here
 
     def grow(self, threads: int) -> None:
         """Start workers until there are enough for so many threads."""
         # Where no more can be started, as at a limit or while Python shuts down, those that there are do the work.
-        self.lead = _code().lead
+        self.run = _code().run
         with self._lock, suppress(RuntimeError):
             while self._workers < threads - 1:
                 self._start()
@@ -146,7 +146,7 @@ _SLOTS: Final[list[_Block]] = []
 
 
 def _not_ready(*_: int) -> None:
-    """What a pool without workers leads with; never called."""
+    """What a pool without workers runs; never called."""
     raise AssertionError("the pool has not grown")
 
 

@@ -60,12 +60,12 @@ _FREE, _ASLEEP, _POSTED, _TAKEN, _AWAITED = range(5)
 def pool_text(processor: str) -> str:
     """The module for a processor, by the name that LLVM's triples begin with.
 
-    `void kernel_serve(slot, spins)` is a worker's life and never returns. `void kernel_lead(loop, source, target,
+    `void kernel_serve(slot, spins)` is a worker's life and never returns. `void kernel_run(loop, source, target,
     parameters, items, job, pool, threads, spins, wakes)` returns when every item is done and every slot is given back;
     the last four arguments are how many threads may work, how often to look before parking, and whether workers that
     are parked are woken.
     """
-    return module_text({"kernel_serve": _serve(processor), "kernel_lead": _lead(processor)})
+    return module_text({"kernel_serve": _serve(processor), "kernel_run": _run(processor)})
 
 
 def _serve(processor: str) -> Code:
@@ -86,7 +86,7 @@ def _serve(processor: str) -> Code:
     return code
 
 
-def _lead(processor: str) -> Code:
+def _run(processor: str) -> Code:
     """A caller: reserve slots, post the job, work on it, and wait for the workers that took part."""
     names = ("ptr loop", "ptr source", "ptr target", "ptr parameters", "i64 items", "ptr job", "ptr pool")
     code = Code(*names, "i64 threads", "i64 spins", "i64 wakes")
