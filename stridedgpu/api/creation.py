@@ -137,7 +137,7 @@ def asarray(
         tensor = StridedTensor.over(*((operand, None) if dims is None else with_canonical_axes(operand, dims)))
     if not shared and copy is False:
         raise LayoutError(f"copy=False, but {type(obj).__name__} has no memory that a tensor could share.")
-    if dtype is None and device is None:
+    if dtype is None and device is None and not isinstance(obj, StridedTensor):
         return tensor.copy() if copy and shared else tensor
     wanted = tensor.element if dtype is None else element_type(dtype)
     where = tensor.device if device is None else device_name(device)

@@ -246,13 +246,13 @@ def frame_operands(frames: FrameLike) -> list[FrameOperand]:
 
 
 def frame_written(
-    picture: TensorLike | FrameLike, values: ValueOptions, frame: Frame, stream: StreamLike | None
+    picture: TensorLike | FrameLike, dims: str | None, values: ValueOptions, frame: Frame, stream: StreamLike | None
 ) -> Frame:
     """What `stridedgpu.relayout` does with a frame as `out`."""
     if is_frames(picture):
         raise LayoutError("src and out are frames; relayout src into RGB, and that into out.")
-    operand, dims = operand_of(picture)
-    write_frame(operand, dims, values, frame.operand, stream)
+    operand, labels = operand_of(picture, dims)
+    write_frame(operand, labels, values, frame.operand, stream)
     return frame
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast, overload
+from typing import Final, NoReturn, overload
 
 from stridedgpu.devices.selection import backend_named, backends_in_use, device_name
+from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.frame_plans import PlannedFrame, planned_frame
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
@@ -13,18 +14,27 @@ from stridedgpu.operations.relayout_plan import RelayoutPlan, move_between
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.descriptor import BufferTensorDesc
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
 
 from .arguments import given, output_operand
-from .creation import asarray
 from .frames import Frame, FrameLike, frame_written, frames_relaid, is_frames
 from .tensor import StridedTensor
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
+_GIVEN: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
+"""How the axes of arrays of each rank are most often ordered: the example in a message."""
+
 
 @overload
 def relayout(
-    src: TensorLike, *, channels: Sequence[int] | None = None, out: Frame, stream: StreamLike | None = None
+    src: TensorLike,
+    *,
+    dims: str | None = None,
+    channels: Sequence[int] | None = None,
+    out: Frame,
+    stream: StreamLike | None = None,
 ) -> Frame: ...
 
 
@@ -32,6 +42,7 @@ def relayout(
 def relayout(
     src: TensorLike | FrameLike,
     *,
+    dims: str | None = None,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
     scale: float | Sequence[float] | None = None,
@@ -49,6 +60,7 @@ def relayout(
 def relayout(
     src: TensorLike | FrameLike,
     *,
+    dims: str | None = None,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
     scale: float | Sequence[float] | None = None,
@@ -63,6 +75,8 @@ def relayout(
 ) -> StridedTensor | Frame:
     """The elements of `src` in another memory layout, converted on the way, in one pass.
 
+    `dims` says how the axes of a given array are ordered ("NHWC"), as in `asarray`; a tensor with labels needs none.
+    The result's axes are in canonical order. Beside an array, an order string as `layout` needs `dims`.
     `layout` is the memory order of the result ("NHWC"), an exact `Layout`, or None: packed in the source's own axis
     order, whatever its strides were. Logical axes and sizes do not change. "NHWC8" fills each pixel up with zeros to
     a multiple of 8 channels; "NCHW4" splits C into blocks of 4 that lie innermost, the last filled up with zeros, and
@@ -86,7 +100,7 @@ def relayout(
 
     >>> import numpy as np
     >>> frame = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
-    >>> planes = relayout(asarray(frame, dims="NHWC"), layout="NCHW", dtype="float32", scale=1 / 255)
+    >>> planes = relayout(frame, dims="NHWC", layout="NCHW", dtype="float32", scale=1 / 255)
     >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
     ((1, 3, 2, 4), (24, 8, 4, 1), True)
     """
@@ -94,12 +108,26 @@ def relayout(
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if isinstance(out, Frame):
         memory.check_beside_out()
-        return frame_written(src, values, out, stream)
-    if is_frames(src):
+        return frame_written(src, dims, values, out, stream)
+    if isinstance(src, StridedTensor) and dims is None:
+        source, labels = src.operand, src.dims
+    elif is_frames(src):
         return frames_relaid(src, values, memory, out, stream)
-    tensor = src if isinstance(src, StridedTensor) else asarray(cast("TensorLike", src))
-    operand, dims = relayout_operand(tensor.operand, tensor.dims, values, memory, output_operand(out), stream)
-    return StridedTensor.over(operand, dims) if out is None else out
+    else:
+        source, labels = operand_of(src, dims)
+        if labels is None and isinstance(layout, str):
+            _refuse_unlabelled(source.layout, layout)
+    target = None if out is None else output_operand(out)
+    operand, labels = relayout_operand(source, labels, values, memory, target, stream)
+    return StridedTensor.over(operand, labels) if out is None else out
+
+
+def _refuse_unlabelled(layout: Layout, order: str) -> NoReturn:
+    """Raise `LayoutError`: an order beside axes without names would do nothing, and look like success."""
+    raise LayoutError(
+        f"layout={order!r} orders axes, and nothing says which those of sizes {layout.sizes} are: give dims= too, the "
+        f"order of the given axes, such as dims={_GIVEN.get(layout.ndim, order)!r}."
+    )
 
 
 @overload

@@ -24,12 +24,13 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import remembered
 from stridedgpu.values.reinterpreting import recounted
 
-from .tensor_values import Valued
+from .tensor_facts import set_dims, set_operand
+from .tensor_protocols import TensorProtocols
 
 __all__ = ["StridedTensor"]
 
 
-class StridedTensor(Valued):
+class StridedTensor(TensorProtocols):
     """Elements of one type, laid out with sizes and strides over raw bytes on one device.
 
     `buffer` is a `Buffer` or any contiguous object with the buffer protocol, which stays somebody else's; `layout`
@@ -49,15 +50,15 @@ class StridedTensor(Valued):
         """Wrap a buffer."""
         if not isinstance(layout, Layout):
             raise LayoutError(f"layout={layout!r} is not a Layout, such as Layout((2, 3)).")
-        self._operand = Operand(Buffer.of(buffer), layout, element_type(dtype))
-        self._dims = checked_dims(dims, layout.ndim)
+        set_operand(self, Operand(Buffer.of(buffer), layout, element_type(dtype)))
+        set_dims(self, checked_dims(dims, layout.ndim))
 
     @classmethod
     def over(cls, operand: Operand, dims: str | None = None) -> StridedTensor:
         """A tensor of an operand that exists already, and of labels that are known to fit it."""
         tensor = cls.__new__(cls)
-        tensor._operand = operand
-        tensor._dims = dims
+        set_operand(tensor, operand)
+        set_dims(tensor, dims)
         return tensor
 
     # Views
@@ -66,15 +67,15 @@ class StridedTensor(Valued):
         self, layout: Layout, dims: str | None, *, element: ElementType | None = None, whole: bool
     ) -> StridedTensor:
         """Another layout over the same buffer; `whole` says that it has every element, and so owns what was owned."""
-        operand = self._operand
+        operand = self.operand
         owns = whole and operand.owns_padding
         return StridedTensor.over(Operand(operand.buffer, layout, element or operand.element, owns), dims)
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> StridedTensor:
         """A window: integers, slices with any step, `...` and None, as in NumPy; never a copy."""
-        operand = self._operand
+        operand = self.operand
         layout, axes = operand.layout.window(index)
-        dims = self._dims and _kept_dims(self._dims, operand.layout.ndim, axes)
+        dims = self.dims and _kept_dims(self.dims, operand.layout.ndim, axes)
         return StridedTensor.over(Operand(operand.buffer, layout, operand.element), dims)
 
     def permute(self, order: str | Sequence[int]) -> StridedTensor:
@@ -82,24 +83,24 @@ class StridedTensor(Valued):
 
         Without labels, axes of rank 4 and 5 are taken to be NCHW and NCDHW. Plain axes stay in front.
         """
-        return self._view(*_permuted(self.layout, self._dims, order), whole=True)
+        return self._view(*_permuted(self.layout, self.dims, order), whole=True)
 
     def broadcast_to(self, sizes: Sequence[int]) -> StridedTensor:
         """Repeated to `sizes` with strides of 0; leading axes are added as NumPy does."""
-        return self._view(self.layout.broadcast_to(sizes), self._dims, whole=False)
+        return self._view(self.layout.broadcast_to(sizes), self.dims, whole=False)
 
     def squeeze(self, axis: int | Sequence[int] | None = None) -> StridedTensor:
         """Without the axes of size 1, or the given ones."""
-        return self._view(*_squeezed(self.layout, self._dims, axis), whole=True)
+        return self._view(*_squeezed(self.layout, self.dims, axis), whole=True)
 
     def unsqueeze(self, axis: int) -> StridedTensor:
         """With a new plain axis of size 1 at `axis`, counted in the result."""
-        return self._view(*_unsqueezed(self.layout, self._dims, axis), whole=True)
+        return self._view(*_unsqueezed(self.layout, self.dims, axis), whole=True)
 
     def ensure_rank(self, rank: int) -> StridedTensor:
         """With leading axes of size 1 added, or taken away, as DirectML wants {1, 1, H, W}."""
         layout = self.layout.aligned_to_rank(rank)
-        dims = self._dims
+        dims = self.dims
         full = {4: "NCHW", 5: "NCDHW"}.get(rank)
         if dims is not None and full is not None and full.endswith(dims):
             dims = full
@@ -130,7 +131,7 @@ class StridedTensor(Valued):
             return self._view(layout, None, element=element, whole=False)
         layout = recounted(self.layout, self.itemsize, element.itemsize)
         if sizes is None:
-            return self._view(layout, self._dims, element=element, whole=True)
+            return self._view(layout, self.dims, element=element, whole=True)
         return self._view(layout.reshaped(sizes), None, element=element, whole=True)
 
     def as_strided(self, sizes: Sequence[int], strides: Sequence[int], offset: int = 0) -> StridedTensor:
@@ -158,7 +159,7 @@ class StridedTensor(Valued):
         values = ValueOptions(dtype, scale, bias, channels, rounding)
         memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
         target = None if out is None else _operand_of("out", out)
-        operand, dims = relayout_operand(self._operand, self._dims, values, memory, target, stream)
+        operand, dims = relayout_operand(self.operand, self.dims, values, memory, target, stream)
         return StridedTensor.over(operand, dims) if out is None else out
 
     def copy(self) -> StridedTensor:
@@ -176,9 +177,9 @@ class StridedTensor(Valued):
         overlapping view, a value that shares memory with it.
         """
         target = self[index]
-        source = value._operand if isinstance(value, StridedTensor) else value_operand(value, target.element)
+        source = value.operand if isinstance(value, StridedTensor) else value_operand(value, target.element)
         layout = source.layout.broadcast_to(target.sizes)
-        assign_operand(Operand(source.buffer, layout, source.element), target._operand, name="the view")
+        assign_operand(Operand(source.buffer, layout, source.element), target.operand, name="the view")
 
     # What Python expects of a container
 
@@ -208,7 +209,7 @@ class StridedTensor(Valued):
 
     def __copy__(self) -> StridedTensor:
         """A tensor of the same layout, gaps and labels in memory of its own, on the same device."""
-        return StridedTensor.over(copied_operand(self._operand), self._dims)
+        return StridedTensor.over(copied_operand(self.operand), self.dims)
 
     def __deepcopy__(self, memo: dict[int, object]) -> StridedTensor:
         """The same: elements hold no objects."""
@@ -216,7 +217,7 @@ class StridedTensor(Valued):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
-        return _unpickled, (state_of_operand(self._operand), self._dims)
+        return _unpickled, (state_of_operand(self.operand), self.dims)
 
 
 @lru_cache(maxsize=1024)

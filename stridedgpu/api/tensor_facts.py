@@ -14,7 +14,7 @@ from stridedgpu.values.dtypes import DataType, ElementType
 from stridedgpu.values.errors import BindingError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 
-__all__ = ["Described", "Released"]
+__all__ = ["Released", "TensorFacts", "set_dims", "set_operand"]
 
 
 _NUMBERS: Final = "compute with .numpy(), torch.from_dlpack or another library's view of the memory"
@@ -49,28 +49,29 @@ class Released:
         raise BindingError("This tensor was released, by its `with` block or release(); make another over the memory.")
 
 
-class Described:
+class TensorFacts:
     """An operand and the labels of its axes, in words that users know."""
 
-    __slots__ = ("_dims", "_operand")
+    __slots__ = ("dims", "operand")
 
-    _operand: Operand
-    _dims: str | None
+    operand: Operand
+    """Buffer, layout and element type: what operations work on."""
+    dims: str | None
+    """The labels of the last axes, or None."""
 
-    @property
-    def operand(self) -> Operand:
-        """Buffer, layout and element type: what operations work on."""
-        return self._operand
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: what a tensor is never changes, and `tensor[...] = value` writes elements."""
+        raise AttributeError(f"{name!r} of a tensor cannot be set; make a view, or write elements with t[...] = value.")
 
     @property
     def layout(self) -> Layout:
         """Sizes, strides and offset, in elements from the buffer's start."""
-        return self._operand.layout
+        return self.operand.layout
 
     @property
     def buffer(self) -> Buffer:
         """The bytes that the tensor lies in."""
-        return self._operand.buffer
+        return self.operand.buffer
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -95,7 +96,7 @@ class Described:
     @property
     def element(self) -> ElementType:
         """The element type, without needing the library that a NumPy dtype may come from."""
-        return self._operand.element
+        return self.operand.element
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -118,11 +119,6 @@ class Described:
         return self.layout.element_count * self.itemsize
 
     @property
-    def dims(self) -> str | None:
-        """The labels of the last axes, or None."""
-        return self._dims
-
-    @property
     def device(self) -> str:
         """Where the bytes are: "cpu" or "cuda:N"."""
         return self.buffer.device
@@ -130,7 +126,7 @@ class Described:
     @property
     def alignment(self) -> int:
         """The power of two, in bytes, guaranteed to divide the address of this tensor's first element."""
-        return self._operand.alignment
+        return self.operand.alignment
 
     @property
     def desc(self) -> BufferTensorDesc:
@@ -142,7 +138,7 @@ class Described:
         if self.data_type is DataType.UNKNOWN:
             raise LayoutError(f"DirectML has no element type for {self.element}.")
         total = None
-        if self._operand.owns_padding and self.layout.span:
+        if self.operand.owns_padding and self.layout.span:
             total = self.buffer.nbytes // 4 * 4
         alignment = self.alignment if self.alignment >= self.itemsize else 0
         return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
@@ -166,11 +162,11 @@ class Described:
             directml: BufferTensorDesc | StridedGpuError = self.desc
         except StridedGpuError as problem:
             directml = problem
-        return "\n".join([repr(self), *description(self._operand, directml)])
+        return "\n".join([repr(self), *description(self.operand, directml)])
 
     def __repr__(self) -> str:
         """What it is in one line; no elements are read."""
-        if isinstance(self._operand, Released):
+        if isinstance(self.operand, Released):
             return "StridedTensor(released)"
         layout = self.layout
         kinds = ("broadcast", layout.is_broadcast), ("padded", layout.is_padded), ("packed", layout.is_packed)
@@ -179,7 +175,7 @@ class Described:
             f"sizes={self.sizes}",
             f"strides={self.strides}",
             f"dtype={self.element}",
-            f"dims={self._dims!r}",
+            f"dims={self.dims!r}",
             f"device={self.device!r}",
             f"alignment={self.alignment}",
             kind + (", read-only" if self.buffer.readonly else ""),
@@ -197,3 +193,7 @@ class Described:
         from stridedgpu.picture.page import fragment
 
         return fragment(self)
+
+
+set_operand, set_dims = (getattr(TensorFacts, name).__set__ for name in ("operand", "dims"))
+"""What sets a tensor's two values, when it is made and when it is released: nothing else can."""

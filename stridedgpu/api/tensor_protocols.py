@@ -1,10 +1,11 @@
-"""What other libraries ask of a tensor to see its memory, and letting go of it: NumPy's, DLPack's, CUDA's protocols."""
+"""What a tensor hands out: memory by NumPy's, DLPack's and CUDA's protocols, and elements as Python's numbers."""
 
 from __future__ import annotations
 
 import weakref
+from operator import index
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +16,19 @@ from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.values.layout import Layout
 
-from .tensor_facts import Described, Released
+from .tensor_facts import Released, TensorFacts, set_operand
 
-__all__ = ["Exported"]
+__all__ = ["TensorProtocols"]
 
 
-class Exported(Described):
-    """Hands out the memory of its operand, on the CPU or on a device, and gives it back."""
+class TensorProtocols(TensorFacts):
+    """Hands out the memory of its operand, or its elements, and gives it back."""
 
     __slots__ = ()
 
     def numpy(self) -> NDArray[Any]:
         """A NumPy array: over the same memory on the CPU, a copy from any other device."""
-        operand = self._operand
+        operand = self.operand
         if operand.buffer.device != "cpu":
             target = allocate_operand(Layout(operand.layout.sizes), operand.element, DEFAULT_ALIGNMENT, "cpu")
             assign_operand(operand, target)
@@ -42,7 +43,7 @@ class Exported(Described):
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """DLPack's type and number of the device."""
-        return dlpack_device(self._operand)
+        return dlpack_device(self.operand)
 
     def __dlpack__(
         self,
@@ -54,12 +55,12 @@ class Exported(Described):
     ) -> Any:
         """A DLPack capsule over the same memory, strides and offset included; `BufferError` for what DLPack lacks."""
         request = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        return dlpack_capsule(self._operand, **request)
+        return dlpack_capsule(self.operand, **request)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA Array Interface, version 3, on a CUDA device; absent elsewhere."""
-        found = cuda_array_interface(self._operand)
+        found = cuda_array_interface(self.operand)
         self.buffer.is_lent = True  # to somebody who holds this tensor, and not the buffer
         return found
 
@@ -82,17 +83,17 @@ class Exported(Described):
         >>> tensor
         StridedTensor(released)
         """
-        if isinstance(self._operand, Released):
+        if isinstance(self.operand, Released):
             return
-        buffer, facts = self.buffer, (self.layout, self.element, self._operand.owns_padding)
+        buffer, facts = self.buffer, (self.layout, self.element, self.operand.owns_padding)
         if buffer.is_lent:
-            self._operand = cast("Operand", Released(buffer))
+            set_operand(self, Released(buffer))
             return
         kept, watched = buffer if buffer.has_arrays() else None, weakref.ref(buffer)
-        self._operand = cast("Operand", Released())
+        set_operand(self, Released())
         del buffer
         if (user := kept or watched()) is not None:
-            self._operand = Operand(user, *facts)
+            set_operand(self, Operand(user, *facts))
             raise BufferError(
                 "This tensor's memory is still in use, by a view, another tensor, a NumPy array or a DLPack capsule; "
                 "let go of those first."
@@ -111,4 +112,53 @@ class Exported(Described):
         except BufferError:
             if kind is None:
                 raise
-            self._operand = cast("Operand", Released())
+            set_operand(self, Released())
+
+    # As Python's numbers and lists; from a device the elements are copied
+
+    def item(self) -> Any:
+        """The one element as a Python number. Raises `ValueError` where there are more, or none.
+
+        >>> import stridedgpu as sg
+        >>> sg.asarray([[1, 2], [3, 4]])[1, 0].item()
+        3
+        """
+        if self.layout.element_count != 1:
+            raise ValueError(f"A tensor of sizes {self.sizes} has {self.layout.element_count} elements, not one.")
+        return self.numpy().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number at rank 0."""
+        return self.numpy().tolist()
+
+    def __bool__(self) -> bool:
+        """The truth of a tensor of one element; an error otherwise, as in NumPy."""
+        if self.layout.element_count != 1:
+            raise ValueError(f"The truth of a tensor of sizes {self.sizes} is ambiguous; compare its .numpy().")
+        return bool(self.numpy().reshape(()))
+
+    def __float__(self) -> float:
+        """The one element. Raises `TypeError` where there are more, as the other conversions do."""
+        return float(self._number())
+
+    def __int__(self) -> int:
+        """The one element, towards zero."""
+        return int(self._number())
+
+    def __complex__(self) -> complex:
+        """The one element."""
+        return complex(self._number())
+
+    def __index__(self) -> int:
+        """The one element, which must be an integer."""
+        return index(self._number())
+
+    def __format__(self, spec: str) -> str:
+        """The one element as `spec` has it, such as ".2f"; without one, what the tensor is."""
+        return format(self._number(), spec) if spec else str(self)
+
+    def _number(self) -> Any:
+        try:
+            return self.item()
+        except ValueError as problem:
+            raise TypeError(str(problem)) from None

@@ -8,7 +8,14 @@ from typing import Final, NamedTuple
 
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.values.axis_labels import Labels
-from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.conversion import (
+    Conversion,
+    Doubles,
+    channel_numbers,
+    checked_rounding,
+    conversion,
+    doubles,
+)
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -20,14 +27,32 @@ from .channel_blocks import ordered_layouts
 __all__ = ["MemoryOptions", "ValueOptions"]
 
 
+Hashable = tuple[object, Doubles | None, Doubles | None, tuple[int, ...] | None, str]
+"""`ValueOptions` as a key."""
+
+
 class ValueOptions(NamedTuple):
     """An element type, and `x * scale + bias` of chosen channels, rounded; None where nothing is asked."""
 
     dtype: object = None
-    scale: float | Iterable[float] | None = None
-    bias: float | Iterable[float] | None = None
+    scale: float | Iterable[float] | Doubles | None = None
+    bias: float | Iterable[float] | Doubles | None = None
     channels: Sequence[int] | None = None
     rounding: object = "nearest"
+
+    def hashable(self) -> Hashable:
+        """These options as a key, in their order: constants as doubles, channels as a tuple of integers.
+
+        Raises `LayoutError` and `ElementTypeError` for values that no conversion takes.
+        """
+        dtype, scale, bias, channels, rounding = self
+        return (
+            dtype if dtype is None or type(dtype) is str else element_type(dtype),
+            None if scale is None else doubles("scale", scale),
+            None if bias is None else doubles("bias", bias),
+            None if channels is None else channel_numbers(channels),
+            rounding if type(rounding) is str else checked_rounding(rounding),
+        )
 
     def conversion(self, source: ElementType, source_channels: int | None, otherwise: ElementType) -> Conversion:
         """The same checked, from a source with so many channels (None: with no such axis).
@@ -70,7 +95,7 @@ class MemoryOptions(NamedTuple):
 
         Raises `LayoutError` for a layout, an order or a pitch that does not fit the sizes and labels.
         """
-        layout = self._checked().layout
+        layout = self.checked().layout
         if isinstance(layout, Layout):
             if layout.sizes != sizes or self.row_pitch_bytes is not None:
                 raise LayoutError(f"layout={layout} must have the sizes {sizes}, and takes no row_pitch_bytes.")
@@ -79,15 +104,15 @@ class MemoryOptions(NamedTuple):
 
     def allocation(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> AllocationSpec:
         """What to allocate for a new tensor; raises also for a layout that is not one place for each element."""
-        return _allocation(self._checked()[:3], sizes, labels, element)
+        return _allocation(self.checked()[:3], sizes, labels, element)
 
-    def _checked(self) -> MemoryOptions:
+    def checked(self) -> MemoryOptions:
         """These options, each of a type that it may have. Raises `LayoutError` otherwise."""
         layout, row_pitch_bytes, alignment, _ = self
         if layout is not None and not isinstance(layout, (str, Layout)):
             raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
         if row_pitch_bytes is not None and type(row_pitch_bytes) is not int:
-            return self._replace(row_pitch_bytes=integer("row_pitch_bytes", row_pitch_bytes))._checked()
+            return self._replace(row_pitch_bytes=integer("row_pitch_bytes", row_pitch_bytes)).checked()
         if alignment is not None and type(alignment) is not int:
             return self._replace(alignment=checked_alignment(alignment))
         return self

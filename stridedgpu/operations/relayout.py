@@ -3,94 +3,147 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
 from stridedgpu.devices.interface import Device, RelayoutLaunch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import backend_named, device_name
-from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import relayout_problem
-from stridedgpu.values.axis_labels import Labels, dims_of, inferred_labels
-from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.axis_labels import dims_of, inferred_labels
+from stridedgpu.values.conversion import Conversion, Doubles, conversion
+from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.memoized import remembered
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import AllocationSpec
 from .channel_blocks import ChannelOrder, parse_order, parts
 from .options import MemoryOptions, ValueOptions
-from .transfer import move_elements, zero_bytes
+from .transfer import launch_for, move_elements, zero_bytes
 
 __all__ = ["assign_operand", "relayout_operand", "result_sizes"]
+
+
+_SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
+"""Types of `layout` that need no look before they are part of a key."""
 
 
 def relayout_operand(
     source: Operand, dims: str | None, values: ValueOptions, memory: MemoryOptions, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
     """What `stridedgpu.relayout` does, on operands; the labels of the result stand beside it."""
+    here, options = source.buffer.device, values.hashable()
     if out is not None:
         memory.check_beside_out()
-    layout = memory.layout
-    order = parse_order(layout) if isinstance(layout, str) else None
-    labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
-    channel_axis = labels.index("C") if "C" in labels else None
-    source_channels = None if channel_axis is None else source.layout.sizes[channel_axis]
-    made = values.conversion(source.element, source_channels, source.element if out is None else out.element)
-    if out is not None:
-        if out.element != made.target:
-            raise LayoutError(f"dtype={made.target} is not what out holds, {out.element}.")
-        if source.buffer.device != out.buffer.device:
+        if here != out.buffer.device:
             raise BindingError(
-                f"out is on {out.buffer.device} and the source on {source.buffer.device}; both must be on one device. "
+                f"out is on {out.buffer.device} and the source on {here}; both must be on one device. "
                 "Move the source with to_device first, or write out[...] = source."
             )
-        _move(source, out, made, channel_axis, stream)
+        if out.buffer.readonly:
+            raise BindingError("out is read-only.")
+        # mypy holds no protocol for hashable
+        launch = _launch_into(source.spec, dims, *options, out.spec, backend_named(here))  # type: ignore[arg-type]
+        _check_apart(source, out, "out")
+        launch(source.buffer, source.start_bytes, out.buffer, out.start_bytes, stream)
         return out, dims
-    here = source.buffer.device
-    backend = backend_named(here if memory.device is None else device_name(memory.device))
-    at_once = backend if backend.name == here and (order is None or order.multiple == 1) else None
-    result = _result(source.spec, made, channel_axis, labels, dims, *memory[:3], at_once)
-    target = result.spec.allocate(backend, stream)
-    if result.plan is not None:
-        launch: RelayoutLaunch = backend.prepare(result.plan)
+    layout, row_pitch_bytes, alignment, there = memory
+    if row_pitch_bytes is not None or alignment is not None or type(layout) not in _SIMPLE_LAYOUTS:
+        layout, row_pitch_bytes, alignment, there = memory.checked()
+    backend = backend_named(here if there is None else device_name(there))
+    result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, backend)  # type: ignore[arg-type]
+    target = result.allocation.allocate(backend, stream)
+    if result.is_one_launch:
+        # Only now: an allocation that is refused compiles nothing.
+        launch = result.launch or result.prepared(source.spec, backend)
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
-    elif order is not None and order.multiple > 1 and channel_axis is not None:
-        _move_blocks(source, target, made, channel_axis, order, stream)
+    elif result.blocks is not None and result.channel_axis is not None:
+        _move_blocks(source, target, result.conversion, result.channel_axis, result.blocks, stream)
     else:
-        move_elements(source, target, made, channel_axis, stream)
+        move_elements(source, target, result.conversion, result.channel_axis, stream)
     return target, result.dims
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Result:
-    """What a relayout makes: its memory, its labels and, where one launch does it all, the plan of that."""
+    """What a relayout makes: its memory and labels, and the launch, once it is prepared, where one does it all.
 
-    spec: AllocationSpec
+    `blocks` is the order that fills channels up, if so.
+    """
+
+    allocation: AllocationSpec
     dims: str | None
-    plan: DevicePlan | None
+    conversion: Conversion
+    channel_axis: int | None
+    blocks: ChannelOrder | None
+    is_one_launch: bool
+    launch: RelayoutLaunch | None = None
+
+    def prepared(self, source: TensorSpec, backend: Device) -> RelayoutLaunch:
+        """The launch on a device, from now on known."""
+        # mypy holds no protocol for hashable
+        self.launch = launch_for(source, self.allocation.spec, self.conversion, self.channel_axis, backend)  # type: ignore[arg-type]
+        return self.launch
 
 
-@remembered
+@lru_cache(maxsize=4096, typed=True)
 def _result(
     source: TensorSpec,
-    made: Conversion,
-    channel_axis: int | None,
-    labels: Labels,
     dims: str | None,
+    dtype: object,
+    scale: Doubles | None,
+    bias: Doubles | None,
+    channels: tuple[int, ...] | None,
+    rounding: str,
     layout: str | Layout | None,
     row_pitch_bytes: int | None,
     alignment: int | None,
-    device: Device | None,
+    here: str,
+    backend: Device,
 ) -> _Result:
-    """The result for a source and arguments; `device` is the one that does it all in one launch, if so."""
+    """The result of a relayout from `here` to a device, and how it is made: worked out once."""
+    order = parse_order(layout) if isinstance(layout, str) else None
+    labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
+    channel_axis = labels.index("C") if "C" in labels else None
+    made = _conversion(source, channel_axis, ValueOptions(dtype, scale, bias, channels, rounding), source.element)
     sizes = result_sizes(source.layout.sizes, made, channel_axis)
-    spec = MemoryOptions(layout, row_pitch_bytes, alignment).allocation(sizes, labels, made.target)
-    if spec.layout.ndim != len(labels):
+    allocation = MemoryOptions(layout, row_pitch_bytes, alignment).allocation(sizes, labels, made.target)
+    if allocation.layout.ndim != len(labels):
         dims = None
-    elif isinstance(layout, str):
+    elif order is not None:
         dims = dims_of(labels)
-    plan = None if device is None else device.plan(relayout_problem(source, spec.spec, made, channel_axis))
-    return _Result(spec, dims, plan)
+    blocks = order if order is not None and order.multiple > 1 else None
+    return _Result(allocation, dims, made, channel_axis, blocks, blocks is None and backend.name == here)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _launch_into(
+    source: TensorSpec,
+    dims: str | None,
+    dtype: object,
+    scale: Doubles | None,
+    bias: Doubles | None,
+    channels: tuple[int, ...] | None,
+    rounding: str,
+    target: TensorSpec,
+    backend: Device,
+) -> RelayoutLaunch:
+    """The launch of a relayout into an `out` that is there, its layout and type checked: worked out once."""
+    labels = inferred_labels(dims, source.layout.ndim, None)
+    channel_axis = labels.index("C") if "C" in labels else None
+    made = _conversion(source, channel_axis, ValueOptions(dtype, scale, bias, channels, rounding), target.element)
+    if target.element != made.target:
+        raise LayoutError(f"dtype={made.target} is not what out holds, {target.element}.")
+    _check_layout(target.layout, result_sizes(source.layout.sizes, made, channel_axis), "out")
+    return launch_for(source, target, made, channel_axis, backend)  # type: ignore[arg-type]
+
+
+def _conversion(
+    source: TensorSpec, channel_axis: int | None, values: ValueOptions, otherwise: ElementType
+) -> Conversion:
+    """What happens to the elements of a source; `otherwise` is the type where none is given."""
+    count = None if channel_axis is None else source.layout.sizes[channel_axis]
+    return values.conversion(source.element, count, otherwise)
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None, name: str = "out") -> None:
@@ -98,7 +151,8 @@ def assign_operand(source: Operand, target: Operand, stream: object = None, name
 
     `name` is what messages call the target.
     """
-    _move(source, target, conversion(source.element, target.element), None, stream, name)
+    _check_target(source, target, source.layout.sizes, name)
+    move_elements(source, target, conversion(source.element, target.element), None, stream)
 
 
 def _move_blocks(
@@ -111,7 +165,7 @@ def _move_blocks(
             operand.with_layout(layout) for operand, layout in ((source, part.source), (target, part.target))
         )
         filler = part.filler if here == there else 0
-        _check_target(window, into, part.conversion, part.channel_axis)
+        _check_target(window, into, result_sizes(part.source.sizes, part.conversion, part.channel_axis), "out")
         move_elements(window, into, part.conversion, part.channel_axis, stream, filler)
         if part.filler and not filler:
             # What crosses to another device has no zeros.
@@ -119,27 +173,24 @@ def _move_blocks(
             assign_operand(zeros, into.with_layout(part.zeros), None if there == "cpu" else stream)
 
 
-def _move(
-    source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object, name: str = "out"
-) -> None:
-    """Check the target, and move."""
-    _check_target(source, target, made, channel_axis, name)
-    move_elements(source, target, made, channel_axis, stream)
-
-
-def _check_target(
-    source: Operand, target: Operand, made: Conversion, channel_axis: int | None, name: str = "out"
-) -> None:
-    """Raise unless `target` can be written with what `made` makes of `source`."""
-    wanted = result_sizes(source.layout.sizes, made, channel_axis)
-    if target.layout.sizes != wanted:
-        raise LayoutError(f"{name} has sizes {target.layout.sizes}; this relayout makes sizes {wanted}.")
+def _check_target(source: Operand, target: Operand, sizes: tuple[int, ...], name: str) -> None:
+    """Raise unless `target` can be written with a result of `sizes` that is made of `source`."""
     if target.buffer.readonly:
         raise BindingError(f"{name} is read-only.")
-    if target.layout.has_overlap:
-        raise LayoutError(
-            f"{name} repeats or overlaps its own elements: {target.layout}; relayout into a packed tensor."
-        )
+    _check_layout(target.layout, sizes, name)
+    _check_apart(source, target, name)
+
+
+def _check_layout(layout: Layout, sizes: tuple[int, ...], name: str) -> None:
+    """Raise `LayoutError` unless a target of this layout has the sizes, and a place for each element."""
+    if layout.sizes != sizes:
+        raise LayoutError(f"{name} has sizes {layout.sizes}; this relayout makes sizes {sizes}.")
+    if layout.has_overlap:
+        raise LayoutError(f"{name} repeats or overlaps its own elements: {layout}; relayout into a packed tensor.")
+
+
+def _check_apart(source: Operand, target: Operand, name: str) -> None:
+    """Raise `BindingError` where source and target share memory."""
     if share_memory(source, target):
         raise BindingError(
             f"{name} shares memory with the source; write into another tensor, or copy the source first."

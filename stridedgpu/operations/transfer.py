@@ -23,7 +23,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["move_elements", "zero_bytes"]
+__all__ = ["launch_for", "move_elements", "zero_bytes"]
 
 _PIECE_BYTES: Final = 64 * 1024 * 1024
 """Bytes that cross at once: enough for a bus to be busy, little beside a GPU's memory."""
@@ -31,7 +31,7 @@ _PIECE_BYTES: Final = 64 * 1024 * 1024
 _WIDEST_ELEMENT: Final = 16
 """Bytes of complex128."""
 
-_CARRIER_ALIGNMENT: Final = 256
+_STAGING_ALIGNMENT: Final = 256
 """Bytes: more than any vector."""
 
 
@@ -59,10 +59,10 @@ def move_elements(
     if whole is not None and _is_copied(whole, here, there):
         _copy(source, target, whole, stream)
         return
-    crossing: _Crossing | None = None
+    crossing: _StagedCopy | None = None
     for piece, place in _pieces(source, target, channel_axis):
         # The first piece is the largest: its carriers serve all.
-        crossing = crossing or _Crossing.planned(piece, place, stream)
+        crossing = crossing or _StagedCopy.planned(piece, place, stream)
         crossing.move(piece, place, made, channel_axis)
 
 
@@ -79,7 +79,7 @@ def zero_bytes(device: str) -> Buffer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Carrier:
+class _StagingLayout:
     """How the elements of a layout travel.
 
     `stored` is each of them once, where they are; `packed` is where in the carrier they go; `view` is the layout's own
@@ -91,7 +91,7 @@ class _Carrier:
     view: Layout
 
     @classmethod
-    def of(cls, layout: Layout) -> _Carrier:
+    def of(cls, layout: Layout) -> _StagingLayout:
         """Repeated elements travel once; windows that overlap travel with all that they span."""
         once = tuple(
             size if stride else min(size, 1) for size, stride in zip(layout.sizes, layout.strides, strict=True)
@@ -110,7 +110,7 @@ class _Carrier:
 
 
 @dataclass(frozen=True, slots=True)
-class _Crossing:
+class _StagedCopy:
     """How elements cross: converted before (`early`) or after, through a buffer on either side where one is needed."""
 
     early: bool
@@ -119,13 +119,13 @@ class _Crossing:
     stream: object
 
     @classmethod
-    def planned(cls, source: Operand, target: Operand, stream: object) -> _Crossing:
+    def planned(cls, source: Operand, target: Operand, stream: object) -> _StagedCopy:
         """Choose the side that converts, and allocate."""
         here, there = source.buffer.device, target.buffer.device
         after, before = _stored_bytes(target), _stored_bytes(source)
         early = after < before or (after == before and there == "cpu")
         carried = target if early else source
-        carrier = _Carrier.of(carried.layout)
+        carrier = _StagingLayout.of(carried.layout)
         nbytes = carrier.packed.span * carried.element.itemsize
         ends = (carrier.packed, carrier.stored) if early else (carrier.stored, carrier.packed)
         packs = not _is_copied(_runs(*ends, _opaque(carried)), here, there)
@@ -139,7 +139,7 @@ class _Crossing:
         downloads = target.buffer.device == "cpu"
         near_stream, far_stream = (self.stream, None) if downloads else (None, self.stream)
         carried = target if self.early else source
-        carrier, opaque = _Carrier.of(carried.layout), _opaque(carried)
+        carrier, opaque = _StagingLayout.of(carried.layout), _opaque(carried)
         stored = carried.with_layout(carrier.stored)
         near = stored if self.near is None else Operand(self.near, carrier.packed, carried.element)
         far = stored if self.far is None else Operand(self.far, carrier.packed, carried.element)
@@ -165,13 +165,18 @@ def _move_on_device(
     """Plan, and run."""
     backend = backend_named(target.buffer.device)
     # mypy holds no protocol for hashable
-    launch = _launch(source.spec, target.spec, made, channel_axis, backend, filler)  # type: ignore[arg-type]
+    launch = launch_for(source.spec, target.spec, made, channel_axis, backend, filler)  # type: ignore[arg-type]
     launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
 
 
 @lru_cache(maxsize=4096)
-def _launch(
-    source: TensorSpec, target: TensorSpec, made: Conversion, channel_axis: int | None, backend: Device, filler: int
+def launch_for(
+    source: TensorSpec,
+    target: TensorSpec,
+    made: Conversion,
+    channel_axis: int | None,
+    backend: Device,
+    filler: int = 0,
 ) -> RelayoutLaunch:
     """A plan made ready on a device; one that was, is."""
     return backend.prepare(backend.plan(relayout_problem(source, target, made, channel_axis, filler)))
@@ -199,7 +204,7 @@ def _part(operand: Operand, axis: int, start: int, step: int) -> Operand:
 
 def _stored_bytes(operand: Operand) -> int:
     """The bytes that must be sent to have this operand's elements elsewhere."""
-    return _Carrier.of(operand.layout).packed.span * operand.element.itemsize
+    return _StagingLayout.of(operand.layout).packed.span * operand.element.itemsize
 
 
 def _opaque(operand: Operand) -> Conversion:
@@ -235,4 +240,4 @@ def _allocate(nbytes: int, device: str, bus: RemoteDevice, stream: object) -> Bu
     """Memory for a carrier."""
     if device == "cpu":
         return bus.allocate_staging(nbytes)
-    return backend_named(device).allocate(nbytes, _CARRIER_ALIGNMENT, stream)
+    return backend_named(device).allocate(nbytes, _STAGING_ALIGNMENT, stream)

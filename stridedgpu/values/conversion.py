@@ -38,7 +38,16 @@ from typing import Final, Literal, cast, get_args
 from .dtypes import ELEMENT_TYPES, ElementType
 from .errors import ElementTypeError, LayoutError
 
-__all__ = ["Conversion", "Rounding", "conversion"]
+__all__ = [
+    "Conversion",
+    "Doubles",
+    "Rounding",
+    "channel_numbers",
+    "checked_rounding",
+    "conversion",
+    "doubles",
+    "normalisation",
+]
 
 Rounding = Literal["nearest", "truncate"]
 
@@ -110,12 +119,18 @@ class Conversion:
         return ", ".join(words)
 
 
+class Doubles(bytes):
+    """Numbers as the bytes of doubles, a key that tells -0.0 from 0.0 and makes equal NaNs equal."""
+
+    __slots__ = ()
+
+
 def conversion(
     source: ElementType,
     target: ElementType,
     *,
-    scale: float | Iterable[float] | None = None,
-    bias: float | Iterable[float] | None = None,
+    scale: float | Iterable[float] | Doubles | None = None,
+    bias: float | Iterable[float] | Doubles | None = None,
     channels: Sequence[int] | None = None,
     source_channels: int | None = None,
     rounding: object = "nearest",
@@ -125,21 +140,27 @@ def conversion(
     Raises `ElementTypeError` for a conversion that does not exist (complex to real, float8 to anything) and
     `LayoutError` for values that do not fit the channels.
     """
-    if not (isinstance(rounding, str) and rounding in _ROUNDINGS):
-        raise LayoutError(f"rounding={rounding!r} is unknown; it is 'nearest' (half to even) or 'truncate' (toward 0).")
+    checked = checked_rounding(rounding)
     order = None if channels is None else _checked_channels(channels, source_channels)
     count = source_channels if order is None else len(order)
-    scales = None if scale is None else _doubles("scale", scale)
-    biases = None if bias is None else _doubles("bias", bias)
-    return _checked_conversion(source, target, scales, biases, order, count, cast("Rounding", rounding))
+    scales = None if scale is None else doubles("scale", scale)
+    biases = None if bias is None else doubles("bias", bias)
+    return _checked_conversion(source, target, scales, biases, order, count, checked)
+
+
+def checked_rounding(rounding: object) -> Rounding:
+    """`rounding` as one of the two. Raises `LayoutError` for anything else."""
+    if not (isinstance(rounding, str) and rounding in _ROUNDINGS):
+        raise LayoutError(f"rounding={rounding!r} is unknown; it is 'nearest' (half to even) or 'truncate' (toward 0).")
+    return cast("Rounding", rounding)
 
 
 @lru_cache(maxsize=4096)
 def _checked_conversion(
     source: ElementType,
     target: ElementType,
-    scale: bytes | None,
-    bias: bytes | None,
+    scale: Doubles | None,
+    bias: Doubles | None,
     channels: tuple[int, ...] | None,
     count: int | None,
     rounding: Rounding,
@@ -180,6 +201,17 @@ def _checked_channels(channels: Sequence[int], source_channels: int | None) -> t
     """Source channel numbers, each inside the source's channel axis."""
     if source_channels is None:
         raise LayoutError(f"channels={channels!r} needs a channel axis; label the source's axes, such as dims='NHWC'.")
+    order = channel_numbers(channels)
+    for channel in order:
+        if not 0 <= channel < source_channels:
+            raise LayoutError(
+                f"channels={order} asks for channel {channel}; the source has {source_channels}, counted from 0."
+            )
+    return order
+
+
+def channel_numbers(channels: Sequence[int]) -> tuple[int, ...]:
+    """`channels` as a tuple of integers, one at least. Raises `LayoutError` for anything else."""
     try:
         order = tuple(index(channel) for channel in channels)
     except TypeError:
@@ -189,11 +221,6 @@ def _checked_channels(channels: Sequence[int], source_channels: int | None) -> t
         raise LayoutError(f"channels={channels!r} must be a sequence of channel numbers, such as (2, 1, 0).") from None
     if not order:
         raise LayoutError("channels=() selects nothing; give at least one source channel.")
-    for channel in order:
-        if not 0 <= channel < source_channels:
-            raise LayoutError(
-                f"channels={order} asks for channel {channel}; the source has {source_channels}, counted from 0."
-            )
     return order
 
 
@@ -211,24 +238,26 @@ def _floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
     return numbers
 
 
-def _doubles(name: str, value: float | Iterable[float]) -> bytes:
-    """The numbers as bytes, which tell -0.0 from 0.0 and of which equal NaNs are equal."""
+def doubles(name: str, value: float | Iterable[float] | Doubles) -> Doubles:
+    """One number or several as doubles; `name` is the argument in the message of a `LayoutError`."""
     if type(value) is float:
-        return _one_double(value)
+        return Doubles(_one_double(value))
+    if type(value) is Doubles:
+        return value
     if type(value) is tuple and value and set(map(type, value)) == {float}:
-        return pack(f"{len(value)}d", *value)
-    numbers = _floats(name, value)
-    return pack(f"{len(numbers)}d", *numbers)
+        return Doubles(pack(f"{len(value)}d", *value))
+    numbers = _floats(name, cast("float | Iterable[float]", value))
+    return Doubles(pack(f"{len(numbers)}d", *numbers))
 
 
 _one_double: Final = Struct("d").pack
 
 
-def _per_channel(name: str, doubles: bytes | None, count: int | None) -> tuple[float, ...] | None:
+def _per_channel(name: str, constants: Doubles | None, count: int | None) -> tuple[float, ...] | None:
     """One value, or one for each output channel; equal values become one."""
-    if doubles is None:
+    if constants is None:
         return None
-    numbers = unpack(f"{len(doubles) // 8}d", doubles)
+    numbers = unpack(f"{len(constants) // 8}d", constants)
     if len(numbers) > 1 and len(numbers) != count:
         channels = "no labelled channel axis" if count is None else f"{count} output channels"
         raise LayoutError(f"{name} has {len(numbers)} values for {channels}; give one value, or one a channel.")

@@ -166,13 +166,21 @@ _ALIASES: Final = {
     "float": "float64",
     "int": "int64",
     "complex": "complex128",
+    "half": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "fp64": "float64",
     **{
         f"{'b' if name == 'bool' else found.kind}{found.itemsize}": name
         for name, found in ELEMENT_TYPES.items()
         if name.startswith(("bool", "uint", "int", "float", "complex")) and found.kind != "o"
     },
 }
-"""Python's names besides, and NumPy's codes, which count bytes: "f4" is float32."""
+"""Python's names besides, the field's, and NumPy's codes, which count bytes: "f4" is float32."""
+
+_TWO_MEANINGS: Final = {"u8": ("uint64", "uint8"), "i8": ("int64", "int8")}
+"""Codes that count bytes to NumPy, and bits to most others; behind a byte order ("<u8") they are NumPy's."""
 
 _NATIVE: Final = re.compile(f"[=|{'<' if sys.byteorder == 'little' else '>'}](?=[a-z])")
 """What NumPy puts before a code of the machine's own byte order."""
@@ -191,6 +199,12 @@ def _name_of(dtype: object) -> str:
         raise ElementTypeError(
             f"dtype {dtype!r} is byte-swapped; a tensor holds the machine's own byte order. "
             f"Convert first, with array.astype({name!r})."
+        )
+    if name in _TWO_MEANINGS:
+        of_bytes, of_bits = _TWO_MEANINGS[name]
+        raise ElementTypeError(
+            f"dtype={name!r} has two meanings: {of_bytes!r}, as NumPy counts 8 bytes, and {of_bits!r} of 8 bits; "
+            "give one of these names."
         )
     plain = _NATIVE.sub("", name, count=1)
     return _ALIASES.get(plain, plain)

@@ -368,3 +368,14 @@ def test_results_can_be_chained():
 def test_a_source_may_be_anything_array_like():
     assert sg.relayout([[1, 2], [3, 4]], dtype="uint8").numpy().tolist() == [[1, 2], [3, 4]]
     assert sg.relayout(np.eye(3)[:, ::-1]).strides == (3, 1)
+
+
+@pytest.mark.parametrize("layout", ["CHW", "HWC"])
+def test_an_order_beside_an_array_without_names_is_refused(layout):
+    frame = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    with pytest.raises(sg.LayoutError, match=rf"layout='{layout}' orders axes.*\(4, 5, 3\) are: give dims= too.*'HWC'"):
+        sg.relayout(frame, layout=layout)
+    planes = sg.relayout(frame, dims="HWC", layout="CHW")
+    assert planes.dims == "CHW"
+    assert np.array_equal(planes.numpy(), frame.transpose(2, 0, 1))
+    assert sg.relayout(frame).sizes == frame.shape  # without an order nothing is said of axes

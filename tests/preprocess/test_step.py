@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import pickle
 import subprocess
@@ -403,3 +404,24 @@ def test_a_device_is_found_in_the_worker(gpus):
     made = step(frames())
     assert made.device == "cuda:0"
     assert same_bits(made.permute("NHWC").numpy(), sg.Preprocess(device="cpu", layout="NHWC")(frames()))
+
+
+PICKLED_BY_VERSION_0_1 = (
+    b"gAJjc3RyaWRlZGdwdS5wcmVwcm9jZXNzClByZXByb2Nlc3MKcQApgXEBfXECKFgGAAAAY29sdW1ucQNYBQAAAGltYWdlcQRYBAAAAGRpbXNxBVgE"
+    b"AAAATkhXQ3EGWAYAAABsYXlvdXRxB1gEAAAATkNIV3EIWAUAAABkdHlwZXEJWAcAAABmbG9hdDE2cQpYBAAAAG1lYW5xC0c/3wo9cKPXCkc/3S8a"
+    b"n752yUc/2fvnbItDlodxDFgDAAAAc3RkcQ1HP9AAAAAAAACFcQ5YBQAAAHNjYWxlcQ9OWAQAAABiaWFzcRBOWAgAAABjaGFubmVsc3ERTlgEAAAA"
+    b"Y3JvcHESSwJLAoZxE1gEAAAAZmxpcHEURz/gAAAAAAAAWAQAAABzZWVkcRVLB1gDAAAAa2V5cRZOWA8AAAByb3dfcGl0Y2hfYnl0ZXNxF05YCQAA"
+    b"AGFsaWdubWVudHEYSyBYBgAAAGRldmljZXEZWAQAAABhdXRvcRpYBgAAAGVycm9yc3EbWAUAAAByYWlzZXEcWAYAAABvdXRwdXRxHVgFAAAAbnVt"
+    b"cHlxHnViLg=="
+)
+"""Of `stridedgpu.preprocess.Preprocess` when that was one module, in base64."""
+
+
+def test_steps_pickled_before_the_package_had_rooms_keep_working():
+    given = {"crop": 2, "flip": 0.5, "seed": 7}
+    step = sg.Preprocess("image", dtype="float16", mean=(0.485, 0.456, 0.406), std=0.25, **given)
+    arrived = pickle.loads(base64.b64decode(PICKLED_BY_VERSION_0_1))
+    assert arrived == step
+    assert repr(arrived) == repr(step)
+    batch = {"image": np.arange(2 * 5 * 6 * 3, dtype=np.uint8).reshape(2, 5, 6, 3)}
+    assert same_bits(arrived(batch, [0, 1])["image"], step(batch, [0, 1])["image"])
