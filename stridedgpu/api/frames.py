@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
@@ -184,6 +184,10 @@ class Frame:
         made._set(self.operand.samples, self.sizes, operands, self.matrix, self.full_range, self.chroma)
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the planes, as tensors are pickled, and what they mean."""
+        return _unpickled, (self.format, self.planes, self.sizes, self.matrix, self.full_range, self.chroma)
+
     def describe(self) -> str:
         """What there is to say of its planes, a line each.
 
@@ -214,6 +218,18 @@ class Frame:
         full = " full range" if self.full_range else ""
         colour = f", {self.matrix}{full}" if self.operand.samples.kind == "yuv" else ""
         return f"<Frame {self.format}, {height} x {width}{colour}, on {self.device}>"
+
+
+def _unpickled(
+    format: str,  # noqa: A002
+    planes: tuple[StridedTensor, ...],
+    sizes: tuple[int, int],
+    matrix: str,
+    full_range: bool,
+    chroma: str,
+) -> Frame:
+    """A frame of planes that have arrived."""
+    return Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
 
 
 def _shared(name: str, memory: object) -> Operand:

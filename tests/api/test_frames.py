@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 from harness.frame_cases import surface
@@ -65,6 +68,14 @@ def test_a_list_of_frames_is_a_batch_of_any_formats():
     assert (batch.sizes, batch.dims, batch.strides) == ((4, 3, 8, 10), "NCHW", (240, 1, 30, 3))
     for number, frame in enumerate(made):
         assert np.array_equal(batch.numpy()[number], frame.relayout(dtype="float16", scale=1 / 255).numpy())
+
+
+def test_a_frame_travels_with_its_planes():
+    frame = surface("nv12", (8, 10), seed=1, gap=3).frame(matrix="bt709", full_range=True)
+    for arrived in (pickle.loads(pickle.dumps(frame)), copy.deepcopy(frame)):
+        assert repr(arrived) == repr(frame)
+        assert np.array_equal(sg.relayout(arrived).numpy(), sg.relayout(frame).numpy())
+        assert arrived.planes[0].buffer.address != frame.planes[0].buffer.address
 
 
 def test_a_frame_says_what_it_is():
