@@ -247,7 +247,7 @@ class _Text:
         self._store(made, target, at)
 
     def _luma(self, rows: Sequence[Value], at: Value) -> Value:
-        """Samples of luma, in 32 or 64 bits."""
+        """Samples of luma above black, in 32 or 64 bits."""
         code, lanes = self._code, self._kernel.lanes
         luma = self._kernel.samples.channels[0]
         # Of packed pixels the load begins with the first byte of one, and ends with the last of another.
@@ -255,6 +255,10 @@ class _Text:
         vector = code.load(vector_type(lanes * luma.step, self._element), address, 1)
         if luma.step > 1:
             vector = code.shuffle(vector, None, [luma.step * n + luma.first % luma.step for n in range(lanes)])
+        floor = self._kernel.matrix.luma_floor
+        if floor:  # the narrow elements, of which a vector holds more
+            name = f"llvm.usub.sat.v{vector.lanes}{vector.element}"
+            vector = code.call(name, vector.type, vector, code.full(vector.type, floor))
         return code.cast("zext", vector, self._number)
 
     def _whole_column(self, at: Value, step: int) -> Value:
@@ -295,11 +299,7 @@ class _Text:
     def _colours(self, luma: Value, *chromas: tuple[Value, Value]) -> list[Value]:
         """Red, green and blue, clamped."""
         code, matrix, lanes = self._code, self._kernel.matrix, self._kernel.lanes
-        y = luma
-        if matrix.luma_floor:
-            y = code.binary("sub", y, matrix.luma_floor)
-            y = self._bounded("smax", y, 0)
-        y = code.binary("mul", y, matrix.luma)
+        y = code.binary("mul", luma, matrix.luma)
         products = [self._products(*chroma) for chroma in chromas]
         even, odd = products[0], products[-1]
         places = [lane // 2 + (lane % 2) * (lanes // 2) for lane in range(lanes)]
