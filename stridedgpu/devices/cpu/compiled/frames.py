@@ -25,7 +25,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.pixel_formats import PixelFormat
+from stridedgpu.values.pixel_formats import PixelFormat, Samples
 
 from .conversion import Affine, can_compile, converted, storage_type
 from .ir import Code, Value, vector_type
@@ -235,12 +235,13 @@ class _Text:
     def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
         """The `lanes` pixels from a column on, the first of which has chroma's second column where `phase` is 1."""
         code, kernel = self._code, self._kernel
-        colours = self._colours(self._luma(rows, at), *self._chromas(rows, at, phase))
-        storage = storage_type(kernel.conversion.source, opaque=False)
+        if self._goes_by_words and not phase:
+            colours = self._colours_of_words(rows, at)
+        else:
+            colours = self._colours(self._luma(rows, at), *self._chromas(rows, at, phase))
         made = []
         for channel, affine in zip(kernel.order, self._affines, strict=True):
-            vector = code.cast("trunc", colours[channel], storage)
-            vector = converted(code, vector, kernel.conversion, affine, finite=kernel.finite)
+            vector = converted(code, colours[channel], kernel.conversion, affine, finite=kernel.finite)
             if kernel.mirrored:
                 vector = code.shuffle(vector, None, range(kernel.lanes)[::-1])
             made.append(vector)
@@ -307,8 +308,67 @@ class _Text:
         for first, second in zip(even, odd, strict=True):
             total = code.add(y, code.shuffle(first, second, places))
             shifted = code.binary("ashr", total, FRACTION_BITS)
-            made.append(self._bounded("smin", self._bounded("smax", shifted, 0), matrix.most))
+            clamped = self._bounded("smin", self._bounded("smax", shifted, 0), matrix.most)
+            made.append(code.cast("trunc", clamped, self._element))
         return made
+
+    @property
+    def _goes_by_words(self) -> bool:
+        """Whether four neighbours of 8 bits are taken from one word, with two samples of chroma from another.
+
+        Wider targets need each number in a lane of its own, where it is then already.
+        """
+        is_narrow = self._itemsize == self._kernel.conversion.target.itemsize == 1
+        return is_narrow and len(self._kernel.samples.planes) > 1
+
+    def _colours_of_words(self, rows: Sequence[Value], at: Value) -> list[Value]:
+        """Red, green and blue from words of four pixels, of which one vector holds every first, one every second ….
+
+        Shifts take samples out of their words and put colours into theirs, with no shuffle between:
+
+            luma     y0 y1 y2 y3 | y4 y5 y6 y7 | ...      four vectors of 32-bit numbers
+            chroma   u0 v0 u2 v2 | u4 v4 u6 v6 | ...      two of each kind
+        """
+        code, kernel = self._code, self._kernel
+        luma = code.load(vector_type(kernel.lanes, "i8"), code.at(rows[0], at), 1)
+        if kernel.matrix.luma_floor:
+            name = f"llvm.usub.sat.v{kernel.lanes}i8"
+            luma = code.call(name, luma.type, luma, code.full(luma.type, kernel.matrix.luma_floor))
+        words = code.recast(luma, "i32")
+        shifted = [words if not k else code.binary("lshr", words, 8 * k) for k in range(4)]
+        bright = [
+            code.binary("mul", code.binary("and", word, 255) if k < 3 else word, kernel.matrix.luma)
+            for k, word in enumerate(shifted)
+        ]
+        blue, red = (self._signed_chroma(rows, at, samples) for samples in kernel.samples.channels[1:])
+        products = [self._products(*pair) for pair in zip(blue, red, strict=True)]
+        return [
+            self._in_words([code.add(bright[k], products[k // 2][colour]) for k in range(4)]) for colour in range(3)
+        ]
+
+    def _signed_chroma(self, rows: Sequence[Value], at: Value, samples: Samples) -> list[Value]:
+        """One kind of chroma for every first and second pixel of four, and for the others, less the centre."""
+        code, lanes = self._code, self._kernel.lanes
+        place = code.binary("lshr", code.add(at, self._phase), 1)
+        address = code.at(rows[samples.plane], code.multiply(place, samples.step))
+        loaded = code.load(vector_type(lanes * samples.step // 2, "i8"), address, 1)
+        # Less 128 is the highest bit turned round, and the rest as a signed number.
+        turned = code.recast(code.binary("xor", loaded, -128), f"i{16 * samples.step}")
+        words = turned if samples.step == 2 else code.cast("zext", turned, "i32")
+        places = [samples.first + samples.step * number for number in range(2)]
+        left = [code.binary("shl", words, 24 - 8 * place) if place < 3 else words for place in places]
+        return [code.binary("ashr", word, 24) for word in left]
+
+    def _in_words(self, totals: list[Value]) -> Value:
+        """Sums of every first, second, third and fourth pixel of four, shifted, clamped and in the pixels' order."""
+        code, halves = self._code, []
+        for low, high in ((totals[0], totals[2]), (totals[1], totals[3])):
+            lower = code.binary("and", code.binary("ashr", low, FRACTION_BITS), 0xFFFF)
+            upper = code.binary("and", code.binary("ashr", high, FRACTION_BITS - 16), -0x10000)
+            both = code.recast(code.binary("or", lower, upper), "i16")
+            halves.append(self._bounded("smin", self._bounded("smax", both, 0), self._kernel.matrix.most))
+        odd = code.binary("shl", halves[1], 8)
+        return code.recast(code.binary("or", halves[0], odd), "i8")
 
     def _products(self, blue: Value, red: Value) -> tuple[Value, Value, Value]:
         """What chroma adds to each colour, with the half that rounds."""
