@@ -39,7 +39,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     skipped: Counter[tuple[str, str]] = Counter()
     for report in terminalreporter.getreports("skipped"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-        marked = ", ".join(sorted(markers.intersection(report.keywords))) or "-"
+        marked = ", ".join(sorted(markers.intersection(getattr(report, "keywords", ())))) or "-"
         skipped[marked, reason.removeprefix("Skipped: ")] += 1
     if skipped:
         terminalreporter.section("skipped")

@@ -130,6 +130,7 @@ def asarray(
     shared = True
     if isinstance(obj, StridedTensor) and dims is None:
         tensor = obj
+        _ = tensor.element  # a tensor that was released refuses
     elif copy is None or isinstance(obj, StridedTensor):
         tensor = StridedTensor.over(*operand_of(obj, dims))
     else:
