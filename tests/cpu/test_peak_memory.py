@@ -27,10 +27,10 @@ CHILD = """
 import resource
 import numpy as np
 import stridedgpu as sg
-from stridedgpu.devices import cpu
+from stridedgpu.devices.cpu import device
 
 if {loops!r} == "NumPy":
-    cpu.why_unavailable = lambda: "left out by a test"
+    device.why_unavailable = lambda: "left out by a test"
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -65,10 +65,15 @@ WORK = {
     "double to int64": ("float64", (2896, 2896), "HW", 'layout="WH", dtype="int64", bias=0.5'),
     "complex": ("complex64", (2048, 2048), "HW", 'layout="WH", dtype="complex128"'),
 }
+QUICK = ("transpose of bytes", "normalised")
+"""Those of the default run: each starts a process."""
 
 
 @pytest.mark.parametrize("loops", ["NumPy", "compiled"])
-@pytest.mark.parametrize("source_type, sizes, dims, arguments", WORK.values(), ids=WORK.keys())
+@pytest.mark.parametrize(
+    "source_type, sizes, dims, arguments",
+    [pytest.param(*work, id=name, marks=[] if name in QUICK else [pytest.mark.slow]) for name, work in WORK.items()],
+)
 def test_nothing_of_the_data_s_size_is_allocated_besides(source_type, sizes, dims, arguments, loops):
     if loops == "compiled" and why_unavailable() is not None:
         pytest.skip(str(why_unavailable()))
@@ -80,8 +85,11 @@ def test_nothing_of_the_data_s_size_is_allocated_besides(source_type, sizes, dim
     )
     paths = [str(Path(stridedgpu.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "STRIDEDGPU_DEVICE": "cpu", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    made = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=120
-    )
-    assert made.returncode == 0, made.stderr
-    assert int(made.stdout) <= MOST_BESIDES, f"{int(made.stdout) / 2**20:.1f} MiB besides source and output"
+    for _ in range(2):  # a loop for large sizes alone is compiled in the first process, and found by the second
+        made = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment, timeout=120
+        )
+        assert made.returncode == 0, made.stderr
+        if int(made.stdout) <= MOST_BESIDES:
+            return
+    pytest.fail(f"{int(made.stdout) / 2**20:.1f} MiB besides source and output")

@@ -489,8 +489,8 @@ def test_a_full_disk_leaves_the_old_file(folder, prelude):
         ("", signal.SIGKILL, -signal.SIGKILL),
         ("", signal.SIGTERM, 143),
         (WITHOUT_UNNAMED_FILES, signal.SIGTERM, 143),
-        (WITHOUT_UNNAMED_FILES, signal.SIGHUP, 129),
-        (WITHOUT_UNNAMED_FILES, signal.SIGINT, 130),
+        pytest.param(WITHOUT_UNNAMED_FILES, signal.SIGHUP, 129, marks=pytest.mark.slow),
+        pytest.param(WITHOUT_UNNAMED_FILES, signal.SIGINT, 130, marks=pytest.mark.slow),
     ],
     ids=["kill", "term", "term named", "hup named", "int named"],
 )

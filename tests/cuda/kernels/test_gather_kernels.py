@@ -167,7 +167,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("kernels", [pytest.param(5, marks=emulated)])
+@pytest.mark.parametrize("kernels", [pytest.param(4, marks=emulated)])
 def test_a_few_kernels_of_each_source_under_sanitizers(kernels):
     check_cases(few(itertools.chain.from_iterable(table() for table in TABLES.values()), kernels))
 
