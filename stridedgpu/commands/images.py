@@ -199,6 +199,8 @@ def _check_size(image: Picture, most: int | None) -> None:
 def _pixels(image: Picture, path: Path, resize: int | None) -> Frame:
     from PIL import Image, ImageOps
 
+    from stridedgpu.api.resize import resize as scaled
+
     if image.mode not in EIGHT_BIT_MODES:
         raise PictureError(
             f"{str(path)!r} has pixels of Pillow's mode {image.mode!r}; only pictures of 8-bit samples are read."
@@ -211,7 +213,8 @@ def _pixels(image: Picture, path: Path, resize: int | None) -> Frame:
                 f"{str(path)!r} scaled to {width} x {height} by --resize {resize} "
                 f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
             )
-        rgb = rgb.resize((width, height), Image.Resampling.BILINEAR)
+        resized = scaled(np.asarray(rgb), (height, width), dims="HWC", layout="HWC")
+        return resized.permute("HWC").numpy()
     return np.asarray(rgb)
 
 

@@ -97,7 +97,7 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
         "--resize",
         metavar="N",
         type=_positive,
-        help="first scale the shorter side to N pixels (bilinear, by Pillow); without it the pixels stay exact",
+        help="first scale the shorter side to N pixels (bilinear, as Pillow does); without it the pixels stay exact",
     )
     add("--random-crop", action="store_true", help="a window by chance (default: the middle)")
     add("--flip", action="store_true", help="mirror left and right, by chance one picture in two")

@@ -17,6 +17,7 @@ from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.resize_arithmetic import PASSES, arithmetic_of, interpolation_named
 from stridedgpu.planning.resize_problem import Box, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.axis_labels import Labels
+from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -27,7 +28,7 @@ from .options import MemoryOptions, ValueOptions
 from .relayout import assign_operand
 from .requirements import check_output
 
-__all__ = ["as_batch", "box_of", "checked_rule", "resize_operands", "resized_boxes", "resized_size"]
+__all__ = ["as_batch", "box_of", "checked_rule", "resize_operands", "resized_boxes", "resized_size", "write_resized"]
 
 BATCH: Labels = ("N", "C", "H", "W")
 
@@ -155,6 +156,25 @@ def resized_boxes(
     return resize_operands(sources, windows, window, checked, values, memory, fill=fill, out=out, stream=stream)
 
 
+def write_resized(
+    sources: CropSources,
+    windows: Sequence[ResizeWindow],
+    rule: ResizeRule,
+    made: Conversion,
+    fill: bytes,
+    target: Operand,
+    stream: object,
+) -> None:
+    """Every window into `target`, axes N, C, H, W, that nothing else uses; all arguments are checked."""
+    steps = source_steps([window.layout for window in windows])
+    shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
+    channels = len(fill) // made.source.itemsize
+    problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared)
+    backend = resize_backend_named(target.buffer.device)
+    launch = backend.prepare_resize(backend.plan_resize(problem))
+    launch(windows, sources.places, (target.buffer, target.start_bytes), stream)
+
+
 def resize_operands(
     sources: CropSources,
     windows: Sequence[ResizeWindow],
@@ -189,16 +209,11 @@ def resize_operands(
         inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
         check_output(out, sizes, made.target, here, inputs)
         target = out
-    steps = source_steps([window.layout for window in windows])
-    shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
     whole = target
     if target.layout.ndim == len(labels):
         whole = target.with_layout(as_batch(target.layout, labels), owns_padding=target.owns_padding)
-    backend = resize_backend_named(here)
     for into, part in batch_parts(whole, made, channel_count, order, stream):
-        problem = ResizeProblem(into.spec, part, rule, channel_count, steps, color, shared)
-        launch = backend.prepare_resize(backend.plan_resize(problem))
-        launch(windows, sources.places, (into.buffer, into.start_bytes), stream)
+        write_resized(sources, windows, rule, part, color, into, stream)
     if there == here:
         return target
     arrived = room.allocate(backend_named(there), stream)

@@ -48,8 +48,8 @@ class ResizeWindow(NamedTuple):
     """One picture: what is taken of it and where it goes.
 
     `layout` is that of the picture, axes C, H, W, in elements from the lowest one. `place` is top, left, height and
-    width of the resized box in the target's picture, in pixels; around it goes the fill value. `flip` mirrors the
-    resized box left and right.
+    width of the resized box in the target's picture, in pixels; around it goes the fill value, and what of it lies
+    outside is not computed. `flip` mirrors the resized box left and right.
     """
 
     layout: Layout
@@ -81,8 +81,23 @@ class ResizeProblem:
         """Equal for equal problems, from what tells them apart most often."""
         return hash((self.target.layout.sizes, self.target.layout.strides, self.rule, self.source_steps, self.fill))
 
+    def visible(self, window: ResizeWindow) -> tuple[int, int, int, int]:
+        """The part of a window's place that lies in the target's picture: top, left, height and width."""
+        top, left, height, width = window.place
+        _, _, rows, columns = self.target.layout.sizes
+        first, begin = max(top, 0), max(left, 0)
+        return first, begin, max(0, min(top + height, rows) - first), max(0, min(left + width, columns) - begin)
+
     def taps(self, window: ResizeWindow) -> WindowTaps:
-        """The taps of one picture."""
+        """The taps of the visible part of one picture."""
+        taps = self._whole_taps(window)
+        top, left, height, width = self.visible(window)
+        if (height, width) == window.place[2:]:
+            return taps
+        return _part(taps, top - window.place[0], left - window.place[1], height, width)
+
+    def _whole_taps(self, window: ResizeWindow) -> WindowTaps:
+        """The taps of one picture, all of its place."""
         _, height, width = window.layout.sizes
         return window_taps(
             self.rule.interpolation,
@@ -122,6 +137,13 @@ class WindowTaps:
         across = bottom - top if self.columns_first else self.rows.count
         down = self.columns.count if self.columns_first else right - left
         return int(self.columns.counts.sum()) * across + int(self.rows.counts.sum()) * down
+
+
+@lru_cache(maxsize=_MOST_GEOMETRIES)
+def _part(taps: WindowTaps, above: int, before: int, height: int, width: int) -> WindowTaps:
+    """The taps of some rows and columns of a result."""
+    rows, columns = slice(above, above + height), slice(before, before + width)
+    return replace(taps, rows=taps.rows.part(rows), columns=taps.columns.part(columns))
 
 
 @lru_cache(maxsize=_MOST_GEOMETRIES)

@@ -78,6 +78,11 @@ class AxisTaps:
         first = max(int(self.starts.min(initial=self.stop)), self.first)
         return first, max(first, min(int((self.starts + self.counts).max(initial=first)), self.stop))
 
+    def part(self, pixels: slice) -> AxisTaps:
+        """The taps of some pixels of the result."""
+        parts = self.starts[pixels], self.counts[pixels], self.weights[pixels]
+        return AxisTaps(*parts, self.first, self.stop, self.copies)
+
     def reversed(self) -> AxisTaps:
         """The taps of the mirrored result."""
         starts, counts, weights = (

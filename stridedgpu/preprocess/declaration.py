@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import plain
+from stridedgpu.planning.resize_arithmetic import interpolation_named
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import canonical_axes
@@ -21,7 +22,14 @@ __all__ = ["SEEDS", "Declaration"]
 SEEDS: Final = range(-(2**63), 2**63)
 """The seeds there are."""
 
-_WHOLE: Final = {"channels": "such as (2, 1, 0)", "crop": "a height and a width in pixels, or one for both"}
+_PIXELS: Final = "a height and a width in pixels, or one for both"
+
+_WHOLE: Final = {
+    "channels": "such as (2, 1, 0)",
+    "crop": _PIXELS,
+    "letterbox": _PIXELS,
+    "resize": "a height and a width in pixels, or one for the shorter side",
+}
 
 _CHOICES: Final = {"errors": ("raise", "skip"), "output": ("numpy", "tensor")}
 
@@ -40,7 +48,11 @@ class Declaration:
     scale: Any = None
     bias: Any = None
     channels: Any = None
+    resize: Any = None
     crop: Any = None
+    random_resized_crop: Any = None
+    letterbox: Any = None
+    interpolation: str | None = None
     flip: bool | float | None = None
     seed: int | None = None
     key: str | int | None = None
@@ -52,14 +64,16 @@ class Declaration:
 
     def __post_init__(self) -> None:
         """Refuse what no picture could fit, and keep plain values: tuples, and the type's name."""
-        for name in ("mean", "std", "scale", "bias", "channels", "crop"):
+        for name in ("mean", "std", "scale", "bias", "channels", "resize", "crop", "letterbox"):
             object.__setattr__(self, name, _plain_numbers(name, getattr(self, name)))
         for name in ("seed", "row_pitch_bytes"):
             object.__setattr__(self, name, _plain_integer(name, getattr(self, name)))
         object.__setattr__(self, "dtype", element_type(self.dtype).name)
         checked_alignment(self.alignment)
         _check_choices(self)
+        object.__setattr__(self, "random_resized_crop", _plain_ranges(self.random_resized_crop))
         _check_axes(self)
+        _check_resize(self)
         _check_numbers(self)
         _check_chance(self)
         device: object = self.device
@@ -68,8 +82,24 @@ class Declaration:
 
     @property
     def moves_windows(self) -> bool:
-        """Whether pictures are cropped or mirrored."""
-        return self.crop is not None or bool(self.flip)
+        """Whether pictures are resized, cropped or mirrored."""
+        return self.resizes or self.crop is not None or bool(self.flip)
+
+    @property
+    def resizes(self) -> bool:
+        """Whether pictures are resized."""
+        return any(value is not None for value in (self.resize, self.random_resized_crop, self.letterbox))
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """Height and width of every result as far as the declaration says."""
+        chosen = self.crop or self.letterbox or (self.resize if self.resize and len(self.resize) == 2 else None)
+        return None if chosen is None else (chosen[0], chosen[1])
+
+    @property
+    def chosen_interpolation(self) -> str:
+        """The interpolation: OpenCV's for letterbox, as YOLO has it, else Pillow's, as torchvision has it."""
+        return self.interpolation or ("pillow-bilinear" if self.letterbox is None else "opencv-linear")
 
     @property
     def channel_count(self) -> int | None:
@@ -94,7 +124,7 @@ def _plain_numbers(name: str, value: Any) -> Any:
     if not exact or not numbers:
         wanted = f"integers, {_WHOLE[name]}" if name in _WHOLE else "a number, or one for each channel"
         raise LayoutError(f"{name}={value!r} must be {wanted}.")
-    return numbers * 2 if name == "crop" and len(numbers) == 1 else numbers
+    return numbers * 2 if name in ("crop", "letterbox") and len(numbers) == 1 else numbers
 
 
 def _plain_integer(name: str, value: Any) -> int | None:
@@ -132,9 +162,52 @@ def _check_axes(step: Declaration) -> None:
             f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
         )
     if step.moves_windows and wanted != "NCHW":
-        raise LayoutError(f"crop and flip are for the axes N, C, H and W, not dims={step.dims!r}.")
-    if step.crop is not None and (len(step.crop) != 2 or min(step.crop) < 1):
-        raise LayoutError(f"crop={step.crop} must be height and width, in pixels.")
+        raise LayoutError(f"resize, crop and flip are for the axes N, C, H and W, not dims={step.dims!r}.")
+    for name in ("crop", "letterbox"):
+        window = getattr(step, name)
+        if window is not None and (len(window) != 2 or min(window) < 1):
+            raise LayoutError(f"{name}={window} must be height and width, in pixels.")
+
+
+def _plain_ranges(value: Any) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Two ranges of positive numbers as floats; None stays, and True stands for torchvision's own."""
+    if value is None:
+        return None
+    if value is True:
+        return _USUAL_RANGES
+    try:
+        (least, most), (narrow, wide) = ((float(low), float(high)) for low, high in value)
+        fits = 0 < least <= most <= 1 and 0 < narrow <= wide and isfinite(wide)
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise LayoutError(
+            f"random_resized_crop={value!r} must be two ranges, of the share of a picture's area, up to 1, and of "
+            f"width / height, such as {_USUAL_RANGES}; True stands for these."
+        )
+    return (least, most), (narrow, wide)
+
+
+_USUAL_RANGES: Final = ((0.08, 1.0), (3 / 4, 4 / 3))
+"""The ranges of torchvision's RandomResizedCrop."""
+
+
+def _check_resize(step: Declaration) -> None:
+    """Raise unless one thing at most says how pictures are resized, and all results have one size."""
+    given = [name for name in ("resize", "random_resized_crop", "letterbox") if getattr(step, name) is not None]
+    if len(given) > 1 or (step.letterbox is not None and step.crop is not None):
+        both = " and ".join([*given, *(["crop"] if len(given) == 1 else [])])
+        raise LayoutError(f"{both} cannot be declared together: each says how large the result is.")
+    if step.random_resized_crop is not None and step.crop is None:
+        raise LayoutError("random_resized_crop= needs crop=, the height and width of the result.")
+    if step.resize is not None and (len(step.resize) > 2 or min(step.resize) < 1):
+        raise LayoutError(f"resize={step.resize} must be height and width in pixels, or one for the shorter side.")
+    if step.resize is not None and len(step.resize) == 1 and step.crop is None:
+        raise LayoutError(f"resize={step.resize[0]} is the shorter side alone: add crop=, or give height and width.")
+    if step.interpolation is not None:
+        interpolation_named(step.interpolation)
+        if not given:
+            raise LayoutError(f"interpolation={step.interpolation!r} is for resize=, random_resized_crop=, letterbox=.")
 
 
 def _check_numbers(step: Declaration) -> None:

@@ -6,6 +6,7 @@ random words are a BLAKE2 hash of seed and key, so they are the same on every ma
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final
@@ -15,7 +16,7 @@ import numpy as np
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.values.errors import LayoutError
 
-__all__ = ["Draw", "draw", "pixel_key"]
+__all__ = ["Draw", "draw", "pixel_key", "uniforms"]
 
 _WORD_BITS: Final = 64
 _PERSON: Final = b"stridedgpu draw"
@@ -50,6 +51,20 @@ def draw(seed: int, key: object) -> Draw:
     digest = blake2b(_key_bytes(key), digest_size=24, key=str(seed).encode(), person=_PERSON).digest()
     row, column, mirrored = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))
     return Draw(row, column, mirrored)
+
+
+def uniforms(seed: int, key: object, count: int) -> Iterator[float]:
+    """So many numbers from 0 up to 1 for the sample with that key, besides the words of `draw`.
+
+    >>> all(0 <= number < 1 for number in uniforms(1, "cat.png", 4))
+    True
+    """
+    sample = _key_bytes(key)
+    for number in range(count):
+        person = b"area %d" % number
+        digest = blake2b(sample, digest_size=8, key=str(seed).encode(), person=person).digest()
+        # 53 bits are what a float64 holds: 1 itself is never reached.
+        yield (int.from_bytes(digest, "little") >> 11) / 2**53
 
 
 def pixel_key(image: StridedTensor, axes: str) -> bytes:

@@ -36,8 +36,13 @@ class Preprocess(Declaration):
       `layout` being a plain order such as "NCHW" or "NHWC".
     - `mean`, `std`: in units of 0..1 of an integer picture, one or one for each output channel, as in torchvision; they
       take the place of `scale` and `bias`.
+    - `resize`: height and width in pixels, or with `crop` the shorter side alone, as torchvision's Resize.
     - `crop`: height and width in pixels, or one number for both. Without `seed` the middle is taken, with one a window
       by chance. A smaller picture is a bad row.
+    - `random_resized_crop`: the ranges of the share of the area and of width / height, or True for torchvision's own,
+      ((0.08, 1), (3/4, 4/3)); the box becomes `crop`. It is drawn with `seed`; without, it is the middle.
+    - `letterbox`: height and width, or one number for both: pictures whole inside it, with borders of 114.
+    - `interpolation`: as in `resize`; "pillow-bilinear" where it is None, and "opencv-linear" with `letterbox`.
     - `flip`: whether to mirror left and right; with `seed`, with which probability.
     - `seed`: an integer. What chance decides depends on it and on each row's key alone: the same in any process, batch
       size and order. The key is the value in column `key` (integer, string or bytes); else what the call is given as
@@ -48,7 +53,8 @@ class Preprocess(Declaration):
     - `output`: "numpy" for arrays, whose axes are in the order of `layout` and which engines carry; "tensor" for
       `StridedTensor`s with canonical axes, left on the device.
 
-    With `crop` a list of pictures in a column becomes one array; without, a list (an object array, where it was one).
+    With `crop`, `letterbox` or a `resize` to height and width a list of pictures in a column becomes one array;
+    without, a list (an object array, where it was one).
 
     Raises `LayoutError` for a declaration that breaks a rule, `ElementTypeError` for an unknown type; when called,
     also what `relayout` and `gather_crops` raise.
@@ -140,8 +146,8 @@ class Preprocess(Declaration):
             raise LayoutError(f"Blocks hold parts of pictures, cut along {', '.join(cut)}; array.rechunk({whole}).")
         if self.channels is not None:
             chunks["C"] = (len(self.channels),)
-        if self.crop is not None:
-            chunks["H"], chunks["W"] = (self.crop[0],), (self.crop[1],)
+        if self.window is not None:
+            chunks["H"], chunks["W"] = (self.window[0],), (self.window[1],)
         dtype = numpy_dtype(element_type(self.dtype))
         return {
             "dtype": dtype,

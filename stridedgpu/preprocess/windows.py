@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_backend_named
-from stridedgpu.operations.crops import CropSources, write_crops
+from stridedgpu.operations.crops import CropSources, fill_bytes, write_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
+from stridedgpu.operations.resize import write_resized
+from stridedgpu.planning.resize_problem import ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
-__all__ = ["write_windows"]
+from .geometry import BORDER
+
+__all__ = ["write_resized_windows", "write_windows"]
 
 _CHANNELS_LAST = (0, 2, 3, 1)
 
@@ -33,6 +37,19 @@ def write_windows(
     if batch.buffer.device != "cpu":
         sources, origins = _sent(sources, origins, batch)
     write_crops(sources, origins, flips, made, bytes(made.source.itemsize * sources.layouts[0].sizes[0]), batch, None)
+
+
+def write_resized_windows(
+    sources: CropSources, windows: Sequence[ResizeWindow], rule: ResizeRule, made: Conversion, batch: Operand
+) -> None:
+    """One resized box of each image, from wherever it is, into a new `batch` with axes N, C, H, W; borders are grey."""
+    device = batch.buffer.device
+    if device != "cpu":
+        images = [_moved(image, "HWC", device) for image in sources.images()]
+        sources = CropSources.of_images(images)
+        windows = [window._replace(layout=layout) for window, layout in zip(windows, sources.layouts, strict=True)]
+    fill = fill_bytes(BORDER, made.source, sources.layouts[0].sizes[0])
+    write_resized(sources, windows, rule, made, fill, batch, None)
 
 
 def _sent(

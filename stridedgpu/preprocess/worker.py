@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Final
@@ -26,6 +26,8 @@ from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.operations.transfer import move_elements
+from stridedgpu.planning.resize_arithmetic import arithmetic_of, interpolation_named
+from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
 from stridedgpu.values.conversion import Conversion, normalisation
@@ -35,8 +37,9 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
 
 from .declaration import Declaration
+from .geometry import middle, resized_sizes, window_of
 from .sample_keys import draw, pixel_key
-from .windows import write_windows
+from .windows import write_resized_windows, write_windows
 
 __all__ = ["Made", "Worker"]
 
@@ -66,6 +69,7 @@ class Worker:
         self._element = element_type(step.dtype)
         self._batch_dims = canonical_axes(step.dims)
         self._moves_windows = step.moves_windows
+        self._rule = ResizeRule(interpolation_named(step.chosen_interpolation))
         self._image_axes = step.dims.replace("N", "")
         self._conversion = lru_cache(maxsize=256)(self._checked_conversion)
         self._allocation = lru_cache(maxsize=256)(self._result_allocation)
@@ -87,12 +91,17 @@ class Worker:
             return Made(self._whole(batch, self._batch_dims, step.layout), list(range(count)))
         channels, height, width = sizes
         rows = self._alike_rows(count, keys, batch.element, (channels, height, width))
-        window = step.crop or (height, width)
+        window = step.window or (height, width)
         target = self._batch_of(len(rows), channels, window)
-        if rows:
+        if rows and step.resizes:
+            sources = CropSources.of_batch(batch)
+            chosen = [sources.layouts[row] for row in rows], [sources.places[row] for row in rows]
+            sources = replace(sources, layouts=chosen[0], places=chosen[1])
+            self._resized(sources, sources.images, rows, keys, self._conversion(batch.element, channels), target)
+        elif rows:
             sources = CropSources.of_batch(batch)
             if step.seed is None:
-                place = self._middle((height, width), window)
+                place = middle((height, width), window)
                 origins, flips = [place] * count, [bool(step.flip)] * count
             else:
                 origins, flips = self._drawn(sources.images, rows, keys, window)
@@ -103,8 +112,8 @@ class Worker:
         """Pictures that lie apart, each of its own size: one batch with a crop or `stacked`, which wants them alike."""
         step = self._step
         _check_keys(keys, len(given))
-        stacked = stacked or step.crop is not None
-        window, channel_count = step.crop, step.channel_count
+        stacked = stacked or step.window is not None
+        window, channel_count = step.window, step.channel_count
         found: dict[int, Operand] = {}
 
         def check(row: int) -> None:
@@ -113,7 +122,7 @@ class Worker:
             sizes = image.layout.sizes
             self._check(image.element, sizes)
             size, count = (sizes[-2], sizes[-1]), sizes[0]
-            if stacked and step.crop is None and size != (window or size):
+            if stacked and step.window is None and size != (window or size):
                 raise LayoutError(f"it is {_by(size)} (height x width) and others {window}; crop= makes them alike.")
             if stacked and step.channels is None and count != (channel_count or count):
                 raise LayoutError(f"it has {count} channels and others {channel_count}; channels= picks from each.")
@@ -145,8 +154,15 @@ class Worker:
         """Raise unless the step can be done with a picture of this type and these sizes."""
         step = self._step
         self._conversion(element, sizes[0] if "C" in self._image_axes else None)
-        if step.crop is not None and (sizes[-2] < step.crop[0] or sizes[-1] < step.crop[1]):
-            raise LayoutError(f"it is {_by(sizes)} (height x width), smaller than crop={step.crop}.")
+        if step.resizes:
+            if 0 in sizes:
+                raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
+            arithmetic_of(self._rule.interpolation, element)
+        if step.crop is not None and step.random_resized_crop is None:
+            height, width = resized_sizes(step, (sizes[-2], sizes[-1]))
+            if height < step.crop[0] or width < step.crop[1]:
+                after = f", {height} x {width} when resized," if step.resize else ","
+                raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
 
     def _alike_rows(self, count: int, keys: Keys, element: ElementType, sizes: tuple[int, ...]) -> list[int]:
         """The rows of a batch, in which all pictures can be used, or none."""
@@ -181,15 +197,45 @@ class Worker:
     ) -> Operand:
         """One window of each picture as a batch; pictures of several types or channel counts go one by one."""
         batch = self._batch_of(len(images), channel_count, window)
-        origins, flips = self._drawn(lambda: images, rows, keys, window)
+        resizes = self._step.resizes
+        origins, flips = ([], []) if resizes else self._drawn(lambda: images, rows, keys, window)
         alike = len({(image.element, image.layout.sizes[0]) for image in images}) == 1
         groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(images))]
         for group in groups:
             first = images[group][0]
             made = self._conversion(first.element, first.layout.sizes[0])
             target = batch if alike else batch.with_layout(batch.layout.sliced(group))
-            write_windows(CropSources.of_images(images[group]), origins[group], flips[group], made, target)
+            sources = CropSources.of_images(images[group])
+            if resizes:
+                self._resized(sources, sources.images, rows[group], keys, made, target)
+            else:
+                write_windows(sources, origins[group], flips[group], made, target)
         return batch
+
+    def _resized(
+        self,
+        sources: CropSources,
+        images: Callable[[], Sequence[Operand]],
+        rows: Sequence[int],
+        keys: Keys,
+        made: Conversion,
+        batch: Operand,
+    ) -> None:
+        """A resized box of each picture, with borders where the step letterboxes; `images` makes the operands."""
+        step = self._step
+        if step.seed is None:
+            windows = [window_of(step, layout, None, None) for layout in sources.layouts]
+        else:
+            chosen = [self._key(image, row, keys) for image, row in zip(images(), rows, strict=True)]
+            windows = [
+                window_of(step, layout, draw(step.seed, key), key)
+                for layout, key in zip(sources.layouts, chosen, strict=True)
+            ]
+        write_resized_windows(sources, windows, self._rule, made, batch)
+
+    def _key(self, image: Operand, row: int, keys: Keys) -> object:
+        """What chance goes by: a row's key, or its pixels."""
+        return pixel_key(StridedTensor.over(image, "CHW"), self._image_axes) if keys is None else keys[row]
 
     def _alone(self, image: Operand, row: int, keys: Keys) -> StridedTensor:
         """One picture at its own size."""
@@ -240,10 +286,6 @@ class Worker:
         assign_operand(turned, host)
         return array_of_operand(host)
 
-    def _middle(self, sizes: tuple[int, int], window: tuple[int, int]) -> tuple[int, int]:
-        """Where the middle window of a picture begins, as torchvision's CenterCrop rounds."""
-        return round((sizes[0] - window[0]) / 2), round((sizes[1] - window[1]) / 2)
-
     def _drawn(
         self, images: Callable[[], Sequence[Operand]], rows: list[int], keys: Keys, window: tuple[int, int]
     ) -> tuple[list[tuple[int, int]], list[bool]]:
@@ -254,11 +296,10 @@ class Worker:
         for image, row in zip(images(), rows, strict=True):
             sizes = image.layout.sizes[-2], image.layout.sizes[-1]
             if step.seed is None:
-                origins.append(self._middle(sizes, window))
+                origins.append(middle(sizes, window))
                 flips.append(bool(step.flip))
                 continue
-            key = pixel_key(StridedTensor.over(image, "CHW"), self._image_axes) if keys is None else keys[row]
-            drawn = draw(step.seed, key)
+            drawn = draw(step.seed, self._key(image, row, keys))
             origins.append(drawn.origin(sizes, window))
             flips.append(drawn.flips(float(step.flip or 0)))
         return origins, flips

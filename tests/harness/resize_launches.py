@@ -142,7 +142,7 @@ class ResizeCase:
         for number, (window, memory) in enumerate(zip(self.windows, self.memories[0], strict=True)):
             taps = self.problem.taps(window)
             together.setdefault((taps.arithmetic, taps.columns_first), []).append(
-                ResizeSample(window, taps, at, number)
+                ResizeSample(window, taps, at, number, self.problem.visible(window))
             )
             at += -(-memory.size // itemsize) * itemsize
         return list(together.values())

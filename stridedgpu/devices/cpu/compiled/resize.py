@@ -43,6 +43,8 @@ _MOST_CHANNELS: Final = 4
 
 def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
     """None where a window's loops are compiled; else why NumPy resizes it."""
+    if 0 in problem.visible(window)[2:]:
+        return "nothing of the picture is seen"
     taps = problem.taps(window)
     if taps.arithmetic not in COMPILED:
         return f"the arithmetic {taps.arithmetic} is left to NumPy"
@@ -141,15 +143,15 @@ class _Windows:
             if recipe is None:
                 left.append(number)
                 continue
-            top, first, height, width = window.place
+            top, first, height, width = place = problem.visible(window)
             if (height, width) != layout.sizes[2:]:
-                self._borders(buffer.bytes[start:], number, window.place)
-            place = batch + (number * sample + top * down + first * right) * itemsize
+                self._borders(buffer.bytes[start:], number, place)
+            begins = batch + (number * sample + top * down + first * right) * itemsize
             source = memory.address + begin + recipe.source
             _, fields = entries.setdefault(recipe.loop.address, (recipe.loop, []))
             step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
             for row in range(0, height, step):
-                fields += (source, place, recipe.fields, row, min(row + step, height))
+                fields += (source, begins, recipe.fields, row, min(row + step, height))
             work += recipe.work
         for loop, fields in entries.values():
             _run(loop, fields, work)
@@ -186,7 +188,7 @@ class _Windows:
         if by_pixels:
             along = word_taps(along, shape.elements)
         rows = compacted(tap_pairs(taps.rows, taps.arithmetic, 1))
-        _, _, height, width = window.place
+        _, _, height, width = problem.visible(window)
         unit = width * kernel.out_step
         memory = Scratch.of(shape.elements, unit, shape.planes, rows.mask + 1, kernel.between_bytes)
         whole, rest = self._walked(height, width, 0 if shape.planes > 1 else kernel.out_step, memory.band_pitch)

@@ -89,9 +89,11 @@ def resize_windows(
     converted, borders = _Converted(problem), Borders(problem)
     for number in range(len(windows)) if numbers is None else numbers:
         window, picture = windows[number], batch[number]
-        top, left, height, width = window.place
+        top, left, height, width = place = problem.visible(window)
         if (height, width) != picture.shape[1:]:
-            borders(target, number, window.place)
+            borders(target, number, place)
+        if not height or not width:
+            continue
         inside = picture[:, top : top + height, left : left + width]
         read = _view(sources[number], window.layout, element)
         for rows, block in _bands(problem, problem.taps(window), read):
@@ -113,7 +115,7 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, read: Array) -> Iterator[tu
     pixels = taps.source_pixels * (taps.columns.count + right - left) // (right - left)
     height = max(1, rows.count * _BLOCK_PIXELS // pixels)
     for start in range(0, rows.count, height):
-        band = _part(rows, slice(start, start + height))
+        band = rows.part(slice(start, start + height))
         top, bottom = band.reach
         block, band = read[:, top:bottom], _shifted(band, top, bottom)
         if weighs:
@@ -123,11 +125,6 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, read: Array) -> Iterator[tu
         else:
             block = _pass(_pass(block, 1, band, first), 2, taps.columns, second)
         yield slice(start, start + band.count), _divided(block) if weighs else block
-
-
-def _part(taps: AxisTaps, part: slice) -> AxisTaps:
-    """The taps of some pixels of the result."""
-    return AxisTaps(taps.starts[part], taps.counts[part], taps.weights[part], taps.first, taps.stop, taps.copies)
 
 
 def _shifted(taps: AxisTaps, top: int, bottom: int) -> AxisTaps:

@@ -44,12 +44,13 @@ _COPIED: Final = {Arithmetic.COPY: 1, Arithmetic.PILLOW_FIXED: 1 << 22, Arithmet
 
 @dataclass(frozen=True, slots=True)
 class ResizeSample:
-    """One picture of a launch: its window, its taps, its source's lowest address, and its number in the target."""
+    """One picture of a launch: window, taps, its source's lowest address, its number and place in the target."""
 
     window: ResizeWindow
     taps: WindowTaps
     address: int
     number: int
+    place: tuple[int, int, int, int]
 
 
 def resize_launch(plan: ResizePlan, taps: Sequence[WindowTaps]) -> KernelLaunch:
@@ -179,7 +180,7 @@ def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
         low, high = sample.address, sample.address + layout.span * itemsize
         first = low + (layout.offset - layout.first_offset) * itemsize
         rows, columns = axis(taps.rows, taps.arithmetic), axis(taps.columns, taps.arithmetic)
-        place = (*sample.window.place, sample.number, taps.factor)
+        place = (*sample.place, sample.number, taps.factor)
         records.append(_SAMPLE.pack(first, low, high, *layout.strides, *rows, *columns, *place))
     return b"".join((*records, *tables))
 

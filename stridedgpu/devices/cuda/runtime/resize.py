@@ -72,6 +72,6 @@ def _alike(
     together: dict[tuple[Arithmetic, bool], list[ResizeSample]] = {}
     for number, (window, (buffer, start)) in enumerate(zip(windows, sources, strict=True)):
         taps = problem.taps(window)
-        sample = ResizeSample(window, taps, buffer.address + start, number)
+        sample = ResizeSample(window, taps, buffer.address + start, number, problem.visible(window))
         together.setdefault((taps.arithmetic, taps.columns_first), []).append(sample)
     return list(together.values())

@@ -1,0 +1,134 @@
+"""`Preprocess` resizes as torchvision's transforms do on Pillow's pictures, and letterboxes as YOLO does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.profiles import examples
+from hypothesis import given, settings, strategies as st
+
+import stridedgpu as sg
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def photo(height, width, seed=0):
+    """A random picture."""
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def torchvision_sizes(height, width, size):
+    """`_compute_resized_output_size` of torchvision, for one number."""
+    short, long = (width, height) if width <= height else (height, width)
+    new_short, new_long = size, int(size * long / short)
+    return (new_long, new_short) if width <= height else (new_short, new_long)
+
+
+@settings(max_examples=examples(80))
+@given(sizes=st.lists(st.tuples(*(st.integers(24, 130),) * 2), min_size=1, max_size=3), seed=st.integers(0, 999))
+def test_resize_crop_to_tensor_normalize(sizes, seed):
+    """Resize(32), CenterCrop(24), ToTensor and Normalize on Pillow's pictures, to the bit of the bytes between."""
+    image = pytest.importorskip("PIL.Image", reason="the oracle is Pillow")
+    newest = int(pytest.importorskip("PIL").__version__.split(".")[0]) >= 13
+    step = sg.Preprocess(resize=32, crop=24, mean=MEAN, std=STD)
+    plain = sg.Preprocess(resize=32, crop=24, dtype="uint8")
+    photos = [photo(*size, seed + number) for number, size in enumerate(sizes)]
+    expected = []
+    for picture in photos:
+        height, width = torchvision_sizes(*picture.shape[:2], 32)
+        resized = picture
+        if newest:  # both passes one after another are those of Pillow up to 12
+            resized = np.asarray(image.fromarray(resized).resize((width, resized.shape[0]), 2))
+            resized = np.asarray(image.fromarray(resized).resize((width, height), 2))
+        else:
+            resized = np.asarray(image.fromarray(resized).resize((width, height), 2))
+        top, left = round((height - 24) / 2.0), round((width - 24) / 2.0)
+        expected.append(resized[top : top + 24, left : left + 24].transpose(2, 0, 1))
+    np.testing.assert_array_equal(np.stack(plain(photos)), expected)
+    whole = np.stack(expected)
+    scale = np.float32(1 / (255 * np.array(STD)))[:, None, None]
+    bias = np.float32(-np.array(MEAN) / np.array(STD))[:, None, None]
+    np.testing.assert_array_equal(np.stack(step(photos)), whole * scale + bias)
+    normal = (whole / np.float32(255) - np.float32(MEAN)[:, None, None]) / np.float32(STD)[:, None, None]
+    np.testing.assert_allclose(np.stack(step(photos)), normal, rtol=0, atol=1e-6)
+
+
+def test_arrays_and_lists_are_alike():
+    """One array of pictures, and the same pictures in a list."""
+    photos = [photo(50, 40, seed) for seed in range(3)]
+    for arguments in ({"resize": 32, "crop": 30}, {"resize": (20, 30)}, {"letterbox": 28}):
+        step = sg.Preprocess(dtype="float16", flip=True, **arguments)
+        np.testing.assert_array_equal(step(np.stack(photos)), np.stack(step(photos)))
+
+
+def test_a_mirrored_crop_is_the_mirrored_crop():
+    """Mirroring follows the crop, as where transforms are chained."""
+    picture = photo(41, 67)
+    plain = sg.Preprocess(resize=32, crop=(20, 21), dtype="uint8")([picture])[0]
+    mirrored = sg.Preprocess(resize=32, crop=(20, 21), dtype="uint8", flip=True)([picture])[0]
+    np.testing.assert_array_equal(mirrored, plain[:, :, ::-1])
+
+
+def test_letterbox_is_the_function():
+    """The step's letterbox is `sg.letterbox`."""
+    photos = [photo(50, 40), photo(20, 90)]
+    made = sg.Preprocess(letterbox=(64, 48), dtype="float32", scale=1 / 255)(photos)
+    expected = sg.letterbox(photos, (64, 48), dims="HWC", dtype="float32", scale=1 / 255)
+    np.testing.assert_array_equal(np.stack(made), expected.numpy())
+
+
+@settings(max_examples=examples(60))
+@given(height=st.integers(1, 90), width=st.integers(1, 90), seed=st.integers(0, 2**40))
+def test_random_boxes_are_boxes_resized(height, width, seed):
+    """What chance decides depends on key and seed alone, and the result is some box of the picture, resized."""
+    flat = np.broadcast_to(np.arange(width, dtype=np.uint8), (height, width))[..., None]
+    step = sg.Preprocess(random_resized_crop=True, crop=16, seed=seed, dtype="uint8", interpolation="opencv-nearest")
+    alone = step([flat], keys=["a"])[0]
+    among = step([photo(30, 30)[..., :1], flat], keys=["b", "a"])[1]
+    np.testing.assert_array_equal(alone, among)
+    columns = alone[0, 0].astype(int)
+    assert (np.diff(columns) >= 0).all()
+    assert columns[-1] - columns[0] < width
+
+
+def test_areas_are_spread_over_the_range():
+    """Boxes of drawn areas and ratios lie within what was declared."""
+    from stridedgpu.preprocess.geometry import window_of
+    from stridedgpu.preprocess.sample_keys import draw
+    from stridedgpu.values.layout import Layout
+
+    step = sg.Preprocess(random_resized_crop=((0.2, 0.6), (0.5, 2.0)), crop=16, seed=4)
+    boxes = [window_of(step, Layout((3, 400, 500)), draw(4, key), key).box for key in range(400)]
+    heights, widths = (np.array([box[2 + axis] - box[axis] for box in boxes]) for axis in range(2))
+    shares = heights * widths / (400 * 500)
+    assert 0.19 < shares.min() < 0.25
+    assert 0.55 < shares.max() < 0.61
+    assert 0.48 < (widths / heights).min() < 0.6
+    assert 1.7 < (widths / heights).max() < 2.1
+    assert len(set(boxes)) > 390
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"resize": 32}, "add crop="),
+        ({"resize": 32, "letterbox": 32}, "cannot be declared together"),
+        ({"crop": 32, "letterbox": 32}, "cannot be declared together"),
+        ({"random_resized_crop": True}, "needs crop="),
+        ({"random_resized_crop": (0.1, 2), "crop": 3}, "two ranges"),
+        ({"resize": (3, 4, 5)}, "resize="),
+        ({"interpolation": "pillow-box"}, "is for resize="),
+        ({"resize": (3, 4), "interpolation": "box"}, "is unknown"),
+    ],
+    ids=str,
+)
+def test_refusals(arguments, words):
+    """Declarations that break a rule."""
+    with pytest.raises(sg.LayoutError, match=words):
+        sg.Preprocess(**arguments)
+
+
+def test_pictures_too_small_once_resized():
+    """The row is named, with both sizes."""
+    with pytest.raises(sg.LayoutError, match=r"row 0: it is 40 x 30 .* 21 x 16 when resized, smaller than crop"):
+        sg.Preprocess(resize=16, crop=(16, 17))([photo(40, 30)])
