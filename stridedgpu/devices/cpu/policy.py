@@ -47,6 +47,9 @@ class PromotionPolicy:
     at_once_bytes: int = _MB
     """Bytes moved from which on a loop is compiled at the first call: fewer take NumPy less time than loading it."""
 
+    resize_bytes: int = 64 * _KB
+    """The same of a resize, whose loops serve every geometry, and which takes NumPy some 20 times as long."""
+
     calls: int = 16
     """The call of one small piece of work at which its loop is loaded."""
 

@@ -16,6 +16,7 @@ from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.planning.resize_words import bytes_moved, problem_words
 from stridedgpu.values.errors import DeviceError
 
+from .policy import policy
 from .promotion import Promotion, compiled_from
 
 __all__ = ["CpuResize", "CpuResizePlan"]
@@ -110,9 +111,9 @@ def _why_numpy(problem: ResizeProblem) -> str | None:
 @lru_cache(maxsize=256)
 def _prepared(problem: ResizeProblem) -> ResizeLaunch:
     """The loops of a problem, kept for the next call."""
-    moves = Promotion(
-        compiled_from(sum(bytes_moved(problem))), lambda: _numpy_move(problem), lambda: _compiled_move(problem)
-    )
+    limits = policy().promotion
+    nbytes = sum(bytes_moved(problem)) * limits.at_once_bytes // max(limits.resize_bytes, 1)
+    moves = Promotion(compiled_from(nbytes), lambda: _numpy_move(problem), lambda: _compiled_move(problem))
 
     def launch(windows: Sequence[ResizeWindow], sources: Sequence[Located], target: Located, stream: object) -> None:
         if stream is not None:

@@ -1,0 +1,49 @@
+"""20,000 drawn resizes beside Pillow and OpenCV: no byte differs. Slow; the default run draws hundreds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.resize_cases import PILLOW_FILTERS, Resize, cv2_resize, pillow_passes, pillow_resize
+
+import stridedgpu as sg
+
+pytestmark = pytest.mark.slow
+
+DRAWS = 20_000 // 20
+
+
+def drawn(rng: np.random.Generator, *, whole: bool) -> Resize:
+    """Sizes from 1 to 600, each order of magnitude alike, up and down; a box in one of three."""
+    height, width, rows, columns = (int(size) for size in np.exp(rng.uniform(0, np.log(600), 4)))
+    box = None
+    if rng.random() < 1 / 3:
+        edges = [np.sort(rng.uniform(0, size, 2)) for size in (height, width)]
+        if whole:
+            edges = [np.round(pair) for pair in edges]
+        (top, bottom), (left, right) = (tuple(float(np.float32(edge)) for edge in pair) for pair in edges)
+        if top + 0.01 < bottom <= height and left + 0.01 < right <= width:
+            box = (top, left, bottom, right)
+    channels = int(rng.integers(1, 13))
+    return Resize((height, width), (rows, columns), box, channels, int(rng.integers(2**32)))
+
+
+@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize(
+    "interpolation",
+    [f"pillow-{name}" for name in PILLOW_FILTERS]
+    + [f"opencv-{name}" for name in ("linear", "linear-exact", "nearest", "area")],
+)
+def test_no_byte_differs(interpolation: str, part: int) -> None:
+    """Each interpolation, a thousand drawn resizes a part."""
+    library, name = interpolation.split("-", 1)
+    rng = np.random.default_rng([part, sum(interpolation.encode())])
+    passes = pillow_passes() if library == "pillow" and name != "nearest" else "horizontal"
+    for _ in range(DRAWS):
+        case = drawn(rng, whole=library == "opencv")
+        if name == "area":
+            case = Resize(case.source, case.target, case.box, min(case.channels, 4), case.seed)
+        picture = case.picture()
+        expected = (pillow_resize if library == "pillow" else cv2_resize)(picture, case, name)
+        made = sg.resize(picture, case.target, dims="HWC", interpolation=interpolation, box=case.box, passes=passes)
+        assert np.array_equal(np.moveaxis(made.numpy(), 0, -1), expected), case
