@@ -85,15 +85,18 @@ def beside_transforms() -> None:
     rng = np.random.default_rng(0)
     photos = [rng.integers(0, 256, (375, 500, 3), np.uint8) for _ in range(64)]
     images = [Image.fromarray(photo) for photo in photos]
-    corners = rng.integers(0, 100, (64, 2))
-    boxes = np.concatenate([corners, corners + rng.integers(150, 270, (64, 2))], axis=1)
+
+    def drawn_boxes() -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        corners = rng.integers(0, 100, (64, 2))
+        return np.concatenate([corners, corners + rng.integers(150, 270, (64, 2))], axis=1)
+
     scale = [1 / (255 * deviation) for deviation in NORMAL["std"]]
     bias = [-mean / deviation for mean, deviation in zip(NORMAL["mean"], NORMAL["std"], strict=True)]
     factors, offsets = np.float32(scale)[:, None, None], np.float32(bias)[:, None, None]
 
     def transforms() -> np.ndarray[tuple[int, ...], np.dtype[np.float16]]:
         made = []
-        for image, (top, left, bottom, right) in zip(images, boxes.tolist(), strict=True):
+        for image, (top, left, bottom, right) in zip(images, drawn_boxes().tolist(), strict=True):
             crop = (
                 image.crop((left, top, right, bottom)).resize((224, 224), 2).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
             )
@@ -102,7 +105,7 @@ def beside_transforms() -> None:
 
     def crops() -> sg.StridedTensor:
         return sg.gather_crops(
-            photos, size=(224, 224), boxes=boxes, dims="HWC", flip=True, dtype="float16", scale=scale, bias=bias
+            photos, size=(224, 224), boxes=drawn_boxes(), dims="HWC", flip=True, dtype="float16", scale=scale, bias=bias
         )
 
     line("64 boxes -> 224, flip, normalise, CHW float16", *least(transforms, crops))

@@ -42,20 +42,27 @@ class TapPairs:
 def tap_pairs(taps: AxisTaps, arithmetic: Arithmetic, scale: int) -> TapPairs:
     """The taps of an axis; `scale` turns pixels into what is counted in."""
     width = taps.most + taps.most % 2
-    places = np.arange(width, dtype=np.int32)
-    reached = np.minimum(taps.starts[:, None] + places, taps.starts[:, None] + taps.counts[:, None] - 1)
-    indices = np.clip(reached, taps.first, taps.stop - 1).astype(np.int64) * scale
-    weights = np.zeros((taps.count, width), np.int32)
-    weights[:, : taps.most] = taps.weights
+    # Behind the last tap any pixel will do: its weight is 0.
+    indices = np.minimum(taps.starts[:, None] + np.arange(width), taps.stop - 1)
+    if len(taps.starts) and taps.starts.min() < taps.first:
+        np.maximum(indices, taps.first, out=indices)
+    indices *= scale
+    weights = taps.weights
+    if taps.most != width:
+        weights = np.zeros((taps.count, width), np.int32)
+        weights[:, : taps.most] = taps.weights
+    shift = 0
     if taps.copies and arithmetic is Arithmetic.PILLOW_FIXED:
-        weights <<= arithmetic.spec.bits
-    if arithmetic is Arithmetic.OPENCV_QUARTER:
-        weights <<= Arithmetic.OPENCV_LINEAR.spec.bits - 1
-    parts = [weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1] if arithmetic is Arithmetic.PILLOW_FIXED else [weights]
-    joined = np.stack([(part[:, 0::2] & 0xFFFF) | part[:, 1::2] << 16 for part in parts], axis=-1)
-    counts = (taps.counts.astype(np.int64) + 1) // 2
-    shape = (taps.count, width // 2, 2)
-    return TapPairs(counts, np.ascontiguousarray(indices.reshape(shape)), np.ascontiguousarray(joined, np.int32))
+        shift = arithmetic.spec.bits
+    elif arithmetic is Arithmetic.OPENCV_QUARTER:
+        shift = Arithmetic.OPENCV_LINEAR.spec.bits - 1
+    if shift:
+        weights = weights << shift
+    pillow = arithmetic is Arithmetic.PILLOW_FIXED
+    joined = np.empty((taps.count, width // 2, 2 if pillow else 1), np.int32)
+    for part, values in enumerate((weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1) if pillow else (weights,)):
+        np.bitwise_or(values[:, 0::2] & 0xFFFF, values[:, 1::2] << 16, out=joined[:, :, part])
+    return TapPairs((taps.counts.astype(np.int64) + 1) // 2, indices.reshape(taps.count, width // 2, 2), joined)
 
 
 def word_taps(pairs: TapPairs, elements: int) -> TapPairs:
@@ -88,9 +95,15 @@ class Compacted:
 
 def compacted(pairs: TapPairs) -> Compacted:
     """The rows' taps over the rows that any of them reads."""
-    used, places = np.unique(pairs.indices, return_inverse=True)
-    places = places.reshape(pairs.indices.shape).astype(np.int64)
-    firsts, ends = places.min(axis=(1, 2)), places.max(axis=(1, 2)) + 1
+    indices = pairs.indices
+    low, high = int(indices.min()), int(indices.max())
+    if high - low < indices.size:
+        used, places = np.arange(low, high + 1), indices - low
+    else:
+        used, inverse = np.unique(indices, return_inverse=True)
+        places = inverse.reshape(indices.shape)
+    # A pixel's taps ascend.
+    firsts, ends = np.ascontiguousarray(places[:, 0, 0]), places[:, -1, -1] + 1
     span = int((ends - firsts).max()) + ROWS
     mask = (1 << (span - 1).bit_length()) - 1
     sources = np.concatenate([used, np.full(ROWS, used[-1], np.int64)])
