@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from stridedgpu.commands.bench.records import Record, Results, read_results
-from stridedgpu.commands.bench.table import COLUMNS, headline, row_of, slower_rows
+from stridedgpu.commands.bench.table import COLUMNS as TABLE, headline, row_of, slower_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -29,6 +29,17 @@ CHOSEN = (
     "tiny-plan",
 )
 """The workloads that README.md shows; all are in benchmarks/README.md."""
+
+UNNAMED = TABLE.index("kernel family")
+"""The column left out: recorded results name the GPU's family, whatever loops the CPU ran; `explain()` names those."""
+
+COLUMNS = (*TABLE[:UNNAMED], *TABLE[UNNAMED + 1 :])
+
+
+def named(record: Record) -> tuple[str, ...]:
+    """A record's row without that column."""
+    row = row_of(record)
+    return (*row[:UNNAMED], *row[UNNAMED + 1 :])
 
 
 def measured() -> dict[str, Results]:
@@ -49,7 +60,7 @@ def about(results: Results) -> str:
 
 
 def rows_of(records: tuple[Record, ...], chosen: tuple[str, ...] | None) -> list[tuple[str, ...]]:
-    return [row_of(record) for record in records if chosen is None or record.workload in chosen]
+    return [named(record) for record in records if chosen is None or record.workload in chosen]
 
 
 def readme_table() -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .api.relayout import plan_relayout, relayout, synchronize
     from .api.resize import letterbox, letterbox_placements, plan_resize, resize
     from .api.tensor import StridedTensor
+    from .api.verbose import set_verbose
     from .api.warmup import warmup
     from .devices.cpu.thread_count import get_num_threads, set_num_threads
     from .devices.selection import devices
@@ -94,6 +95,7 @@ __all__ = [
     "scatter_elements",
     "scatter_nd",
     "set_num_threads",
+    "set_verbose",
     "synchronize",
     "typing",
     "view",
@@ -151,6 +153,7 @@ _MODULES: Final = {
     "scatter_elements": "api.gather",
     "scatter_nd": "api.gather",
     "set_num_threads": "devices.cpu.thread_count",
+    "set_verbose": "api.verbose",
     "synchronize": "api.relayout",
     "typing": "typing",
     "view": "api.patterns",

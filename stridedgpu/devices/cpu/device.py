@@ -16,6 +16,7 @@ from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_cro
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_relayout_kernel
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
+from stridedgpu.devices.verbose import is_verbose, told
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.gather_problem import GatherProblem
@@ -46,7 +47,15 @@ class CpuDevice:
     def prepare(self, plan: DevicePlan) -> Launch:
         """A plan with its loops made ready, kept for the next call with the same plan."""
         assert isinstance(plan, CpuPlan), "made by this device"
-        return _prepared(plan)
+        launch, moves = _prepared(plan)
+        if not is_verbose():
+            return launch
+
+        def ran() -> tuple[str, CpuKernel]:
+            kernel = plan.compiled if moves.is_compiled else None
+            return (kernel or plan.numpy).name, kernel or plan.numpy
+
+        return told(plan, launch, ran)
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """New bytes at a multiple of `alignment`; raises `DeviceError` when there are not so many."""
@@ -90,8 +99,8 @@ def _bytes(located: Located) -> NDArray[np.uint8]:
 
 
 @lru_cache(maxsize=1024)
-def _prepared(plan: CpuPlan) -> Launch:
-    """The plan's loops, kept for the next call with the same plan."""
+def _prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
+    """The plan's loops, kept for the next call with the same plan, and which of them run."""
     operation = plan.operation
     moves = Promotion(
         plan.compiled_from, lambda: operation.run_numpy(plan.problem), lambda: operation.run_compiled(plan)
@@ -108,7 +117,7 @@ def _prepared(plan: CpuPlan) -> Launch:
             _check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth)
 
-    return launch_of_four if operation.arguments == 4 else launch_of_three
+    return (launch_of_four if operation.arguments == 4 else launch_of_three), moves
 
 
 @lru_cache(maxsize=1024)

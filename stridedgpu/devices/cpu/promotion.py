@@ -26,7 +26,7 @@ class Promotion:
     run them.
     """
 
-    __slots__ = ("_calls", "_compiled", "at", "work")
+    __slots__ = ("_calls", "_compiled", "at", "is_compiled", "work")
 
     def __init__(
         self, at: int | None, plain: Callable[[], Callable[..., Any]], compiled: Callable[[], Callable[..., Any] | None]
@@ -36,6 +36,7 @@ class Promotion:
         self._compiled = compiled
         first = compiled() if at == 1 else None
         self.work = plain() if first is None else first
+        self.is_compiled = first is not None
         self.at = None if at == 1 else at
 
     def chosen(self) -> Callable[..., Any]:
@@ -45,5 +46,6 @@ class Promotion:
             if self._calls >= self.at:
                 # Threads that come here together make it twice, and lose nothing.
                 self.at = None
-                self.work = self._compiled() or self.work
+                made = self._compiled()
+                self.work, self.is_compiled = made or self.work, made is not None
         return self.work

@@ -12,6 +12,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cuda.plan import CudaPlan, cuda_plan
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.interface import Launch, Located
+from stridedgpu.devices.verbose import is_verbose, told
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.pitched_copy import Runs
@@ -79,7 +80,8 @@ class CudaDevice:
     def prepare(self, plan: DevicePlan) -> Launch:
         """A plan with its kernel compiled and its parameters packed; kept for the next call with the same plan."""
         assert isinstance(plan, CudaPlan), "made by a device like this"
-        return self._prepared(plan)
+        launch = self._prepared(plan)
+        return told(plan, launch, lambda: (plan.kernel, plan)) if is_verbose() else launch
 
     def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
         """In mode "raise", look at every index before anything is written, and wait for the answer.

@@ -1,0 +1,101 @@
+"""The verbose line: what ran, one line a launch on standard error, with `STRIDEDGPU_VERBOSE=1` or `set_verbose`.
+
+    stridedgpu,cpu,relayout,transpose_uint8x64B_uint8x64B,loads 64 B,stores 64 B,tile 64x64,
+    source uint8 (512, 512) (1, 512),target uint8 (512, 512) (512, 1),524288 B,31.4 us
+
+all in one line. A device asks once when it hands out a launch; where nothing is to be said, the launch is the bare one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any, Final, Protocol
+
+from stridedgpu.planning.device_plan import DevicePlan, Width
+from stridedgpu.values.tensor_spec import TensorSpec
+
+__all__ = ["VARIABLE", "Ran", "is_verbose", "set_verbose", "told", "verbose_line"]
+
+VARIABLE: Final = "STRIDEDGPU_VERBOSE"
+"""The environment variable that is "1" where every launch is told."""
+
+_SIDES: Final = ("source", "picked", "plain", "index", "target")
+"""What problems call their tensors."""
+
+_on = os.environ.get(VARIABLE, "0") not in ("", "0")
+
+
+class Ran(Protocol):
+    """What did the work of a call: a plan, or one of the kernels that it has in turn."""
+
+    @property
+    def load(self) -> Width:
+        """The width of one load."""
+
+    @property
+    def store(self) -> Width:
+        """The width of one store."""
+
+    @property
+    def tile(self) -> tuple[int, ...]:
+        """The box that is moved at a time."""
+
+
+def is_verbose() -> bool:
+    """Whether launches that are handed out now are told."""
+    return _on
+
+
+def set_verbose(on: bool) -> None:
+    """Tell launches that are handed out from now on, or no more."""
+    global _on  # noqa: PLW0603
+    _on = on
+
+
+def told(plan: DevicePlan, launch: Callable[..., None], ran: Callable[[], tuple[str, Ran]]) -> Callable[..., None]:
+    """A launch that says what ran, once it has returned; `ran` is the name and kernel of the call before."""
+
+    def telling(*arguments: Any) -> None:
+        start = perf_counter_ns()
+        launch(*arguments)
+        spent = perf_counter_ns() - start
+        name, kernel = ran()
+        sys.stderr.write(verbose_line(plan, name, kernel, spent / 1000) + "\n")
+
+    return telling
+
+
+def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float) -> str:
+    """Device, operation, kernel, widths, tile, tensors (type, sizes, strides), bytes and microseconds."""
+    problem = plan.problem
+    specs = ((side, getattr(problem, side, None)) for side in _SIDES)
+    sides = [
+        f"{side} {spec.element} {spec.layout.sizes} {spec.layout.strides}"
+        for side, spec in specs
+        if isinstance(spec, TensorSpec)
+    ]
+    tile = [f"tile {'x'.join(map(str, kernel.tile))}"] if kernel.tile else []
+    fields = [
+        "stridedgpu",
+        plan.device,
+        _operation(problem),
+        name,
+        f"loads {kernel.load.nbytes} B",
+        f"stores {kernel.store.nbytes} B",
+        *tile,
+        *sides,
+        f"{plan.bytes_moved} B",
+        f"{microseconds:.1f} us",
+    ]
+    return ",".join(fields)
+
+
+def _operation(problem: Any) -> str:
+    """The operation, after the type of its problem."""
+    if getattr(problem, "scatters", False):
+        return "scatter"
+    name = type(problem).__name__.removesuffix("Problem").lower()
+    return {"": "relayout", "crop": "crops"}.get(name, name)
