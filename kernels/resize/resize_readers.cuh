@@ -29,6 +29,7 @@ template <typename Element_, int Count> struct RunReader {
     static constexpr int count = Count;
     static constexpr int pixel_bytes = Count * int(sizeof(Element));
     static constexpr int rows_at_once = 4;
+    static constexpr bool has_runs = true;
     static constexpr bool whole = Count > 1;  // all channels of the source, in its order
 
     uint64 pixel;  // the address of channel 0 of pixel (0, 0)
@@ -105,6 +106,7 @@ template <typename Element_, int Count> struct ElementReader {
     using Element = Element_;
     static constexpr int count = Count;
     static constexpr int rows_at_once = 1;
+    static constexpr bool has_runs = false;
     static constexpr bool whole = false;
 
     const Element* channels[Count];

@@ -17,13 +17,15 @@
 
 namespace sg {
 
-// Blocks a multiprocessor: three, or two where sums are floats. By the compiler's own aim some would spill.
-template <typename Reader, ResizePolicy policy>
+// Blocks a multiprocessor: three, or two where sums or numbers are wide or channels have an address each. By the
+// compiler's own aim some would spill.
+template <typename Reader, typename Conversion, ResizePolicy policy>
 constexpr int resize_blocks =
-    is_floating<typename ResizePasses<policy.arithmetic, typename Reader::Element>::First::Sum> ? 2 : 3;
+    Reader::has_runs && !Conversion::is_wide &&
+            !is_floating<typename ResizePasses<policy.arithmetic, typename Reader::Element>::First::Sum> ? 3 : 2;
 
 template <typename Reader, typename Conversion, ResizePolicy policy>
-__global__ void __launch_bounds__(256, resize_blocks<Reader, policy>) resize_tiles(
+__global__ void __launch_bounds__(256, resize_blocks<Reader, Conversion, policy>) resize_tiles(
     __grid_constant__ const ResizeParameters<Reader, Conversion, policy> p) {
     using Target = typename Conversion::Target;
     using Source = typename Conversion::Source;

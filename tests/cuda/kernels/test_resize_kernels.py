@@ -167,6 +167,48 @@ def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architec
     check_machine_code([*KINDS.values()], architecture)
 
 
+TYPES = ("uint8", "int16", "float16", "bfloat16", "float32", "int64", "float64")
+SOURCES = (
+    *(("uint8", name) for name in INTERPOLATIONS if not name.endswith(("nearest", "box", "hamming", "bicubic"))),
+    ("uint16", "pillow-lanczos"),
+    ("uint16", "opencv-cubic"),
+    ("float32", "pillow-lanczos"),
+    ("float32", "opencv-linear"),
+)
+
+
+@inspected
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
+def test_arithmetic_and_types_in_turn_compile_without_spills(architecture):
+    """Every arithmetic with a type, a reader, a store and an order of passes in its turn; others on the next."""
+    turn = machine_code.ARCHITECTURES.index(architecture)
+    draw = random.Random(turn)
+    cases = []
+    for source, interpolation in SOURCES:
+        for target in draw.sample(TYPES, 3):
+            channels = draw.randint(1, 5)
+            cases.append(
+                Case(
+                    interpolation,
+                    source,
+                    target,
+                    draw.choice(("NCHW", "NHWC")),
+                    draw.choice(("HWC", "HWC", "CHW")),
+                    passes=draw.choice(("horizontal", "vertical"))
+                    if interpolation.startswith("pillow")
+                    else "horizontal",
+                    arithmetic=draw.choice(({}, {"scale": 0.5}, {"scale": (0.5,) * channels, "bias": 1.0})),
+                    channels=draw.choice((None, tuple(range(channels))[::-1])),
+                    channel_count=channels,
+                    size=(224, 224),
+                    samples=1,
+                )
+            )
+    for case, made in kernels_of(cases, architecture):
+        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launches[0].name
+
+
 def test_windows_without_elements_are_not_launched():
     case = Case("pillow-box")
     with pytest.raises(LayoutError, match="nothing to launch"):
