@@ -42,7 +42,7 @@ STORES = {
 @pytest.mark.parametrize("name", STORES)
 def test_stores_are_as_wide_as_rows_allow(name):
     case, nbytes = STORES[name]
-    assert case.plan.store_bytes == nbytes
+    assert case.plan.store.nbytes == nbytes
     assert bool(case.plan.store.limit) == (nbytes < 16)
 
 

@@ -151,8 +151,8 @@ def check_machine_code(kinds: list[Case], architecture: str) -> None:
     cases = [dataclasses.replace(case, size=(224, 224), samples=1) for case in kinds]
     for case, made in kernels_of(cases, architecture):
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launches[0].name
-        assert made.loads[8 * min(case.plan.load_bytes, 8)] or made.loads[8 * case.plan.load_bytes], made.loads
-        assert made.stores[8 * case.plan.store_bytes], (case.launches[0].name, made.stores)
+        assert made.loads[8 * min(case.plan.load.nbytes, 8)] or made.loads[8 * case.plan.load.nbytes], made.loads
+        assert made.stores[8 * case.plan.store.nbytes], (case.launches[0].name, made.stores)
 
 
 @inspected
