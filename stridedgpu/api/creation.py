@@ -19,7 +19,7 @@ from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels,
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.memoized import remembered
+from stridedgpu.values.memoized import memoized
 from stridedgpu.values.strides import canonical_axes, integers
 
 from .tensor import StridedTensor
@@ -226,7 +226,7 @@ def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: Memor
     return StridedTensor.over(spec.allocate(backend_named(where)), dims)
 
 
-@remembered
+@memoized
 def _spec(
     sizes: tuple[int, ...],
     element: ElementType,

@@ -21,7 +21,7 @@ from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.indexing import Index
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.memoized import remembered
+from stridedgpu.values.memoized import memoized
 from stridedgpu.values.reinterpreting import recounted
 
 from .tensor_facts import set_dims, set_operand
@@ -227,7 +227,7 @@ def _kept_dims(dims: str, ndim: int, axes: tuple[int | None, ...]) -> str | None
     return dims_of(tuple(None if axis is None else labels[axis] for axis in axes))
 
 
-@remembered
+@memoized
 def _permuted(layout: Layout, dims: str | None, order: str | Sequence[int]) -> tuple[Layout, str | None]:
     """A layout with its axes in another order, and the labels in that order."""
     labels = inferred_labels(dims, layout.ndim, order) if isinstance(order, str) else labels_of(dims, layout.ndim)
@@ -235,7 +235,7 @@ def _permuted(layout: Layout, dims: str | None, order: str | Sequence[int]) -> t
     return layout.permuted(axes), dims_of(tuple(labels[axis] for axis in axes))
 
 
-@remembered
+@memoized
 def _squeezed(layout: Layout, dims: str | None, axis: int | Sequence[int] | None) -> tuple[Layout, str | None]:
     """A layout without axes of size 1, and the labels of the others."""
     made = layout.squeezed(axis)
@@ -246,7 +246,7 @@ def _squeezed(layout: Layout, dims: str | None, axis: int | Sequence[int] | None
     return made, dims_of(tuple(label for place, label in enumerate(labels_of(dims, layout.ndim)) if place not in gone))
 
 
-@remembered
+@memoized
 def _unsqueezed(layout: Layout, dims: str | None, axis: int) -> tuple[Layout, str | None]:
     """A layout with a plain axis of size 1 more, and the labels with it."""
     made, labels = layout.unsqueezed(axis), labels_of(dims, layout.ndim)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stridedgpu.devices.selection import default_device, device_name
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import calculate_strides
@@ -29,9 +30,6 @@ _COMMON: Final = (
 
 _SIZES: Final = (8, 3, 224, 224)
 """Sizes of the common batches; other sizes share their kernels when their strides allow the same vectors."""
-
-_ALIGNMENT: Final = 32
-"""Bytes: what new tensors guarantee."""
 
 
 def warmup(
@@ -73,7 +71,9 @@ def warmup(
 def _warmed(source: tuple[str, str], target: tuple[str, str], arithmetic: bool, device: str) -> tuple[str, ...]:
     """Prepare one of the common relayouts."""
     sides = (
-        BufferTensorDesc(dtype, _SIZES, calculate_strides(order, _SIZES), guaranteed_base_offset_alignment=_ALIGNMENT)
+        BufferTensorDesc(
+            dtype, _SIZES, calculate_strides(order, _SIZES), guaranteed_base_offset_alignment=DEFAULT_ALIGNMENT
+        )
         for dtype, order in (source, target)
     )
     constants = (0.25, 0.5, 0.75) if arithmetic else None

@@ -18,6 +18,7 @@ from stridedgpu.api.relayout import synchronize
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.exchange.array_like import operand_of
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.options import ValueOptions
 from stridedgpu.preprocess.sample_keys import Draw, draw
@@ -55,7 +56,7 @@ class Recipe:
     scale: tuple[float, ...] | None = None
     bias: tuple[float, ...] | None = None
     bgr: bool = False
-    alignment: int = 32
+    alignment: int = DEFAULT_ALIGNMENT
     row_pitch_bytes: int | None = None
     device: str | None = None
     zero_padding: bool = False

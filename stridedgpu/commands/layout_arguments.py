@@ -6,6 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any, Final
 
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order
 from stridedgpu.values.axis_labels import Labels, inferred_labels
 from stridedgpu.values.dtypes import ElementType, element_type
@@ -38,7 +39,7 @@ class InWords:
     element: ElementType
     labels: Labels
     stored_elements: int
-    alignment: int = 32
+    alignment: int = DEFAULT_ALIGNMENT
 
     @property
     def dims(self) -> str:
@@ -53,7 +54,7 @@ def in_words(
     pitch: int | None = None,
     broadcast: tuple[str, ...] = (),
     strides: tuple[int, ...] | None = None,
-    alignment: int = 32,
+    alignment: int = DEFAULT_ALIGNMENT,
 ) -> InWords:
     """The tensor of some words. Raises `LayoutError` where they do not fit each other."""
     letters = None if order is None else parse_order(order).letters
@@ -161,7 +162,7 @@ def side_of(text: str) -> InWords:
             raise argparse.ArgumentTypeError(f"{entry!r} in {text!r} is unknown; there are {', '.join(readers)}")
         key, read = readers[name]
         options[key] = read(value)
-    alignment = options.get("alignment", 32)
+    alignment = options.get("alignment", DEFAULT_ALIGNMENT)
     if alignment < 1 or alignment & (alignment - 1):
         raise argparse.ArgumentTypeError(f"align={alignment} in {text!r} is not a power of two")
     try:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.preprocess.declaration import SEEDS
+from stridedgpu.values.conversion import IMAGENET
 from stridedgpu.values.strides import AXIS_LETTERS
 
 from .compare import Comparison, Recipe, compare, make_batch, memory_of
@@ -36,10 +38,9 @@ DTYPES = (
 # name: mean and std of red, green and blue, in units of 0..1
 NORMALIZATIONS = {
     "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
-    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "imagenet": IMAGENET,
     "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
 }
-DEFAULT_ALIGNMENT = 32
 DEFAULT_SEED = 0
 
 

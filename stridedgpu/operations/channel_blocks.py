@@ -17,7 +17,7 @@ from stridedgpu.values.axis_labels import Labels, memory_axes
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.memoized import remembered
+from stridedgpu.values.memoized import memoized
 from stridedgpu.values.strides import packed_strides, padded_strides, round_up
 
 __all__ = ["ChannelOrder", "Part", "of_channels", "ordered_layouts", "parse_order", "parts"]
@@ -78,7 +78,7 @@ def parse_order(order: str) -> ChannelOrder:
     return ChannelOrder(letters, multiple)
 
 
-@remembered
+@memoized
 def ordered_layouts(
     sizes: tuple[int, ...], order: str | None, labels: Labels, itemsize: int, row_pitch_bytes: int | None
 ) -> tuple[Layout, Layout]:

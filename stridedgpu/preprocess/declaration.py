@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import plain
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.planning.resize_arithmetic import interpolation_named
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
@@ -57,7 +58,7 @@ class Declaration:
     seed: int | None = None
     key: str | int | None = None
     row_pitch_bytes: int | None = None
-    alignment: int = 32
+    alignment: int = DEFAULT_ALIGNMENT
     device: str = "auto"
     errors: Literal["raise", "skip"] = "raise"
     output: Literal["numpy", "tensor"] = "numpy"

@@ -39,6 +39,7 @@ from .dtypes import ELEMENT_TYPES, ElementType
 from .errors import ElementTypeError, LayoutError
 
 __all__ = [
+    "IMAGENET",
     "Conversion",
     "Doubles",
     "Rounding",
@@ -171,6 +172,10 @@ def _checked_conversion(
     if not made.moves_bits:
         _check_types(made)
     return made
+
+
+IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+"""Mean and standard deviation of red, green and blue over ImageNet, in units of 0..1, as torchvision has them."""
 
 
 def normalisation(

@@ -1,4 +1,4 @@
-"""`remembered`: answers once for equal arguments, and in the function's own words for those that cannot be kept."""
+"""`memoized`: answers once for equal arguments, and in the function's own words for those that cannot be kept."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu.devices.buffer import address_of
-from stridedgpu.values.memoized import remembered
+from stridedgpu.values.memoized import memoized
 
 
 def test_equal_arguments_are_answered_once_and_types_told_apart():
     asked = []
 
-    @remembered
+    @memoized
     def doubled(value):
         """Twice as much."""
         asked.append(value)
@@ -30,7 +30,7 @@ def test_equal_arguments_are_answered_once_and_types_told_apart():
 def test_errors_are_raised_each_time():
     calls = []
 
-    @remembered
+    @memoized
     def refuses(value):
         calls.append(value)
         raise TypeError(f"{value} is refused")

@@ -15,6 +15,7 @@ import numpy as np
 from stridedgpu.devices.cuda.launches.index_checks import check_launch
 from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.gather_problem import gather_problem
@@ -29,9 +30,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .workloads import Crops, Embed, Relayout, Workload
 
 __all__ = ["Step", "facts_of", "steps_of"]
-
-_ALIGNMENT = 32
-"""Bytes: what new tensors guarantee."""
 
 _GPU = GpuPlanner("cuda:0")
 """The reference GPU."""
@@ -105,18 +103,18 @@ def _moves(workload: Relayout) -> Iterator[Step]:
     order = parse_order(workload.target_order)
     owned = not workload.window and not workload.broadcast
     source = TensorSpec.of(
-        layout, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes, owns_padding=owned
+        layout, source_type, base_alignment=DEFAULT_ALIGNMENT, buffer_bytes=source_bytes, owns_padding=owned
     )
     target_bytes = allocated.span * target_type.itemsize
     if order.multiple == 1 or channel_axis is None:
         into = TensorSpec.of(
-            target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes, owns_padding=True
+            target, target_type, base_alignment=DEFAULT_ALIGNMENT, buffer_bytes=target_bytes, owns_padding=True
         )
         yield _step(source, into, made, channel_axis)
         return
     for part in parts(layout, target, made, channel_axis, order):
-        read = TensorSpec.of(part.source, source_type, base_alignment=_ALIGNMENT, buffer_bytes=source_bytes)
-        into = TensorSpec.of(part.target, target_type, base_alignment=_ALIGNMENT, buffer_bytes=target_bytes)
+        read = TensorSpec.of(part.source, source_type, base_alignment=DEFAULT_ALIGNMENT, buffer_bytes=source_bytes)
+        into = TensorSpec.of(part.target, target_type, base_alignment=DEFAULT_ALIGNMENT, buffer_bytes=target_bytes)
         yield _step(read, into, part.conversion, part.channel_axis, part.filler)
 
 
@@ -161,4 +159,4 @@ def _packed(layout: Layout, dtype: str) -> TensorSpec:
     """A side in memory of its own."""
     element = element_type(dtype)
     nbytes = layout.span * np.dtype(dtype).itemsize
-    return TensorSpec.of(layout, element, base_alignment=_ALIGNMENT, buffer_bytes=nbytes, owns_padding=True)
+    return TensorSpec.of(layout, element, base_alignment=DEFAULT_ALIGNMENT, buffer_bytes=nbytes, owns_padding=True)

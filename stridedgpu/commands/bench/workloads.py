@@ -14,10 +14,11 @@ from typing import Final, Literal
 
 import numpy as np
 
+from stridedgpu.values.conversion import IMAGENET
+
 __all__ = [
     "CURVES",
     "CURVE_BYTES",
-    "IMAGENET",
     "WORKLOADS",
     "Crops",
     "Embed",
@@ -32,9 +33,6 @@ Scale = Literal["gpu", "cpu", "quick", "test"]
 """How large: for a GPU's memory, for a processor's, for a look of two minutes, and for a test."""
 
 Sizes = Mapping[Scale, tuple[int, ...]]
-
-IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-"""Mean and standard deviation of red, green and blue, in units of 0..1."""
 
 _UNIT: Final = ((0.0,), (1.0,))
 
