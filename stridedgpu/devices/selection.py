@@ -6,7 +6,6 @@ import os
 from typing import Final
 
 from stridedgpu.devices.cpu.device import CpuDevice
-from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.cuda.status import cuda_status
 from stridedgpu.values.errors import DeviceError
 
@@ -88,6 +87,9 @@ def planner_named(device: str) -> tuple[Planner, str | None]:
     try:
         return backend_named(device), None
     except DeviceError as error:
+        # The planners of a GPU are some thirty modules, which a program without one seldom wants.
+        from stridedgpu.devices.cuda.plan import GpuPlanner
+
         return GpuPlanner(device), str(error)
 
 
