@@ -46,24 +46,26 @@ def opencv_taps(
         return _shares(geometry)
     scale = opencv_scale(geometry)
     places = np.arange(geometry.target)
+    exact = interpolation is Interpolation.OPENCV_LINEAR_EXACT
     if interpolation is Interpolation.OPENCV_AREA:
         whole = np.floor(places * scale).astype(np.int32)
         parts = ((places + 1) - (whole + 1) * (geometry.target / (geometry.high - geometry.low))).astype(np.float32)
         parts = np.where(parts <= 0, np.float32(0), parts - np.floor(parts))
     else:
-        coordinates = ((places + 0.5) * scale - 0.5).astype(np.float32)
+        coordinates = (places + 0.5) * scale - 0.5
+        if not exact:
+            coordinates = coordinates.astype(np.float32)
         whole = np.floor(coordinates).astype(np.int32)
-        parts = coordinates - whole.astype(np.float32)
+        parts = coordinates - whole.astype(coordinates.dtype)
     if interpolation is Interpolation.OPENCV_CUBIC:
         weights = _cubic(parts)
         return _windowed(geometry, whole - 1, _rounded(weights, _LINEAR_BITS) if fixed else weights)
-    exact = interpolation is Interpolation.OPENCV_LINEAR_EXACT
     if is_row or exact:
         last = ceil(geometry.high) - floor(geometry.low) - 1
         parts[(whole < 0) | (whole >= last)] = 0
         whole = np.clip(whole, 0, last)
     if exact:
-        second = np.rint(parts * np.float32(1 << _EXACT_BITS)).astype(np.int32)
+        second = np.rint(parts * (1 << _EXACT_BITS)).astype(np.int32)
         return _windowed(geometry, whole, np.stack([(1 << _EXACT_BITS) - second, second], axis=1))
     weights = np.stack([np.float32(1) - parts, parts], axis=1)
     return _windowed(geometry, whole, _rounded(weights, _LINEAR_BITS) if fixed else weights)

@@ -255,3 +255,11 @@ def test_nothing_is_written_where_out_does_not_fit() -> None:
         sg.resize(tensor, (4, 4), out=tensor)
     assert not out.numpy().any()
     assert (tensor.numpy() == 3).all()
+
+
+def test_the_exact_linear_weights_are_rounded_from_double() -> None:
+    """A weight that lies half-way between two of 8 bits in float32, and not in float64."""
+    case = Resize((60, 271), (2, 299), None, 4, 1)
+    made = sg.resize(case.picture(), case.target, dims="HWC", interpolation="opencv-linear-exact")
+    expected = cv2_resize(case.picture(), case, "linear-exact")
+    np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), expected)
