@@ -89,7 +89,7 @@ class Declaration:
     @property
     def resizes(self) -> bool:
         """Whether pictures are resized."""
-        return any(value is not None for value in (self.resize, self.random_resized_crop, self.letterbox))
+        return self.resize is not None or self.random_resized_crop is not None or self.letterbox is not None
 
     @property
     def window(self) -> tuple[int, int] | None:
