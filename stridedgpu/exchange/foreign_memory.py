@@ -51,7 +51,7 @@ def foreign_memory(
     """
     layout, lowest = _from_lowest(producer, sizes, strides)
     nbytes = layout.span * element.itemsize
-    start = address + lowest * element.itemsize if nbytes else 0
+    start = address + lowest * element.itemsize
     check_range(producer, address, start, nbytes)
     return Operand(Buffer(start, nbytes, owner=owner, device=device, readonly=readonly), layout, element)
 
@@ -61,9 +61,7 @@ def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
 
     `address` is what `producer` gave, for the message and because null is never memory.
     """
-    if not nbytes:
-        return
-    if address == 0:
+    if nbytes and address == 0:
         raise BindingError(f"{producer} describes {nbytes} bytes at address 0, which is no memory.")
     if start < 0 or start + nbytes > ADDRESS_SPACE_BYTES:
         raise BindingError(
