@@ -7,6 +7,8 @@ depends on the problem alone:
     Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
     GatherProblem   launch(plain: Located, picked: Located, indices: Located, stream)               `GatherLaunch`
     CropProblem     launch(crops, sources: Sequence[Located], target: Located, stream)              `CropsLaunch`
+    FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`
+    SamplesProblem  launch(picture: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
 
 Starts are the bytes before the lowest element of an operand in its buffer. A launch allocates nothing that lasts.
 """
@@ -23,17 +25,20 @@ from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.pitched_copy import Runs
 
 from .buffer import Buffer
+from .operand import Operand
 
 __all__ = [
     "CropsLaunch",
     "Device",
     "DeviceInfo",
+    "FrameLaunch",
     "GatherLaunch",
     "Launch",
     "Located",
     "Planner",
     "RelayoutLaunch",
     "RemoteDevice",
+    "SamplesLaunch",
 ]
 
 Located = tuple[Buffer, int]
@@ -50,6 +55,12 @@ GatherLaunch = Callable[[Located, Located, Located, object], None]
 
 CropsLaunch = Callable[[Sequence[Crop], Sequence[Located], Located, object], None]
 """`launch(crops, sources, target, stream)`, with a source for each window."""
+
+FrameLaunch = Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]
+"""`launch(planes, origin, target, stream)`; the window's first pixel is at `origin` of the frame."""
+
+SamplesLaunch = Callable[[Sequence[Operand], Sequence[Operand], object], None]
+"""`launch(picture, planes, stream)`, the picture as red, green and blue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,8 @@ class Planner(Protocol):
     def plan(self, problem: Any) -> DevicePlan:
         """How this device does a `Problem`, `GatherProblem`, `CropProblem`, …: a value that holds all that decides it.
 
-        Raises `LayoutError` for a problem that the device cannot do, such as elements that it cannot address.
+        Raises `LayoutError` for a problem that the device cannot do, such as elements that it cannot address, and
+        `DeviceError` for one that another device does.
         """
 
 

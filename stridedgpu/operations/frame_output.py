@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.frame_selection import frame_backend_named
 from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.planning.frame_problem import SamplesProblem
 from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.colour_matrix import luma_matrix
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 
 from .options import ValueOptions
@@ -53,5 +55,10 @@ def write_frame(picture: Operand, dims: str | None, values: ValueOptions, frame:
     if frame.samples.kind == "rgb" and frame.colours is not None:
         move_elements(picture, frame.colours, made, 0, stream)
         return
-    chosen = [layout.sliced(channel) for channel in made.channels or range(CHANNELS)]
-    frame_backend_named(frame.device).write_samples([picture.with_layout(one) for one in chosen], frame, stream)
+    chosen = tuple(layout.sliced(channel) for channel in made.channels or range(CHANNELS))
+    strides = tuple(plane.layout.strides for plane in frame.planes)
+    is_gray = frame.samples.kind == "gray"
+    matrix = None if is_gray else luma_matrix(frame.matrix, full_range=frame.full_range)
+    device = backend_named(frame.device)
+    launch = device.prepare(device.plan(SamplesProblem(frame.samples, frame.sizes, strides, matrix, chosen)))
+    launch([picture.with_layout(one) for one in chosen], frame.planes, stream)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from stridedgpu.devices.cuda.planning.frames import plan_frame
-from stridedgpu.devices.frame_interface import FrameLaunch
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.frame_selection import frame_backend_named
+from stridedgpu.devices.interface import FrameLaunch
 from stridedgpu.devices.operand import share_memory
-from stridedgpu.devices.selection import planner_named
-from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
+from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.errors import BindingError, LayoutError
 
 from .frames import frame_problem
@@ -31,7 +30,7 @@ class PlannedFrame(Planned):
     Where the plan's device cannot be had, which `missing` tells, it is for a reference GPU and can only be read.
     """
 
-    plan: FramePlan
+    plan: DevicePlan
     target: Requirement
     launch: FrameLaunch | None
     missing: str | None = None
@@ -40,11 +39,9 @@ class PlannedFrame(Planned):
     def make(cls, problem: FrameProblem, target: Requirement) -> PlannedFrame:
         """Plan, and make ready on a device where it can be had."""
         planner, missing = planner_named(target.device)
-        if missing is not None:
-            return cls(plan_frame(problem, target.device, planner.widest_access), target, None, missing)
-        backend = frame_backend_named(target.device)
-        plan = backend.plan_frame(problem)
-        return cls(plan, target, backend.prepare_frame(plan))
+        plan = planner.plan(problem)
+        launch = backend_named(target.device).prepare(plan) if missing is None else None
+        return cls(plan, target, launch, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is to be done; a kernel that was made ready stays here."""
@@ -67,7 +64,7 @@ class PlannedFrame(Planned):
             raise no_tensor(out=out) from None
         problem = self.plan.problem
         if not isinstance(source, FrameOperand) or frame_problem(source, problem.target, problem.conversion) != problem:
-            raise BindingError(f"{frame!r} is not a frame like the one that was planned for: {problem.in_words()}.")
+            raise BindingError(f"{frame!r} is not a frame like the one that was planned for: {problem.in_words()[0]}.")
         self.target.check("out", target)
         if source.device != self.device:
             raise BindingError(f"frame is on {source.device}; the plan is for {self.device}.")

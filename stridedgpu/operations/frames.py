@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.frame_selection import frame_backend_named
+from stridedgpu.devices.interface import FrameLaunch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import backend_named
 from stridedgpu.planning.crop_windows import Crop, Rectangle, rectangles
-from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
+from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
@@ -27,7 +27,6 @@ from .transfer import move_elements
 __all__ = [
     "FRAME_LABELS",
     "check_frames",
-    "frame_plan",
     "frame_problem",
     "frame_sources",
     "gather_frame_crops",
@@ -143,11 +142,6 @@ def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
     return element, device
 
 
-def frame_plan(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FramePlan:
-    """How a window of a frame of luma and chroma is written to `target`, axes C, H, W."""
-    return frame_backend_named(frame.device).plan_frame(frame_problem(frame, target, made))
-
-
 def frame_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FrameProblem:
     """A window of a frame of luma and chroma, as colours with axes C, H, W."""
     strides = tuple(plane.layout.strides for plane in frame.planes)
@@ -198,5 +192,6 @@ def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: 
         window = colours.with_layout(colours.layout.sliced((slice(None), rows, columns)))
         move_elements(window, target, made, 0, stream)
         return
-    plan = frame_plan(frame, target.spec, made)
-    frame_backend_named(frame.device).prepare_frame(plan)(frame.planes, origin, target, stream)
+    device = backend_named(frame.device)
+    launch: FrameLaunch = device.prepare(device.plan(frame_problem(frame, target.spec, made)))
+    launch(frame.planes, origin, target, stream)

@@ -1,21 +1,22 @@
 """`FrameProblem`: a window of a surface of luma and chroma as red, green and blue, converted and laid out, as a value.
 
-Where the window begins in the surface changes with every call and is no part of the problem.
+Where the window begins in the surface changes with every call and is no part of the problem. `SamplesProblem` is the
+way back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
-from stridedgpu.values.colour_matrix import ColourMatrix
+from stridedgpu.values.colour_matrix import ColourMatrix, LumaMatrix
 from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .device_plan import Width, in_words
-
-__all__ = ["CHROMA", "FramePlan", "FrameProblem"]
+__all__ = ["CHROMA", "FrameProblem", "SamplesProblem"]
 
 CHROMA: Final = {
     "repeated": "each sample of chroma is that of all its pixels",
@@ -51,13 +52,22 @@ class FrameProblem:
         """Which of red, green and blue each output channel is."""
         return self.conversion.channels or (0, 1, 2)
 
-    def in_words(self) -> str:
-        """What it is a window of."""
+    @property
+    def is_empty(self) -> bool:
+        """Whether the window has no pixels."""
+        return self.target.layout.element_count == 0
+
+    def in_words(self) -> list[str]:
+        """The problem in lines, as plans explain it."""
         _, height, width = self.target.layout.sizes
-        return (
-            f"a window of {height} x {width} pixels of {self.samples.name} frames of {self.sizes[0]} x {self.sizes[1]}"
-            f" with plane strides {self.plane_strides}"
-        )
+        frames = f"{self.samples.name} frames of {self.sizes[0]} x {self.sizes[1]}"
+        return [
+            f"a window of {height} x {width} pixels of {frames} with plane strides {self.plane_strides}",
+            f"chroma {self.chroma}: {CHROMA[self.chroma]}",
+            f"colours 0 to {self.matrix.most}, then {self.conversion}",
+            f"writes in steps of {self.target.layout.strides} elements along C, H, W",
+            f"{self.bytes_moved} bytes must move",
+        ]
 
     @property
     def bytes_moved(self) -> int:
@@ -69,46 +79,34 @@ class FrameProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class FramePlan:
-    """A problem, and how a device does it: `kernel` is the name of what runs there, and `reason` why not another.
+class SamplesProblem:
+    """The other way: pictures of uint8 as the samples of frames of one format and layout.
 
-    `load` is the width of a load of luma, `store` that of one channel's pixels of a step.
+    `colours` are the axes H, W of each of red, green and blue; `matrix` is None where the samples are gray alone.
     """
 
-    problem: FrameProblem
-    device: str
-    kernel: str
-    load: Width
-    store: Width
-    index_bits: int
-    reason: str = ""
+    samples: PixelFormat
+    sizes: tuple[int, int]
+    plane_strides: tuple[tuple[int, ...], ...]
+    matrix: LumaMatrix | None
+    colours: tuple[Layout, ...]
 
     @property
-    def tile(self) -> tuple[int, ...]:
-        """No box of its own: steps along rows."""
-        return ()
-
-    @property
-    def shape(self) -> str:
-        """How the work is divided."""
-        return "steps along rows, several rows at a time"
+    def is_empty(self) -> bool:
+        """Whether there are no pixels."""
+        return 0 in self.sizes
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes of samples that must be read, and those that are written."""
-        return self.problem.bytes_moved
+        """The bytes of colours that must be read, and those of samples that are written."""
+        planes = sum(prod(plane.sizes(self.sizes)) for plane in self.samples.planes)
+        return len(self.colours) * prod(self.sizes) + planes * self.samples.element.itemsize
 
-    def explain(self) -> str:
-        """The plan in plain words."""
-        problem = self.problem
-        lines = [
-            f"{self.kernel} on {self.device}" + (f" ({self.reason})" if self.reason else ""),
-            f"  {problem.in_words()}",
-            f"  chroma {problem.chroma}: {CHROMA[problem.chroma]}",
-            f"  {in_words('loads', self.load)}",
-            f"  {in_words('stores', self.store)}",
-            f"  colours 0 to {problem.matrix.most}, then {problem.conversion}",
-            f"  writes in steps of {problem.target.layout.strides} elements along C, H, W",
-            f"  {self.bytes_moved} bytes must move",
+    def in_words(self) -> list[str]:
+        """The problem in lines, as plans explain it."""
+        height, width = self.sizes
+        return [
+            f"{self.samples.name} frames of {height} x {width} of colours, with plane strides {self.plane_strides}",
+            f"reads in steps of {tuple(layout.strides for layout in self.colours)} elements along H, W",
+            f"{self.bytes_moved} bytes must move",
         ]
-        return "\n".join(lines)

@@ -22,7 +22,8 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.frames import FrameKernel, frame_kernel
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
-from stridedgpu.operations.frames import frame_plan
+from stridedgpu.devices.selection import backend_named
+from stridedgpu.operations.frames import frame_problem
 from stridedgpu.values.conversion import conversion
 
 MATRICES = ("bt601", "bt709", "bt2020")
@@ -138,6 +139,11 @@ def test_linear_chroma_is_the_mean_of_its_neighbours_by_distance(made):
     assert np.abs(picture - wanted).max() < 1
 
 
+def planned(frame, target, made):
+    """What the CPU does."""
+    return backend_named("cpu").plan(frame_problem(frame, target, made))
+
+
 @pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")
 @pytest.mark.parametrize(
     "name, layout, kernel",
@@ -147,10 +153,10 @@ def test_a_plan_says_which_loops_run_and_why_no_others(name, layout, kernel):
     frame = surface(name, (64, 96), seed=1).frame()
     target = sg.empty((3, 64, 96), "uint8", layout=layout, device="cpu").operand.spec
     made = conversion(frame.operand.element, frame.operand.element)
-    plan = frame_plan(frame.operand, target, made)
+    plan = planned(frame.operand, target, made)
     assert plan.kernel == kernel
     assert f"64 x 96 pixels of {name}" in plan.explain()
-    slow = frame_plan(surface(name, (64, 96), seed=1).frame(chroma="linear").operand, target, made)
+    slow = planned(surface(name, (64, 96), seed=1).frame(chroma="linear").operand, target, made)
     assert slow.kernel == "numpy_frame_bands"
     assert "linear chroma is left to NumPy" in slow.explain()
 
@@ -161,7 +167,7 @@ def test_frames_of_one_kind_share_a_kernel_whatever_their_constants():
     target = sg.empty((3, 64, 96), "float16", device="cpu").operand.spec
     element = frame.operand.element
     plans = [
-        frame_plan(frame.operand, target, conversion(element, target.element, scale=scale, source_channels=3))
+        planned(frame.operand, target, conversion(element, target.element, scale=scale, source_channels=3))
         for scale in (1 / 255, (0.1, 0.2, 0.3))
     ]
     kernels = [frame_kernel(plan.problem) for plan in plans]

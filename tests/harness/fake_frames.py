@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import struct
-import sys
 from functools import partial
 
 import numpy as np
 import pytest
+from harness.fake_gpus import forget
 
-from stridedgpu.devices import frame_selection
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
+from stridedgpu.devices.cuda import plan as cuda_plan
 from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.layout import Layout
-
-MODULE = "stridedgpu.devices.cuda.runtime.frames"
 
 
 def run_frames(problem, block):
@@ -49,17 +47,14 @@ def operand_at(address, layout, element):
 @pytest.fixture
 def converting(device, monkeypatch):
     """The stand-in with a kernel for frames."""
-    monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    frame_selection._of_cuda.cache_clear()
-    module = importlib.import_module(MODULE)
-    planner = module.frames_launch
+    choose, lay_out = cuda_plan._PLANNERS[FrameProblem]
 
-    def remembering(choice):
-        launch = planner(choice)
+    def remembering(choice, gpu):
+        launch = lay_out(choice, gpu)
         device.runs.setdefault(launch.name, []).append((launch.parameters, partial(run_frames, choice.problem)))
         return launch
 
-    monkeypatch.setattr(module, "frames_launch", remembering)
+    monkeypatch.setattr(cuda_plan, "_PLANNERS", {**cuda_plan._PLANNERS, FrameProblem: (choose, remembering)})
+    forget()
     yield device
-    frame_selection._of_cuda.cache_clear()
-    sys.modules.pop(MODULE, None)
+    forget()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu import frames as cpu_frames, thread_count as threads
+from stridedgpu.devices.cpu import device as cpu, promotion, thread_count as threads
 
 __all__ = ["DEEP", "YUV", "Surface", "converting_by", "float_colours", "opencv", "opencv_colours", "surfaces"]
 
@@ -161,11 +161,11 @@ def converting_by(path: str) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch, policy_with(frames={"shared_bytes": 0}):
         if path == "NumPy":
-            patch.setattr(cpu_frames, "why_unavailable", lambda: "left out by a test")
+            patch.setattr(promotion, "why_unavailable", lambda: "left out by a test")
         else:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
-        cpu_frames._prepared.cache_clear()
+        cpu._prepared.cache_clear()
         try:
             yield
         finally:
-            cpu_frames._prepared.cache_clear()
+            cpu._prepared.cache_clear()

@@ -7,7 +7,9 @@ import re
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler, policy_with
+from harness.fake_frames import converting  # noqa: F401 - a fixture
 from harness.fake_gathers import device  # noqa: F401 - a fixture
+from harness.frame_cases import surface
 from harness.profiles import examples
 from harness.strategies import layouts
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -115,6 +117,25 @@ def test_gathers_scatters_and_crops_are_told_too(device, telling, capsys, where)
     capsys.readouterr()
     sg.gather_crops(frames, [(0, 0), (1, 2)], (4, 5))
     assert any(line.startswith(f"stridedgpu,{where},crops,") for line in capsys.readouterr().err.splitlines())
+
+
+@pytest.mark.parametrize("where", ["cpu", "cuda:0"])
+def test_frames_are_told_too(converting, telling, capsys, where):  # noqa: F811 - the fixture
+    frame = surface("nv12", (16, 64), seed=1).frame().to_device(where)
+    out = sg.empty((3, 16, 64), "float16", device=where)
+    plan = sg.plan_relayout(frame, out, scale=1 / 255)
+    capsys.readouterr()
+    plan(frame, out)
+    (line,) = capsys.readouterr().err.splitlines()
+    checked([line], plan.plan, plan.plan.first if where == "cpu" else plan.plan, "frame")
+    assert ",target float16 (3, 16, 64)" in line
+
+
+def test_samples_of_colours_are_told_on_the_cpu(telling, capsys):
+    frame = surface("nv12", (16, 64), seed=1).frame()
+    capsys.readouterr()
+    sg.relayout(sg.zeros((3, 16, 64), "uint8", device="cpu"), out=frame)
+    assert any(",samples,numpy_sample_bands," in line for line in capsys.readouterr().err.splitlines())
 
 
 def test_a_switch_from_numpy_to_compiled_loops_is_told_when_it_comes(telling, capsys):

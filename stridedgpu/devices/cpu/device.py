@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,18 +13,22 @@ from numpy.typing import NDArray
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_crops
+from stridedgpu.devices.cpu.numpy_loops.frame_samples import numpy_samples_kernel, write_samples
+from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops, numpy_frames_kernel
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_relayout_kernel
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
 from stridedgpu.devices.verbose import is_verbose, told
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.errors import DeviceError
 
 from .plan import CpuKernel, CpuOperation, CpuPlan, cpu_plan
+from .policy import policy
 from .promotion import Promotion, compiled_from
 from .thread_count import usable_cores
 
@@ -106,7 +110,12 @@ def _prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
         plan.compiled_from, lambda: operation.run_numpy(plan.problem), lambda: operation.run_compiled(plan)
     )
 
-    # Two forms: packing and unpacking any number of arguments would cost more than all else here.
+    # Three forms: packing and unpacking any number of arguments would cost more than all else here.
+    def launch_of_two(first: Any, second: Any, stream: object) -> None:
+        if stream is not None:
+            _check_stream(stream)
+        (moves.work if moves.at is None else moves.chosen())(first, second)
+
     def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> None:
         if stream is not None:
             _check_stream(stream)
@@ -117,7 +126,8 @@ def _prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
             _check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth)
 
-    return (launch_of_four if operation.arguments == 4 else launch_of_three), moves
+    launches: dict[int, Launch] = {2: launch_of_two, 3: launch_of_three, 4: launch_of_four}
+    return launches[operation.arguments], moves
 
 
 @lru_cache(maxsize=1024)
@@ -162,6 +172,14 @@ def _numpy_crops(problem: CropProblem) -> Callable[..., None]:
     return lambda crops, sources, target: run_crops(problem, prepare, crops, sources, target)
 
 
+def _numpy_frames(problem: FrameProblem) -> Callable[..., None]:
+    return partial(frame_loops, problem)
+
+
+def _numpy_samples(problem: SamplesProblem) -> Callable[..., None]:
+    return partial(write_samples, problem)
+
+
 # Only programs whose work is compiled load what compiles.
 
 
@@ -201,11 +219,49 @@ def _compiled_crops(plan: CpuPlan) -> Callable[..., None] | None:
     return compiled_crops(plan)
 
 
+def _frames_kernel(problem: FrameProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.frames import frames_kernel
+
+    return frames_kernel(problem)
+
+
+def _compiled_frames(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.frames import compiled_frames
+
+    return compiled_frames(plan)
+
+
+def _why_numpy_frames(problem: FrameProblem) -> str | None:
+    missing = why_unavailable()
+    if missing is not None:
+        return missing
+    from stridedgpu.devices.cpu.compiled.frames import why_numpy
+
+    return why_numpy(problem)
+
+
+def _frame_bytes() -> int:
+    return policy().promotion.frame_bytes
+
+
+def _uncompiled(_: object) -> None:
+    """No compiled loops, whatever the problem."""
+
+
 _OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
     {
         Problem: CpuOperation(numpy_relayout_kernel, _numpy_relayout, _relayout_kernel, _compiled_relayout, 4),
         GatherProblem: CpuOperation(numpy_gather_kernel, _numpy_gather, _gather_kernel, _compiled_gather),
         CropProblem: CpuOperation(numpy_crops_kernel, _numpy_crops, _crops_kernel, _compiled_crops),
+        FrameProblem: CpuOperation(
+            numpy_frames_kernel,
+            _numpy_frames,
+            _frames_kernel,
+            _compiled_frames,
+            at_once_bytes=_frame_bytes,
+            why_numpy=_why_numpy_frames,
+        ),
+        SamplesProblem: CpuOperation(numpy_samples_kernel, _numpy_samples, _uncompiled, _uncompiled, 2),
     }
 )
 """What the CPU does, by the type of the problem."""

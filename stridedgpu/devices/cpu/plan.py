@@ -53,7 +53,9 @@ class CpuOperation:
     """How the CPU does one type of problem: both ways of planning it, and of running what was planned.
 
     `compiled` returns None where a problem is left to NumPy, and `run_compiled` where this processor cannot run it.
-    What runs takes so many `arguments`: those of the launch without the stream.
+    What runs takes so many `arguments`: those of the launch without the stream. `at_once_bytes` are the bytes moved
+    from which on compiled loops do the first call. `why_numpy` says in words why a problem has none, where that is
+    worth telling.
     """
 
     numpy: Callable[[Any], CpuKernel]
@@ -61,6 +63,8 @@ class CpuOperation:
     compiled: Callable[[Any], CpuKernel | None]
     run_compiled: Callable[[CpuPlan], Callable[..., None] | None]
     arguments: int = 3
+    at_once_bytes: Callable[[], int] | None = None
+    why_numpy: Callable[[Any], str | None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +152,10 @@ class CpuPlan:
     def explain(self) -> str:
         """The plan in plain words: what runs, from which call on, widths and why not wider, tile and threads."""
         settled, first, nbytes = self.settled, self.first, self.bytes_moved
-        lines = [f"{settled.name} on {self.device}", *self.problem.in_words(), *settled.in_words(nbytes)]
+        why = self.operation.why_numpy
+        reason = None if why is None or self.compiled is not None else why(self.problem)
+        name = f"{settled.name} on {self.device}" + (f" ({reason})" if reason else "")
+        lines = [name, *self.problem.in_words(), *settled.in_words(nbytes)]
         lines.append(f"{self.index_bits}-bit offsets")
         if first != settled:
             lines += [f"until call {self.compiled_from}, which loads it: {first.name}", *first.in_words(nbytes)[:1]]
@@ -157,7 +164,8 @@ class CpuPlan:
 
 def cpu_plan(problem: Any, operation: CpuOperation) -> CpuPlan:
     """The plan of a problem for this processor, kept for the next one who asks."""
-    return _planned(problem, operation, compiled_from(problem.bytes_moved))
+    at_once = None if operation.at_once_bytes is None else operation.at_once_bytes()
+    return _planned(problem, operation, compiled_from(problem.bytes_moved, at_once))
 
 
 @lru_cache(maxsize=4096)

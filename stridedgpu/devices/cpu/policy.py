@@ -50,6 +50,9 @@ class PromotionPolicy:
     resize_bytes: int = 64 * _KB
     """The same of a resize, whose loops serve every geometry, and which takes NumPy some 20 times as long."""
 
+    frame_bytes: int = 0
+    """The same of a window of a frame: all are compiled at once, whose loops serve every window of a format."""
+
     calls: int = 16
     """The call of one small piece of work at which its loop is loaded."""
 

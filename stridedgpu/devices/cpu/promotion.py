@@ -11,12 +11,16 @@ from .policy import policy
 __all__ = ["Promotion", "compiled_from"]
 
 
-def compiled_from(nbytes: int) -> int | None:
-    """The call that a compiled loop is loaded for, of work that moves so many bytes; None where nothing compiles."""
+def compiled_from(nbytes: int, at_once_bytes: int | None = None) -> int | None:
+    """The call that a compiled loop is loaded for, of work that moves so many bytes; None where nothing compiles.
+
+    `at_once_bytes` are those from which on it is loaded at the first call, None those of a relayout.
+    """
     if why_unavailable() is not None:
         return None
     promotion = policy().promotion
-    return 1 if nbytes >= promotion.at_once_bytes else promotion.calls
+    least = promotion.at_once_bytes if at_once_bytes is None else at_once_bytes
+    return 1 if nbytes >= least else promotion.calls
 
 
 class Promotion:

@@ -10,13 +10,17 @@ from typing import Any, Final, Protocol
 
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.values.errors import DeviceError
 
 from .launches.crops import crops_launch
+from .launches.frames import frames_launch
 from .launches.gather import gather_launch
 from .launches.relayout import cuda_launch
 from .planning.crops import choose_crops
+from .planning.frames import choose_frame
 from .planning.gather import choose_gather
 from .planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from .planning.relayout import choose_relayout
@@ -139,18 +143,26 @@ _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
         Problem: (choose_relayout, cuda_launch),
         GatherProblem: (choose_gather, gather_launch),
         CropProblem: (choose_crops, crops_launch),
+        FrameProblem: (choose_frame, lambda choice, _: frames_launch(choice)),
     }
 )
-"""Each problem's way to a kernel, and from there to its launch."""
+"""Each problem's way to a kernel, and from there to its launch; what has no row here, the CPU does alone."""
 
 
 @lru_cache(maxsize=4096)
 def cuda_plan(problem: Any, device: str, gpu: GpuProperties) -> CudaPlan:
     """The plan of a problem for a GPU, "cuda:N" by name.
 
-    Raises `LayoutError` for elements that do not lie at multiples of their own size, which a GPU cannot address.
+    Raises `LayoutError` for elements that do not lie at multiples of their own size, which a GPU cannot address, and
+    `DeviceError` for what the CPU does alone.
     """
-    choose, lay_out = _PLANNERS[type(problem)]
+    planner = _PLANNERS.get(type(problem))
+    if planner is None:
+        raise DeviceError(
+            f"{device} has no kernel that makes {problem.in_words()[0]}; bring the operands to the CPU with "
+            "to_device('cpu')."
+        )
+    choose, lay_out = planner
     choice = choose(problem, gpu.widest_access)
     return CudaPlan(device, choice, None if problem.is_empty else lay_out(choice, gpu))
 

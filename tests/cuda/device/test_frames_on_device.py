@@ -38,6 +38,13 @@ def test_a_second_picture_compiles_nothing(converting):
     assert len(converting.compiled) == compiled
 
 
+def test_samples_of_colours_are_the_cpus(converting):
+    frame = surface("nv12", (12, 20), seed=1).frame().to_device("cuda:1")
+    picture = sg.zeros((3, 12, 20), "uint8", device="cuda:1")
+    with pytest.raises(sg.DeviceError, match="cuda:1 has no kernel that makes nv12 frames of 12 x 20 of colours"):
+        sg.relayout(picture, out=frame)
+
+
 def test_linear_chroma_is_the_cpus(converting):
     frame = surface("nv12", (12, 20), seed=1).frame(chroma="linear").to_device("cuda:1")
     with pytest.raises(sg.DeviceError, match="computed on the CPU alone"):

@@ -20,8 +20,10 @@ from math import isfinite
 from struct import pack, unpack
 from typing import Final
 
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.conversion import Conversion
@@ -33,7 +35,7 @@ from .jit import Loop, compiled
 from .shuffles import gathered
 from .worker_pool import run_shared
 
-__all__ = ["FrameKernel", "compiled_frames", "frame_kernel"]
+__all__ = ["FrameKernel", "compiled_frames", "frame_kernel", "frames_kernel", "why_numpy"]
 
 _FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
 """Parameters behind the planes' addresses and row strides, in bytes and pixels, before the constants.
@@ -113,8 +115,30 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
     return FrameKernel(problem.samples, problem.matrix, shape, finite, lanes, pixel, right < 0, odd, phase)
 
 
-def compiled_frames(problem: FrameProblem) -> Callable[[Sequence[Operand], tuple[int, int], Operand], None] | None:
-    """A problem's windows by a compiled loop; None where this processor or the problem is left to NumPy."""
+def why_numpy(problem: FrameProblem) -> str | None:
+    """Why a problem has no compiled loops; None where it has."""
+    kernel = frame_kernel(problem)
+    return kernel if isinstance(kernel, str) else None
+
+
+def frames_kernel(problem: FrameProblem) -> CpuKernel | None:
+    """The compiled loops of a problem; None where it is left to NumPy."""
+    kernel = frame_kernel(problem)
+    if isinstance(kernel, str):
+        return None
+    return CpuKernel(
+        kernel.name,
+        f"rows in steps of {kernel.lanes} pixels, from samples to elements of the target in registers",
+        Width(kernel.lanes * problem.samples.channels[0].step * problem.samples.element.itemsize),
+        Width(kernel.lanes * problem.target.element.itemsize),
+        items=problem.target.layout.sizes[1],
+        shared_bytes=policy().frames.shared_bytes,
+    )
+
+
+def compiled_frames(plan: CpuPlan) -> Callable[[Sequence[Operand], tuple[int, int], Operand], None] | None:
+    """A plan's windows by a compiled loop; None where this processor or the problem is left to NumPy."""
+    problem: FrameProblem = plan.problem
     kernels = [frame_kernel(problem, phase) for phase in range(problem.samples.chroma_step[1])]
     loops = [None if isinstance(kernel, str) else _loop(kernel) for kernel in kernels]
     if any(loop is None for loop in loops):

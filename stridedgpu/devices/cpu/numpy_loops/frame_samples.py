@@ -8,36 +8,43 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.operand import Operand
-from stridedgpu.values.colour_matrix import FRACTION_BITS, GRAY, GRAY_BITS, luma_matrix
+from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.frame_problem import SamplesProblem
+from stridedgpu.values.colour_matrix import FRACTION_BITS, GRAY, GRAY_BITS
 
 from .frames import operand_array
 
-__all__ = ["write_samples"]
+__all__ = ["numpy_samples_kernel", "write_samples"]
 
 _BAND_PIXELS: Final = 64 * 1024
 """Pixels of a band, about: its 32-bit numbers then lie in a core's second cache."""
 
 
-def write_samples(picture: Sequence[Operand], frame: FrameOperand) -> None:
+def numpy_samples_kernel(problem: SamplesProblem) -> CpuKernel:
+    """The loops, which do every problem."""
+    width = Width(problem.samples.element.itemsize, NUMPY_DECIDES)
+    return CpuKernel("numpy_sample_bands", "NumPy, a band of rows at a time", width, width)
+
+
+def write_samples(problem: SamplesProblem, picture: Sequence[Operand], frame: Sequence[Operand]) -> None:
     """Write red, green and blue, each (H, W), uint8, into the planes of a frame: gray, or luma with chroma for 2 x 2.
 
     Chroma is that of the upper left pixel of four, as OpenCV takes it.
     """
     colours = [operand_array(colour) for colour in picture]
-    planes = [operand_array(plane) for plane in frame.planes]
-    if frame.samples.kind == "gray":
+    planes, matrix = [operand_array(plane) for plane in frame], problem.matrix
+    if matrix is None:
         for rows, (red, green, blue) in _bands(colours):
             sums: NDArray[Any] = red * np.int32(GRAY[0]) + green * np.int32(GRAY[1]) + blue * np.int32(GRAY[2])
             planes[0][rows] = (sums + (1 << (GRAY_BITS - 1))) >> GRAY_BITS
         return
-    matrix = luma_matrix(frame.matrix, full_range=frame.full_range)
     for rows, band in _bands(colours):
         planes[0][rows] = _sample(band, matrix.y)
         quarter = [colour[::2, ::2] for colour in band]
         places = slice(rows.start // 2, rows.stop // 2)
-        for samples, constants in zip(frame.samples.channels[1:], (matrix.u, matrix.v), strict=True):
+        for samples, constants in zip(problem.samples.channels[1:], (matrix.u, matrix.v), strict=True):
             plane = planes[samples.plane]
             into = plane[..., samples.first] if plane.ndim == 3 else plane
             into[places] = _sample(quarter, constants)

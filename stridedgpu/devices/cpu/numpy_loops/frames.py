@@ -8,17 +8,26 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.strides import byte_strides
 
 from .conversion import constants, convert_block, storage_dtype
 
-__all__ = ["colours_of", "frame_loops", "operand_array", "sample_arrays"]
+__all__ = ["colours_of", "frame_loops", "numpy_frames_kernel", "operand_array", "sample_arrays"]
 
 _BAND_PIXELS: Final = 64 * 1024
 """Pixels of a band, about: its numbers of 32 or 64 bits then lie in a core's second cache."""
+
+
+def numpy_frames_kernel(problem: FrameProblem) -> CpuKernel:
+    """NumPy's loops, which do every problem."""
+    load, store = problem.samples.element.itemsize, problem.target.element.itemsize
+    words = "NumPy, a band of rows at a time"
+    return CpuKernel("numpy_frame_bands", words, Width(load, NUMPY_DECIDES), Width(store, NUMPY_DECIDES))
 
 
 def frame_loops(problem: FrameProblem, planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:

@@ -1,17 +1,17 @@
-"""How a GPU makes colours of frames: which pixels a thread makes, and how wide its loads and stores are."""
+"""`FrameChoice`: how a GPU makes colours of frames: which pixels a thread makes, and how wide accesses are."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stridedgpu.planning.device_plan import Width, index_bits
-from stridedgpu.planning.frame_problem import FramePlan, FrameProblem
+from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.errors import DeviceError
 
 from .policy import policy
 from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
-__all__ = ["FrameChoice", "choose_frame", "plan_frame"]
+__all__ = ["FrameChoice", "choose_frame"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,25 @@ class FrameChoice:
     index_bits: int
 
     @property
+    def family(self) -> str:
+        """What a thread stores: "pixels" whole, or the columns of "planes"."""
+        return "pixels" if self.of_pixels else "planes"
+
+    @property
     def kernel(self) -> str:
         """The kernel's name: the format, then what is read and what is written, with the bytes of an access."""
         made = self.problem.conversion
-        lies = "pixels" if self.of_pixels else "planes"
         reads = f"{self.problem.samples.name}_{made.source}x{self.load.nbytes}B"
-        return f"frames_{lies}_{reads}_{made.target}x{self.store.nbytes}B"
+        return f"frames_{self.family}_{reads}_{made.target}x{self.store.nbytes}B"
+
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it."""
+        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
+        together = f"{self.family}: a thread makes {self.length} neighbouring pixels of a row"
+        return [together, *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
 
 
-def plan_frame(problem: FrameProblem, device: str, widest: int) -> FramePlan:
-    """What runs for a problem on a GPU. Raises `DeviceError` for what only the CPU does."""
-    choice = choose_frame(problem, widest)
-    return FramePlan(problem, device, choice.kernel, choice.load, choice.store, choice.index_bits)
-
-
-def choose_frame(problem: FrameProblem, widest: int) -> FrameChoice:
+def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice:
     """What a GPU whose widest access is `widest` bytes does. Raises `DeviceError` for what no kernel does."""
     if problem.chroma != "repeated":
         raise DeviceError(

@@ -13,6 +13,7 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
 from stridedgpu.devices.cuda.launches.crops import sample_record
+from stridedgpu.devices.cuda.launches.frames import PLACE, window_place
 from stridedgpu.devices.cuda.launches.index_checks import (
     REPORT,
     WrongIndex,
@@ -23,8 +24,10 @@ from stridedgpu.devices.cuda.launches.index_checks import (
 )
 from stridedgpu.devices.cuda.plan import CudaPlan
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
-from stridedgpu.devices.interface import CropsLaunch, GatherLaunch, Launch, Located
+from stridedgpu.devices.interface import CropsLaunch, FrameLaunch, GatherLaunch, Launch, Located
+from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.crop_windows import Crop, CropProblem
+from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
@@ -102,8 +105,21 @@ def _crops(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> CropsLaunch:
     return launch
 
 
+def _frames(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> FrameLaunch:
+    """A window is one launch over the planes where they lie."""
+    prepared, problem = _PreparedFrames(*gpu.compiled(kernel)), plan.problem
+
+    def launch(planes: Sequence[Operand], origin: tuple[int, int], target: Operand, stream: object) -> None:
+        luma, place = window_place(problem, [plane.address for plane in planes], origin)
+        prepared.with_place(place)
+        buffer = planes[0].buffer
+        prepared(buffer, luma - buffer.address, target.buffer, target.start_bytes, stream)
+
+    return launch
+
+
 _LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, KernelLaunch, _Gpu], Launch]]] = MappingProxyType(
-    {Problem: _relayout, GatherProblem: _gather, CropProblem: _crops}
+    {Problem: _relayout, GatherProblem: _gather, CropProblem: _crops, FrameProblem: _frames}
 )
 """How a compiled kernel is launched, by the type of the problem."""
 
@@ -159,3 +175,15 @@ class _PreparedGather(PreparedKernel):
         except AttributeError:
             block, _, _ = self._block_of_thread()
         _INDICES.pack_into(block, 16, address, report, number)
+
+
+class _PreparedFrames(PreparedKernel):
+    """A launch that has the addresses of chroma besides those of luma and target."""
+
+    def with_place(self, place: bytes) -> None:
+        """Say where chroma is, and where in it the window begins, for this thread's next launch."""
+        try:
+            block, _, _ = self._threads.block
+        except AttributeError:
+            block, _, _ = self._block_of_thread()
+        block[16 : 16 + PLACE.size] = place
