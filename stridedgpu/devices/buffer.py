@@ -14,15 +14,15 @@ from stridedgpu.values.errors import BindingError, LayoutError
 __all__ = ["LARGEST_ALIGNMENT", "Buffer", "address_of", "alignment_of"]
 
 LARGEST_ALIGNMENT: Final = 4096
-"""Alignments found in borrowed addresses are counted up to a page."""
+"""The largest alignment, in bytes, that is detected in a borrowed address: one page."""
 
 
 _POWERS: Final = frozenset(1 << power for power in range(64))
-"""The alignments that there are."""
+"""Every power of two that fits 64 bits: the valid alignments."""
 
 
 def address_of(array: NDArray[Any]) -> int:
-    """The address of an array's element at coordinates 0; `array.ctypes.data` takes four times as long."""
+    """The address of an array's element at coordinates 0, four times as fast as `array.ctypes.data`."""
     try:
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]  # NumPy's stubs for 3.11 have no buffer
     except (TypeError, ValueError):  # strided, read-only, empty, or of a type that is not Python's
@@ -48,12 +48,12 @@ def checked_alignment(alignment: object) -> int:
 class Buffer:
     """Raw bytes at a fixed address of one device.
 
-    `nbytes` and `alignment` are in bytes; `alignment` is the power of two that the address is guaranteed to be a
-    multiple of; `device` is "cpu" or "cuda:N"; `readonly` bytes are never written. `owner` is whatever keeps the
-    memory alive, held as long as this object; `owned` says that this library allocated it; `is_lent`, that others were
-    given the address without a hold on this object.
+    `nbytes` and `alignment` are in bytes; `alignment` is a power of two that the address is guaranteed to be a multiple
+    of. `device` is "cpu" or "cuda:N". `readonly` bytes are never written. `owner` keeps the memory alive; the buffer
+    refers to it for its whole life. `owned`: this library allocated the memory. `is_lent`: the address was exported to
+    code that does not keep this object alive.
 
-    Raises `BindingError` when the address does not keep the guarantee.
+    Raises `BindingError` when the address is not a multiple of the alignment.
     """
 
     __slots__ = (
@@ -80,14 +80,14 @@ class Buffer:
         readonly: bool = False,
         owned: bool = False,
     ) -> None:
-        """Describe memory that exists already."""
+        """Describe existing memory; nothing is allocated."""
         if nbytes < 0:
             raise BindingError(f"nbytes={nbytes} is negative.")
         self.address = address
         self.nbytes = nbytes
         self.owner = owner
         self.device = device
-        if alignment is None:  # as `alignment_of` has it, without a call
+        if alignment is None:  # `alignment_of`, inlined to save a call
             alignment = (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
         elif alignment not in _POWERS:
             checked_alignment(alignment)
@@ -101,7 +101,7 @@ class Buffer:
 
     @classmethod
     def of(cls, memory: object) -> Buffer:
-        """The bytes of an object with the buffer protocol (bytearray, mmap, a C-contiguous array), borrowed.
+        """Borrow the bytes of an object with the buffer protocol (bytearray, mmap, a C-contiguous array).
 
         Raises `BindingError` for anything else.
         """
@@ -116,7 +116,7 @@ class Buffer:
         if not view.c_contiguous:
             raise BindingError("buffer must be contiguous bytes; describe strided memory with asarray instead.")
         array = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
-        # Not `memory`: while the view of it lives, a bytearray cannot be resized, nor a mapped file closed.
+        # The owner is the view, not `memory`: a live view keeps a bytearray's size and a mapping open.
         return cls(array.ctypes.data, array.nbytes, owner=view, readonly=view.readonly)
 
     @property
@@ -127,9 +127,9 @@ class Buffer:
         return self._bytes
 
     def has_arrays(self) -> bool:
-        """Whether anything still looks at the bytes through the array that `bytes` gave out.
+        """Whether any view of the array that `bytes` returned is still alive.
 
-        The buffer's own hold on it is dropped, and the array made anew when it is next asked for.
+        The buffer drops its own reference to that array; the next access to `bytes` creates a new one.
         """
         if self._bytes is None:
             return False
@@ -138,14 +138,14 @@ class Buffer:
         return self._bytes is not None
 
     def __repr__(self) -> str:
-        """The facts in one line."""
+        """Address, size, device and alignment in one line."""
         kind = "owned" if self.owned else "borrowed"
         lock = ", read-only" if self.readonly else ""
         return f"<Buffer {self.nbytes} bytes on {self.device}, aligned to {self.alignment}, {kind}{lock}>"
 
 
 class _AddressRange:
-    """What NumPy reads to make an array over raw memory; the array keeps it, and it keeps the owner."""
+    """An object with NumPy's array interface over raw memory; the array refers to it, and it refers to the owner."""
 
     def __init__(self, address: int, nbytes: int, owner: object, *, readonly: bool) -> None:
         self.owner = owner

@@ -3,9 +3,9 @@
     interleaved   r g b r g b r g ...   whole vectors of several pixels
     planar        r r r ... | g g g ... | b b b ...   one vector for each channel
 
-Either side may be interleaved or planar; between them stands one vector of `pixels` lanes for each output channel,
-which is where elements are converted. Each element is read once and written once. `b` runs over pixels, `a` over
-rows of them. The number of channels, their order and the pixel's width are part of the kernel.
+Either side may be interleaved or planar. In between, each output channel is one vector of `pixels` lanes; elements are
+converted there. Each element is read once and written once. `b` is the loop over pixels, `a` the loop over rows. The
+number of channels, their order and the pixel's width are compile-time constants of the kernel.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ __all__ = ["Channels"]
 class Channels:
     """A kernel over rows of at least `pixels` pixels.
 
-    `order` is the place of each output channel: in a source pixel, or among the source's planes where `planar`.
-    `source_pixel` is the elements from one pixel to the next there, 0 where one is repeated; `target_pixel` those of an
-    interleaved target, 0 of a planar one. A target pixel of more elements than channels ends in zeros where `fills`
-    is set, else in a gap that is not written. `backwards`: the source's pixels run the other way. `prefetches`: source
-    rows lie far apart and are prefetched. `streaming`: the target is written by non-temporal stores.
+    `order` gives each output channel's position in the source pixel, or its plane number if the source is `planar`.
+    `source_pixel` is the distance between source pixels in elements, 0 for a broadcast pixel. `target_pixel` is the
+    same of an interleaved target, 0 of a planar one. A target pixel with more elements than channels is padded: with
+    zeros if `fills`, else the padding is not written. `backwards`: the source pixels are in reverse order.
+    `prefetches`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
     """
 
     elements: Elements
@@ -77,7 +77,7 @@ class Channels:
         return self.elements.target_bytes * (self.target_pixel or 1)
 
     def _fixed_affines(self, code: Code, grid: Grid, item: Item) -> list[Affine]:
-        """Each channel's constants where they are the same for a whole item; else nothing."""
+        """Each channel's scale and bias if they are constant over an item; else an empty list."""
         if self.elements.constants == Constants.SMALL:
             return [
                 grid.affine(code.full("i64", channel), self.pixels, along=False) for channel in range(len(self.order))
@@ -96,12 +96,12 @@ class Channels:
         return [vector for plane in planes for vector in self._taken_apart(code, grid, plane, (0,))]
 
     def _taken_apart(self, code: Code, grid: Grid, address: Value, order: tuple[int, ...]) -> list[Value]:
-        """The elements at some places of the source pixels from an address on, a vector for each place."""
+        """De-interleave source pixels from an address on: one vector for each position in `order`."""
         element, nbytes = self.elements.source_type, self.elements.source_bytes
         if not self.source_pixel:
             return [code.splat(code.load(element, address, 1), self.pixels)]
         type_ = vector_type(self.pixels, element)
-        # Up to the last channel that is used, and no further: the memory may end there.
+        # Load up to the last channel that is used and no further: the memory may end there.
         used = self.source_pixel * (self.pixels - 1) + max(order) + 1
         if self.prefetches:
             grid.prefetch(address, nbytes * used)
@@ -111,7 +111,7 @@ class Channels:
         ]
         rest = used - len(pieces) * self.pixels
         if rest:
-            # What is left is the end of a vector that begins earlier.
+            # The remainder is the end of a vector that begins earlier.
             last = code.load(type_, code.at(address, nbytes * (used - self.pixels)), 1)
             shifted = [lane + self.pixels - rest if lane < rest else -1 for lane in range(self.pixels)]
             pieces.append(code.shuffle(last, None, shifted))
@@ -119,7 +119,7 @@ class Channels:
         return [gathered(code, pieces, [self.source_pixel * lane + channel for lane in lanes]) for channel in order]
 
     def _store(self, code: Code, grid: Grid, planes: list[Value], address: Value, apart: Value | None) -> None:
-        """Write one vector of target elements for each output channel, or for each place in a pixel."""
+        """Write one vector of target elements for each output channel, or for each position in an interleaved pixel."""
         if not self.target_pixel:
             steps = [code.multiply(grid.small_target, channel) for channel in range(len(planes))]
             code.store_all([(plane, code.at(address, step)) for plane, step in zip(planes, steps, strict=True)], apart)
@@ -134,7 +134,7 @@ class Channels:
             code.store_some(vector, start, [place % self.target_pixel < len(planes) for place in places])
 
     def _interleaved(self, code: Code, planes: list[Value]) -> list[Value]:
-        """Whole pixels, one after another, in as many vectors as a pixel has elements."""
+        """Interleave the planes into whole pixels, as many vectors as a pixel has elements."""
         zero = Value(planes[0].type, "zeroinitializer")
         places = [
             min(place, len(planes)) * self.pixels + pixel

@@ -1,15 +1,15 @@
-"""Element conversions as LLVM vectors, to the bit as `stridedgpu.values.conversion` states them.
+"""Element conversions as LLVM vectors, bitwise equal to the rules of `stridedgpu.values.conversion`.
 
-Compiled are all casts, scales and biases between bool, integers and floats; complex numbers are left to NumPy, and so
-is every type whose values no table here knows. A type of numbers takes part by what it can be taken to and made from:
+All casts, scales and biases between bool, integers and floats are compiled. Complex numbers, and every type that the
+tables here do not list, are left to NumPy. Types that the processor does not compute with go through another type:
 
     decoded     bfloat16, float16 -> float32; bool -> uint8         exactly
     encoded     float32 -> bfloat16, float16; any number -> bool     rounded once
 
-A cast into a 16-bit float from numbers that float32 does not hold goes through float32 rounded to odd, which keeps what
-decides the second rounding (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms
-using rounding to odd"). Floats are rounded by the processor: LLVM is given no licence to contract, reassociate or
-flush, so `x * scale` and `+ bias` stay two instructions.
+Some numbers are not exact in float32. Their cast to a 16-bit float first rounds to float32 by round-to-odd, which
+preserves the result of the second rounding (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums:
+proved algorithms using rounding to odd"). Floats are rounded by the processor. No fast-math flag is set, so LLVM does
+not contract, reassociate or flush: `x * scale` and `+ bias` stay two instructions.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ __all__ = ["Affine", "can_compile", "converted", "storage_type"]
 
 _FLOATS: Final = {"float32": "float", "float64": "double"}
 _WORDS: Final = frozenset({name for name, element in ELEMENT_TYPES.items() if element.is_integer}) | _FLOATS.keys()
-"""Types that the processor computes with."""
+"""Types that the processor has arithmetic for."""
 
 _UINT8: Final = ELEMENT_TYPES["uint8"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
 _ROUNDINGS: Final[dict[Rounding, str]] = {"nearest": "llvm.roundeven", "truncate": "llvm.trunc"}
-"""The intrinsic of each rounding to whole numbers."""
+"""The LLVM intrinsic of each rounding mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affine:
-    """The scale and bias of a vector, each a vector of the compute type, or None."""
+    """The scale and bias vectors, each of the compute type, or None."""
 
     scale: Value | None = None
     bias: Value | None = None
 
 
 def can_compile(conversion: Conversion) -> bool:
-    """Whether a conversion is one of those above."""
+    """Whether this module can generate the conversion."""
     source, target = conversion.source.name, conversion.target.name
     return conversion.moves_bits or (
         (source in _WORDS or source in _DECODED) and (target in _WORDS or target in _ENCODED or target == "bool")
@@ -60,7 +60,7 @@ def storage_type(element: ElementType, *, opaque: bool) -> str:
 
 
 def converted(code: Code, vector: Value, conversion: Conversion, affine: Affine, *, finite: bool) -> Value:
-    """A vector of the source's storage type as one of the target's; `finite` says that scale and bias are."""
+    """Convert a vector from the source's to the target's storage type; `finite`: scale and bias are finite."""
     if conversion.moves_bits:
         return vector
     source, target = conversion.source, conversion.target
@@ -100,22 +100,22 @@ def _cast(code: Code, vector: Value, source: ElementType, target: ElementType, r
 
 
 def _truth(code: Code, vector: Value, source: ElementType) -> Value:
-    """1 for what is not 0, else 0; a NaN is not 0, and -0.0 is."""
+    """1 for nonzero elements, NaN included; 0 for 0.0 and -0.0."""
     if source.name in _FLOATS:
         zero = code.full(vector.type, "0.0")
         return code.cast("zext", code.compare("fcmp une", vector, zero), "i8")
-    if source.kind == "f":  # bits of a narrow float, whose sign says nothing
+    if source.kind == "f":  # bits of a narrow float: shift out the sign
         vector = code.binary("shl", vector, 1)
     return code.cast("zext", code.compare("icmp ne", vector, 0), "i8")
 
 
 def _float32(code: Code, vector: Value, source: ElementType, largest: float) -> Value:
-    """Numbers as float32, exact or rounded to odd, to be rounded again to a type whose largest number is given."""
+    """Numbers as float32, exact or rounded to odd, before the rounding to a type with the given largest number."""
     if source == _FLOAT32:
         return vector
     if source == _FLOAT64:
         return _float32_to_odd(code, vector)
-    # float32 holds every integer up to 2**24; what is larger than `largest` becomes infinite however it is rounded.
+    # float32 is exact up to 2**24. Larger numbers exceed `largest` and become infinite under either rounding.
     if source.itemsize <= 2 or largest < 1 << 24:
         return _float_of_integer(code, vector, source, _FLOAT32)
     if source.itemsize == 8:
@@ -124,22 +124,22 @@ def _float32(code: Code, vector: Value, source: ElementType, largest: float) -> 
 
 
 def _float32_to_odd(code: Code, numbers: Value) -> Value:
-    """float64 as float32, where what is not exact has an odd last bit: of the two neighbours, the one that has it."""
+    """float64 rounded to float32 by round-to-odd: an inexact result takes the neighbour with an odd last bit."""
     narrow = code.cast("fptrunc", numbers, "float")
     back = code.cast("fpext", narrow, "double")
     bits = code.cast("bitcast", narrow, "i32")
     wide = code.cast("bitcast", numbers, "i64")
     is_even = code.compare("icmp eq", code.binary("and", bits, 1), 0)
-    # The exact number lies above or below the nearest one; the bits of both grow with the magnitude.
+    # Is the exact number above or below the nearest float32? The bits of both grow with the magnitude.
     above = code.compare("icmp ugt", code.cast("bitcast", back, "i64"), wide)
     step = code.select(above, code.full(bits.type, -1), code.full(bits.type, 1))
-    # An ordered comparison: a NaN stays as it is. An infinite number is as good as the largest finite one here.
+    # The comparison is ordered, so NaN is kept. Infinity and the largest finite number have the same result later.
     moves = code.binary("and", code.compare("fcmp one", back, numbers), is_even)
     return code.cast("bitcast", code.select(moves, code.add(bits, step), bits), "float")
 
 
 def _integer_to_odd(code: Code, vector: Value, *, signed: bool) -> Value:
-    """64-bit integers as such of at most 53 significant bits: below 2**53 as they are, else rounded to odd."""
+    """64-bit integers with at most 53 significant bits: unchanged below 2**53, else rounded to odd."""
     low = (1 << 11) - 1
     rest = code.compare("icmp ne", code.binary("and", vector, low), 0)
     sticky = code.binary("shl", code.cast("zext", rest, "i64"), 11)
@@ -152,7 +152,7 @@ def _integer_to_odd(code: Code, vector: Value, *, signed: bool) -> Value:
 def _float_of_integer(code: Code, vector: Value, source: ElementType, target: ElementType) -> Value:
     """An integer rounded to the nearest float, half to even."""
     if source.itemsize < 4:
-        # 32-bit signed integers have their own instruction everywhere, and hold all that is narrower.
+        # Every processor converts 32-bit signed integers in one instruction; narrower integers are widened to them.
         vector = code.cast("zext" if source.kind == "u" else "sext", vector, "i32")
     signed = source.kind == "i" or source.itemsize < 4
     return code.cast("sitofp" if signed else "uitofp", vector, _FLOATS[target.name])
@@ -165,8 +165,8 @@ def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: 
     signed, word = target.kind == "i", f"i{8 * target.itemsize}"
     least, most = _limits(target)
     if target.itemsize >= 4:
-        # llvm.fptosi.sat would be one scalar after another. What is out of range is chosen away, lane by lane: there
-        # the plain conversion has no value. `most` + 1 is a power of two, which every float type holds.
+        # llvm.fptosi.sat is scalarised. A plain conversion is undefined out of range, so those lanes are selected away.
+        # `most` + 1 is a power of two, exact in every float type.
         made = code.cast("fptosi" if signed else "fptoui", whole, word)
         large = code.compare("fcmp oge", whole, code.full(whole.type, f"{most + 1}.0"))
         made = code.select(large, code.full(made.type, most), made)
@@ -178,7 +178,7 @@ def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: 
         return code.select(code.compare("fcmp ogt", whole, "0.0"), made, code.full(made.type, 0))
     if signed:
         whole = code.select(code.compare("fcmp uno", whole, whole), code.full(whole.type, "0.0"), whole)
-    # An ordered comparison is false for NaN, which thus becomes the 0 that is the least unsigned integer.
+    # The ordered comparison is false for NaN, which becomes 0, the least unsigned integer.
     lowest, highest = (code.full(whole.type, f"{limit}.0") for limit in (least, most))
     whole = code.select(code.compare("fcmp ogt", whole, lowest), whole, lowest)
     whole = code.select(code.compare("fcmp ogt", highest, whole), whole, highest)
@@ -203,7 +203,7 @@ def _saturated(code: Code, vector: Value, source: ElementType, target: ElementTy
 
 
 def _limits(element: ElementType) -> tuple[int, int]:
-    """The least and the largest integer."""
+    """The smallest and the largest value of an integer type."""
     bits = 8 * element.itemsize
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if element.kind == "i" else (0, (1 << bits) - 1)
 
@@ -233,7 +233,7 @@ def _bfloat16_of_float32(code: Code, numbers: Value) -> Value:
 
 
 def _bool_as_uint8(code: Code, vector: Value) -> Value:
-    """The bytes of bools as 0 or 1, whatever they were."""
+    """Bool bytes as 0 or 1; any nonzero byte becomes 1."""
     return code.cast("zext", code.compare("icmp ne", vector, 0), "i8")
 
 
@@ -247,10 +247,10 @@ _DECODED: Final[dict[str, tuple[ElementType, Callable[[Code, Value], Value]]]] =
     "float16": (_FLOAT32, _float32_of_float16),
     "bfloat16": (_FLOAT32, _float32_of_bfloat16),
 }
-"""Types that are taken to another before anything else, exactly."""
+"""Types that are first decoded, exactly, to another type."""
 
 _ENCODED: Final[dict[str, tuple[Callable[[Code, Value], Value], float]]] = {
     "float16": (_float16_of_float32, 65504.0),
     "bfloat16": (_bfloat16_of_float32, 2.0**128 - 2.0**120),
 }
-"""Types that are made from float32, with at least two significant bits fewer, and their largest number."""
+"""Types that are encoded from float32, with at least two significant bits fewer, and their largest number."""

@@ -1,12 +1,12 @@
-"""A batch of windows: each entry of a list is a window, or part of one, which its kernel moves a band at a time.
+"""A batch of windows as a list of entries: a window, or part of one, that its kernel moves band by band.
 
-    entry   band 0   is moved, while the rows of band 1 are on their way to the caches
+    entry   band 0   is moved while the rows of band 1 are prefetched
             band 1
             ...
-            last     begins earlier where less than a band is left, so that all bands are equally high
+            last     overlaps the band before it, so that all bands have the same height
 
-Windows begin anywhere in memory, and their rows lie pages apart: no processor foresees where the next one is. Threads
-share out the entries.
+Windows begin anywhere in memory and their rows lie pages apart, out of reach of hardware prefetchers. Threads share
+the entries.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .ir import LINE_BYTES, Code, Value
 __all__ = ["ENTRY_FIELDS", "Band", "batch_text"]
 
 ENTRY_FIELDS: Final = 6
-"""Of an entry: the kernel's source and target for its first row, the address of its band, its rows, and of its bands
-the first and the one behind the last."""
+"""Fields of an entry: the kernel's source and target address in the first row, the address of its band, its number
+of rows, its first band and the band after its last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """What all bands of one kind have in common, as a batch kernel reads it; strides and offsets are in bytes.
+    """The constants of all bands of one kind, as a batch kernel reads them; strides and offsets are in bytes.
 
-    `kernel` is the address of a compiled loop that works alone; `parameters` (an address) and `items` are its own for
-    one band of `height` rows. The first row has `runs` of bytes in the source, from `lowest` on, relative to what the
-    kernel is given, `run_stride` apart; each touches `lines` cache lines.
+    `kernel` is the address of a compiled loop that runs on one thread. `parameters` (an address) and `items` are its
+    arguments for one band of `height` rows. The first source row has `runs` of bytes, `run_stride` apart; the first one
+    begins at `lowest`, relative to the source address of the kernel. Each run covers `lines` cache lines.
     """
 
     kernel: int
@@ -45,7 +45,7 @@ class Band:
 
 
 def batch_text(name: str) -> str:
-    """The module: a loop over entries and their bands; the list is what it has for parameters."""
+    """The module: a loop over entries and their bands; the kernel's parameters are the list of entries."""
     code = Code()
     with code.loop(code.first, code.last) as number:
         entry = code.at(Value("ptr", "%parameters"), code.multiply(number, 8 * ENTRY_FIELDS))
@@ -56,7 +56,7 @@ def batch_text(name: str) -> str:
         with code.loop(begin, end) as place:
             soon = code.multiply(code.add(place, 1), height)
             with code.when(code.compare("icmp slt", soon, rows)):
-                # A prefetch behind the last row has no effect.
+                # A prefetch after the last row has no effect.
                 first = code.at(code.pointer(code.add(source, lowest)), code.multiply(soon, source_stride))
                 with code.loop(0, height) as below, code.loop(0, runs) as run:
                     address = code.at(first, code.multiply(below, source_stride))
@@ -76,5 +76,5 @@ def batch_text(name: str) -> str:
 
 
 def _fields(code: Code, address: Value, count: int) -> list[Value]:
-    """So many 64-bit numbers that follow each other."""
+    """Load `count` consecutive 64-bit numbers."""
     return [code.load("i64", code.at(address, 8 * place), 8) for place in range(count)]

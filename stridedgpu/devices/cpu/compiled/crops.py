@@ -1,4 +1,4 @@
-"""Crops by compiled loops: the windows of a batch as one list of relayouts, which all threads share."""
+"""Crops by compiled loops: the windows of a batch become one list of relayouts, which all threads share."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .worker_pool import run_shared
 __all__ = ["compiled_crops", "crops_kernel"]
 
 _MOST_RECIPES: Final = 4096
-"""Kinds of rectangles that are remembered."""
+"""The most rectangle kinds whose recipes are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """How rectangles of one kind are moved; both offsets, in bytes, are from the rectangle's first pixel on a side.
+    """How rectangles of one kind are moved; both offsets are in bytes, from the rectangle's first pixel on that side.
 
-    On the target's side that is its place in row 0 of the batch's first sample, from the batch's lowest element, and
-    `pitch` is in bytes from row to row. `band` is the address of a `Band`.
+    On the target side this pixel is in row 0 of the batch's first sample, relative to the batch's lowest element, and
+    `pitch` is the distance between rows in bytes. `band` is the address of a `Band`.
     """
 
     height: int
@@ -47,15 +47,15 @@ class _Recipe:
 
 
 def crops_kernel(problem: CropProblem) -> CpuKernel | None:
-    """The compiled loops of windows that lie within their sources; None where the conversion is left to NumPy.
+    """The compiled loops of windows inside their sources; None if the conversion is left to NumPy.
 
-    What lies beside a source, and sources of other row pitches, may take loops of their own.
+    Parts outside a source, and sources with another row pitch, may run other loops.
     """
     if not can_compile(problem.conversion) or problem.is_empty:
         return None
     channel, column = problem.source_steps
     _, _, height, width = problem.target.layout.sizes
-    # Windows of larger images: rows lie apart.
+    # Windows are parts of larger images, so their rows lie apart.
     strides = (channel or 1, 2 * width * (abs(column) or 1), column or 1)
     crop = Crop(Layout((problem.source_channels, height, width), strides), (0, 0))
     band = _band_of(problem, crop, Rectangle(slice(0, height), slice(0, width), (0, 0)), _band_rows(problem))
@@ -72,19 +72,19 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
 
 
 def compiled_crops(plan: CpuPlan) -> Callable[[Sequence[Crop], Sequence[Located], Located], None] | None:
-    """A plan's windows by compiled loops; None where there are none, or this processor cannot run them."""
+    """Compile a plan's loops; None where the plan has none, or this processor cannot run them."""
     loop = None if plan.compiled is None else compiled(batch_text)
     return None if loop is None else _Crops(plan.problem, loop)
 
 
 def _band_rows(problem: CropProblem) -> int:
-    """Rows of a window that are moved together."""
+    """Rows of one band."""
     return max(1, policy().crops.band_bytes // (len(problem.fill) * problem.target.layout.sizes[3]))
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A band of a rectangle as a relayout: its layouts from the lowest element of either side on, and its walk."""
+    """A band of a rectangle as a relayout: its walk, and both layouts from the lowest element on."""
 
     problem: Problem
     source: Layout
@@ -110,10 +110,10 @@ def _band_of(problem: CropProblem, crop: Crop, part: Rectangle, height: int) -> 
 
 
 class _Crops:
-    """A plan with the recipes that its rectangles needed so far."""
+    """A prepared plan, with the recipes of the rectangle kinds seen so far."""
 
     def __init__(self, problem: CropProblem, loop: Loop) -> None:
-        """Nothing is planned before it is asked for."""
+        """Store the problem; recipes are planned on first use."""
         self._problem = problem
         self._loop = loop
         self._fill = Buffer.of(problem.fill)
@@ -135,7 +135,7 @@ class _Crops:
             layout, (y, x), flip = crop
             _, height, width = layout.sizes
             origin = buffer.address + start
-            if 0 <= y <= height - rows and 0 <= x <= width - columns:  # most windows lie within their source
+            if 0 <= y <= height - rows and 0 <= x <= width - columns:  # most windows are inside their source
                 recipe = wholes.get((layout.strides, flip)) or self._whole(crop)
                 _, down, right = layout.strides
                 reads = origin + (layout.offset + y * down + x * right) * itemsize + recipe.source_offset
@@ -147,7 +147,7 @@ class _Crops:
             _run(self._loop, entries, self._problem.bytes_moved)
 
     def _whole(self, crop: Crop) -> _Recipe:
-        """How a window that lies within its source is moved, remembered for others like it."""
+        """The recipe of a window inside its source, cached for windows of the same kind."""
         if len(self._wholes) >= _MOST_RECIPES:
             self._wholes.clear()
         rows, columns = self._size
@@ -156,7 +156,7 @@ class _Crops:
         return recipe
 
     def _parts(self, crop: Crop, origin: int, place: int) -> Iterator[_Entry]:
-        """The rectangles of a window over an edge; addresses are those of the source and of the window."""
+        """The rectangles of a window that crosses an edge; `origin` is the source's address, `place` the window's."""
         _, down, right = crop.layout.strides
         for part in rectangles(crop, self._size):
             recipe = self._recipe(crop, part)
@@ -169,7 +169,7 @@ class _Crops:
             yield reads + recipe.source_offset, writes, part.rows.stop - part.rows.start, recipe
 
     def _recipe(self, crop: Crop, part: Rectangle) -> _Recipe:
-        """How a rectangle is moved, worked out once for its kind."""
+        """The recipe of a rectangle, cached by kind."""
         height = min(part.rows.stop - part.rows.start, self._band_rows)
         strides = None if part.source is None else crop.layout.strides
         key = (strides, crop.flip, height, part.columns.start, part.columns.stop)
@@ -180,41 +180,41 @@ class _Crops:
         return self._recipes[key]
 
     def _made(self, crop: Crop, part: Rectangle, height: int) -> _Recipe:
-        """The recipe of a rectangle that is moved in bands of `height` rows."""
+        """Plan the recipe of a rectangle that is moved in bands of `height` rows."""
         conversion, rows = self._problem.conversion, _band_of(self._problem, crop, part, height)
-        walk, theirs, ours = rows.walk, rows.source, rows.target
+        walk, source_layout, target_layout = rows.walk, rows.source, rows.target
         loop = compiled(walk.kernel.text)
         assert loop is not None, "the loop over entries was compiled here"
         itemsize = conversion.source.itemsize
-        lowest = theirs.first_offset * itemsize
+        lowest = source_layout.first_offset * itemsize
         parameters = walk.packed()
         band = Band(
             loop.address,
             parameters.address,
             walk.items,
             height,
-            theirs.strides[1] * itemsize,
-            ours.strides[1] * conversion.target.itemsize,
-            -walk.source_offset - min(0, (height - 1) * theirs.strides[1] * itemsize),
-            *_runs_of_row(theirs, itemsize),
+            source_layout.strides[1] * itemsize,
+            target_layout.strides[1] * conversion.target.itemsize,
+            -walk.source_offset - min(0, (height - 1) * source_layout.strides[1] * itemsize),
+            *_runs_of_row(source_layout, itemsize),
         )
         fields = (ctypes.c_int64 * len(astuple(band)))(*astuple(band))
         return _Recipe(
             height,
             band.target_stride,
             lowest + walk.source_offset,
-            ours.first_offset * conversion.target.itemsize + walk.target_offset,
+            target_layout.first_offset * conversion.target.itemsize + walk.target_offset,
             ctypes.addressof(fields),
             (parameters, loop, fields),
         )
 
 
 _Entry = tuple[int, int, int, _Recipe]
-"""Where a rectangle is read and written, its rows, and how."""
+"""Source and target address of a rectangle, its rows, and its recipe."""
 
 
 def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:
-    """Of one row of a source with axes C, H, W: runs worth asking for, bytes between them, and lines of each."""
+    """The runs of one source row (axes C, H, W) that are prefetched: number, distance in bytes, cache lines of each."""
     (channels, _, width), (across, _, right) = layout.sizes, layout.strides
     if not across or not right:
         return 0, 0, 0
@@ -225,7 +225,7 @@ def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:
 
 
 def _run(loop: Loop, entries: Sequence[_Entry], nbytes: int) -> None:
-    """Run a kernel over a list; whatever it leads to is kept alive by the caller."""
+    """Run a kernel over a list of entries; the caller keeps the memory that the entries point to alive."""
     alone = nbytes < policy().crops.shared_bytes
     pieces = 1 if alone else -(-policy().crops.least_entries // len(entries))
     fields: list[int] = []

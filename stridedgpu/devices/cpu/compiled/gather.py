@@ -1,4 +1,4 @@
-"""Gathers and scatters run by compiled loops: which kernel, with which parameters, on how many threads."""
+"""Plan and run gathers and scatters on compiled loops: kernel, parameters and threads."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .worker_pool import run_shared
 __all__ = ["GatherWalk", "compiled_gather", "gather_kernel", "gather_walk"]
 
 _GROUPED: Final = (1, 2, 4, 8)
-"""Bytes of the runs that are put together to vectors."""
+"""Run lengths, in bytes, that are combined into vectors."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """One loop, and its steps on the plain side, the picked side and in the indices, in bytes."""
+    """One loop: its size, and its strides on the plain side, on the picked side and in the indices, in bytes."""
 
     size: int
     strides: tuple[int, int, int]
@@ -40,7 +40,7 @@ _ONCE: Final = _Loop(1, (0, 0, 0))
 
 @dataclass(frozen=True, slots=True)
 class _Nest:
-    """The bytes of a run, and the loops of a kernel as `llvm_gather` names them."""
+    """The bytes of a run, and the loops of a kernel as `gather_loop` names them."""
 
     run: int
     m: _Loop
@@ -50,12 +50,12 @@ class _Nest:
 
     @property
     def items_differ(self) -> bool:
-        """Whether every step of the loops around `b` leads to other elements of the picked side."""
+        """Whether every step of the loops around `b` addresses different elements of the picked side."""
         return all(loop.strides[1] for loop in (*self.outer, self.a) if loop.size > 1)
 
     @property
     def group(self) -> int:
-        """How many short runs side by side fill a vector."""
+        """How many adjacent short runs fill a vector."""
         if self.run not in _GROUPED or self.m is not _ONCE or self.b.strides[0] != self.run:
             return 1
         return _power_of_two(min(self.b.size, LINE_BYTES // self.run))
@@ -63,9 +63,9 @@ class _Nest:
 
 @dataclass(frozen=True, slots=True)
 class GatherWalk:
-    """A kernel with its parameters, all but the address of the indices, which comes first; offsets are in bytes.
+    """A kernel with its parameters, except the address of the indices, which comes first; offsets are in bytes.
 
-    `in_order` says that items write the same elements, the last one for good: they are done one after another.
+    `in_order`: items may write the same element and the last one wins, so they run one after another.
     """
 
     kernel: Gather
@@ -78,7 +78,7 @@ class GatherWalk:
 
 
 def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
-    """The compiled loops of a problem; None where there is nothing to move."""
+    """The compiled loops of a problem; None if there is nothing to move."""
     walk = gather_walk(problem, problem.mode)
     if walk is None:
         return None
@@ -105,7 +105,7 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
 
 
 def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None] | None:
-    """A plan with its kernel compiled or loaded; None where there is none, or this processor cannot run it."""
+    """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
@@ -124,9 +124,9 @@ def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None
         (held, start), (chosen, chosen_start), (numbers, numbers_start) = plain, picked, indices
         parameters = form.from_buffer_copy(template)
         parameters[0] = numbers.address + numbers_start + index_offset
-        ours = held.address + start + plain_offset
-        theirs = chosen.address + chosen_start + picked_offset
-        reads, writes = (ours, theirs) if scatters else (theirs, ours)
+        plain_at = held.address + start + plain_offset
+        picked_at = chosen.address + chosen_start + picked_offset
+        reads, writes = (plain_at, picked_at) if scatters else (picked_at, plain_at)
         place = ctypes.addressof(parameters)
         if alone:
             loop.alone(reads, writes, place, 0, items)
@@ -137,7 +137,7 @@ def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None
 
 
 def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
-    """The kernel for a problem; None where there is nothing to move."""
+    """Choose the kernel of a problem; None if there is nothing to move."""
     if 0 in problem.sizes:
         return None
     itemsize, index_bytes = problem.plain.element.itemsize, problem.index.element.itemsize
@@ -172,7 +172,7 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
 
 
 def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
-    """The problem's loops, each in its part."""
+    """Assign the problem's loops to the roles `run`, `m`, `b`, `a` and `outer`."""
     loops = [
         _Loop(size, (plain * itemsize, picked * itemsize, index * index_bytes))
         for size, plain, picked, index in zip(
@@ -187,12 +187,12 @@ def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
     m, b, a = (part.pop() if part else _ONCE for part in (rows, followed, followed))
     if b.size < policy().gather.short_loop <= a.size and not problem.scatters:
         a, b = b, a
-    # What is left within an index is walked outside of all: its elements differ, so no order is lost.
+    # The remaining loops of an index's row become the outermost ones. Their elements differ, so the order is kept.
     return _Nest(run, m, b, a, (*rows, *followed))
 
 
 def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
-    """Of the run in bytes, of `m`, `b` and `a`: what one item of the work takes, about `wanted` bytes."""
+    """The block of one item along the run (bytes), `m`, `b` and `a`, for about `wanted` bytes."""
     run = min(nest.run, max(wanted, policy().gather.longest_step))
     m = max(1, min(nest.m.size, wanted // run))
     whole = nest.a.size if nest.a.size < policy().gather.short_loop else 1
@@ -205,7 +205,7 @@ def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
 
 
 def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
-    """The same where of several updates of one element the last one stays: all of `b` in one item."""
+    """The blocks of a scatter whose last duplicate wins: all of `b` is in one item."""
     longest, parts = policy().gather.longest_step, policy().gather.parts_of_run
     run = nest.run if nest.run <= longest else max(longest, -(-nest.run // parts))
     if not nest.items_differ:
@@ -214,7 +214,7 @@ def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
 
 
 def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
-    """The kernel for the loops."""
+    """Choose the kernel of the loops."""
     run, scatters = nest.run, problem.scatters
     group = 1 if scatters else nest.group
     result_bytes = problem.element_count * problem.plain.element.itemsize
@@ -241,14 +241,14 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
 
 
 def _lines_ahead(run: int, span: int) -> int:
-    """How many lines of a run of so many bytes are asked for ahead, in a tensor that spans so many."""
+    """Cache lines of a `run` to prefetch, in a tensor that spans `span` bytes."""
     if run < LINE_BYTES:
         return int(span >= policy().gather.large_span_bytes)
     return _power_of_two(min(policy().gather.most_lines_ahead, run // LINE_BYTES))
 
 
 def _lines_of_next(problem: GatherProblem, nest: _Nest) -> int:
-    """How many lines the indices of one step of `a` choose from, if so few that all are soon used."""
+    """Cache lines that the indices of one step of `a` select from; 0 if there are too many to stay in the cache."""
     entry, itemsize = problem.indexed[0], problem.picked.element.itemsize
     lines = entry.size * entry.stride * itemsize // LINE_BYTES
     is_row = len(problem.indexed) == 1 and entry.stride > 0 and not nest.b.strides[1] and nest.run < LINE_BYTES

@@ -1,4 +1,4 @@
-"""Indices in compiled loops: read as they lie, and made places along an axis that are inside it whatever they were."""
+"""Indices in compiled loops: loaded as stored, then resolved to positions that are always inside the axis."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .ir import Code, Value, vector_type
 __all__ = ["IndexKind", "lanes_of", "load_indices", "resolved"]
 
 _MOST_LANES: Final = 8
-"""64-bit numbers that fill the widest vector."""
+"""64-bit lanes of the widest vector."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexKind:
-    """How indices are held and what they mean: bytes of one, signed or not, side by side or not, and the mode."""
+    """The storage of indices and their mode: bytes, signedness, contiguous or not, and the out-of-range mode."""
 
     nbytes: int
     signed: bool
@@ -26,12 +26,12 @@ class IndexKind:
 
 
 def lanes_of(count: int) -> int:
-    """How many of so many indices are read at once: a power of two."""
+    """How many of `count` indices are loaded at once: a power of two."""
     return 1 << (min(count, _MOST_LANES).bit_length() - 1)
 
 
 def load_indices(code: Code, kind: IndexKind, address: Value, stride: Value, lanes: int) -> Value:
-    """So many indices from an address on, as 64-bit numbers; `stride` is in bytes."""
+    """Load `lanes` indices from an address on, widened to 64 bits; `stride` is in bytes."""
     type_ = f"i{8 * kind.nbytes}"
     if kind.packed:
         numbers = code.load(vector_type(lanes, type_), address, 1)
@@ -44,9 +44,9 @@ def load_indices(code: Code, kind: IndexKind, address: Value, stride: Value, lan
 
 
 def resolved(code: Code, kind: IndexKind, numbers: Value, size: Value) -> Value:
-    """Places from 0 to `size` - 1, both 64-bit vectors; `size` is positive.
+    """Resolve indices to positions from 0 to `size` - 1, both as 64-bit vectors; `size` is positive.
 
-    In modes that check, the indices are taken to be valid: one that was changed since then is the last place.
+    Modes that check assume valid indices here. An index that changed after the check is clamped to the last position.
     """
     if kind.mode == "wrap":
         rest = code.binary("srem" if kind.signed else "urem", numbers, size)

@@ -1,15 +1,16 @@
-"""Rows and elements picked by index: the kernel of gather, gather_elements, gather_nd and their scatters.
+"""The kernel of gather, gather_elements, gather_nd and their scatters: rows and elements selected by index.
 
-    indices   7  0  3  3 ...         some hundred at a time, resolved in vectors to offsets on the stack
+    indices   7  0  3  3 ...         a chunk of some hundred, resolved in vectors to offsets on the stack
               |  |  |  |
     picked    [=====]  [=====] ...   a run of bytes at each offset: one word, one vector, or vectors in a row
     plain     [=====][=====][=====]
 
-`b` is the innermost loop with indices of its own, `a` the one around it; within an index run the loop `m`, and the run
-itself. Where `a` has no say in the indices, those of a chunk of `b` serve all of its block. An offset never leads
-outside of the axis, whatever the index is: what no mode makes valid becomes the last place.
+`b` is the innermost loop with indices of its own, `a` the loop around it. Each index selects the loop `m` over runs,
+and a run is the innermost loop. If the indices do not depend on `a`, the offsets of a chunk of `b` are reused for the
+whole block of `a`. An offset is never outside the axis: an index that the mode does not make valid is clamped to the
+last position.
 
-Runs are read and written once, but for the last step of a long one, which is moved back to end with it.
+Each run is read once and written once, except that the last step of a long run is moved back to end with it.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ __all__ = ["Gather"]
 
 _INDEX, _RUN, _M, _B, _A, _LINES = 0, 1, 4, 10, 16, 22
 _OUTER_PLACE: Final = 23
-"""The parameters: the address of the indices; of the run its bytes, bytes of a block and number of blocks; of `m`, `b`
-and `a` size, plain, picked and index stride, block and number of blocks; how many lines of the picked side are asked
-for a step of `a` ahead; then four for each outer loop, innermost first; then three for each number of a tuple of
-indices. Strides are in bytes."""
+"""Parameters before the outer loops, in order: the address of the indices; bytes of a run, bytes of its block, number
+of blocks; for each of `m`, `b` and `a` the size, the plain, picked and index strides, the block and the number of
+blocks; the number of picked lines to prefetch for the next step of `a`. Then four for each outer loop, innermost first;
+then three for each component of an index tuple. Strides are in bytes."""
 
 _OUTER_FIELDS: Final = 4
-"""Of an outer loop: size, plain, picked and index stride."""
+"""Fields of an outer loop: size, plain, picked and index stride."""
 
 _COMPONENT_FIELDS: Final = 3
-"""Of one number of a tuple: the axis' size, its stride in the picked side, and its place in the tuple."""
+"""Fields of a component of an index tuple: the axis' size, its stride on the picked side, its place in the tuple."""
 
 _Block = tuple[Value, Value]
-"""A loop's first step of an item, and the one behind its last."""
+"""The first step of a block of one loop, and the step after its last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,14 @@ class _Loop:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where work starts on each operand."""
+    """The current offset on each operand."""
 
     plain: Value
     picked: Value
     index: Value
 
     def along(self, code: Code, loop: _Loop, number: Value) -> _Place:
-        """The place so many steps on."""
+        """The place `number` steps further along a loop."""
         return _Place(
             code.at(self.plain, code.multiply(number, loop.plain)),
             code.at(self.picked, code.multiply(number, loop.picked)),
@@ -75,7 +76,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """One item of the work: where it starts, and the blocks of its loops."""
+    """One work item: its first place, and the block of each loop."""
 
     place: _Place
     m: _Block
@@ -87,11 +88,10 @@ class _Item:
 class Gather:
     """A kernel with `rank` outer loops, for indices of one kind in tuples of `components`.
 
-    `lanes` indices are resolved at once. `follows` says that `a` has a say in the indices, `deep` that there is a loop
-    `m`. `run` is what one step moves, in bytes, and with `long` there are several steps to a run. `packed` says that
-    the runs of `b` lie side by side on the plain side, where `group` of them are written as one vector. `lines_ahead`
-    of a run are prefetched; `streaming` uses non-temporal stores where lines are aligned. With `scatters` the plain
-    side is read.
+    `lanes` indices are resolved at once. `follows`: the indices depend on `a`. `deep`: there is a loop `m`. `run` is
+    the bytes of one step; a `long` run takes several steps. `packed`: the runs of `b` are adjacent on the plain side,
+    where `group` of them are written as one vector. `lines_ahead` lines of a run are prefetched. `streaming` uses
+    non-temporal stores for aligned cache lines. `scatters`: the plain side is read and the picked side written.
     """
 
     index: IndexKind
@@ -111,7 +111,7 @@ class Gather:
     def text(self, name: str) -> str:
         """The module."""
         code = Code()
-        # A vector that is resolved at the end of a chunk may begin before it.
+        # The last vector of a chunk is moved back to end with it, and so may begin before the chunk.
         slack = self.lanes + policy().gather.grouped_ahead
         offsets = code.at(code.scratch(8 * (policy().gather.chunk_indices + slack)), 8 * self.lanes)
         walk = _Walk(code, self)
@@ -132,10 +132,10 @@ class Gather:
 
 
 class _Walk:
-    """The loops of a kernel, and what is done in them."""
+    """The loops of a kernel and their bodies."""
 
     def __init__(self, code: Code, kernel: Gather) -> None:
-        """Read the parameters, once and outside of every loop."""
+        """Load the parameters once, outside every loop."""
         self._code, self._kernel = code, kernel
         self._index = code.pointer(code.parameter(_INDEX))
         self._run, self._run_block, self._run_blocks = (code.parameter(_RUN + n) for n in range(3))
@@ -161,7 +161,7 @@ class _Walk:
         plain, picked = (code.source, code.target) if self._kernel.scatters else (code.target, code.source)
         counts = [self._run_blocks, self.m.blocks, self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
         with places_of_items(code, counts) as (part, m, b, a, *outer):
-            # The last block of a long run begins earlier, so that all are equally long.
+            # The last block of a long run overlaps the one before it, so that all have the same length.
             offset = code.smaller(code.multiply(part, self._run_block), code.binary("sub", self._run, self._run_block))
             place = _Place(code.at(plain, offset), code.at(picked, offset), self._index)
             for number, (_, *strides) in zip(outer, self._outer, strict=True):
@@ -170,20 +170,20 @@ class _Walk:
             yield _Item(place, self._block(m, self.m), self._block(b, self.b), self._block(a, self.a))
 
     def _block(self, place: Value, loop: _Loop) -> _Block:
-        """The numbered block of one loop."""
+        """The block with the given number of one loop."""
         code = self._code
         start = code.multiply(place, loop.block)
         return start, code.smaller(code.add(start, loop.block), loop.size)
 
     def prefetch_next(self, place: _Place) -> None:
-        """Prefetch the lines that the indices of the next step of `a` lead to, where these are few."""
+        """Prefetch the lines that the indices of the next step of `a` select from, if they are few."""
         code = self._code
         with code.loop(0, self._lines) as line:
             code.prefetch(code.at(code.at(place.picked, self.a.picked), code.multiply(line, LINE_BYTES)))
 
     @contextmanager
     def chunks(self, block: _Block) -> Iterator[_Block]:
-        """The parts of a block of `b` whose indices are resolved together; none is shorter than a group."""
+        """The chunks of a block of `b`, whose indices are resolved together; none is shorter than a group."""
         code = self._code
         start, stop = block
         with code.loop(start, stop, policy().gather.chunk_indices) as first:
@@ -192,7 +192,7 @@ class _Walk:
             yield first if least == 1 else code.smaller(first, code.add(self.b.size, -least)), end
 
     def resolve(self, index: Value, chunk: _Block, offsets: Value) -> None:
-        """Put the offset of every step of a chunk on the stack, what `b` itself adds to it included."""
+        """Store the offset of every step of a chunk on the stack, including the stride of `b` itself."""
         code, kernel = self._code, self._kernel
         start, end = chunk
         latest = code.add(end, -kernel.lanes)
@@ -200,7 +200,7 @@ class _Walk:
             at = code.smaller(step, latest)
             total = code.binary("add", self._along, code.splat(code.multiply(at, self.b.picked), kernel.lanes))
             first = code.at(index, code.multiply(at, self.b.index))
-            # They are read in bursts, a chunk at a time, which no processor foresees.
+            # Indices are read in bursts, one chunk at a time, which defeats the hardware prefetcher.
             ahead = policy().gather.chunks_ahead * policy().gather.chunk_indices
             soon = code.at(first, code.multiply(self.b.index, ahead))
             for line in range(kernel.components):
@@ -212,7 +212,7 @@ class _Walk:
             code.store(total, code.at(offsets, code.multiply(code.binary("sub", at, start), 8)), 8)
 
     def move(self, place: _Place, chunk: _Block, m: _Block, offsets: Value) -> None:
-        """Move what a chunk's indices stand for."""
+        """Move the elements that a chunk's indices select."""
         code, kernel = self._code, self._kernel
         if not kernel.streaming:
             self._runs(place, chunk, m, offsets, streaming=False)
@@ -228,7 +228,7 @@ class _Walk:
             self._runs(place, chunk, m, offsets, streaming=False)
 
     def _runs(self, place: _Place, chunk: _Block, m: _Block, offsets: Value, *, streaming: bool) -> None:
-        """The runs of a chunk, one after another, or a group at a time."""
+        """Move the runs of a chunk, singly or in groups."""
         code, kernel = self._code, self._kernel
         start, end = chunk
         if kernel.group > 1:
@@ -248,14 +248,14 @@ class _Walk:
             self._step(begin, rest, count, m, offsets, streaming=streaming)
 
     def _step(self, place: _Place, number: Value, count: Value, m: _Block, offsets: Value, *, streaming: bool) -> None:
-        """Move what one index stands for, the numbered one of a chunk of `count` that starts at `place`."""
+        """Move the elements that one index selects: index `number` of the `count` in a chunk that begins at `place`."""
         code, kernel = self._code, self._kernel
         if kernel.lines_ahead:
             ahead = code.smaller(code.add(number, policy().gather.runs_ahead), code.add(count, -1))
             soon = self._picked(place, ahead, offsets)
             for line in range(kernel.lines_ahead):
                 code.prefetch(code.at(soon, line * LINE_BYTES))
-        # A step that is part of the kernel takes no multiplication.
+        # A step known at compile time needs no multiplication.
         step = kernel.run if kernel.packed and not kernel.long else self.b.plain
         run = _Place(
             code.at(place.plain, code.multiply(number, step)), self._picked(place, number, offsets), place.index
@@ -267,17 +267,17 @@ class _Walk:
             self._copy(run.along(code, self.m, inner), streaming=streaming)
 
     def _picked(self, place: _Place, number: Value, offsets: Value) -> Value:
-        """Where the numbered index of a chunk leads."""
+        """The address that an index of the chunk selects."""
         code = self._code
         return code.at(place.picked, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
 
     def _copy_group(self, place: _Place, at: Value, number: Value, offsets: Value, *, streaming: bool) -> None:
-        """Move several short runs as one vector: where `b` is at `at`, the numbered indices of a chunk."""
+        """Move a group of short runs as one vector; `number` is the first index of the group, `at` its step of `b`."""
         code, kernel = self._code, self._kernel
         type_ = f"i{8 * kernel.run}"
         if kernel.lines_ahead:
             for lane in range(kernel.group):
-                # Past the end of a chunk lie offsets of an earlier one, or none: of no use there, and of no harm.
+                # Past the end of a chunk the stack has stale offsets: their prefetch is useless but harmless.
                 code.prefetch(self._picked(place, code.add(number, lane + policy().gather.grouped_ahead), offsets))
         vector = Value(vector_type(kernel.group, type_), "poison")
         for lane in range(kernel.group):

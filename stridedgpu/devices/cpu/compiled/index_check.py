@@ -1,4 +1,4 @@
-"""Indices looked at by compiled loops, on as many threads as the work is worth."""
+"""Check indices by compiled loops, on as many threads as the work pays for."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .worker_pool import run_shared
 __all__ = ["IndicesWithin", "compiled_index_check"]
 
 IndicesWithin = Callable[[Located], bool]
-"""Whether all indices are known to lie within their axes."""
+"""Returns True if all indices are known to be inside their axes."""
 
 
 def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
-    """A look at every index by compiled loops; None where there is nothing to compile with."""
+    """Compile the check of a rule; None where the compiler is unavailable."""
     layout = rule.index.layout
     if rule.has_tuples:
         whole = slice(None)
@@ -42,10 +42,10 @@ def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
 
 
 def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
-    """The same for indices of one axis."""
+    """The check of indices into one axis of the given size."""
     nbytes = side.element.itemsize
     nest = simplify([side.layout])
-    # Of a repeated index one look is enough.
+    # A broadcast index is checked once.
     loops = [(count, step * nbytes) for count, step in zip(nest.sizes, nest.strides[0], strict=True) if step]
     b = loops.pop() if loops else (1, 0)
     kind = IndexKind(nbytes, side.element.kind == "i", b[1] == nbytes, "raise")

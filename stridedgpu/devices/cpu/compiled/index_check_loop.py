@@ -1,6 +1,6 @@
-"""Whether all indices lie within their axis: looked at once, in vectors, before anything is written.
+"""The kernel that checks whether all indices are inside their axis, in vectors, before anything is written.
 
-Which one does not, and how to say so, is left to NumPy: a program that has a wrong index can wait.
+It reports only that an index is wrong. NumPy then finds the first wrong index and words the error.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["CHECK_OUTER_PLACE", "IndexCheck"]
 
 _SIZE, _B = 0, 1
 CHECK_OUTER_PLACE: Final = 5
-"""The parameters: the axis' size; of `b` size, stride, block and number of blocks; then size and stride of each outer
-loop, innermost first. Strides are in bytes."""
+"""Parameters before the outer loops: the axis' size; size, stride, block and number of blocks of `b`. Size and stride
+of each outer loop follow, innermost first. Strides are in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexCheck:
-    """A kernel over `rank` outer loops around `b`; the target is a 64-bit number, set to 1 for a wrong index."""
+    """A kernel over `rank` outer loops around `b`; a wrong index sets the target, a 64-bit number, to 1."""
 
     index: IndexKind
     rank: int
@@ -34,7 +34,7 @@ class IndexCheck:
         axis = code.parameter(_SIZE)
         size, stride, block, blocks = (code.parameter(_B + n) for n in range(4))
         outer = [[code.parameter(CHECK_OUTER_PLACE + 2 * loop + n) for n in range(2)] for loop in range(self.rank)]
-        # From -size to size - 1, shifted to begin at 0: one comparison.
+        # Adding `size` to the range -size .. size - 1 leaves one unsigned comparison.
         shift = code.splat(axis, self.lanes) if kind.signed else code.full(vector_type(self.lanes, "i64"), 0)
         valid = code.splat(code.multiply(axis, 2) if kind.signed else axis, self.lanes)
         with places_of_items(code, [blocks, *(count for count, _ in outer)]) as (number, *places):

@@ -1,7 +1,7 @@
-"""`Code`: the text of one LLVM function, written by calls that return the values they name.
+"""`Code`: a builder for the text of one LLVM function; each call appends code and returns the value it defines.
 
-All machine code for the CPU is written with it. In kernels every vector, shuffle and store is spelled out, so that
-what runs does not depend on what a vectoriser recognises. Nothing here imports the compiler.
+All machine code for the CPU is generated with it. Kernels spell out every vector, shuffle and store, so the result
+does not depend on LLVM's auto-vectoriser. This module does not import the compiler.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def vector_type(lanes: int, element: str) -> str:
 
 
 def constant(number: int) -> Value:
-    """An index or a number of bytes."""
+    """A 64-bit constant: an index or a number of bytes."""
     return Value("i64", str(number))
 
 
@@ -56,10 +56,10 @@ _LOOP_ARGUMENTS: Final = ("ptr noalias source", "ptr noalias target", "ptr param
 
 
 class Code:
-    """One function under construction, which returns nothing.
+    """A function under construction, without a return value.
 
-    Unless it is given other arguments ("type name") it is a kernel, `void name(ptr source, ptr target, ptr parameters,
-    i64 first, i64 last)`, and does the items of work from `first` to `last`.
+    The default signature is that of a kernel, `void name(ptr source, ptr target, ptr parameters, i64 first, i64 last)`,
+    which runs the work items from `first` to `last`. `arguments` ("type name") replace it.
     """
 
     def __init__(self, *arguments: str) -> None:
@@ -76,7 +76,7 @@ class Code:
         self.last = Value("i64", "%last")
 
     def text(self, name: str) -> str:
-        """The whole module of a function that is alone in it."""
+        """The text of a module with this function alone."""
         return module_text({name: self})
 
     def argument(self, name: str) -> Value:
@@ -86,17 +86,17 @@ class Code:
 
     @property
     def declarations(self) -> list[str]:
-        """The declarations of the intrinsics that it calls."""
+        """The declarations of the intrinsics that the function calls."""
         return list(self._declared)
 
     def definition(self, name: str) -> str:
-        """The function."""
+        """The text of the function."""
         arguments = ", ".join(f"{type_} %{argument}" for type_, _, argument in self._arguments)
         return "\n".join(
             [
                 f"define void @{name}({arguments}) nounwind {{",
                 *self._lines,
-                # Streaming stores are not ordered by the lock that tells another thread of them.
+                # The release store that signals completion does not order non-temporal stores; a fence does.
                 *(["  fence seq_cst"] if any("!nontemporal" in line for line in self._lines) else []),
                 "  ret void",
                 "}",
@@ -106,26 +106,26 @@ class Code:
     # Values
 
     def value(self, type_: str, expression: str) -> Value:
-        """A new register that holds an expression."""
+        """Assign an expression to a new register."""
         self._count += 1
         name = f"%v{self._count}"
         self._lines.append(f"  {name} = {expression}")
         return Value(type_, name)
 
     def binary(self, operation: str, left: Value, right: Value | int) -> Value:
-        """`add`, `mul`, `and`, `fmul` … of two values of one type; an int stands for a constant in every lane."""
+        """`add`, `mul`, `and`, `fmul` … of two values of one type; an int becomes a constant in every lane."""
         other = self.full(left.type, right) if isinstance(right, int) else right
         return self.value(left.type, f"{operation} {left.type} {left.name}, {other.name}")
 
     def full(self, type_: str, number: int | str) -> Value:
-        """A constant, in every lane of a vector."""
+        """A constant of a scalar type, or of a vector type with the constant in every lane."""
         if not type_.startswith("<"):
             return Value(type_, str(number))
         lanes, element = Value(type_, "").lanes, Value(type_, "").element
         return Value(type_, "<" + ", ".join([f"{element} {number}"] * lanes) + ">")
 
     def compare(self, operation: str, left: Value, right: Value | int | str) -> Value:
-        """`icmp slt`, `fcmp uno` …, as one bit a lane."""
+        """`icmp slt`, `fcmp uno` …, with one bit a lane as the result."""
         other = right if isinstance(right, Value) else self.full(left.type, right)
         bits = vector_type(left.lanes, "i1") if left.type.startswith("<") else "i1"
         return self.value(bits, f"{operation} {left.type} {left.name}, {other.name}")
@@ -142,25 +142,25 @@ class Code:
         return self.value(type_, f"{operation} {value.type} {value.name} to {type_}")
 
     def recast(self, vector: Value, element: str) -> Value:
-        """The same bits as a vector of integers of another size."""
+        """Reinterpret a vector as integers of another size."""
         lanes = vector.lanes * int(vector.element[1:]) // int(element[1:])
         type_ = vector_type(lanes, element)
         return self.value(type_, f"bitcast {vector.type} {vector.name} to {type_}")
 
     def call(self, intrinsic: str, type_: str, *arguments: Value) -> Value:
-        """An LLVM intrinsic by its full name."""
+        """Call an LLVM intrinsic by its full name."""
         given = ", ".join(argument.type for argument in arguments)
         self._declared[f"declare {type_} @{intrinsic}({given})"] = None
         passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
         return self.value(type_, f"call {type_} @{intrinsic}({passed})")
 
     def run(self, function: Value, *arguments: Value, returns: str = "void") -> None:
-        """Call the function at an address, whose result is of no interest."""
+        """Call the function at an address and ignore its result."""
         passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
         self._lines.append(f"  call {returns} {function.name}({passed})")
 
     def shuffle(self, left: Value, right: Value | None, places: Sequence[int]) -> Value:
-        """Lanes of `left`, then of `right`, by number; -1 is a lane that may hold anything."""
+        """Select lanes of `left` followed by `right` by number; -1 leaves a lane undefined."""
         mask = ", ".join("i32 poison" if place < 0 else f"i32 {place}" for place in places)
         other = "poison" if right is None else right.name
         type_ = vector_type(len(places), left.element)
@@ -198,30 +198,30 @@ class Code:
         return self.select(self.compare("icmp slt", left, right), left, right)
 
     def at(self, base: Value, nbytes: Value | int) -> Value:
-        """The address so many bytes after another."""
+        """The address `nbytes` after `base`."""
         offset = constant(nbytes) if isinstance(nbytes, int) else nbytes
         return self.value("ptr", f"getelementptr i8, ptr {base.name}, i64 {offset.name}")
 
     def parameter(self, place: int) -> Value:
-        """One of the 64-bit parameters."""
+        """Load one of the 64-bit parameters."""
         return self.load("i64", self.at(Value("ptr", "%parameters"), 8 * place), 8)
 
     def pointer(self, address: Value) -> Value:
-        """An address that came as a number."""
+        """Convert an address from an integer to a pointer."""
         return self.value("ptr", f"inttoptr i64 {address.name} to ptr")
 
     def load(self, type_: str, address: Value, alignment: int) -> Value:
-        """What lies at an address."""
+        """Load a value from an address."""
         return self.value(type_, f"load {type_}, ptr {address.name}, align {alignment}")
 
     def store(self, value: Value, address: Value, alignment: int, *, streaming: bool = False) -> None:
-        """Write to an address; `streaming` is a non-temporal store and needs a cache line's alignment."""
+        """Store a value; `streaming` is a non-temporal store and requires the alignment of a cache line."""
         hint = f"align {LINE_BYTES}, !nontemporal !0" if streaming else f"align {alignment}"
         for part, start in self._in_lines(value, address):
             self._lines.append(f"  store {part.type} {part.name}, ptr {start.name}, {hint}")
 
     def store_some(self, vector: Value, address: Value, wanted: Sequence[bool]) -> None:
-        """Write some lanes of a vector; nothing is touched where the others would go."""
+        """Store the `wanted` lanes of a vector; the memory of the other lanes is not touched."""
         vector = self.cast("bitcast", vector, f"i{8 * vector.nbytes // vector.lanes}")
         parts = max(1, vector.nbytes // vector.lanes // 8)
         if parts > 1:
@@ -235,9 +235,9 @@ class Code:
         )
 
     def _in_lines(self, value: Value, address: Value) -> list[tuple[Value, Value]]:
-        """A vector as vectors of a cache line, with their addresses, in the order of memory.
+        """Split a vector into vectors of a cache line, with their addresses in ascending order.
 
-        Left to itself the compiler writes the parts of a wide vector from its end, which costs a sixth of the speed.
+        LLVM by itself stores the parts of a wide vector from last to first, which costs a sixth of the speed.
         """
         if not value.type.startswith("<") or value.nbytes <= LINE_BYTES:
             return [(value, address)]
@@ -248,22 +248,22 @@ class Code:
         ]
 
     def is_aligned(self, address: Value, *offsets: Value) -> Value:
-        """Whether an address and what may be added to it are multiples of a cache line."""
+        """Whether an address and all offsets are multiples of a cache line."""
         bits = self.value("i64", f"ptrtoint ptr {address.name} to i64")
         for offset in offsets:
             bits = self.binary("or", bits, offset)
         return self.compare("icmp eq", self.binary("and", bits, LINE_BYTES - 1), 0)
 
     def negated(self, condition: Value) -> Value:
-        """The other truth."""
+        """The logical not of a condition."""
         return self.value("i1", f"xor i1 {condition.name}, true")
 
     def both(self, left: Value, right: Value) -> Value:
-        """Whether two conditions hold."""
+        """The logical and of two conditions."""
         return self.value("i1", f"and i1 {left.name}, {right.name}")
 
     def store_all(self, stores: Sequence[tuple[Value, Value]], apart: Value | None) -> None:
-        """Write each vector to its address: streamed where `apart` (None: nowhere) and alignment allow it."""
+        """Store each vector to its address: non-temporal if `apart` is true (None: never) and alignment allows."""
         if apart is None:
             for vector, address in stores:
                 self.store(vector, address, 1)
@@ -279,41 +279,41 @@ class Code:
                 self.store(vector, address, 1)
 
     def prefetch(self, address: Value) -> None:
-        """Prefetch the cache line at an address, which need not exist."""
+        """Prefetch the cache line at an address, which may be invalid."""
         intrinsic = "llvm.prefetch.p0"
         self._declared[f"declare void @{intrinsic}(ptr, i32, i32, i32)"] = None
         self._lines.append(f"  call void @{intrinsic}(ptr {address.name}, i32 0, i32 2, i32 1)")
 
     def scratch(self, nbytes: int) -> Value:
-        """Memory on the stack, 64-byte aligned; to be allocated outside of loops."""
+        """Allocate memory on the stack, 64-byte aligned; only outside loops."""
         return self.value("ptr", f"alloca [{nbytes} x i8], align 64")
 
-    # Memory that several threads use
+    # Memory shared by threads
 
     def load_shared(self, address: Value) -> Value:
-        """A 64-bit word, and with it whatever its writer wrote before it (acquire)."""
+        """Load a 64-bit word with acquire ordering."""
         return self.value("i64", f"load atomic i64, ptr {address.name} acquire, align 8")
 
     def store_shared(self, number: int, address: Value) -> None:
-        """Write a 64-bit word behind all that was written before (release)."""
+        """Store a 64-bit word with release ordering."""
         self._lines.append(f"  store atomic i64 {number}, ptr {address.name} release, align 8")
 
     def exchange(self, address: Value, number: int) -> Value:
-        """Write a 64-bit word; the word that was there (acquire and release)."""
+        """Atomically exchange a 64-bit word (acquire and release); returns the old word."""
         return self.value("i64", f"atomicrmw xchg ptr {address.name}, i64 {number} acq_rel")
 
     def replace_if(self, address: Value, expected: int, number: int) -> Value:
-        """Write a 64-bit word where the expected one is there (acquire and release); whether it was."""
+        """Compare-and-swap of a 64-bit word (acquire and release); returns whether it succeeded."""
         pair = f"cmpxchg ptr {address.name}, i64 {expected}, i64 {number} acq_rel acquire"
         return self.value("i1", f"extractvalue {{ i64, i1 }} {self.value('{ i64, i1 }', pair).name}, 1")
 
     def fetch_add(self, address: Value, number: Value | int) -> Value:
-        """Add to a 64-bit counter, which orders nothing else; what it was before."""
+        """Atomically add to a 64-bit counter (relaxed); returns the old value."""
         added = constant(number) if isinstance(number, int) else number
         return self.value("i64", f"atomicrmw add ptr {address.name}, i64 {added.name} monotonic")
 
     def pause(self, processor: str) -> None:
-        """Let the core's other hardware thread run for a moment; `processor` as LLVM's triples begin."""
+        """Emit a spin-wait hint (`pause`, `yield`); `processor` is the architecture of LLVM's triples."""
         if processor in ("x86_64", "amd64"):
             self._declared["declare void @llvm.x86.sse2.pause()"] = None
             self._lines.append("  call void @llvm.x86.sse2.pause()")
@@ -324,7 +324,7 @@ class Code:
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """The body runs where the condition holds."""
+        """Run the body if the condition is true."""
         self._count += 1
         label = f"when{self._count}"
         self._lines += [f"  br i1 {condition.name}, label %{label}, label %{label}.end", f"{label}:"]
@@ -335,7 +335,7 @@ class Code:
 
     @contextmanager
     def loop(self, start: Value | int, stop: Value | int, step: Value | int = 1) -> Iterator[Value]:
-        """The body runs with an index from `start`, while it is below `stop`."""
+        """Run the body with an index from `start` while it is below `stop`."""
         begin, end, stride = (constant(x) if isinstance(x, int) else x for x in (start, stop, step))
         self._count += 1
         label = f"loop{self._count}"
@@ -356,10 +356,10 @@ class Code:
 
     @contextmanager
     def fold(self, stop: Value, initial: Sequence[Value]) -> Iterator[tuple[Value, list[Value]]]:
-        """A loop from 0 that carries values in registers.
+        """A loop from 0 with loop-carried values in registers.
 
-        The body replaces the entries of the list that it is given; behind the loop the list holds what the last turn
-        left there, or `initial` where there was none.
+        The body replaces the entries of the list. After the loop the list has the values of the last iteration, or
+        `initial` if there was none.
         """
         begin = self._block
         self._count += 1
@@ -386,13 +386,13 @@ class Code:
         values[:] = carried
 
     def call_for(self, type_: str, function: Value, *arguments: Value) -> Value:
-        """Call the function at an address, which returns a value."""
+        """Call the function at an address and return its result."""
         passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
         return self.value(type_, f"call {type_} {function.name}({passed})")
 
     @contextmanager
     def forever(self) -> Iterator[None]:
-        """The body runs again and again, until it leaves."""
+        """Repeat the body until `leave` ends the loop."""
         self._count += 1
         label = f"forever{self._count}"
         self._lines += [f"  br label %{label}", f"{label}:"]
@@ -404,7 +404,7 @@ class Code:
         self._block = f"{label}.end"
 
     def leave(self, condition: Value) -> None:
-        """End the innermost loop where the condition holds."""
+        """Break out of the innermost loop if the condition is true."""
         self._count += 1
         label = f"stay{self._count}"
         self._lines += [f"  br i1 {condition.name}, label %{self._loops[-1]}.end, label %{label}", f"{label}:"]
@@ -412,7 +412,7 @@ class Code:
 
 
 def module_text(functions: Mapping[str, Code]) -> str:
-    """A module of functions by name."""
+    """The text of a module with the given functions, by name."""
     declarations = dict.fromkeys(line for code in functions.values() for line in code.declarations)
     definitions = [code.definition(name) for name, code in functions.items()]
     return "\n".join([*declarations, *definitions, "!0 = !{i32 1}"])

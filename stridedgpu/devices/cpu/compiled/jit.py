@@ -1,8 +1,8 @@
-"""LLVM text in, machine code for this processor out: compiled by llvmlite, kept on disk.
+"""Compile LLVM text to machine code for this processor, by llvmlite, with a cache on disk.
 
-The key of the cache is the whole text with the compiler's version and the processor's features: whatever changes
-what would be compiled changes the key, and nothing else does. llvmlite is the compiler under Numba. Numba itself
-would cost half a second in every process before its first cached kernel runs, as long as a compilation here.
+The cache key covers the whole text, the compiler's version and the processor's features: everything that determines the
+machine code, and nothing else. llvmlite is the compiler under Numba. Numba itself would cost half a second in every
+process before its first cached kernel runs, as long as a compilation here.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ __all__ = [
 ]
 
 DISABLING: Final = "STRIDEDGPU_COMPILED"
-"""The environment variable that is "0" where only NumPy may run."""
+"""The environment variable that disables compiled loops when it is "0"."""
 
 _FUNCTION: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
-"""Three addresses and two item numbers: ctypes hands over an integer as an address in half of c_int64's time."""
+"""Three addresses and two item numbers; all pass as pointers, which ctypes converts in half of c_int64's time."""
 
 
 class Loop(NamedTuple):
-    """A compiled loop: `alone(source, target, parameters, first, last)` does the items of work from `first` to `last`.
+    """A compiled loop: `alone(source, target, parameters, first, last)` runs the items from `first` to `last`.
 
-    The first three are addresses. It lets other Python threads run. At `address` is the same, for code that calls it.
+    The first three arguments are addresses. The call releases Python's lock. `address` is the same function, for
+    compiled code that calls it.
     """
 
     alone: Callable[[int, int, int, int, int], None]
@@ -48,7 +49,7 @@ class Loop(NamedTuple):
 
 
 def why_unavailable() -> str | None:
-    """None where kernels can be compiled; else why not, and how to get there."""
+    """None if kernels can be compiled; else the reason, and what would help."""
     if os.environ.get(DISABLING) == "0":
         return f"{DISABLING}=0 leaves all work to NumPy"
     return _why_not_here()
@@ -56,7 +57,7 @@ def why_unavailable() -> str | None:
 
 @lru_cache(maxsize=1)
 def _why_not_here() -> str | None:
-    """What this machine lacks, found without loading the compiler."""
+    """What this machine lacks, without loading the compiler."""
     if sys.byteorder != "little" or sys.maxsize < 2**32:
         return "kernels are compiled for little-endian processors of 64 bits only"
     if importlib.util.find_spec("llvmlite") is None:
@@ -65,7 +66,7 @@ def _why_not_here() -> str | None:
 
 
 def compiled(text: Callable[[str], str]) -> Loop | None:
-    """The loop whose module `text(name)` spells, compiled now or taken from the cache.
+    """The loop of the module `text(name)`, compiled now or loaded from the cache.
 
     None where this processor lacks the instructions that conversions rely on.
     """
@@ -77,7 +78,7 @@ def compiled(text: Callable[[str], str]) -> Loop | None:
 
 
 def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
-    """The addresses of a module's functions, which are called `kernel` and then one of the endings.
+    """The addresses of a module's functions, named `kernel` followed by each of `endings`.
 
     They are compiled now or taken from the cache. The engine never frees machine code, so each module is loaded once
     and its addresses are kept for the life of the process.
@@ -97,17 +98,17 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
 
 
 _LOADED: Final[dict[str, tuple[int, ...]]] = {}
-"""The addresses of every module loaded, by the digest of its text and of the compiler: some 200 bytes each."""
+"""The function addresses of every loaded module, by the digest of its text and compiler: some 200 bytes each."""
 
 
 def assembly(text: str) -> str:
-    """What a module becomes on this processor, for a person to read."""
+    """The assembly of a module for this processor, to read."""
     with _LOCK:
         return _compiler().assembly(text)
 
 
 def processor() -> str:
-    """The processor's kind, as LLVM's triples begin: "x86_64", "aarch64" and others."""
+    """The processor's architecture, as in LLVM's triples: "x86_64", "aarch64" and others."""
     with _LOCK:
         return _compiler().processor
 
@@ -121,12 +122,12 @@ def processor_features() -> frozenset[str]:
 _LOCK: Final = threading.RLock()
 
 if hasattr(os, "register_at_fork"):
-    # A fork waits for a compilation: half a compiler in the child would be of no use, and its lock never released.
+    # A fork waits for a running compilation: the child would inherit a half-finished compiler and a lock held for ever.
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 class _Compiler:
-    """LLVM, set up for the processor that this program runs on."""
+    """LLVM, configured for the processor that this program runs on."""
 
     def __init__(self) -> None:
         import llvmlite.binding as llvm
@@ -139,7 +140,7 @@ class _Compiler:
         features = llvm.get_host_cpu_features()
         self._flags = features.flatten()
         self.features = frozenset(name for name, present in features.items() if present)
-        # float16 and roundings are single instructions from here on; older processors stay with NumPy.
+        # From these features on, float16 conversions and roundings are single instructions; older processors use NumPy.
         self.processor = str(self._target.triple).partition("-")[0]
         x86 = self.processor in ("x86_64", "amd64")
         self.lacks = x86 and not {"avx2", "f16c"} <= self.features
@@ -153,17 +154,17 @@ class _Compiler:
         )
 
     def machine_code(self, text: str) -> bytes:
-        """An object file."""
+        """Compile a module to an object file."""
         module = self._llvm.parse_assembly(text)
         module.verify()
         return bytes(self._machine.emit_object(module))
 
     def assembly(self, text: str) -> str:
-        """The same for a person to read."""
+        """Compile a module to assembly text."""
         return str(self._machine.emit_assembly(self._llvm.parse_assembly(text)))
 
     def load(self, machine_code: bytes, *names: str) -> tuple[int, ...]:
-        """The addresses of functions of an object file."""
+        """Load an object file; the addresses of the named functions."""
         self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(machine_code))
         self._engine.finalize_object()
         return tuple(int(self._engine.get_function_address(name)) for name in names)

@@ -1,8 +1,8 @@
-"""Compiled kernels kept on disk, in a directory and in files that nobody but this user could have written.
+"""Compiled kernels cached on disk, in a directory and in files that only this user could have written.
 
-A cached kernel is run as native code, so a checksum is not enough: it finds damage, not forgery. What decides is the
-owner and the mode of the opened directory and of the opened file, never of a path that could change meanwhile. Where
-they say that another user could have written there, kernels are compiled in each process and nothing is kept.
+A cached kernel is run as native code. A checksum detects damage but not forgery, so ownership decides: the owner and
+mode of the opened directory and of the opened file, never of a path, which could be replaced meanwhile. If another user
+could have written there, kernels are compiled in each process and nothing is cached.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _CHECKSUM_BYTES: Final = 32
 
 
 def directory() -> str | None:
-    """Where compiled kernels are kept: `STRIDEDGPU_CACHE_DIR`, else `stridedgpu` in the user's cache directory.
+    """The cache directory: `STRIDEDGPU_CACHE_DIR`, else `stridedgpu` in the user's cache directory.
 
-    None for a user without a home, and for relative paths, which would mean another directory in each working
-    directory (the XDG base directory specification has them ignored, too).
+    None for a user without a home directory, and for relative paths, which would depend on the working directory (the
+    XDG base directory specification ignores them, too).
     """
     chosen = os.environ.get(VARIABLE)
     if chosen is None or not chosen:
         base = os.environ.get("XDG_CACHE_HOME", "")
-        if not os.path.isabs(base):  # noqa: PTH117 - `Path` would be imported for this alone
-            base = os.path.expanduser("~/.cache")  # noqa: PTH111 - pathlib's raises where there is no home
+        if not os.path.isabs(base):  # noqa: PTH117 - avoids importing `Path` for one call
+            base = os.path.expanduser("~/.cache")  # noqa: PTH111 - pathlib's version raises without a home directory
         chosen = f"{base}/stridedgpu"
     return chosen if os.path.isabs(chosen) else None  # noqa: PTH117
 
 
 def read(digest: str) -> bytes | None:
-    """The machine code of that name, if it is there, whole, and this user's own."""
+    """The cached machine code of a digest; None if it is missing, incomplete or not this user's own."""
     with suppress(OSError), _opened_directory(create=False) as folder:
         if folder is None:
             return None
@@ -57,7 +57,7 @@ def read(digest: str) -> bytes | None:
 
 
 def write(digest: str, machine_code: bytes) -> None:
-    """Keep machine code under a name; where nothing can be written, the next process compiles again."""
+    """Cache machine code under a digest; if nothing can be written, the next process compiles again."""
     with suppress(OSError), _opened_directory(create=True) as folder:
         if folder is None:
             return
@@ -68,7 +68,7 @@ def write(digest: str, machine_code: bytes) -> None:
                 file.write(_checksum(digest, machine_code) + machine_code)
             os.replace(temporary, _file_name(digest), src_dir_fd=folder, dst_dir_fd=folder)
         finally:
-            # Still there only where the disk is full; every process would leave another.
+            # The temporary file still exists only if the disk is full; every process would leave another one.
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
 
@@ -76,12 +76,12 @@ def write(digest: str, machine_code: bytes) -> None:
 _CLOSE_ON_EXEC: Final = getattr(os, "O_CLOEXEC", 0)
 _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 _HAS_OWNERS: Final = sys.platform != "win32" and os.open in os.supports_dir_fd
-"""Whether files tell their owner and can be opened below an opened directory; elsewhere nothing is kept."""
+"""Whether files have owners and can be opened relative to a directory handle; without both, nothing is cached."""
 
 
 @contextmanager
 def _opened_directory(*, create: bool) -> Iterator[int | None]:
-    """The cache's directory, opened; None where there is none that is this user's own."""
+    """Open the cache directory; yields None if it is not this user's own."""
     path = directory() if _HAS_OWNERS else None
     if path is None:
         yield None
@@ -96,7 +96,7 @@ def _opened_directory(*, create: bool) -> Iterator[int | None]:
 
 
 def _is_own(status: os.stat_result, kind: int) -> bool:
-    """Whether what was opened is of that kind, belongs to this user, and nobody else may write it."""
+    """Whether the opened file is of the given kind, belongs to this user, and is writable by nobody else."""
     return (
         stat.S_IFMT(status.st_mode) == kind
         and status.st_uid == os.geteuid()
@@ -109,5 +109,5 @@ def _file_name(digest: str) -> str:
 
 
 def _checksum(digest: str, machine_code: bytes) -> bytes:
-    """A checksum of the machine code and of its name: files that are damaged or were swapped are not used."""
+    """A checksum of the machine code and its digest: detects damaged and swapped files."""
     return hashlib.sha256(digest.encode() + machine_code).digest()

@@ -1,4 +1,4 @@
-"""The CPU's relayouts: which compiled kernel moves a problem's elements, with which extents, and its run."""
+"""Plan and run relayouts on compiled loops: choose the kernel, its loops and extents, then run it."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from .worker_pool import run_shared
 __all__ = ["compiled_relayout", "kernel_of", "relayout_kernel", "walk_of"]
 
 _ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
-"""What filler is read from."""
+"""The source of filler zeros."""
 
 _WAY_BYTES: Final = 4096
-"""Lines so many bytes apart share a place in the cache nearest to a core, which has room there for `_WAYS` of them."""
+"""Addresses this many bytes apart map to one set of the L1 cache, which has `_WAYS` lines."""
 
 _WAYS: Final = 8
 
 
 def walk_of(problem: Problem) -> Walk | None:
-    """The kernel for a problem.
+    """The kernel and loops of a problem.
 
-    None where there is nothing to move, where the conversion is left to NumPy, and where no kernel writes a filler
-    together with the elements.
+    None if there is nothing to move, if the conversion is left to NumPy, or if no kernel writes the filler together
+    with the elements.
     """
     if problem.element_count == 0 or not can_compile(problem.conversion):
         return None
@@ -61,8 +61,12 @@ def walk_of(problem: Problem) -> Walk | None:
     odd = _widened(problem, draft)
     if odd.source_bytes == word_bytes(odd.source_bytes):
         draft = odd
-    ours, theirs = draft.ours, draft.theirs
-    if ours is not None and (ours is theirs or ours.source == 0) and ours.size * draft.target_bytes >= LANE_BYTES:
+    target_loop, source_loop = draft.target_loop, draft.source_loop
+    if (
+        target_loop is not None
+        and (target_loop is source_loop or target_loop.source == 0)
+        and target_loop.size * draft.target_bytes >= LANE_BYTES
+    ):
         return _rows(problem, draft)
     return (
         _channels(problem, draft)
@@ -74,7 +78,7 @@ def walk_of(problem: Problem) -> Walk | None:
 
 
 def _widened(problem: Problem, draft: Draft) -> Draft:
-    """Short runs of unchanged bits as elements of so many bytes."""
+    """Reinterpret short runs of a bitwise copy as larger elements."""
     if not problem.conversion.moves_bits or len(draft.loops) < 2:
         return draft
     inner, nbytes = draft.loops[-1], draft.source_bytes
@@ -85,8 +89,8 @@ def _widened(problem: Problem, draft: Draft) -> Draft:
 
 
 def _channels(problem: Problem, draft: Draft) -> Walk | None:
-    """The small-channel kernel, if some pair of loops runs over pixels and their channels: that which reads least."""
-    # The channels that are filled up are the innermost loop.
+    """The small-channel kernel, if a pair of loops runs over pixels and channels: the pair that reads the least."""
+    # Channels with filler are the innermost loop.
     loops = draft.loops[-1:] if problem.filler else draft.loops
     longest = policy().relayout.longest_pixel
     smalls = [loop for loop in loops if loop.size <= longest and (loop.size >= 2 or problem.filler)]
@@ -95,22 +99,22 @@ def _channels(problem: Problem, draft: Draft) -> Walk | None:
 
 
 def _elements_read(walk: Walk) -> float:
-    """Elements that a small-channel kernel reads for each that it writes."""
+    """Elements that a small-channel kernel reads for each element that it writes."""
     kernel = walk.kernel
     assert isinstance(kernel, Channels), "made by _interleave"
     return float(kernel.source_pixel) if kernel.planar else kernel.source_pixel / len(kernel.order)
 
 
 def _subsampled(problem: Problem, draft: Draft) -> Walk | None:
-    """The small-channel kernel for every other element, or every third: the first channel of pixels of as many."""
-    pixels = draft.ours or draft.theirs
+    """The small-channel kernel for every second or third element: the first channel of pixels of two or three."""
+    pixels = draft.target_loop or draft.source_loop
     if pixels is None:
         return None
     return _interleave(problem, draft, Loop(1, draft.source_bytes, draft.target_bytes), pixels)
 
 
 def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Walk | None:
-    """The small-channel kernel for two loops, if they fit it."""
+    """The small-channel kernel for a pair of loops, if they fit it."""
     count, read = small.size, _source_pixels(draft, small, pixels)
     target_pixel = _target_pixel(draft, small, pixels, problem.filler)
     if read is None or target_pixel is None or pixels.channels is not None:
@@ -147,7 +151,7 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
 
 
 class _SourcePixels(NamedTuple):
-    """How the small-channel kernel reads: its order, and in bytes how far before the first channel it begins."""
+    """How the small-channel kernel reads: channel order, and the bytes from its first load to the first channel."""
 
     order: tuple[int, ...]
     planar: bool
@@ -156,7 +160,7 @@ class _SourcePixels(NamedTuple):
 
 
 def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | None:
-    """The source's pixels, with the channels in them or in planes; None where they lie too far apart."""
+    """The source's pixel layout, interleaved or planar; None if the channels lie too far apart."""
     nbytes = draft.source_bytes
     numbers = small.channels or tuple(range(small.size))
     step, uneven = divmod(small.source, nbytes)
@@ -171,54 +175,54 @@ def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | N
 
 
 def _target_pixel(draft: Draft, small: Loop, pixels: Loop, filler: int) -> int | None:
-    """The elements of a target's pixel, 0 where its channels lie in planes; None where they lie too far apart."""
+    """Elements of a target pixel, 0 for planes; None if the channels lie too far apart."""
     if pixels.target == draft.target_bytes and not filler:
         return 0
     pixel, gap = divmod(pixels.target, draft.target_bytes)
     if gap or small.target != draft.target_bytes:
         return None
     if filler:
-        # Behind the filler lie other pixels, or gaps that are somebody else's.
+        # After the filler come other pixels, or gaps that must not be written.
         return pixel if pixel == small.size + filler <= policy().relayout.longest_pixel else None
     return pixel if small.size <= pixel <= 2 * max(small.size, 4) else None
 
 
 def _shuffled_bytes(itemsize: int) -> int:
-    """The widest vector whose elements one instruction shuffles freely."""
+    """Bytes of the widest vector that one instruction permutes at this element size."""
     needed = {1: "avx512vbmi", 2: "avx512bw"}.get(itemsize, "avx512f")
     return LINE_BYTES if needed in processor_features() else LANE_BYTES
 
 
 def _transposes(draft: Draft, word: int) -> bool:
-    """Whether each side is contiguous along another loop, and both are as long as a lane of words."""
-    ours, theirs = draft.ours, draft.theirs
-    if ours is None or theirs is None or ours is theirs:
+    """Whether the two sides are contiguous along different loops, each at least a lane of words long."""
+    target_loop, source_loop = draft.target_loop, draft.source_loop
+    if target_loop is None or source_loop is None or target_loop is source_loop:
         return False
-    return min(ours.size, theirs.size) >= LANE_BYTES // word
+    return min(target_loop.size, source_loop.size) >= LANE_BYTES // word
 
 
 def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     """The tiled transpose, if the loops allow it."""
-    ours, theirs = draft.ours, draft.theirs
-    if ours is None or theirs is None or not _transposes(draft, draft.target_bytes):
+    target_loop, source_loop = draft.target_loop, draft.source_loop
+    if target_loop is None or source_loop is None or not _transposes(draft, draft.target_bytes):
         return None
     lane = LANE_BYTES // draft.target_bytes
-    if theirs.source < 0:
-        draft, theirs = draft.flipped(theirs)
-    outer = draft.besides(ours, theirs)
-    aligned = all(loop.target % LINE_BYTES == 0 for loop in (theirs, *outer))
-    # Lines that begin anywhere are written in part at both ends: the longer they are, the less of that there is.
+    if source_loop.source < 0:
+        draft, source_loop = draft.flipped(source_loop)
+    outer = draft.besides(target_loop, source_loop)
+    aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
+    # Unaligned lines are written partially at both ends. Longer lines have a smaller partial share.
     line = LINE_BYTES if aligned else policy().relayout.unaligned_line_bytes[draft.target_bytes]
-    rows = _rows_of_tiles(ours.size, line // draft.target_bytes, max(lane, LINE_BYTES // draft.target_bytes))
-    columns = _power_of_two(min(theirs.size, max(lane, LINE_BYTES // draft.source_bytes)))
+    rows = _rows_of_tiles(target_loop.size, line // draft.target_bytes, max(lane, LINE_BYTES // draft.target_bytes))
+    columns = _power_of_two(min(source_loop.size, max(lane, LINE_BYTES // draft.source_bytes)))
     large = problem.bytes_moved >= policy().relayout.streamed_tiles_bytes
     streaming = aligned and large and rows * draft.target_bytes == LINE_BYTES
     extent = policy().relayout.tile_bytes if aligned else policy().relayout.unaligned_tile_bytes
-    return _tiles(problem, draft, (ours, theirs), (rows, columns), extent, streaming=streaming)
+    return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent, streaming=streaming)
 
 
 def _rows_of_tiles(size: int, most: int, least: int) -> int:
-    """Rows of a tile: fewer, down to `least`, where the last tile would do a quarter of them all twice, or more."""
+    """Rows of a tile: fewer, down to `least`, if the overlap of the last tile repeats a quarter of all rows or more."""
     rows = _power_of_two(min(size, most))
     while rows > least and -(-size // rows) * rows * 4 > size * 5:
         rows //= 2
@@ -226,38 +230,38 @@ def _rows_of_tiles(size: int, most: int, least: int) -> int:
 
 
 def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
-    """The tiled transpose of pixels of 3, 5, 6 or another odd number of bytes, which stay together."""
-    ours, theirs, nbytes = draft.ours, draft.theirs, draft.source_bytes
+    """The tiled transpose of pixels of 3, 5, 6 or another odd number of bytes, moved as units."""
+    target_loop, source_loop, nbytes = draft.target_loop, draft.source_loop, draft.source_bytes
     word = word_bytes(nbytes)
-    if word == nbytes or ours is None or theirs is None or not _transposes(draft, word):
+    if word == nbytes or target_loop is None or source_loop is None or not _transposes(draft, word):
         return None
-    if min(ours.size, theirs.size) < policy().relayout.least_pixels:
+    if min(target_loop.size, source_loop.size) < policy().relayout.least_pixels:
         return None
     lane = LANE_BYTES // word
-    if theirs.source < 0:
-        draft, theirs = draft.flipped(theirs)
+    if source_loop.source < 0:
+        draft, source_loop = draft.flipped(source_loop)
     unit = odd_unit(nbytes)
-    rows = _power_of_two(min(ours.size, policy().relayout.odd_tile))
-    columns = _power_of_two(min(theirs.size, max(lane, _shuffled_bytes(unit) // unit)))
+    rows = _power_of_two(min(target_loop.size, policy().relayout.odd_tile))
+    columns = _power_of_two(min(source_loop.size, max(lane, _shuffled_bytes(unit) // unit)))
     extent = policy().relayout.unaligned_tile_bytes
-    return _tiles(problem, draft, (ours, theirs), (rows, columns), extent, streaming=False)
+    return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent, streaming=False)
 
 
 def _tiles(
     problem: Problem, draft: Draft, loops: tuple[Loop, Loop], tile: tuple[int, int], extent: int, *, streaming: bool
 ) -> Walk:
-    """The tiled transpose of our loop and theirs, in tiles of so many rows and columns, so many bytes in a row."""
-    (ours, theirs), (rows, columns) = loops, tile
-    outer = draft.besides(ours, theirs)
-    kernel = Transpose(elements_of(problem, draft, theirs, ours), len(outer), rows, columns, streaming)
+    """The tiled transpose of a target and a source loop: rows and columns of a tile, and its bytes along a row."""
+    (target_loop, source_loop), (rows, columns) = loops, tile
+    outer = draft.besides(target_loop, source_loop)
+    kernel = Transpose(elements_of(problem, draft, source_loop, target_loop), len(outer), rows, columns, streaming)
     extents = extent // draft.source_bytes, extent // 2 // draft.target_bytes
-    return make_walk(problem, kernel, draft, outer, (theirs, columns), (ours, rows), extents=extents)
+    return make_walk(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
 
 
 def _rows(problem: Problem, draft: Draft) -> Walk:
-    """Rows in whatever steps."""
-    b = draft.ours or _row_apart(draft)
-    # Of a row whose elements lie apart, what lies beside them in the source belongs to other rows.
+    """The row kernel, for any strides."""
+    b = draft.target_loop or _row_apart(draft)
+    # If a row's elements lie apart, the source elements between them belong to other rows.
     others = [loop for loop in draft.besides(b) if loop.source and loop.channels is None]
     near = min(others, key=lambda loop: abs(loop.source), default=b)
     if abs(near.source) < abs(b.source):
@@ -270,7 +274,7 @@ def _rows(problem: Problem, draft: Draft) -> Walk:
     whole = LINE_BYTES // draft.target_bytes
     streaming = (
         target_step is Step.FORWARD
-        # Where a few elements are all that is read, the caches write as fast as memory does.
+        # A source of few elements is read from the cache, and then cached stores are as fast as non-temporal ones.
         and source_step in (Step.FORWARD, Step.BACKWARD)
         and b.size >= whole
         and writes_past_caches(problem, (a, *outer), b, whole)
@@ -287,14 +291,14 @@ def _rows(problem: Problem, draft: Draft) -> Walk:
 
 
 def _row_apart(draft: Draft) -> Loop:
-    """The loop for rows whose target elements lie apart: that along which they are nearest, unless it is short."""
+    """The row loop if no target loop is contiguous: the one with the smallest target stride, unless it is short."""
     free = [loop for loop in draft.loops if loop.channels is None]
     longest = max(free, key=lambda loop: loop.size, default=ONCE)
     return next((loop for loop in reversed(free) if loop.size >= policy().relayout.least_row), longest)
 
 
 def _lanes_of_row(problem: Problem, draft: Draft, b: Loop, source_step: Step, target_step: Step) -> int:
-    """Elements of one step along a row that stays in the caches."""
+    """Elements of one step along a row that is written by cached stores."""
     widest = max(draft.source_bytes, draft.target_bytes)
     if Step.STRIDED not in (source_step, target_step):
         step_bytes = policy().relayout.step_bytes if problem.conversion.moves_bits else LINE_BYTES
@@ -311,9 +315,9 @@ def _power_of_two(most: int) -> int:
 
 
 def relayout_kernel(problem: Problem) -> CpuKernel | None:
-    """The compiled loops of a problem; None where it is left to NumPy.
+    """The compiled loops of a problem; None if it is left to NumPy.
 
-    Where no kernel writes a filler together with the elements, its zeros are a second walk.
+    If no kernel writes the filler together with the elements, a second walk writes the zeros.
     """
     walk = walk_of(problem)
     if walk is not None:
@@ -325,7 +329,7 @@ def relayout_kernel(problem: Problem) -> CpuKernel | None:
 
 
 def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:
-    """The name, widths and tile of the first of some walks, which moves the elements."""
+    """Describe the first of the walks, which moves the elements: its name, widths and tile."""
     walk, (source, target) = walks[0], (problem.source.element, problem.target.element)
     loads, stores = walk.accesses
     family, words = {Rows: "rows", Channels: "channels", Transpose: "transpose"}[type(walk.kernel)], walk.words
@@ -342,7 +346,7 @@ def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:
 
 
 def compiled_relayout(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
-    """A plan with its kernel compiled or loaded; None where there is none, or this processor cannot run it."""
+    """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
@@ -362,7 +366,7 @@ def compiled_relayout(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], Non
 
 
 def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> Callable[[Buffer, int, Buffer, int], None] | None:
-    """One walk of a plan that moves so many bytes."""
+    """Prepare one walk of a plan that moves `nbytes` in all."""
     loop = compiled(walk.kernel.text)
     if loop is None:
         return None
@@ -371,7 +375,7 @@ def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> Callable[[Buffer, int, 
     place = parameters.address
     alone = kernel.shared_bytes is None or nbytes < kernel.shared_bytes
 
-    # The parameters stay where they are for as long as they are held.
+    # `_held` keeps the parameters alive at a fixed address.
     def move(
         source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Parameters = parameters
     ) -> None:

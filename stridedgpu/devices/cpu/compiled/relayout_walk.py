@@ -1,4 +1,4 @@
-"""`Walk`: a kernel with the parameters that it reads, made from loops that were matched to it."""
+"""`Walk`: a kernel with its parameters, built from loops that were matched to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Kernel = Rows | Channels | Transpose
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One loop: steps in bytes and through the constants, numbers of uneven channels, and its axis in the problem."""
+    """One loop: its strides in bytes and in the constants, its channel numbers if they are uneven, its problem axis."""
 
     size: int
     source: int
@@ -51,15 +51,16 @@ class Loop:
 
 
 ONCE: Final = Loop(1, 0, 0)
-"""The loop where there is none."""
+"""The placeholder for an absent loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A kernel and the loops that it walks: items from 0 to `items`, from `source_offset` and `target_offset` bytes on.
+    """A kernel and its loops: items 0 to `items`, beginning at `source_offset` and `target_offset` bytes.
 
-    `inner` are the loops `a` and `b`, `blocks` what an item takes of each, `outer` those around them, outermost first,
-    and `small` the one that the kernel unrolls. Constants are `constants_of` in number and step.
+    `inner` are the loops `a` and `b`, `blocks` their extents in an item, `outer` the loops around them, outermost
+    first. `small` is the loop that the kernel unrolls. `constants_of` gives the number and the stride of scales and
+    biases.
     """
 
     kernel: Kernel
@@ -74,10 +75,10 @@ class Walk:
     small: Loop | None
 
     def packed(self) -> Parameters:
-        """The parameters as the kernel reads them."""
+        """Pack the parameters as the kernel reads them."""
         count, turn = self.constants_of
         kept = [
-            # A loop that was turned around reads them from the other end.
+            # A reversed loop reads them from the other end.
             np.zeros(0)
             if values is None
             else np.resize(constants(values, self.conversion.compute), count)[::turn].copy()
@@ -109,7 +110,7 @@ class Walk:
 
     @property
     def accesses(self) -> tuple[Width, Width]:
-        """The widths of a load and of a store, and why they are not wider."""
+        """The widths of a load and of a store, and the reason they are not wider."""
         kernel, (_, b) = self.kernel, self.inner
         elements = kernel.elements
         if isinstance(kernel, Rows):
@@ -130,7 +131,7 @@ class Walk:
         )
 
     def tile(self, sizes: tuple[int, ...]) -> tuple[int, ...]:
-        """The box that one step moves, along the loops of a problem of these sizes; what it unrolls is whole."""
+        """The box of one step along the problem's loops; unrolled loops count whole."""
         kernel, (a, b) = self.kernel, self.inner
         if isinstance(kernel, Transpose):
             steps = kernel.columns, kernel.rows
@@ -151,20 +152,20 @@ def _row_width(step: Step, nbytes: int, lanes: int, size: int, limit: str) -> Wi
 
 
 class Parameters(NamedTuple):
-    """A kernel's parameters, and the arrays whose addresses they hold; whoever calls the kernel keeps both."""
+    """A kernel's parameters with the arrays that they point to; the caller of the kernel keeps both alive."""
 
     fields: Array
     kept: tuple[Array, ...]
 
     @property
     def address(self) -> int:
-        """Where the parameters lie."""
+        """The address of the parameters."""
         return self.fields.ctypes.data
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Loops being matched to a kernel, over elements of so many bytes."""
+    """Loops being matched to a kernel, with the element size of each side in bytes."""
 
     loops: tuple[Loop, ...]
     source_bytes: int
@@ -180,53 +181,53 @@ class Draft:
         loops = [
             Loop(
                 size,
-                theirs * source.itemsize,
-                ours * target.itemsize,
+                source_stride * source.itemsize,
+                target_stride * target.itemsize,
                 int(axis == problem.channel_axis and per_channel),
                 conversion.channels if axis == problem.channel_axis else None,
                 axis,
             )
-            for axis, (size, ours, theirs) in enumerate(
+            for axis, (size, target_stride, source_stride) in enumerate(
                 zip(problem.sizes, problem.target_strides, problem.source_strides, strict=True)
             )
         ]
         return cls(tuple(loops), source.itemsize, target.itemsize, problem.source_offset * source.itemsize)
 
     @property
-    def ours(self) -> Loop | None:
+    def target_loop(self) -> Loop | None:
         """The loop along which the target is contiguous."""
         return next((loop for loop in self.loops if loop.target == self.target_bytes and not loop.channels), None)
 
     @property
-    def theirs(self) -> Loop | None:
-        """The loop along which the source is contiguous, either way."""
+    def source_loop(self) -> Loop | None:
+        """The loop along which the source is contiguous, forwards or backwards."""
         return next((loop for loop in self.loops if abs(loop.source) == self.source_bytes and not loop.channels), None)
 
     def besides(self, *taken: Loop) -> tuple[Loop, ...]:
-        """The other loops."""
+        """All loops except those taken."""
         return tuple(loop for loop in self.loops if not any(loop is other for other in taken))
 
     def flipped(self, loop: Loop) -> tuple[Draft, Loop]:
-        """The same work with one loop run from its end."""
-        turned = replace(loop, source=-loop.source, target=-loop.target, constants=-loop.constants)
+        """The same work with one loop reversed."""
+        reversed_loop = replace(loop, source=-loop.source, target=-loop.target, constants=-loop.constants)
         last = loop.size - 1
         return replace(
             self,
-            loops=tuple(turned if other is loop else other for other in self.loops),
+            loops=tuple(reversed_loop if other is loop else other for other in self.loops),
             source_offset=self.source_offset + last * loop.source,
             target_offset=self.target_offset + last * loop.target,
-        ), turned
+        ), reversed_loop
 
 
 def next_inner(draft: Draft, *taken: Loop) -> tuple[Loop, tuple[Loop, ...]]:
-    """The innermost loop besides those taken, and the loops outside of it."""
+    """The innermost loop not taken, and the loops outside it."""
     rest = draft.besides(*taken)
     inner = next((loop for loop in reversed(rest) if loop.channels is None), ONCE)
     return inner, tuple(loop for loop in rest if loop is not inner)
 
 
 def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | None = None) -> Elements:
-    """What happens to an element, and the loop that its constants follow."""
+    """The conversion of the elements, and the loop that the constants follow."""
     conversion = problem.conversion
     finite = all(
         values is None or np.isfinite(constants(values, conversion.compute)).all()
@@ -242,14 +243,14 @@ def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | 
 
 
 def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step: int) -> bool:
-    """Whether rows of the target, in loops around them and in so many elements a step, are worth it."""
+    """Whether non-temporal stores pay off for rows of the target written `step` elements at a time."""
     in_lines = row.size % step == 0 and all(loop.target % LINE_BYTES == 0 for loop in outer)
     long = row.size * row.target >= policy().relayout.long_row_bytes
     return problem.bytes_moved >= policy().relayout.streamed_bytes and (in_lines or long)
 
 
 def reads_rows_apart(problem: Problem, row: Loop, rows: Loop) -> bool:
-    """Whether the source's rows lie so far apart that no processor sees the next one coming."""
+    """Whether the source's rows lie so far apart that hardware prefetchers miss the next row."""
     gap = abs(rows.source) - row.size * abs(row.source)
     return problem.bytes_moved >= policy().relayout.prefetched_bytes and gap >= policy().relayout.row_gap_bytes
 
@@ -264,7 +265,7 @@ def make_walk(
     small: Loop | None = None,
     extents: tuple[int, int] | None = None,
 ) -> Walk:
-    """The walk of `a` and `b`, with the elements of a step along them, and the extents of an item."""
+    """Build the walk of loops `a` and `b`, each with its elements a step; `extents` are those of an item."""
     if extents is None:
         each = (draft.source_bytes + draft.target_bytes) * (1 if small is None else small.size)
         wanted = policy().relayout.bytes_of_item(problem.bytes_moved) // each
@@ -288,6 +289,6 @@ def make_walk(
 
 
 def _block(inner: tuple[Loop, int], wanted: int) -> int:
-    """Elements of a block: the whole loop, or about as many as wanted, in whole steps."""
+    """Elements of a block: the whole loop, or about `wanted` elements in whole steps."""
     loop, step = inner
     return max(loop.size, step) if loop.size <= wanted else max(step, wanted // step * step)
