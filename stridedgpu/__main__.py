@@ -1,6 +1,6 @@
 """The command line: `python -m stridedgpu` and one of `preprocess`, `show`, `explain`, `bench` and `info`.
 
-Whatever is wrong with what was given ends in one line on stderr and exit code 2, and leaves no file behind.
+Bad arguments and bad input end in one line on stderr and exit code 2. No partial file is left behind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 1
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """An argument parser whose refusal is one line, without the usage that argparse puts before it."""
+    """An argument parser that reports an error in one line, without the usage that argparse prints first."""
 
     def error(self, message: str) -> NoReturn:
         """Print `message` on stderr and exit with code 2."""
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _drop_output() -> None:
-    """Leave Python nothing to flush at exit into what could not be written to."""
+    """Discard what standard output still buffers, so that Python's flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -88,7 +88,7 @@ def _refuse(parser: argparse.ArgumentParser, message: str) -> int:
 
 @contextmanager
 def _output_goes_somewhere() -> Iterator[None]:
-    """Let what is printed go nowhere where standard output is closed, as it is for some jobs."""
+    """Discard what is printed if standard output is closed, as it is for some jobs."""
     if sys.stdout:
         yield
         return
@@ -98,7 +98,7 @@ def _output_goes_somewhere() -> Iterator[None]:
 
 @contextmanager
 def _termination_unwinds() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP raise SystemExit, so that files half-way written are taken away."""
+    """Let SIGTERM and SIGHUP raise SystemExit, so that partly written files are removed."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -129,7 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def run_info(_chosen: argparse.Namespace) -> None:
-    """The version, what can be computed on and why the rest cannot, and which libraries are there."""
+    """Print the version, the usable devices, why the others are unusable, and which libraries are installed."""
     print(f"stridedgpu {__version__}, Python {platform.python_version()}, {platform.platform()}")
     print("devices")
     print_table(

@@ -21,14 +21,14 @@ _ONNX_TYPES: Final = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e5m2": 19}
 
 
 def bind_input(binding: Any, name: str, tensor: TensorLike) -> StridedTensor:
-    """Bind an input of a session's `io_binding()` to a tensor's memory, on the device where that is.
+    """Bind an input of a session's `io_binding()` to a tensor's memory, on the tensor's device.
 
-    Without a copy where the elements lie packed in row-major order, as ONNX Runtime wants them; with one relayout
-    where they are permuted, padded, broadcast or flipped. Returns the tensor that is bound, the given one or the packed
-    one: **keep it** until the runs are done, since ONNX Runtime only knows its address. On a CUDA device its pending
-    work is the caller's to order: run the session on the same stream (`user_compute_stream`) or wait for it.
+    ONNX Runtime wants elements packed in row-major order. A tensor packed so is bound without a copy. A permuted,
+    padded, broadcast or flipped one is packed by one relayout first. Returns the bound tensor, which is the given or
+    the packed one: **keep it** until the runs are done, since ONNX Runtime only knows its address. On a CUDA device the
+    caller orders pending work: run the session on the same stream (`user_compute_stream`) or wait for it.
 
-    Nothing but what `asarray` and `relayout` raise is raised here.
+    Raises what `asarray` and `relayout` raise.
 
     >>> class Binding:
     ...     def bind_input(self, *arguments):
@@ -47,8 +47,8 @@ def bind_input(binding: Any, name: str, tensor: TensorLike) -> StridedTensor:
 def bind_output(binding: Any, name: str, tensor: StridedTensor) -> None:
     """Bind an output of a session's `io_binding()` to a tensor's memory, which the run fills; keep the tensor.
 
-    Raises `LayoutError` where the elements are not packed in row-major order: bind a packed tensor and write it into
-    the other one with `relayout(out=)` after the run. Raises `BindingError` for read-only memory.
+    Raises `LayoutError` if the elements are not packed in row-major order: bind a packed tensor and write it into the
+    other one with `relayout(out=)` after the run. Raises `BindingError` for read-only memory.
     """
     if not _is_row_major(tensor.layout):
         raise LayoutError(
@@ -68,7 +68,7 @@ def _description(tensor: StridedTensor) -> tuple[object, ...]:
 
 
 def _is_row_major(layout: Layout) -> bool:
-    """Whether the elements follow each other in the order of their coordinates; strides never stepped do not count."""
+    """True if elements are packed in row-major order; the strides of axes of size 1 do not count."""
     packed = packed_strides(layout.sizes)
     steps = zip(layout.sizes, layout.strides, packed, strict=True)
     return layout.span == 0 or all(stride == wanted for size, stride, wanted in steps if size > 1)

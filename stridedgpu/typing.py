@@ -56,7 +56,7 @@ class SupportsCudaArrayInterface(Protocol):
 
 @runtime_checkable
 class SupportsArrayInterface(Protocol):
-    """Memory on the CPU as NumPy describes it; pictures of Pillow, which are copied, have this too."""
+    """Memory on the CPU as NumPy describes it; Pillow's images have this too, and are copied."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class SupportsArrayInterface(Protocol):
 
 @runtime_checkable
 class SupportsArray(Protocol):
-    """What NumPy makes an array of: columns of pandas, arrays of xarray and zarr, scalars of NumPy."""
+    """What NumPy converts to an array: columns of pandas, arrays of xarray and zarr, scalars of NumPy."""
 
     def __array__(self) -> np.ndarray[Any, Any]:
         """The array."""
@@ -85,7 +85,7 @@ class TorchDType(Protocol):
 
     @property
     def is_floating_point(self) -> bool:
-        """Whether it is."""
+        """Whether the type is a floating-point type."""
 
     @property
     def itemsize(self) -> int:
@@ -93,28 +93,28 @@ class TorchDType(Protocol):
 
 
 class Nested(Protocol):
-    """A list or tuple of what is array-like, or of such again; no text, which is a sequence of itself."""
+    """A list or tuple of array-likes, nested to any depth; not text, whose entries are text again."""
 
     def __len__(self) -> int:
-        """Entries."""
+        """The number of entries."""
 
     def __getitem__(self, index: int, /) -> TensorLike:
-        """One of them."""
+        """One entry."""
 
     def __contains__(self, entry: object, /) -> bool:
-        """Whether an entry is there; text takes none but text."""
+        """Whether an entry is present; text refuses entries that are not text."""
 
 
 TensorLike: TypeAlias = (
     "SupportsDLPack | SupportsCudaArrayInterface | SupportsArrayInterface | SupportsArray | Buffer | complex | Nested"
 )
-"""What `asarray` makes a tensor of."""
+"""Whatever `asarray` accepts."""
 
 DTypeLike: TypeAlias = "str | DataType | ElementType | np.dtype[Any] | type[Any] | TorchDType"
-"""What names an element type."""
+"""Whatever names an element type."""
 
 LayoutLike: TypeAlias = "str | Layout"
 """A memory order such as "NHWC", or an exact layout."""
 
 StreamLike: TypeAlias = "int | SupportsCudaStream"
-"""What `stream=` takes."""
+"""Whatever `stream=` accepts."""

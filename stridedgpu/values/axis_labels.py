@@ -1,7 +1,7 @@
 """Axis labels: which axes of a tensor are N, C, D, H and W.
 
-`dims` is a string that labels the last axes of a tensor, in axis order; axes before them, and all axes where it is
-None, are plain. Views carry the labels along as a list with None for a plain axis.
+`dims` is a string that labels the last axes of a tensor, in axis order. Axes before them have no label, and no axis has
+one if `dims` is None: such axes are plain. Views carry the labels as a list, with None for a plain axis.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def labels_of(dims: str | None, ndim: int) -> Labels:
 
 @lru_cache(maxsize=256)
 def dims_of(labels: Labels) -> str | None:
-    """The labels as `dims`; None when a plain axis stands behind a labelled one, which `dims` cannot say."""
+    """The labels as `dims`; None if a plain axis follows a labelled one, since `dims` labels the last axes only."""
     letters = [label for label in labels if label is not None]
     plain = len(labels) - len(letters)
     return "".join(letters) or None if all(label is None for label in labels[:plain]) else None
@@ -49,9 +49,9 @@ def dims_of(labels: Labels) -> str | None:
 
 @lru_cache(maxsize=256)
 def inferred_labels(dims: str | None, ndim: int, layout: str | None = None) -> Labels:
-    """The labels of a tensor; without any, its axes are taken to be in canonical order.
+    """The labels of a tensor; an unlabelled tensor is taken to be in canonical order.
 
-    Of rank 4 that is NCHW, of rank 5 NCDHW; otherwise the letters of `layout`, where they are as many as the axes.
+    Rank 4 is NCHW and rank 5 NCDHW. Another rank has the letters of `layout`, if there is one letter an axis.
     """
     if dims is None:
         if layout is not None and len(layout) == ndim:
@@ -64,7 +64,7 @@ def inferred_labels(dims: str | None, ndim: int, layout: str | None = None) -> L
 def memory_axes(layout: str, labels: Labels) -> tuple[int, ...]:
     """The axes from outermost to innermost for an order string: plain axes first, then the letters' axes.
 
-    Raises `LayoutError` when the letters are not the labels'.
+    Raises `LayoutError` if the letters are not those of the labels.
 
     >>> memory_axes("NHWC", ("N", "C", "H", "W"))
     (0, 2, 3, 1)
@@ -78,5 +78,5 @@ def memory_axes(layout: str, labels: Labels) -> tuple[int, ...]:
 
 
 def permutation(order: str | Sequence[int], labels: Labels) -> tuple[int, ...]:
-    """Axis numbers for `permute`: from letters, with plain axes staying in front, or as given."""
+    """Axis numbers for `permute`: from letters, where plain axes stay in front, or the given numbers."""
     return memory_axes(order, labels) if isinstance(order, str) else integers("axes", order)

@@ -1,7 +1,7 @@
 """`AxisPattern`: einops' patterns of axes ("n (h p) (w q) c -> n h w (p q c)") over layouts, as arithmetic.
 
-The language is that of einops' `rearrange`: https://einops.rocks/api/rearrange/. A name is an axis, parentheses hold
-axes that are one, `...` stands for all axes without a name, `1` and `()` for an axis of size 1.
+The language is that of einops' `rearrange`: https://einops.rocks/api/rearrange/. A name is an axis, parentheses group
+axes into one, `...` stands for all unnamed axes, `1` and `()` for an axis of size 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AxisPattern:
     @staticmethod
     @lru_cache(maxsize=1024)
     def of(text: str, rank: int) -> AxisPattern:
-        """Read a pattern for layouts of `rank` axes. Raises `LayoutError` where it is none.
+        """Read a pattern for layouts of `rank` axes. Raises `LayoutError` if the text is not a pattern.
 
         >>> AxisPattern.of("(h p) ... -> h (p ...)", 3).target
         (('h',), ('p', '...0', '...1'))
@@ -61,10 +61,10 @@ class AxisPattern:
         return AxisPattern(text, source, target)
 
     def opened(self, layout: Layout, given: Mapping[str, object]) -> tuple[Layout, tuple[int, ...]]:
-        """The layout with an axis for each name, in the order of the right side, and the sizes of the result.
+        """The layout with one axis for each name, in the order of the right side, and the sizes of the result.
 
-        `given` has the sizes of named axes. The result, if it can be had without a copy, is this layout reshaped to
-        these sizes. Raises `LayoutError` where layout, pattern and sizes do not fit each other.
+        `given` has the sizes of named axes. The result is this layout reshaped to the returned sizes, if that needs no
+        copy. Raises `LayoutError` if layout, pattern and sizes do not fit each other.
 
         >>> layout, sizes = AxisPattern.of("(h p) c -> h (p c)", 2).opened(Layout((6, 2)), {"p": 3})
         >>> layout.sizes, layout.strides, sizes
@@ -78,7 +78,7 @@ class AxisPattern:
         return layout, tuple(prod(sizes[name] for name in group) for group in self.target)
 
     def _sizes(self, layout: Layout, given: Mapping[str, object]) -> dict[str, int]:
-        """The size of every named axis: those given, and in each group at most one that follows from them."""
+        """The size of every named axis: the given ones, and at most one inferred size in each group."""
         sizes = {name: integer(name, size, least=1) for name, size in given.items()}
         if unknown := set(sizes) - set(chain(*self.source)):
             raise LayoutError(f"{', '.join(sorted(unknown))} is given a size, but is not in pattern={self.text!r}.")
@@ -113,7 +113,7 @@ def _parts_of(side: str, text: str) -> list[str]:
 
 
 def _spelt_out(parts: list[str], rest: int) -> list[str]:
-    """The parts with names in place of `...`."""
+    """The parts, with `...` replaced by generated names."""
     names = [f"...{number}" for number in range(rest)]
     return list(chain.from_iterable(names if part == "..." else [part] for part in parts))
 

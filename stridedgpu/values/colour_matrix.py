@@ -14,13 +14,14 @@ The constants are 20-bit fixed point. They follow from a standard's share of red
 
     bt601   Kr 0.299, Kb 0.114      bt709   Kr 0.2126, Kb 0.0722      bt2020   Kr 0.2627, Kb 0.0593
 
-Of 8 bits, limited range has brightness 16 to 235 and colour difference 16 to 240 around 128; full range has 0 to 255.
-Deeper samples have the same times 2 for each bit. "bt601" of limited range and 8 bits has OpenCV's constants instead,
-which come from 1.164, 1.596, 0.813, 0.391 and 2.018, so that its bits are those of `cv2.cvtColor`.
+At 8 bits, limited range has brightness 16 to 235 and colour difference 16 to 240 around 128; full range has 0 to 255.
+Each further bit doubles these. "bt601" at limited range and 8 bits instead has OpenCV's constants, which come from
+1.164, 1.596, 0.813, 0.391 and 2.018, so that its bits are those of `cv2.cvtColor`.
 
-Beside float64, rounded to nearest, of all 2^24 samples of 8 bits: with OpenCV's constants 3.4% of the colours differ,
-with the others at most 1 in 9,000, always by one level, and none is 0.7 of a level from the exact value. Of 2^21 drawn
-samples of 10 and of 16 bits, at most 0.33% of the colours differ, and none is 0.53 of a level from the exact value.
+Accuracy against float64, rounded to nearest. All 2^24 samples of 8 bits: 3.4% of the colours differ with OpenCV's
+constants, at most 1 in 9,000 with the others; always by one level, and no result is 0.7 of a level from the exact
+value. 2^21 random samples of 10 and of 16 bits: at most 0.33% of the colours differ, and no result is 0.53 of a level
+from the exact value.
 
 Sources: ITU-R BT.601-7, BT.709-6, BT.2020-2 and BT.2100-2; OpenCV, `modules/imgproc/src/color_yuv.simd.hpp`.
 """
@@ -46,22 +47,22 @@ __all__ = [
 ]
 
 FRACTION_BITS: Final = 20
-"""Bits behind the point of every constant."""
+"""Fractional bits of every constant."""
 
 STANDARDS: Final = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 """Shares of red and of blue in brightness."""
 
 
 GRAY: Final = (9798, 19235, 3735)
-"""Red's, green's and blue's share in a gray picture, times 2^15: those of BT.601, as `cv2.COLOR_RGB2GRAY` has them."""
+"""The weights of red, green and blue in gray, times 2^15: BT.601's, as `cv2.COLOR_RGB2GRAY` has them."""
 
 GRAY_BITS: Final = 15
-"""Bits behind the point of these; half of the last one is added."""
+"""Fractional bits of the gray weights; the sum is rounded by adding half of the last bit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColourMatrix:
-    """The constants of samples to colours; `most` is the largest red, green and blue: 255 or 65535."""
+    """Fixed-point constants from YUV samples to RGB; `most` is the largest colour value: 255 or 65535."""
 
     luma_floor: int
     chroma_centre: int
@@ -75,9 +76,9 @@ class ColourMatrix:
 
 @dataclass(frozen=True, slots=True)
 class LumaMatrix:
-    """The constants of 8-bit colours to samples: red, green and blue's of each, times 2^20, and what is added.
+    """Fixed-point constants from 8-bit RGB to YUV samples: for each sample three weights times 2^20, and an offset.
 
-    luma = (red * y[0] + green * y[1] + blue * y[2] + 2^19 + y[3] * 2^20) >> 20, clamped, and so are u and v.
+    luma = (red * y[0] + green * y[1] + blue * y[2] + 2^19 + y[3] * 2^20) >> 20, clamped; u and v likewise.
     """
 
     y: tuple[int, int, int, int]
@@ -96,7 +97,7 @@ def check_matrix(matrix: object) -> str:
 def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> ColourMatrix:
     """The constants for a standard and a format's samples.
 
-    Samples of more than 8 bits make colours of 16 bits, whose largest value stands for the same white.
+    Samples of more than 8 bits give 16-bit colours, whose largest value is the same white.
 
     >>> from .pixel_formats import PIXEL_FORMATS
     >>> colour_matrix("bt709", PIXEL_FORMATS["nv12"], full_range=True).luma == 1 << 20
@@ -113,7 +114,7 @@ def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> Col
     luma_range, chroma_range = (brightest, brightest) if full_range else (219 << _depth(most), 224 << _depth(most))
     red_v, blue_u = 2 * (1 - red) * most / chroma_range, 2 * (1 - blue) * most / chroma_range
     constants = (most / luma_range, red_v, -blue_u * blue / green, -red_v * red / green, blue_u)
-    # Rounded before the shift, so that the same picture at the bottom of its elements has the same colours.
+    # Rounded before the shift, so that the same image at the bottom of its elements has the same colours.
     luma, *others = (round(value * 2**FRACTION_BITS) << samples.shift for value in constants)
     red_v_, green_u, green_v, blue_u_ = others
     return ColourMatrix(0 if full_range else 16 * top, 128 * top, luma, red_v_, green_u, green_v, blue_u_, most)
@@ -121,10 +122,10 @@ def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> Col
 
 @lru_cache(maxsize=64)
 def luma_matrix(matrix: str, *, full_range: bool) -> LumaMatrix:
-    """The constants of the other way, for samples of 8 bits.
+    """The constants from RGB to YUV, for samples of 8 bits.
 
-    "bt601" of limited range has OpenCV's, of `COLOR_RGB2YUV_I420`. Of the others, the three of luma are rounded so
-    that white is whole, and those of u and v so that gray has no colour.
+    "bt601" at limited range has OpenCV's, of `COLOR_RGB2YUV_I420`. For the others, luma's three weights are rounded so
+    that white is exact, and the weights of u and v so that gray has no colour.
     """
     if matrix == "bt601" and not full_range:
         return LumaMatrix((269484, 528482, 102760, 16), (-155188, -305135, 460324, 128), (460324, -385875, -74448, 128))

@@ -1,4 +1,4 @@
-"""`Conversion`: what happens to each element's value on its way from one tensor to another, as a value.
+"""`Conversion`: how element values change from one tensor to another, as a value.
 
 The rules, the same to the bit on every device:
 
@@ -10,8 +10,8 @@ The rules, the same to the bit on every device:
   64 bits. `x * scale` is rounded, then `+ bias` is rounded; what is absent is not computed. A NaN that comes out of
   this arithmetic is the positive quiet NaN. Then the cast rules apply.
 
-Each of the three implementations, NumPy's, the compiled and CUDA's, is made of the same primitives. A new type or a
-new rounding is an entry for each of them, and what has no entry is an error or is left to NumPy:
+NumPy, the compiled loops and CUDA each implement the same primitives. A new type or rounding adds one entry to each. A
+missing entry raises an error, or falls back to NumPy:
 
     primitive                             NumPy, compiled    CUDA (kernels/include)
                                           `conversion.py`    `conversion.cuh`
@@ -62,7 +62,7 @@ class Conversion:
     """From `source` to `target` elements, with optional scale, bias and channel order.
 
     `scale` and `bias` are None, one value, or one value for each **output** channel; `channels` is None or the
-    source channel of each output channel. Made by `conversion`, which checks them.
+    source channel of each output channel. `conversion` makes and checks these values.
     """
 
     source: ElementType
@@ -74,14 +74,14 @@ class Conversion:
     _identity: tuple[object, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Work out once what conversions are compared and looked up by."""
+        """Compute once the key that conversions are compared and hashed by."""
         numbers = tuple(None if values is None else repr(values) for values in (self.scale, self.bias))
         identity = (self.source.name, self.target.name, *numbers, self.channels, self.rounding)
         object.__setattr__(self, "_identity", identity)
 
     @property
     def moves_bits(self) -> bool:
-        """Whether elements keep their bits: same type, no arithmetic. Channels may still change places."""
+        """True if elements keep their bits: same type, no arithmetic. Channels may still be reordered."""
         return self.source == self.target and not self.has_arithmetic
 
     @property
@@ -136,7 +136,7 @@ def conversion(
     source_channels: int | None = None,
     rounding: object = "nearest",
 ) -> Conversion:
-    """A checked `Conversion`; `source_channels` is the size of the source's channel axis, None where it has none.
+    """A checked `Conversion`; `source_channels` is the size of the source's channel axis, None without one.
 
     Raises `ElementTypeError` for a conversion that does not exist (complex to real, float8 to anything) and
     `LayoutError` for values that do not fit the channels.
@@ -150,7 +150,7 @@ def conversion(
 
 
 def checked_rounding(rounding: object) -> Rounding:
-    """`rounding` as one of the two. Raises `LayoutError` for anything else."""
+    """`rounding`, checked. Raises `LayoutError` for anything but the two roundings."""
     if not (isinstance(rounding, str) and rounding in _ROUNDINGS):
         raise LayoutError(f"rounding={rounding!r} is unknown; it is 'nearest' (half to even) or 'truncate' (toward 0).")
     return cast("Rounding", rounding)
@@ -166,7 +166,7 @@ def _checked_conversion(
     count: int | None,
     rounding: Rounding,
 ) -> Conversion:
-    """The conversion with these constants, as the bytes of doubles; most programs ask for the same few again."""
+    """The conversion with these constants, given as the bytes of doubles; cached, since programs repeat a few."""
     scales, biases = _per_channel("scale", scale, count), _per_channel("bias", bias, count)
     made = Conversion(source, target, scales, biases, channels, rounding)
     if not made.moves_bits:
@@ -183,7 +183,7 @@ def normalisation(
     mean: float | Iterable[float] | None,
     std: float | Iterable[float] | None,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The scale and bias of `(x / most - mean) / std`, `most` being the largest value of an integer source, else 1.
+    """The scale and bias of `(x / most - mean) / std`; `most` is an integer source's largest value, else 1.
 
     `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them.
     """
@@ -203,7 +203,7 @@ def normalisation(
 
 
 def _checked_channels(channels: Sequence[int], source_channels: int | None) -> tuple[int, ...]:
-    """Source channel numbers, each inside the source's channel axis."""
+    """Source channel numbers, each checked against the source's channel axis."""
     if source_channels is None:
         raise LayoutError(f"channels={channels!r} needs a channel axis; label the source's axes, such as dims='NHWC'.")
     order = channel_numbers(channels)
@@ -216,7 +216,7 @@ def _checked_channels(channels: Sequence[int], source_channels: int | None) -> t
 
 
 def channel_numbers(channels: Sequence[int]) -> tuple[int, ...]:
-    """`channels` as a tuple of integers, one at least. Raises `LayoutError` for anything else."""
+    """`channels` as a tuple of at least one integer. Raises `LayoutError` for anything else."""
     try:
         order = tuple(index(channel) for channel in channels)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Basic indices, as NumPy has them, as arithmetic on sizes, strides and an offset."""
+"""NumPy's basic indices as arithmetic on sizes, strides and an offset."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Index = int | slice | EllipsisType | None
 """One entry of a basic index."""
 
 Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int | None, ...]]
-"""Sizes, strides and offset of what an index names, and the axis that each of its axes came from; None for new ones."""
+"""Sizes, strides and offset of an indexed window, and the source axis of each of its axes (None: a new axis)."""
 
 
 _WHOLE: Final = slice(None)
 
 _MOST_CHARACTERS: Final = 60
-"""Of an entry in a message: a mask of a picture would fill the screen."""
+"""The longest text of an entry in a message: a large mask would fill the screen."""
 
 
 def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Window:
-    """What a basic index names: integers, slices with any step but 0, one `...`, and None for a new axis.
+    """Apply a basic index: integers, slices with any step but 0, one `...`, and None for a new axis.
 
-    Raises `IndexError` for an integer out of range, too many entries or a second `...`, `LayoutError` for what is none
-    of these.
+    Raises `IndexError` for an integer out of range, too many entries or a second `...`. Raises `LayoutError` for an
+    entry of any other type.
 
     >>> windowed((0, slice(None, None, -2), None), (4, 6), (6, 1), 0)
     ((3, 1), (-2, 0), 5, (1, None))
@@ -38,7 +38,7 @@ def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: 
     made_sizes: list[int] = []
     made_strides: list[int] = []
     axes: list[int | None] = []
-    is_open = True  # until an ellipsis takes the axes that are not named
+    is_open = True  # until an ellipsis takes the remaining axes
     for place, entry in enumerate(entries):
         if entry is None:
             made_sizes.append(1)
@@ -82,12 +82,12 @@ def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: 
 
 
 def _named(entries: Sequence[Any]) -> int:
-    """How many axes entries name."""
+    """The number of axes that the entries index."""
     return sum(entry is not None and entry is not Ellipsis for entry in entries)
 
 
 def _chosen(entry: slice, size: int) -> range:
-    """The coordinates that a slice of an axis names."""
+    """The coordinates that a slice of an axis selects."""
     try:
         return range(size)[entry]
     except (TypeError, ValueError):
@@ -95,7 +95,7 @@ def _chosen(entry: slice, size: int) -> range:
 
 
 def _integer(entry: object) -> int:
-    """An integer of another kind, such as NumPy's; a bool is none, being a mask."""
+    """An integer of another type, such as NumPy's. A bool is refused, since it is a mask."""
     if isinstance(entry, bool) or not hasattr(entry, "__index__"):
         raise LayoutError(
             f"index {_shortened(entry)} is not basic: a view takes integers, slices, '...' and None. "
@@ -103,7 +103,7 @@ def _integer(entry: object) -> int:
         )
     try:
         return as_index(entry)
-    except TypeError:  # arrays have __index__ and refuse it unless they hold one integer
+    except TypeError:  # arrays have __index__, which raises unless they are a single integer
         raise LayoutError(
             f"index {_shortened(entry)} is not basic; to pick elements by an array, use gather, "
             "and for a mask gather(t, numpy.flatnonzero(mask))."
@@ -111,6 +111,6 @@ def _integer(entry: object) -> int:
 
 
 def _shortened(entry: object) -> str:
-    """What an entry is, in part of a line."""
+    """The text of an entry for a message, shortened."""
     words = " ".join(repr(entry).split())
     return words if len(words) <= _MOST_CHARACTERS else f"{words[:_MOST_CHARACTERS]}…"

@@ -1,6 +1,6 @@
-"""`Layout`: sizes, strides and an offset as one immutable value, and every view that can be had by arithmetic.
+"""`Layout`: sizes, strides and an offset as one immutable value, and every view that needs no copy.
 
-A layout has no memory and no element type: it says where, in elements from some origin, each coordinate lies.
+A layout has no memory and no element type. It maps coordinates to offsets, in elements from some origin.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ class Layout:
         _fill(self, sizes, strides, offset)
 
     def __reduce__(self) -> tuple[type[Layout], tuple[tuple[int, ...], tuple[int, ...], int]]:
-        """Pickled as its three values, so that a damaged pickle is checked as any caller's values are."""
+        """Pickle the three values, so that unpickling checks them like any caller's values."""
         return Layout, (self.sizes, self.strides, self.offset)
 
     @classmethod
     def _trusted(cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
-        """A layout from values that another layout's arithmetic made: nothing left to check."""
+        """A layout from values that another layout computed: they need no checks."""
         layout = object.__new__(cls)
         _fill(layout, sizes, strides, offset)
         return layout
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: a layout is a key in caches."""
+        """Raise: a layout is a key in caches."""
         raise AttributeError(f"A Layout never changes, and {name!r} cannot be set; make another one.")
 
     def __eq__(self, other: object) -> bool:
@@ -125,22 +125,22 @@ class Layout:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the span holds every element once and nothing else, in whatever order."""
+        """True if the span has every element exactly once and nothing else, in any order."""
         return self.span == self.element_count and not self.has_overlap
 
     @property
     def is_padded(self) -> bool:
-        """Whether there are gaps: places inside the span that no element takes."""
+        """True if the span has gaps: places that no element takes."""
         return leaves_gaps(self.sizes, self.strides)
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether an axis repeats its elements: stride 0 on a size above 1."""
+        """True if an axis repeats its elements: stride 0 and a size above 1."""
         return any(s == 0 and n > 1 for n, s in zip(self.sizes, self.strides, strict=True)) and 0 not in self.sizes
 
     @property
     def has_overlap(self) -> bool:
-        """Whether two coordinates share an offset, by broadcasting or otherwise; worked out once."""
+        """True if two coordinates share an offset, by broadcasting or otherwise; computed once."""
         if self._overlaps is None:
             overlaps = self.element_count > self.span or self_overlaps(self.sizes, self.strides)
             _set_overlaps(self, overlaps)
@@ -186,7 +186,7 @@ class Layout:
         return self.window(index)[0]
 
     def window(self, index: Index | tuple[Index, ...]) -> tuple[Layout, tuple[int | None, ...]]:
-        """The same, and for each of its axes the one that it came from; None for a new one."""
+        """As `sliced`; also returns the source axis of each axis of the window, None for a new one."""
         sizes, strides, offset, axes = windowed(index, self.sizes, self.strides, self.offset)
         return Layout._trusted(sizes, strides, offset), axes
 
@@ -257,7 +257,7 @@ class Layout:
         return layout
 
     def split_axis(self, axis: int, sizes: Sequence[int]) -> Layout:
-        """One axis as several, outermost first, whose sizes multiply to it.
+        """Split one axis into several, outermost first, whose sizes multiply to its size.
 
         >>> Layout((1, 8, 4)).split_axis(1, (2, 4)).strides
         (32, 16, 4, 1)
@@ -274,7 +274,7 @@ class Layout:
         )
 
     def merged_axes(self, first: int, last: int) -> Layout:
-        """The axes `first` to `last` as one; each must step over exactly what lies inside it.
+        """Merge the axes `first` to `last`; the stride of each must be the size times the stride of the next.
 
         >>> Layout((2, 3, 4)).merged_axes(1, 2)
         Layout((2, 12), strides=(12, 1), offset=0)
@@ -285,13 +285,13 @@ class Layout:
         return self.reshaped((*self.sizes[:start], prod(self.sizes[start:stop]), *self.sizes[stop:]))
 
     def flattened(self) -> Layout:
-        """All axes as one, in row-major order of the coordinates. Raises `LayoutError` where that needs a copy."""
+        """All axes merged, in row-major order of the coordinates. Raises `LayoutError` if that needs a copy."""
         return self.reshaped((self.element_count,))
 
     def reshaped(self, sizes: Sequence[int]) -> Layout:
         """Other sizes over the same elements in the same row-major order of coordinates, without a copy.
 
-        Raises `LayoutError` when the counts differ or the elements do not lie so that strides can say it.
+        Raises `LayoutError` when the counts differ, or if no strides express the result without a copy.
         """
         sizes = integers("sizes", sizes, least=0)
         if prod(sizes) != self.element_count:
@@ -309,24 +309,24 @@ class Layout:
         return Layout._trusted(sizes, strides, self.offset)
 
     def shifted(self, distance: int) -> Layout:
-        """The same layout `distance` elements further on."""
+        """The same layout, with `distance` elements added to its offset."""
         distance = integer("distance", distance)
         return self if distance == 0 else Layout._trusted(self.sizes, self.strides, self.offset + distance)
 
     def axis_of(self, axis: int) -> int:
-        """`axis` counted from 0, negative ones from the end. Raises `LayoutError` for what is no axis."""
+        """`axis` counted from 0; a negative one counts from the end. Raises `LayoutError` for an invalid axis."""
         axis = integer("axis", axis)
         if not -self.ndim <= axis < self.ndim:
             raise LayoutError(f"axis={axis} is out of range for sizes {self.sizes} of rank {self.ndim}.")
         return axis % self.ndim
 
     def __repr__(self) -> str:
-        """A call that makes this layout."""
+        """The constructor call that gives this layout."""
         return f"Layout({self.sizes}, strides={self.strides}, offset={self.offset})"
 
 
 def _check_rank(rank: int) -> None:
-    """Raise `LayoutError` for more axes than arrays have elsewhere."""
+    """Raise `LayoutError` for more axes than NumPy and CuPy have."""
     if rank > MOST_AXES:
         raise LayoutError(f"rank {rank} is too high: layouts have up to {MOST_AXES} axes, as arrays in NumPy and CuPy.")
 
@@ -337,7 +337,7 @@ _set_sizes, _set_strides, _set_offset, _set_extent, _set_overlaps = (
 
 
 def _fill(layout: Layout, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
-    """Give a new layout its values, which nothing changes afterwards."""
+    """Set the fields of a new layout, which is immutable from then on."""
     below, span = 0, 1
     for size, stride in zip(sizes, strides, strict=True):
         reach = (size - 1) * stride

@@ -1,4 +1,4 @@
-"""`memoized`: what a call works out from its arguments alone is worked out once."""
+"""`memoized`: a cache for pure functions, whose arguments may be unhashable."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _R = TypeVar("_R")
 def memoized(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`lru_cache(4096, typed=True)` that calls the function directly when an argument is unhashable.
 
-    Exceptions are not cached. Equal arguments of different types are told apart, since 16.0 may be refused where 16 is
-    not. An unhashable argument is refused by the function, in its own words.
+    Exceptions are not cached. Equal arguments of different types have separate entries, since a function may refuse
+    16.0 and accept 16. For an unhashable argument the function itself raises the error.
     """
     cached: Any = lru_cache(maxsize=4096, typed=True)(function)
 

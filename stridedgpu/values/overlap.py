@@ -1,4 +1,4 @@
-"""Whether elements share memory, or leave some out: exact answers about strided address sets.
+"""Overlap and gaps of strided address sets: exact answers.
 
 Two elements share an address when a bounded linear Diophantine equation over the strides has a solution. The
 search walks the strides from large to small; in layouts that nest, which is nearly all of them, each level
@@ -14,7 +14,7 @@ from typing import Final
 __all__ = ["addresses_intersect", "leaves_gaps", "self_overlaps"]
 
 _MOST_STEPS: Final = 100_000
-"""Search steps after which the answer is "yes": a refusal that is too careful does no harm."""
+"""Search steps after which the answer is "yes": a needless refusal is safe, a missed overlap is not."""
 
 Term = tuple[int, int]
 """A positive coefficient and the largest value of its variable, which starts at 0."""
@@ -56,7 +56,7 @@ def leaves_gaps(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     if 0 in sizes:
         return False
     reach = 0
-    # From small strides to large, the axes so far fill 0 to `reach`; a larger step leaves out reach + 1 for good.
+    # From small strides to large, the axes so far fill 0 to `reach`; a larger step never reaches reach + 1.
     for stride, size in sorted((abs(s), n) for n, s in zip(sizes, strides, strict=True) if n > 1):
         if stride > reach + 1:
             return True
@@ -78,7 +78,7 @@ def has_solution(target: int, terms: Sequence[Term]) -> bool:
 
     Answers True when the search takes too long.
     """
-    # Two tensors in one buffer share their strides; as one term these cost one choice, and not one for each row.
+    # Two tensors in one buffer share their strides. Merged into one term, these cost one choice, not one a row.
     combined: dict[int, int] = {}
     for coefficient, most in terms:
         if most > 0:
@@ -102,7 +102,7 @@ def has_solution(target: int, terms: Sequence[Term]) -> bool:
         inner = divisors[place + 1]
         if inner == 0:  # the last term, and its coefficient divides the rest
             return True
-        # Only these leave a rest that the inner terms can make up: x = residue modulo period, least <= x <= most.
+        # Only these leave a remainder that the inner terms can reach: x = residue modulo period, least <= x <= most.
         shared = gcd(coefficient, inner)
         period = inner // shared
         residue = rest // shared * pow(coefficient // shared, -1, period) % period

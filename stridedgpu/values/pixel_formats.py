@@ -1,4 +1,4 @@
-"""Pixel formats: how the samples of a picture lie in the planes of a camera's or decoder's surface, as a table.
+"""Pixel formats: how an image's samples lie in the planes of a camera's or decoder's surface, as a table.
 
     nv12   Y Y Y Y        yuyv   Y U Y V Y U Y V        rgbx   R G B x R G B x
            Y Y Y Y               Y U Y V Y U Y V               R G B x R G B x
@@ -24,8 +24,8 @@ __all__ = ["PIXEL_FORMATS", "PixelFormat", "Plane", "Samples", "pixel_format"]
 class Plane:
     """One plane of a surface.
 
-    `rows` and `columns` are the picture's rows and columns to one of the plane's; each place there has `samples`
-    elements side by side.
+    One row and column of the plane cover `rows` rows and `columns` columns of the image. Each place in the plane has
+    `samples` elements side by side.
     """
 
     rows: int
@@ -33,7 +33,7 @@ class Plane:
     samples: int
 
     def sizes(self, size: tuple[int, int]) -> tuple[int, ...]:
-        """The sizes of the plane of a picture of this height and width, with an axis of samples where there are more.
+        """The sizes of this plane for an image of this height and width, with a last axis for several samples.
 
         >>> Plane(2, 2, 2).sizes((1080, 1920))
         (540, 960, 2)
@@ -42,13 +42,13 @@ class Plane:
         return place if self.samples == 1 else (*place, self.samples)
 
     def row_elements(self, width: int) -> int:
-        """The elements of one row for a picture of this width."""
+        """The elements of one row for an image of this width."""
         return width // self.columns * self.samples
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Where the samples of one kind lie: in which plane, the first one's place in a row, and the elements between."""
+    """Where the samples of one kind lie: the plane, the first sample's place in a row, and the step between samples."""
 
     plane: int
     first: int
@@ -59,9 +59,9 @@ class Samples:
 class PixelFormat:
     """The planes of a surface and the samples in them.
 
-    `channels` are the samples of luma, blue and red difference ("yuv"), of red, green and blue ("rgb"), or of
-    brightness alone ("gray"), after `kind`. `bits` is the depth of a sample, and `shift` the bits to the left that it
-    lacks to stand at the top of its element: 6 where 10 bits lie at the bottom of 16.
+    `channels` are the samples of luma, blue and red difference if `kind` is "yuv", of red, green and blue if it is
+    "rgb", and of brightness alone if it is "gray". `bits` is the depth of a sample. `shift` is the left shift, in bits,
+    that aligns a sample with the top of its element: 6 if 10 bits lie at the bottom of 16.
     """
 
     name: str
@@ -74,7 +74,7 @@ class PixelFormat:
 
     @property
     def multiple(self) -> tuple[int, int]:
-        """What the height and the width of a picture must be multiples of."""
+        """What the height and the width of an image must be multiples of."""
         return max(plane.rows for plane in self.planes), max(plane.columns for plane in self.planes)
 
     @property
@@ -88,7 +88,7 @@ class PixelFormat:
 
 
 def pixel_format(name: object) -> PixelFormat:
-    """The format of this name. Raises `LayoutError` for one that does not exist."""
+    """The format of this name. Raises `LayoutError` for an unknown name."""
     found = PIXEL_FORMATS.get(name) if isinstance(name, str) else None
     if found is None:
         raise LayoutError(f"format={name!r} is unknown; the formats are {', '.join(PIXEL_FORMATS)}.")
@@ -101,13 +101,13 @@ _PAIRS: Final = Plane(2, 2, 2)
 
 
 def _semi_planar(name: str, element: str, bits: int, shift: int, order: tuple[int, int] = (0, 1)) -> PixelFormat:
-    """Luma, and behind it pairs of chroma for 2 x 2 pixels; `order` is where blue and red difference stand in one."""
+    """A plane of luma and one of chroma pairs for 2 x 2 pixels; `order` is the place of blue and red difference."""
     channels = (Samples(0, 0, 1), Samples(1, order[0], 2), Samples(1, order[1], 2))
     return PixelFormat(name, "yuv", ELEMENT_TYPES[element], bits, shift, (_WHOLE, _PAIRS), channels)
 
 
 def _planar(name: str, element: str, bits: int, shift: int, order: tuple[int, int] = (1, 2)) -> PixelFormat:
-    """Luma and two planes of chroma for 2 x 2 pixels; `order` is which plane has blue and which red difference."""
+    """A plane of luma and two of chroma for 2 x 2 pixels; `order` is the plane of blue and of red difference."""
     channels = (Samples(0, 0, 1), Samples(order[0], 0, 1), Samples(order[1], 0, 1))
     return PixelFormat(name, "yuv", ELEMENT_TYPES[element], bits, shift, (_WHOLE, _QUARTER, _QUARTER), channels)
 

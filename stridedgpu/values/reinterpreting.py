@@ -1,4 +1,4 @@
-"""Layouts counted in elements of another size, over the same bytes."""
+"""Reinterpret a layout for another item size (`ndarray.view(dtype)`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["recounted"]
 
 
 def recounted(layout: Layout, itemsize: int, wanted: int) -> Layout:
-    """A layout counted in elements of another size: the last axis takes up the difference."""
+    """The layout over the same bytes with elements of `wanted` bytes; the size of the last axis changes."""
     if itemsize == wanted:
         return layout
     if not layout.sizes or (layout.strides[-1] != 1 and layout.sizes[-1] > 1 and layout.span):
@@ -22,7 +22,7 @@ def recounted(layout: Layout, itemsize: int, wanted: int) -> Layout:
     if wanted < itemsize:
         strides = (*(stride * factor for stride in layout.strides[:-1]), 1)
         return Layout((*layout.sizes[:-1], layout.sizes[-1] * factor), strides, layout.offset * factor)
-    # The stride of an axis that is never stepped along may be anything.
+    # The stride of an axis of size 1 may be anything.
     steps = [stride for size, stride in zip(layout.sizes[:-1], layout.strides[:-1], strict=True) if size > 1]
     distances = [layout.offset, *steps] if layout.span else []
     if any(distance % factor for distance in (layout.sizes[-1], *distances)):

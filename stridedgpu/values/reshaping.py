@@ -1,4 +1,4 @@
-"""Other sizes over the same elements, regrouped or repeated: strides for them, where strides can say it."""
+"""Strides for reshaped and broadcast sizes over the same elements, if such strides exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["repeated_strides", "reshaped_strides"]
 
 
 def reshaped_strides(sizes: Sequence[int], strides: Sequence[int], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides of as many elements in `wanted` sizes, in the same row-major order; None where that takes a copy.
+    """Strides for `wanted` sizes of as many elements, in the same row-major order; None if that needs a copy.
 
     >>> reshaped_strides((4, 6), (6, 1), (2, 2, 6)), reshaped_strides((4, 6), (8, 1), (24,))
     ((12, 6, 1), None)
@@ -28,7 +28,7 @@ def reshaped_strides(sizes: Sequence[int], strides: Sequence[int], wanted: tuple
 
 
 def repeated_strides(sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
-    """Strides of elements repeated to `wanted` sizes, with axes added in front; None where NumPy refuses it, too.
+    """Strides for elements broadcast to `wanted` sizes, with axes added in front; None if NumPy refuses it too.
 
     >>> repeated_strides((3, 1), (1, 1), (2, 3, 4)), repeated_strides((3,), (1,), (4,))
     ((0, 1, 0), None)
@@ -45,7 +45,7 @@ def repeated_strides(sizes: Sequence[int], strides: Sequence[int], wanted: Seque
 
 
 def _merged_runs(sizes: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Sizes and strides with neighbours merged wherever the outer one steps over the inner one exactly."""
+    """Sizes and strides, with neighbours merged if the outer stride is exactly the inner size times stride."""
     runs: list[tuple[int, int]] = []
     for size, stride in zip(sizes, strides, strict=True):
         if size == 1:

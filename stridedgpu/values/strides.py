@@ -40,9 +40,9 @@ MOST_AXES: Final = 64
 
 
 def integer(name: str, value: object, *, least: int | None = None) -> int:
-    """`value` as an exact Python integer; `name` stands in the message when it is not one, or below `least`."""
+    """`value` as an exact Python integer. Raises `LayoutError` naming `name` for another type, or below `least`."""
     try:
-        # A bool is an integer to Python, but an axis of True is a mistake. Arrays refuse unless they hold one integer.
+        # A bool is an integer to Python, but an axis of True is a mistake. `index` refuses arrays of several integers.
         number = None if isinstance(value, bool) else index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
@@ -54,7 +54,7 @@ def integer(name: str, value: object, *, least: int | None = None) -> int:
 
 
 def integers(name: str, values: Iterable[object], *, least: int | None = None) -> tuple[int, ...]:
-    """`values` as exact Python integers; `name` stands in the message when one is not an integer or below `least`."""
+    """`values` as exact Python integers; `name` is in the message if one is not an integer or below `least`."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise LayoutError(f"{name}={values!r} is not a sequence of integers, such as (2, 3).")
     values = tuple(values)
@@ -80,7 +80,7 @@ def round_up(value: int, multiple: int) -> int:
 def byte_strides(strides: Iterable[int], itemsize: int) -> tuple[int, ...]:
     """Strides in bytes, for libraries that keep them in 64 bits.
 
-    Within a buffer, what 64 bits do not hold is the stride of an axis that nothing steps along, and becomes 0.
+    Within a buffer, only an axis that is never stepped along can have a stride beyond 64 bits. It becomes 0.
 
     >>> byte_strides((6, 2**62), 4)
     (24, 0)
@@ -142,7 +142,7 @@ def check_same_length(sizes: Sequence[int], strides: Sequence[int]) -> None:
 def canonical_axes(order: str, name: str = "layout") -> str:
     """The letters of `order` in canonical order: `canonical_axes("NHWC") == "NCHW"`.
 
-    Raises `LayoutError` for a letter that is unknown or stands twice; `name` is the argument in its message.
+    Raises `LayoutError` for a letter that is unknown or repeated; `name` is the argument in its message.
     """
     if not (order and isinstance(order, str)):
         raise LayoutError(f"{name}={order!r} is not an axis order; give one such as 'NCHW' or 'NHWC'.")
@@ -196,7 +196,7 @@ def calculate_strides(layout: str, sizes: Sequence[int], broadcast: Sequence[boo
     """The strides, in elements, of a tensor stored in `layout` order: DirectML's `CalculateStrides`, generalised.
 
     `layout` is an order string over the letters N, C, D, H, W, outermost axis first; `sizes`, `broadcast` and the
-    result are in canonical order (those letters in that order, the absent ones left out). A broadcast axis gets
+    result are in canonical order (those letters in that order, without the absent ones). A broadcast axis gets
     stride 0 and counts as 1 in the other strides.
 
     Raises `LayoutError` for an unknown or repeated letter and for lengths that differ.
@@ -230,11 +230,11 @@ def padded_strides(
 ) -> tuple[int, ...]:
     """The strides of a tensor whose rows start `row_pitch_bytes` apart.
 
-    A row is what lies inside the height axis: W elements in NCHW, W*C in NHWC. In an order with no H, or with H
-    innermost, it is the innermost axis. `height_axis` says which axis is H where `order` has no letters.
+    A row is everything inside the height axis: W elements in NCHW, W*C in NHWC. In an order with no H, or with H
+    innermost, the innermost axis is the row. `height_axis` is the axis of H for an `order` without letters.
 
-    Raises `LayoutError` when the pitch is not a multiple of `itemsize`, is smaller than a row, or there is no axis
-    for the rows to follow each other on.
+    Raises `LayoutError` if the pitch is no multiple of `itemsize`, if it is smaller than a row, or if the order has no
+    axis outside the rows.
     """
     sizes, itemsize = integers("sizes", sizes, least=0), integer("itemsize", itemsize, least=1)
     row_pitch_bytes = integer("row_pitch_bytes", row_pitch_bytes)

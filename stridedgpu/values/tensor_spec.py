@@ -1,4 +1,4 @@
-"""`TensorSpec`: what a planner may know of one tensor, without its memory."""
+"""`TensorSpec`: everything a planner knows about one tensor, without its memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TensorSpec:
     `layout` has its lowest element at offset 0, so that equal windows of one tensor share a plan. `alignment` is the
     power of two, in bytes, known to divide the address of that element. `slack_bytes` may be read after the last
     element. Both count up to the widest access. With `owns_padding`, every byte of the buffer that is no element of
-    this tensor may be overwritten, the slack included.
+    this tensor may be overwritten, slack included.
     """
 
     layout: Layout
