@@ -1,6 +1,6 @@
-"""Windows of images of any sizes into one batch, converted on the way, as values.
+"""Crop windows of images of any sizes, converted and gathered into one batch, as values.
 
-`CropProblem` is what all windows have in common. Where each lies changes with every call: `Crop` says it for one.
+`CropProblem` is what all windows have in common. `Crop` is the position of one window, which changes with every call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CropProblem:
     fill: bytes
 
     def __hash__(self) -> int:
-        """Equal for equal problems, from what tells them apart most often: every call looks its plan up by one."""
+        """Equal for equal problems; hashes first what differs most often, since every call looks its plan up."""
         return hash((self.target.layout.sizes, self.target.layout.strides, self.source_steps, self.fill))
 
     @property
@@ -40,25 +40,25 @@ class CropProblem:
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes that must be read, where windows lie inside their sources, and written."""
+        """The bytes that must be read, if all windows lie inside their sources, and written."""
         made = self.conversion
         return self.target.layout.element_count * (made.source.itemsize + made.target.itemsize)
 
     def takes(self, source_steps: tuple[int, int]) -> bool:
-        """Whether sources with these channel and column strides may stand in the place of those planned for.
+        """True if a plan for this problem can run on sources with these channel and column strides.
 
-        Where columns lie side by side, channels are planes, and these may be anywhere.
+        If columns are contiguous, each channel is a plane, and the distance between planes may be anything.
         """
         channel, column = self.source_steps
         return column in (0, source_steps[1]) and (column == 1 or channel in (0, source_steps[0]))
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to move."""
+        """True if there is nothing to move."""
         return 0 in self.target.layout.sizes
 
     def in_words(self) -> list[str]:
-        """The problem in lines, as plans explain it."""
+        """The lines that `explain()` prints for the problem."""
         batch, channels, height, width = self.target.layout.sizes
         return [
             f"{batch} windows of {height} x {width} pixels, {channels} channels each",
@@ -72,8 +72,8 @@ class CropProblem:
 class Crop(NamedTuple):
     """One sample's window.
 
-    `layout` is that of its source, axes C, H, W, in elements from the lowest one. `origin` is the row and column of
-    the source that come first in the window, in pixels; either may lie outside. `flip` mirrors left and right.
+    `layout` is the source's, with axes C, H, W, in elements from the lowest one. `origin` is the row and column, in
+    pixels of the source, of the window's first pixel, and may lie outside the source. `flip` mirrors left and right.
     """
 
     layout: Layout
@@ -82,9 +82,10 @@ class Crop(NamedTuple):
 
 
 class Rectangle(NamedTuple):
-    """Part of a window, in pixels: rows and columns of the window before it is flipped, and where they come from.
+    """Part of a window, in pixels: its rows and columns in the unflipped window, and where they come from.
 
-    `source` is the first row and column in the source, or None where there is no source and the fill value goes.
+    `source` is the first row and column in the source, or None for a part outside the source, which gets the fill
+    value.
     """
 
     rows: slice
@@ -93,7 +94,7 @@ class Rectangle(NamedTuple):
 
 
 def covered(origin: int, size: int, extent: int) -> slice:
-    """Which of a window's `size` rows or columns lie over a source with `extent` of them; an empty slice if none.
+    """The slice of a window's `size` rows or columns that lie over a source of `extent` of them; empty if none.
 
     >>> covered(-2, 5, 10), covered(8, 5, 10), covered(10, 5, 10)
     (slice(2, 5, None), slice(0, 2, None), slice(0, 0, None))
@@ -103,7 +104,7 @@ def covered(origin: int, size: int, extent: int) -> slice:
 
 
 def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:
-    """The part of a window that lies over its source, if any, and the up to four beside it.
+    """The part of a window that lies over its source, if any, and up to four parts around it.
 
     >>> [part.source for part in rectangles(Crop(Layout((3, 10, 10)), (-2, 4)), (5, 6))]
     [None, (0, 4)]
@@ -130,7 +131,7 @@ def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:
 
 
 def source_steps(layouts: Sequence[Layout]) -> tuple[int, int]:
-    """The channel and column strides that all sources share, each 0 where they differ or there is no source."""
+    """The channel and column strides that all sources share; 0 where they differ, or if there is no source."""
     if not layouts:
         return 0, 0
     first = layouts[0]

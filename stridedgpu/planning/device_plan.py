@@ -1,4 +1,4 @@
-"""`DevicePlan`: what every plan tells, whatever the operation and the device.
+"""`DevicePlan`: the facts that every plan reports, whatever the operation and the device.
 
 A plan is a value: it can be printed, compared, hashed and pickled. The device that made it runs it; pictures, the
 benchmark's tables, `explain()` and the verbose line read it and derive nothing of their own.
@@ -16,7 +16,7 @@ _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """The bytes of one access on one side, and what limits it ("" when nothing does)."""
+    """The bytes of one access on one side, and what limits them ("" if nothing does)."""
 
     nbytes: int
     limit: str = ""
@@ -51,11 +51,11 @@ class DevicePlan(Protocol):
 
     @property
     def tile(self) -> tuple[int, ...]:
-        """The box that is moved at a time, as an extent along each of the problem's loops; () where there is none."""
+        """The box that is moved at a time, as an extent along each of the problem's loops; () for no box."""
 
     @property
     def shape(self) -> str:
-        """How the work is divided, in words: a grid of blocks of threads, or items that threads share."""
+        """How the work is divided: a grid of blocks of threads, or work items that threads share."""
 
     @property
     def bytes_moved(self) -> int:
@@ -66,7 +66,7 @@ class DevicePlan(Protocol):
 
 
 def index_bits(reach: int) -> int:
-    """The bits of the arithmetic for linear indices and offsets up to `reach`.
+    """The bits, 32 or 64, of linear indices and offsets up to `reach`.
 
     >>> index_bits(2**31 - 1), index_bits(2**31)
     (32, 64)
@@ -75,7 +75,7 @@ def index_bits(reach: int) -> int:
 
 
 def in_words(verb: str, width: Width) -> str:
-    """One kind of access.
+    """One line of `explain()` about an access width.
 
     >>> in_words("loads", Width(4, "rows start 12 B apart"))
     'loads 4 B (rows start 12 B apart)'

@@ -1,8 +1,8 @@
-"""`GatherProblem`: what a gather or scatter has to do, reduced to the loops that matter.
+"""`GatherProblem`: a gather or scatter, reduced to simplified loops.
 
-Gather, gather_elements, gather_nd and their scatters are one thing here: loops that walk a *plain* side (the result
-of a gather, the updates of a scatter) together with the indices, and a *picked* side (the data of a gather, the
-result of a scatter) whose elements lie where the indices say.
+Gather, gather_elements, gather_nd and their scatters share one form. The loops walk the *dense* side in order, together
+with the indices: a gather's result, or a scatter's updates. The *indexed* side is addressed through the indices: a
+gather's data, or a scatter's result.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["GatherProblem", "IndexedAxis", "elements_problem", "gather_problem",
 
 @dataclass(frozen=True, slots=True)
 class IndexedAxis:
-    """An axis of the picked side whose coordinate is read from the indices.
+    """An axis of the indexed side whose coordinate is read from the indices.
 
-    `axis` is its number in the tensor and `size` its length; `stride` is in elements of the picked side, `component`
-    the distance in the indices, in elements, from the first number of a tuple to the one for this axis.
+    `axis` is its number in the tensor and `size` its length; `stride` is in elements of the indexed side. `component`
+    is the distance in the indices, in elements, from the first number of a tuple to the number for this axis.
     """
 
     axis: int
@@ -37,13 +37,13 @@ class IndexedAxis:
 
 @dataclass(frozen=True, slots=True)
 class GatherProblem:
-    """Loops, outermost first, over the plain side, with what each operand does in them.
+    """Loops over the dense side, outermost first, with the strides of each operand.
 
-    Strides and offsets are in elements of their operand, offsets from its lowest element. A loop with an
-    `index_strides` of 0 runs within what one index stands for. `position_strides` number the indices, or tuples of
-    them, in row-major order, so that a device can say which one is wrong. A scatter's loops keep the order of the
-    coordinates, so that a device that runs them one after another lets the last of several equal indices win. `mode`
-    is what happens to an index out of range; with `has_tuples` the indices' last axis runs over coordinates.
+    Strides and offsets are in elements of their operand, offsets from its lowest element. A loop whose `index_strides`
+    entry is 0 runs within the slice of one index. `position_strides` number the indices, or tuples of indices, in
+    row-major order, so that an error can name the position. A scatter keeps its loops in coordinate order: a device
+    that runs them serially lets the last of several equal indices win. `mode` is the rule for an index out of range.
+    With `has_tuples` the indices' last axis runs over coordinates.
     """
 
     sizes: tuple[int, ...]
@@ -64,24 +64,24 @@ class GatherProblem:
     has_tuples: bool = False
 
     def __hash__(self) -> int:
-        """Equal for equal problems, from what tells them apart most often: every call looks its plan up by one."""
+        """Equal for equal problems; hashes first what differs most often, since every call looks its plan up."""
         return hash((self.mode, self.sizes, self.plain_strides, self.picked_strides, self.index_strides))
 
     @property
     def element_count(self) -> int:
-        """Elements moved."""
+        """The number of elements moved."""
         return prod(self.sizes)
 
     @property
     def index_count(self) -> int:
-        """Positions that have an index, or a tuple of indices, of their own."""
+        """The number of positions with an index, or a tuple of indices, of their own."""
         return prod(size for size, stride in zip(self.sizes, self.index_strides, strict=True) if stride)
 
     @property
     def row_axes(self) -> int:
-        """How many of the innermost loops run within what one index stands for.
+        """The number of innermost loops that run within the slice of one index.
 
-        Not one along which a scatter writes one element again and again: there the order matters.
+        A loop along which a scatter writes one element repeatedly does not count, since there the order matters.
         """
         count = 0
         for index_stride, picked_stride in zip(
@@ -102,11 +102,11 @@ class GatherProblem:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to move."""
+        """True if there is nothing to move."""
         return 0 in self.sizes
 
     def in_words(self) -> list[str]:
-        """The problem in lines, as plans explain it."""
+        """The lines that `explain()` prints for the problem."""
         plain, picked = ("reads", "writes") if self.scatters else ("writes", "reads")
         ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in self.indexed)
         return [
@@ -127,7 +127,7 @@ _MODES: Final = {
 
 
 def gather_problem(data: TensorSpec, index: TensorSpec, target: TensorSpec, axis: int) -> GatherProblem:
-    """`target[..., i, ...] = data[..., indices[i], ...]` along one axis, which the indices' axes take the place of."""
+    """`target[..., i, ...] = data[..., indices[i], ...]` along one axis, which the axes of the indices replace."""
     source, rank = data.layout, index.layout.ndim
     return _problem(
         target,
@@ -142,7 +142,7 @@ def gather_problem(data: TensorSpec, index: TensorSpec, target: TensorSpec, axis
 def elements_problem(
     picked: TensorSpec, index: TensorSpec, plain: TensorSpec, axis: int, *, scatters: bool
 ) -> GatherProblem:
-    """Each index is the coordinate along one axis; the others are those of the index itself."""
+    """Each index is the coordinate along one axis; its other coordinates are its own position in the indices."""
     strides = picked.layout.strides
     return _problem(
         plain,
@@ -157,7 +157,7 @@ def elements_problem(
 def tuples_problem(
     picked: TensorSpec, index: TensorSpec, plain: TensorSpec, batch_dims: int, *, scatters: bool
 ) -> GatherProblem:
-    """The last axis of the indices holds coordinates of the axes that follow `batch_dims` common ones."""
+    """The last axis of the indices holds coordinates of the axes that follow the first `batch_dims`, shared ones."""
     layout, indices = picked.layout, index.layout
     length = indices.sizes[-1]
     rest = layout.strides[batch_dims + length :]
@@ -186,7 +186,7 @@ def _problem(
     *,
     scatters: bool,
 ) -> GatherProblem:
-    """The loops over the plain side's coordinates, simplified."""
+    """The loops over the dense side's coordinates, simplified."""
     sizes = plain.layout.sizes
     layouts = [
         plain.layout,
@@ -215,7 +215,7 @@ def _problem(
 
 
 def _positions(sizes: tuple[int, ...], index_strides: tuple[int, ...], axes: range) -> tuple[int, ...]:
-    """Strides that number the indices in row-major order over `axes`; of a repeated index the first place counts."""
+    """Strides that number the indices in row-major order over `axes`; a repeated index has its first position."""
     strides = [0] * len(sizes)
     pitch = 1
     for axis in reversed(axes):
@@ -225,7 +225,7 @@ def _positions(sizes: tuple[int, ...], index_strides: tuple[int, ...], axes: ran
 
 
 def _in_order(layouts: Sequence[Layout]) -> LoopNest:
-    """The loops of `simplify`, in the order of the coordinates and all forwards."""
+    """The loops of `simplify`, in coordinate order and all running forwards."""
     loops: list[tuple[int, tuple[int, ...]]] = []
     for size, *strides in zip(layouts[0].sizes, *(layout.strides for layout in layouts), strict=True):
         steps = tuple(strides)

@@ -1,4 +1,4 @@
-"""`IndexRule`: which indices an operation accepts, and in words what is wrong with one that it does not."""
+"""`IndexRule`: which indices an operation accepts, and the messages for those that it refuses."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from stridedgpu.values.tensor_spec import TensorSpec
 __all__ = ["IndexRule", "Mode"]
 
 Mode = Literal["raise", "clip", "wrap", "deferred"]
-"""What happens to an index out of range."""
+"""The rule for an index out of range."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRule:
-    """The indices of one operation: where they lie, and the axes they must stay within.
+    """The indices of one operation: their layout, and the axes that they must stay within.
 
-    `axes` holds the number and size of each axis that is indexed; with `has_tuples` the last axis of the indices runs
-    over them, else there is one. `own_pitches` and `axis_pitches` number the elements of the result, where an
-    operation asks that no two indices name the same one: a coordinate of the indices counts its own pitch (the
-    tuples' axis left out), a number found there that of its axis.
+    `axes` holds the number and size of each indexed axis. With `has_tuples` the last axis of the indices runs over
+    these axes; otherwise there is one.
+
+    `own_pitches` and `axis_pitches` serve `unique=True`: they are strides that give each target element a linear id.
+    The id is sum(index coordinate * own pitch) + sum(index value * axis pitch), without the tuples' axis in the first
+    sum. Two equal ids are a duplicate.
     """
 
     index: TensorSpec
@@ -38,20 +40,20 @@ class IndexRule:
 
     @property
     def name_pitches(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """`own_pitches` and `axis_pitches` without what they have in common: a slice named whole counts once."""
+        """`own_pitches` and `axis_pitches` divided by their common factor: a slice named as a whole has one id."""
         unit = gcd(*self.own_pitches, *self.axis_pitches)
         own, axis = (tuple(pitch // unit for pitch in pitches) for pitches in (self.own_pitches, self.axis_pitches))
         return own, axis
 
     @property
     def name_count(self) -> int:
-        """How many different elements, or slices, the indices could name, numbered by `name_pitches`."""
+        """The number of different ids that `name_pitches` can give."""
         own, named = self.name_pitches
         sizes = (*self.index.layout.sizes[: len(own)], *(size for _, size in self.axes))
         return 1 + sum((size - 1) * pitch for size, pitch in zip(sizes, (*own, *named), strict=True))
 
     def out_of_range(self, position: Sequence[int], value: int) -> str:
-        """What is wrong with `value` at `position` in the indices.
+        """The message for `value` at `position` in the indices, which is out of range.
 
         >>> from stridedgpu.values.dtypes import element_type
         >>> from stridedgpu.values.layout import Layout
@@ -65,7 +67,7 @@ class IndexRule:
 
     @staticmethod
     def named_twice(first: Sequence[int], second: Sequence[int], values: Sequence[object]) -> str:
-        """What is wrong with two indices that name the same element."""
+        """The message for two indices that name the same element."""
         one, other = (f"indices{_subscript(place)}" for place in (first, second))
         return (
             f"{one} = {values[0]} and {other} = {values[1]} name the same element of the result; "
@@ -74,5 +76,5 @@ class IndexRule:
 
 
 def _subscript(position: Sequence[int]) -> str:
-    """`[1, 2]`, or nothing for a scalar."""
+    """`[1, 2]`, or an empty text for a scalar."""
     return f"[{', '.join(map(str, position))}]" if position else ""

@@ -17,7 +17,7 @@ __all__ = ["LoopNest", "simplify"]
 class LoopNest:
     """Common loops over operands, outermost first; strides and offsets are in elements of each operand.
 
-    `kept` is where the axis that was asked to be kept stands now, or None when its size was 1.
+    `kept` is the position of the `keep` axis after simplification, or None if its size was 1.
     """
 
     sizes: tuple[int, ...]
@@ -27,12 +27,12 @@ class LoopNest:
 
 
 def simplify(layouts: Sequence[Layout], keep: int | None = None) -> LoopNest:
-    """The simplest loops that visit the elements of `layouts`, which have equal sizes, in corresponding pairs.
+    """The simplest loops that visit corresponding elements of `layouts`, which have equal sizes.
 
-    The first layout leads (the destination): axes of size 1 are dropped; an axis along which the leader runs
-    backwards is flipped for all; axes are ordered by the leader's stride, then by the others'; neighbours are
-    merged when, for **every** operand, the outer stride is the inner size times the inner stride (0 and 0
-    included). Sizes alone never justify a merge. The axis numbered `keep` is not merged with any other.
+    The first layout, the destination, leads. Axes of size 1 are dropped. An axis along which the leader runs backwards
+    is flipped for all layouts. Axes are ordered by the leader's stride, then by the other layouts'. Neighbours are
+    merged if, for **every** operand, the outer stride is the inner size times the inner stride (0 and 0 included);
+    sizes alone never justify a merge. The axis numbered `keep` is not merged.
 
     >>> nchw, nhwc = Layout((2, 3, 4, 5)), Layout((2, 3, 4, 5), (60, 1, 15, 3))
     >>> simplify([nhwc, nchw])

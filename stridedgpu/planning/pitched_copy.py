@@ -13,10 +13,10 @@ from .relayout_problem import Problem
 __all__ = ["Runs", "runs_of"]
 
 _SHORTEST_RUN_BYTES: Final = 64
-"""Runs below this cross faster when they are packed together first."""
+"""Shorter runs transfer faster if they are packed together first."""
 
 _MOST_COPIES: Final = 64
-"""Separate copies cost some microseconds each; beyond so many, packing is faster."""
+"""Each separate copy costs some microseconds; above this number, packing is faster."""
 
 _LARGEST_PITCH: Final = 2**31 - 1
 """Bytes: `cudaDeviceProp.memPitch`."""
@@ -24,10 +24,10 @@ _LARGEST_PITCH: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """`height` runs of `width` bytes a pitch apart, and that again at each place of the `outer` axes.
+    """`height` runs of `width` bytes, a pitch apart, repeated at each place of the `outer` axes.
 
-    All lengths are bytes. An outer axis is (size, step in the source, step in the target), outermost first; the
-    first place is `source_start` after the source's lowest element, and at the target's.
+    All lengths are in bytes. An outer axis is (size, step in the source, step in the target), outermost first. The
+    first place is `source_start` bytes after the source's lowest element, and at the target's lowest element.
     """
 
     width: int
@@ -44,17 +44,17 @@ class Runs:
 
     @property
     def is_one_run(self) -> bool:
-        """Whether everything is contiguous on both sides."""
+        """True if everything is contiguous on both sides."""
         return self.copies * self.height == 1
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether a copy engine does this well: few copies, and no crumbs."""
+        """True if a copy engine does this well: few copies, and no short runs."""
         return self.is_one_run or (self.copies <= _MOST_COPIES and self.width >= _SHORTEST_RUN_BYTES)
 
     @property
     def places(self) -> Iterator[tuple[int, int]]:
-        """Where each copy starts in the source and in the target."""
+        """The start of each copy in the source and in the target."""
         for indices in product(*(range(size) for size, _, _ in self.outer)):
             steps = list(zip(indices, self.outer, strict=True))
             yield (
@@ -64,7 +64,7 @@ class Runs:
 
 
 def runs_of(problem: Problem) -> Runs | None:
-    """The runs that do what `problem` asks for; None where it does more than copy, or copies nothing.
+    """The pitched copies that perform `problem`; None if it does more than copy, or copies nothing.
 
     >>> from stridedgpu.values.conversion import conversion
     >>> from stridedgpu.values.dtypes import element_type

@@ -1,7 +1,7 @@
-"""`Problem`: what a relayout has to do, reduced to the loops that matter.
+"""`Problem`: a relayout, reduced to simplified loops.
 
-Two tensors' sides and a conversion become one nest of loops over the destination's memory, with flips, order and
-merges already done, so that planners and kernels meet few cases.
+Two tensor specs and a conversion become one loop nest over the destination's memory. Flips, order and merges are done
+here, so that planners and kernels have few cases.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["Problem", "relayout_problem"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Loops over a destination, outermost first, and what happens to each element.
+    """Loops over a destination, outermost first, and the conversion of each element.
 
-    Strides and offsets are in elements of their side, offsets from its lowest element; destination strides are
-    positive and descend, and start at that element. `channel_axis`
-    is the loop that runs over output channels, where `conversion` treats them differently; there, with
-    `conversion.channels`, output channel `c` reads at `channels[c] * source_strides[channel_axis]`.
+    Strides and offsets are in elements of their side, offsets from its lowest element; destination strides are positive
+    and descend, and start at that element. `channel_axis` is the loop over output channels if `conversion` depends on
+    the channel. There, with `conversion.channels`, output channel `c` reads at `channels[c] *
+    source_strides[channel_axis]`.
 
-    Behind each run of the innermost loop, whose target stride is then 1, the target has room for `filler` elements
-    more, which become zeros: the channels that fill up a pixel or a block.
+    With `filler`, each run of the innermost loop, whose target stride is then 1, is followed by that many further
+    elements of the target. They become zeros: the channels that fill up a pixel or a block.
     """
 
     sizes: tuple[int, ...]
@@ -43,27 +43,27 @@ class Problem:
     filler: int = 0
 
     def __hash__(self) -> int:
-        """Equal for equal problems, from what tells them apart most often: every call looks its plan up by one."""
+        """Equal for equal problems; hashes first what differs most often, since every call looks its plan up."""
         return hash((self.sizes, self.target_strides, self.source_strides, self.conversion))
 
     @property
     def element_count(self) -> int:
-        """Elements that come from the source."""
+        """The number of elements that come from the source."""
         return prod(self.sizes)
 
     @property
     def written_sizes(self) -> tuple[int, ...]:
-        """The loops' sizes as the target sees them: each innermost run with its filler."""
+        """The loops' sizes on the target's side: each innermost run with its filler."""
         return (*self.sizes[:-1], self.sizes[-1] + self.filler) if self.filler else self.sizes
 
     @property
     def written_count(self) -> int:
-        """Elements and zeros written."""
+        """The number of elements and zeros written."""
         return prod(self.written_sizes)
 
     @property
     def source_extents(self) -> tuple[int, ...]:
-        """The loops' sizes as the source sees them: a table of channels reaches as far as its highest channel."""
+        """The loops' sizes on the source's side: a table of channels extends to its highest channel."""
         sizes = list(self.sizes)
         if self.channel_axis is not None and self.conversion.channels is not None:
             sizes[self.channel_axis] = max(self.conversion.channels) + 1
@@ -71,7 +71,7 @@ class Problem:
 
     @property
     def source_elements(self) -> int:
-        """Different elements read: repeated (broadcast) ones count once."""
+        """The number of different elements read: repeated (broadcast) ones count once."""
         if self.element_count == 0:
             return 0
         sizes = list(self.sizes)
@@ -91,11 +91,11 @@ class Problem:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to move."""
+        """True if there is nothing to move."""
         return 0 in self.sizes
 
     def in_words(self) -> list[str]:
-        """The problem in lines, as plans explain it."""
+        """The lines that `explain()` prints for the problem."""
         owned, read = self.target.owns_padding, self.bytes_moved - self.written_bytes
         return [
             f"loops {self.sizes}",
@@ -111,12 +111,12 @@ class Problem:
 
     @property
     def source_alignment(self) -> int:
-        """Bytes known to divide the lowest address that is read."""
+        """A power of two, in bytes, known to divide the lowest address that is read."""
         lowest = Layout(self.sizes, self.source_strides, self.source_offset).first_offset
         return gcd(self.source.alignment, lowest * self.source.element.itemsize)
 
     def without_filler(self) -> Problem:
-        """The elements alone."""
+        """The problem without its zeros."""
         if not self.filler or self.sizes[-1] > 1:
             return replace(self, filler=0)
         inner = len(self.sizes) - 1
@@ -129,7 +129,7 @@ class Problem:
         )
 
     def filler_alone(self) -> Problem:
-        """The zeros alone: one zero at the source's address, repeated. The target starts where the first zero lies."""
+        """The zeros of the problem as one repeated source element; the target starts at the first zero."""
         element = self.target.element
         layout = Layout((*self.sizes[:-1], self.filler), self.target_strides)
         zeros = TensorSpec(Layout(()).broadcast_to(layout.sizes), element, WIDEST_ACCESS)
@@ -142,9 +142,9 @@ def relayout_problem(
 ) -> Problem:
     """The loops that move `source` into `target`.
 
-    `channel_axis` is the channel axis of both layouts, or None; with `conversion.channels` the sides' sizes may
-    differ there, and nowhere else. With `filler`, the target's channels have stride 1, and room for so many zeros
-    behind the last of them.
+    `channel_axis` is the channel axis of both layouts, or None; with `conversion.channels` the sizes may differ along
+    it, and along no other axis. With `filler`, the target's channels have stride 1, and room for that many zeros
+    follows the last channel.
     """
     source_layout, target_layout = source.layout, target.layout
     keep = None
@@ -174,14 +174,14 @@ def relayout_problem(
 def _channels_forwards(
     source: Layout, target: Layout, conversion: Conversion, axis: int
 ) -> tuple[Layout, Layout, Conversion]:
-    """The same move with the target's channels ascending in memory, and evenly stepped channels as a view.
+    """The same relayout with the target's channels ascending in memory, and evenly stepped channels as a view.
 
-    Swapping RGB and BGR is then a source that runs backwards, which costs nothing; only an uneven choice of
+    A swap of RGB and BGR is then a source with a negative stride, which costs nothing. Only an uneven choice of
     channels keeps its table.
     """
     channels: Sequence[int] = conversion.channels or range(target.sizes[axis])
     if source.sizes[axis] == 1:
-        # Nothing was said by the stride of a single channel, which a table may repeat.
+        # The stride of a single channel means nothing, and a table may repeat that channel.
         strides = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
         source = Layout(source.sizes, strides, source.offset)
     if target.strides[axis] < 0:
@@ -197,7 +197,7 @@ def _channels_forwards(
     if tuple(even) == tuple(channels):
         return _along(source, axis, even), target, replace(conversion, channels=None)
     if source.strides[axis] < 0:
-        # Channel 0 is then the lowest in memory, which is where the known alignment is counted from.
+        # Channel 0 is then the lowest in memory: the known alignment is counted from there.
         last = source.sizes[axis] - 1
         source, channels = _along(source, axis, range(last + 1)[::-1]), tuple(last - channel for channel in channels)
     return source, target, replace(conversion, channels=tuple(channels))

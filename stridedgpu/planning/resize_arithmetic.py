@@ -1,8 +1,8 @@
 """`Arithmetic`: how a resized pixel is computed from its taps, one description for every device and execution.
 
-A resize is separable: one pass along each axis, and in each pass a pixel is a weighted sum of neighbouring pixels, its
-taps. What libraries disagree in is the weights' type and precision, what is kept between the passes, and how the last
-sum becomes a pixel. Here these are a table.
+A resize is separable: one pass along each axis. In each pass a pixel is a weighted sum of neighbouring pixels, its
+taps. Libraries differ in the type and precision of the weights, in the intermediate between the passes, and in how the
+last sum becomes a pixel. This module states the differences as a table.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PASSES: Final[tuple[Passes, ...]] = ("horizontal", "vertical", "pillow-13")
 
 
 class Interpolation(StrEnum):
-    """The library and the filter whose bits a resize has."""
+    """The library and filter that a resize reproduces to the bit."""
 
     PILLOW_BOX = "pillow-box"
     PILLOW_BILINEAR = "pillow-bilinear"
@@ -39,12 +39,12 @@ class Interpolation(StrEnum):
 
     @property
     def is_pillow(self) -> bool:
-        """Whether Pillow has the rule."""
+        """True for Pillow's rules."""
         return self.startswith("pillow")
 
     @property
     def is_nearest(self) -> bool:
-        """Whether each pixel is a copy of one source pixel."""
+        """True if each pixel is a copy of one source pixel."""
         return self.endswith("nearest")
 
 
@@ -52,7 +52,7 @@ INTERPOLATIONS: Final = tuple(str(name) for name in Interpolation)
 
 
 class Arithmetic(StrEnum):
-    """How sums of taps become pixels. `spec` has the numbers; `first` and `second` are the passes in their order."""
+    """How sums of taps become pixels. `spec` has the numbers; `first` and `second` name the passes in order."""
 
     COPY = "copy"
     PILLOW_FIXED = "pillow-fixed"
@@ -66,7 +66,7 @@ class Arithmetic(StrEnum):
 
     @property
     def spec(self) -> ArithmeticSpec:
-        """Weights, what is kept between the passes, and the rule in words."""
+        """The weights, the intermediate between the passes, and the rule in words."""
         return _SPECS[self]
 
 
@@ -74,8 +74,8 @@ class Arithmetic(StrEnum):
 class ArithmeticSpec:
     """The numbers of an `Arithmetic`.
 
-    `weights` is the NumPy name of the weights' type, of which integers have `bits` fractional bits. `between` is that
-    of a pixel between the passes, None where it is the source's own. `words` say both passes.
+    `weights` is the NumPy name of the weights' type; integer weights have `bits` fractional bits. `between` is the type
+    of a pixel between the passes, None for the source's own. `words` describes both passes.
     """
 
     weights: str
@@ -130,7 +130,7 @@ _OF_OPENCV: Final = {
 
 
 def interpolation_named(name: object) -> Interpolation:
-    """The interpolation of a name. Raises `LayoutError` for others.
+    """The interpolation of a name. Raises `LayoutError` for an unknown one.
 
     >>> interpolation_named("pillow-bicubic").is_pillow
     True
@@ -142,9 +142,9 @@ def interpolation_named(name: object) -> Interpolation:
 
 
 def arithmetic_of(interpolation: Interpolation, element: ElementType) -> Arithmetic:
-    """The arithmetic for pixels of a type, special cases of whole factors aside.
+    """The arithmetic for pixels of a type, apart from the special cases of integer scale factors.
 
-    Raises `ElementTypeError` for types that the library of the rule does not resize.
+    Raises `ElementTypeError` for types that the rule's library does not resize.
     """
     if interpolation.is_nearest:
         return Arithmetic.COPY

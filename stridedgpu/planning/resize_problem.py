@@ -1,8 +1,7 @@
-"""`ResizeProblem`: pictures of any sizes resized into one batch and converted on the way, as a value.
+"""`ResizeProblem`: images of any sizes, resized into one batch and converted, as a value.
 
-`ResizeWindow` says of one picture what changes from call to call: its layout, the box that is taken of it, and where
-the result goes. `window_taps` are its taps along both axes; devices look them up there, so that one geometry is worked
-out once.
+`ResizeWindow` is what changes from call to call for one image: its layout, the resized box, and where the result goes.
+`window_taps` returns the image's taps along both axes. It is cached, so that devices compute one geometry once.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ Box = tuple[float, float, float, float]
 """Top, left, bottom and right, in pixels of the source and fractions of them."""
 
 _MOST_GEOMETRIES: Final = 4096
-"""Windows whose taps are kept; those of a 224 x 224 window are some 10 KiB."""
+"""Windows whose taps are cached; the taps of a 224 x 224 window take some 10 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeRule:
-    """Which library's bits: the interpolation, the pass that comes first, and whether colours are weighted by alpha.
+    """The rule of a resize: the interpolation, the first pass, and whether alpha weights the colours.
 
-    `premultiplies` is what Pillow does for pictures with alpha: the last channel, of 2 or 4, is alpha; colours are
-    multiplied by it before the first pass and divided by it behind the second, in 8 bits.
+    `premultiplies` is Pillow's rule for images with alpha, the last channel of 2 or 4. Colours are multiplied by alpha
+    before the first pass and divided by it after the second, in 8 bits.
     """
 
     interpolation: Interpolation
@@ -45,11 +44,11 @@ class ResizeRule:
 
 
 class ResizeWindow(NamedTuple):
-    """One picture: what is taken of it and where it goes.
+    """One image: the box that is resized and where the result goes.
 
-    `layout` is that of the picture, axes C, H, W, in elements from the lowest one. `place` is top, left, height and
-    width of the resized box in the target's picture, in pixels; around it goes the fill value, and what of it lies
-    outside is not computed. `flip` mirrors the resized box left and right.
+    `layout` is the image's, with axes C, H, W, in elements from the lowest one. `place` is top, left, height and width
+    of the resized box in the target, in pixels. Around it the target gets the fill value; the part of it outside the
+    target is not computed. `flip` mirrors the resized box left and right.
     """
 
     layout: Layout
@@ -60,13 +59,13 @@ class ResizeWindow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResizeProblem:
-    """What a device plans: resizes of pictures of one type into a batch.
+    """The resizes of images of one type into a batch, as a device plans them.
 
-    `target` is the batch, axes N, C, H, W. `conversion` is from the pictures' type, of which the resized pixel is, to
-    the target's; its `channels` choose among the `channels` of the pictures. `source_steps` are the channel and column
-    strides that all pictures share, 0 where they differ. `fill` is one element of a picture for each of its channels,
-    as bytes, which is converted like a resized pixel and goes where no picture does. `window` is what all pictures have
-    in common where that is known, None where every call says it.
+    `target` is the batch, with axes N, C, H, W. `conversion` is from the images' type, which the resized pixels have,
+    to the target's; its `channels` choose among the `channels` of the images. `source_steps` are the channel and column
+    strides that all images share, 0 where they differ. `fill` is one image element for each image channel, as bytes: it
+    is converted like a resized pixel and fills what no image covers. `window` is what all images have in common if
+    known, or None if every call states it.
     """
 
     target: TensorSpec
@@ -78,18 +77,18 @@ class ResizeProblem:
     window: ResizeWindow | None = None
 
     def __hash__(self) -> int:
-        """Equal for equal problems, from what tells them apart most often."""
+        """Equal for equal problems; hashes first what differs most often."""
         return hash((self.target.layout.sizes, self.target.layout.strides, self.rule, self.source_steps, self.fill))
 
     def visible(self, window: ResizeWindow) -> tuple[int, int, int, int]:
-        """The part of a window's place that lies in the target's picture: top, left, height and width."""
+        """The part of a window's place inside the target: top, left, height and width."""
         top, left, height, width = window.place
         _, _, rows, columns = self.target.layout.sizes
         first, begin = max(top, 0), max(left, 0)
         return first, begin, max(0, min(top + height, rows) - first), max(0, min(left + width, columns) - begin)
 
     def taps(self, window: ResizeWindow) -> WindowTaps:
-        """The taps of the visible part of one picture."""
+        """The taps of the visible part of one image."""
         taps = self._whole_taps(window)
         top, left, height, width = self.visible(window)
         if (height, width) == window.place[2:]:
@@ -97,7 +96,7 @@ class ResizeProblem:
         return _part(taps, top - window.place[0], left - window.place[1], height, width)
 
     def _whole_taps(self, window: ResizeWindow) -> WindowTaps:
-        """The taps of one picture, all of its place."""
+        """The taps of one image for its whole place."""
         _, height, width = window.layout.sizes
         return window_taps(
             self.rule.interpolation,
@@ -113,9 +112,9 @@ class ResizeProblem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowTaps:
-    """The taps of one picture along rows (`columns`, x) and across them (`rows`, y), and how they are summed.
+    """The taps of one image along rows (`columns`, x) and across them (`rows`, y), and how they are summed.
 
-    `columns_first` says which pass comes first. `factor` is what `OPENCV_MEAN` multiplies sums by, in float32.
+    `columns_first` says which pass comes first. `factor` multiplies the sums of `OPENCV_MEAN`, in float32.
     """
 
     arithmetic: Arithmetic
@@ -126,13 +125,13 @@ class WindowTaps:
 
     @property
     def source_pixels(self) -> int:
-        """Pixels of the source that are read, each once."""
+        """The number of source pixels read, each once."""
         (top, bottom), (left, right) = self.rows.reach, self.columns.reach
         return (bottom - top) * (right - left)
 
     @property
     def products(self) -> int:
-        """Products of one channel, both passes, without those that bands of rows repeat."""
+        """The products of one channel in both passes; products that bands of rows repeat are counted once."""
         (top, bottom), (left, right) = self.rows.reach, self.columns.reach
         across = bottom - top if self.columns_first else self.rows.count
         down = self.columns.count if self.columns_first else right - left
@@ -158,9 +157,9 @@ def window_taps(
     *,
     flip: bool = False,
 ) -> WindowTaps:
-    """The taps for pictures of `source` pixels (height, width), of which `box` becomes `target` pixels.
+    """The taps of images of `source` pixels (height, width), whose `box` becomes `target` pixels.
 
-    No size is 0 and the box lies inside. Raises `ElementTypeError` for types that the rule does not resize.
+    No size may be 0, and the box must lie inside. Raises `ElementTypeError` for types that the rule does not resize.
     """
     top, left, bottom, right = box
     down = AxisGeometry(source[0], top, bottom, target[0])
@@ -182,7 +181,7 @@ def _of_pillow(
     """Pillow's taps, and its order of passes."""
     fixed = arithmetic is Arithmetic.PILLOW_FIXED
     rows, columns = (pillow_taps(interpolation, axis, fixed=fixed) for axis in (down, along))
-    # Found by trying with Pillow 13.0.0: the sizes are those of the whole image.
+    # Determined by experiment with Pillow 13.0.0: the sizes are those of the whole image.
     thirteen = down.target < down.source and 2 * (along.source - along.target) < down.source - down.target
     vertical = passes == "vertical" or (passes == "pillow-13" and thirteen)
     return WindowTaps(arithmetic, rows, columns, columns_first=not vertical)
@@ -191,7 +190,7 @@ def _of_pillow(
 def _of_opencv(
     interpolation: Interpolation, element: ElementType, channels: int, down: AxisGeometry, along: AxisGeometry
 ) -> WindowTaps:
-    """OpenCV's taps, with its special cases of whole factors and many channels."""
+    """OpenCV's taps, with its special cases for integer scale factors and for many channels."""
     arithmetic = arithmetic_of(interpolation, element)
     if arithmetic is Arithmetic.COPY:
         return WindowTaps(arithmetic, opencv_nearest(down), opencv_nearest(along))
@@ -215,13 +214,13 @@ def _of_opencv(
 
 
 _DOUBLE_STEP: Final = float(np.finfo(np.float64).eps)
-"""A scale this near to a whole number is that number, as in OpenCV."""
+"""A scale this close to an integer is taken for it, as in OpenCV."""
 
 _LARGEST_BLOCK: Final = {"uint8": (2**31 - 1) // 255, "uint16": 2**24 // 65535}
-"""Pixels whose sum is exact: in 32 bits, and in the float32 that OpenCV sums 16 bits in."""
+"""The most pixels whose sum is exact: in 32 bits, or in the float32 that OpenCV sums 16-bit values in."""
 
 _MOST_EXACT_CHANNELS: Final = 4
-"""INTER_LINEAR_EXACT of pictures with more channels takes blocks of 2 x 2 as INTER_LINEAR does."""
+"""With more channels than this, INTER_LINEAR_EXACT computes 2 x 2 blocks as INTER_LINEAR does."""
 
 _QUARTERED: Final = (1, 3, 4)
-"""Channels of pictures whose blocks of 2 x 2 OpenCV rounds half up, and those of others half to even."""
+"""The channel counts whose 2 x 2 blocks OpenCV rounds half up; for other counts it rounds half to even."""

@@ -1,7 +1,7 @@
-"""`AxisTaps`: which source pixels every pixel of one resized axis is made of, and their weights, as a value.
+"""`AxisTaps`: the source pixels and weights that make up every pixel of one resized axis, as a value.
 
-The geometry of an axis is its source size, the box's two edges in pixels, and the resized size. Taps are worked out
-once for a geometry, in double precision as the libraries do, and kept.
+The geometry of an axis is its source size, the box's two edges in pixels, and the resized size. Taps are computed once
+for each geometry, in double precision as the libraries do, and cached.
 
 Sources: Pillow's src/libImaging/Resample.c (`precompute_coeffs`, `normalize_coeffs_8bpc`) and Geometry.c
 (`ImagingScaleAffine`).
@@ -35,7 +35,7 @@ class AxisGeometry:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the box is the whole axis and the size does not change."""
+        """True if the box is the whole axis and the size does not change."""
         return self.low == 0 and self.high == self.source == self.target
 
 
@@ -43,10 +43,10 @@ class AxisGeometry:
 class AxisTaps:
     """The taps of one axis.
 
-    Pixel `x` of the result is made of the source pixels `clip(starts[x] + k, first, stop - 1)` with the weights
-    `weights[x, k]`, `k` from 0 to `counts[x] - 1`; later weights are 0. `starts` and `counts` are int32. Only with
-    OpenCV's rules do taps reach over the edges and are clipped. `copies` says that the axis has no pass: each pixel is
-    the source pixel `starts[x]` as it is.
+    Pixel `x` of the result is the sum of the source pixels `clip(starts[x] + k, first, stop - 1)` times the weights
+    `weights[x, k]`, with `k` from 0 to `counts[x] - 1`; later weights are 0. `starts` and `counts` are int32. Only
+    OpenCV's rules have taps beyond the edges, which are clipped. `copies` says that the axis needs no pass: each pixel
+    equals the source pixel `starts[x]`.
     """
 
     starts: Array
@@ -58,12 +58,12 @@ class AxisTaps:
 
     @property
     def count(self) -> int:
-        """Pixels of the result."""
+        """The number of pixels of the result."""
         return len(self.starts)
 
     @property
     def most(self) -> int:
-        """The most taps of any pixel."""
+        """The largest number of taps of any pixel."""
         return int(self.weights.shape[1])
 
     @property
@@ -74,7 +74,7 @@ class AxisTaps:
 
     @property
     def reach(self) -> tuple[int, int]:
-        """The first source pixel that is read, and the one behind the last."""
+        """The first source pixel that is read, and the one after the last."""
         first = max(int(self.starts.min(initial=self.stop)), self.first)
         return first, max(first, min(int((self.starts + self.counts).max(initial=first)), self.stop))
 
@@ -107,7 +107,7 @@ def pillow_taps(interpolation: Interpolation, geometry: AxisGeometry, *, fixed: 
     places = np.arange(int(counts.max(initial=1)))
     weights = shape((places + starts[:, None] - centers[:, None] + 0.5) * (1.0 / stretch))
     weights[places >= counts[:, None]] = 0.0
-    # The sum is taken in order, and NumPy's own would not be.
+    # The sum is taken in order; NumPy's own sum is pairwise.
     total = np.add.accumulate(weights, axis=1)[:, -1:]
     np.divide(weights, total, out=weights, where=total != 0)
     taps = fixed_point(weights, 22) if fixed else weights
@@ -115,19 +115,19 @@ def pillow_taps(interpolation: Interpolation, geometry: AxisGeometry, *, fixed: 
 
 
 def copied(starts: Array, first: int, stop: int) -> AxisTaps:
-    """An axis without a pass."""
+    """An axis that needs no pass: every pixel is a copy."""
     ones = np.ones((len(starts), 1), np.int32)
     return AxisTaps(starts, ones[:, 0], ones, first, stop, copies=True)
 
 
 def fixed_point(weights: Array, bits: int) -> Array:
-    """Weights as int32 with so many fractional bits, half away from zero."""
+    """Weights as int32 with `bits` fractional bits, rounded half away from zero."""
     scaled = weights * float(1 << bits)
     return (scaled + np.copysign(0.5, scaled)).astype(np.int32)
 
 
 def pillow_nearest(geometry: AxisGeometry, *, adds_up: bool) -> AxisTaps:
-    """The pixel under each centre. Pillow adds its step up from pixel to pixel (`adds_up`), but not in mode "I;16"."""
+    """The pixel under each centre. Pillow accumulates its step over the pixels (`adds_up`), except in mode "I;16"."""
     low, high = np.float32(geometry.low), np.float32(geometry.high)
     step = float(high - low) / geometry.target
     if adds_up:
@@ -178,7 +178,7 @@ def _one_lanczos(x: float) -> float:
 
 
 def _each(shape: Callable[[float], float]) -> Callable[[Array], Array]:
-    """A filter with sines, which NumPy's own vectors round otherwise than the C library."""
+    """A filter with sines, one value at a time: NumPy's vectorised sine rounds otherwise than the C library's."""
 
     def over(x: Array) -> Array:
         return np.array([shape(number) for number in x.ravel().tolist()], np.float64).reshape(x.shape)
@@ -195,4 +195,4 @@ _FILTERS: Final[dict[Interpolation, tuple[Callable[[Array], Array], float]]] = {
     Interpolation.PILLOW_BICUBIC: (_bicubic, 2.0),
     Interpolation.PILLOW_LANCZOS: (_each(_one_lanczos), 3.0),
 }
-"""Each filter's function and its reach to either side, in pixels of the coarser of both grids."""
+"""Each filter's function and its reach to either side, in pixels of the coarser of the two grids."""

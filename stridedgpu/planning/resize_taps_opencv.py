@@ -1,8 +1,7 @@
 """The taps of OpenCV's interpolations, as `AxisTaps`.
 
-Coordinates are those inside the box: OpenCV has no boxes, and a box of whole pixels has the bits of the same resize of
-that part of the image. A box with fractions takes the whole pixels that it touches, and its coordinates begin at its
-edge.
+Coordinates are relative to the box. OpenCV has no boxes: a box of whole pixels gives the bits of resizing that part of
+the image alone. A fractional box takes the whole pixels that it touches, and its coordinates begin at its edge.
 
 Source: OpenCV's modules/imgproc/src/resize.cpp (`resize`, `computeResizeAreaTab`, `interpolateCubic`).
 """
@@ -26,7 +25,7 @@ _EXACT_BITS: Final = 8
 _CUBIC: Final = np.float32(-0.75)
 
 _SLIVER: Final = 1e-3
-"""Shares of a pixel up to this are left out by INTER_AREA."""
+"""INTER_AREA leaves out shares of a pixel up to this."""
 
 
 def opencv_scale(geometry: AxisGeometry) -> float:
@@ -39,8 +38,8 @@ def opencv_taps(
 ) -> AxisTaps:
     """The taps of one axis.
 
-    `is_row` says that the axis runs along rows (x), whose edges differ. `shrinks` says that neither axis grows, where
-    INTER_AREA takes shares of pixels. `fixed` says that weights are integers and not float32.
+    `is_row` says that the axis runs along rows (x), which treat edges differently. `shrinks` says that neither axis
+    grows: INTER_AREA then takes shares of pixels. `fixed` selects integer weights instead of float32.
     """
     if interpolation is Interpolation.OPENCV_AREA and shrinks:
         return _shares(geometry)
@@ -72,20 +71,20 @@ def opencv_taps(
 
 
 def mean_taps(geometry: AxisGeometry, factor: int) -> AxisTaps:
-    """Blocks of `factor` whole pixels, each with the weight 1."""
+    """Blocks of `factor` whole pixels, each with weight 1."""
     starts = np.arange(geometry.target, dtype=np.int32) * np.int32(factor)
     return _windowed(geometry, starts, np.ones((geometry.target, factor), np.int32))
 
 
 def _windowed(geometry: AxisGeometry, starts: Array, weights: Array) -> AxisTaps:
-    """Taps whose starts count from the box's first whole pixel, with all weights of each pixel in use."""
+    """Taps whose starts count from the box's first whole pixel; every pixel uses all its weights."""
     first, stop = floor(geometry.low), min(ceil(geometry.high), geometry.source)
     counts = np.full(geometry.target, weights.shape[1], np.int32)
     return AxisTaps((starts + first).astype(np.int32), counts, weights, first, stop)
 
 
 def opencv_nearest(geometry: AxisGeometry) -> AxisTaps:
-    """The pixel at the left edge of each."""
+    """The source pixel at the left edge of each result pixel."""
     last = ceil(geometry.high) - floor(geometry.low) - 1
     starts = np.minimum(np.floor(np.arange(geometry.target) * opencv_scale(geometry)), last).astype(np.int32)
     first = floor(geometry.low)
@@ -93,12 +92,12 @@ def opencv_nearest(geometry: AxisGeometry) -> AxisTaps:
 
 
 def _rounded(weights: Array, bits: int) -> Array:
-    """float32 weights as int32 with so many fractional bits, half to even."""
+    """float32 weights as int32 with `bits` fractional bits, rounded half to even."""
     return np.rint(weights * np.float32(1 << bits)).astype(np.int32)
 
 
 def _cubic(parts: Array) -> Array:
-    """The four weights of each place between two pixels, in float32."""
+    """The four cubic weights of each position between two pixels, in float32."""
     a, one = _CUBIC, np.float32(1)
     far, near = parts + one, one - parts
     first = ((a * far - np.float32(5) * a) * far + np.float32(8) * a) * far - np.float32(4) * a
@@ -108,7 +107,7 @@ def _cubic(parts: Array) -> Array:
 
 
 def _shares(geometry: AxisGeometry) -> AxisTaps:
-    """Every pixel under a pixel of the result by its share, as float32."""
+    """Area weights: each source pixel's share of a result pixel, as float32."""
     scale, extent = opencv_scale(geometry), geometry.high - geometry.low
     low = np.arange(geometry.target) * scale
     high = low + scale

@@ -1,4 +1,4 @@
-"""A resize in plain words, and the bytes that it moves: what every device's plan says of its problem."""
+"""A resize in words, and the bytes that it moves: shared by the plans of every device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["bytes_moved", "problem_words"]
 
 
 def bytes_moved(problem: ResizeProblem) -> tuple[int, int]:
-    """The bytes that must be read and written, each once; of what is read nothing is known without a window."""
+    """The bytes that must be read and written, each once; without a window the bytes read are unknown."""
     made, layout = problem.conversion, problem.target.layout
     written = layout.element_count * made.target.itemsize
     if problem.window is None:
