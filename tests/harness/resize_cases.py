@@ -31,15 +31,18 @@ class Resize:
         """A random picture, (height, width, channels)."""
         rng = np.random.default_rng(self.seed)
         shape = (*self.source, self.channels)
-        if dtype == "float32":
-            return rng.normal(0, 100, shape).astype(np.float32)
+        if dtype.startswith("float"):
+            return rng.normal(0, 100, shape).astype(dtype)
         return rng.integers(0, np.iinfo(dtype).max, shape, dtype=dtype, endpoint=True)
 
 
 @st.composite
-def resizes(draw: st.DrawFn, largest: int = 150, *, boxes: str = "fractions") -> Resize:
+def resizes(
+    draw: st.DrawFn, largest: int = 150, *, boxes: str = "fractions", target: tuple[int, int] | None = None
+) -> Resize:
     """Sizes up and down, equal and whole multiples; boxes of `fractions` of pixels or `whole` ones, or none."""
-    target = draw(st.integers(1, largest)), draw(st.integers(1, largest))
+    if target is None:
+        target = draw(st.integers(1, largest)), draw(st.integers(1, largest))
     source = draw(st.integers(1, largest)), draw(st.integers(1, largest))
     kind = draw(st.sampled_from(["any", "any", "same height", "same width", "multiples"]))
     if kind == "same height":

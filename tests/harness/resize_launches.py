@@ -25,13 +25,79 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 
-__all__ = ["NORMALISED", "ResizeCase", "check_resizes", "launches_of"]
+__all__ = ["NORMALISED", "LaunchedResize", "ResizeCase", "check_resizes", "launches_of"]
 
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
 
 
+class LaunchedResize:
+    """One batch of resized pictures, planned for a GPU and launched in the emulator.
+
+    `memories` are the bytes of each picture, from its lowest element on, and of the batch beforehand; `resized` are
+    those of the batch as it must become.
+    """
+
+    problem: ResizeProblem
+    windows: list[ResizeWindow]
+    memories: tuple[list[Any], Any]
+    resized: Any
+    gpu: GpuProperties
+    seed: int
+
+    @functools.cached_property
+    def plan(self) -> ResizePlan:
+        """For a GPU."""
+        return plan_resize(self.problem, "cuda:0", self.gpu)
+
+    def expected(self, samples: Sequence[ResizeSample]) -> Any:
+        """The batch's bytes after these samples alone."""
+        written = self.memories[1].copy()
+        numbers = [sample.number for sample in samples]
+        self._batch(written)[numbers] = self._batch(self.resized)[numbers]
+        return written
+
+    def _batch(self, memory: Any) -> Any:
+        layout, itemsize = self.problem.target.layout, self.problem.target.element.itemsize
+        strides = [stride * itemsize for stride in layout.strides]
+        return as_strided(memory.view(f"V{itemsize}")[layout.offset :], layout.sizes, strides)
+
+    @functools.cached_property
+    def groups(self) -> list[list[ResizeSample]]:
+        """The samples of each launch, whose addresses count from the first picture's memory."""
+        itemsize = self.problem.conversion.source.itemsize
+        together: dict[Any, list[ResizeSample]] = {}
+        at = 0
+        for number, (window, memory) in enumerate(zip(self.windows, self.memories[0], strict=True)):
+            taps = self.problem.taps(window)
+            together.setdefault((taps.arithmetic, taps.columns_first), []).append(
+                ResizeSample(window, taps, at, number, self.problem.visible(window))
+            )
+            at += -(-memory.size // itemsize) * itemsize
+        return list(together.values())
+
+    @functools.cached_property
+    def launches(self) -> list[KernelLaunch]:
+        """One for each group."""
+        return [resize_launch(self.plan, taps_of(samples)) for samples in self.groups]
+
+    def job(self, number: int, order: Any) -> Job:
+        """The launch with this number, for the emulator."""
+        launch, itemsize = self.launches[number], self.problem.conversion.source.itemsize
+        sources, batch = self.memories
+        places = [
+            (0, Pointer(Buffer(resize_records(self.groups[number], itemsize), 16))),
+            (8, Pointer(Buffer(batch, 16))),
+            (16, Pointer(Buffer(np.concatenate(sources), itemsize))),
+            *((at, Pointer(Buffer(held))) for at, held in launch.tables),
+        ]
+        argument = Record(launch.parameters, tuple(places))
+        return Job(
+            launch.name, launch.grid, launch.block, (argument,), launch.shared_bytes, order, self.seed, repr(self)
+        )
+
+
 @dataclasses.dataclass(eq=False)
-class ResizeCase:
+class ResizeCase(LaunchedResize):
     """One batch of resized pictures with its memory, from a seed.
 
     The first picture is taken whole and fills its window; of the others a part goes into a part. `fractions` has boxes
@@ -95,11 +161,6 @@ class ResizeCase:
         return ResizeProblem(TensorSpec(layout, target, 16), made, rule, self.channel_count, steps, fill)
 
     @functools.cached_property
-    def plan(self) -> ResizePlan:
-        """For a GPU."""
-        return plan_resize(self.problem, "cuda:0", self.gpu)
-
-    @functools.cached_property
     def memories(self) -> tuple[list[Any], Any]:
         """Bytes of each picture, and of the batch beforehand."""
         rng = np.random.default_rng(self.seed + 2)
@@ -121,65 +182,21 @@ class ResizeCase:
         resize_windows(self.problem, self.windows, sources, written)
         return written
 
-    def expected(self, samples: Sequence[ResizeSample]) -> Any:
-        """The batch's bytes after these samples alone."""
-        written = self.memories[1].copy()
-        numbers = [sample.number for sample in samples]
-        self._batch(written)[numbers] = self._batch(self.resized)[numbers]
-        return written
-
-    def _batch(self, memory: Any) -> Any:
-        layout, itemsize = self.problem.target.layout, self.problem.target.element.itemsize
-        strides = [stride * itemsize for stride in layout.strides]
-        return as_strided(memory.view(f"V{itemsize}")[layout.offset :], layout.sizes, strides)
-
-    @functools.cached_property
-    def groups(self) -> list[list[ResizeSample]]:
-        """The samples of each launch, whose addresses count from the first picture's memory."""
-        itemsize = np.dtype(self.source).itemsize
-        together: dict[Any, list[ResizeSample]] = {}
-        at = 0
-        for number, (window, memory) in enumerate(zip(self.windows, self.memories[0], strict=True)):
-            taps = self.problem.taps(window)
-            together.setdefault((taps.arithmetic, taps.columns_first), []).append(
-                ResizeSample(window, taps, at, number, self.problem.visible(window))
-            )
-            at += -(-memory.size // itemsize) * itemsize
-        return list(together.values())
-
-    @functools.cached_property
-    def launches(self) -> list[KernelLaunch]:
-        """One for each group."""
-        return [resize_launch(self.plan, taps_of(samples)) for samples in self.groups]
-
-    def job(self, number: int, order: Any) -> Job:
-        """The launch with this number, for the emulator."""
-        launch, itemsize = self.launches[number], np.dtype(self.source).itemsize
-        sources, batch = self.memories
-        places = [
-            (0, Pointer(Buffer(resize_records(self.groups[number], itemsize), 16))),
-            (8, Pointer(Buffer(batch, 16))),
-            (16, Pointer(Buffer(np.concatenate(sources), itemsize))),
-            *((at, Pointer(Buffer(held))) for at, held in launch.tables),
-        ]
-        argument = Record(launch.parameters, tuple(places))
-        return Job(
-            launch.name, launch.grid, launch.block, (argument,), launch.shared_bytes, order, self.seed, repr(self)
-        )
-
 
 def taps_of(samples: Iterable[ResizeSample]) -> list[WindowTaps]:
     """The taps of each."""
     return [sample.taps for sample in samples]
 
 
-def launches_of(cases: Iterable[ResizeCase]) -> Iterator[KernelLaunch]:
+def launches_of(cases: Iterable[LaunchedResize]) -> Iterator[KernelLaunch]:
     """All launches of the cases."""
     for case in cases:
         yield from case.launches
 
 
-def check_resizes(cases: Sequence[ResizeCase], orders: Sequence[Any] = ORDERS, source_of: Any = joined_source) -> None:
+def check_resizes(
+    cases: Sequence[LaunchedResize], orders: Sequence[Any] = ORDERS, source_of: Any = joined_source
+) -> None:
     """Run the cases in all thread orders; `source_of` makes one text from the names of sources."""
     names: dict[tuple[str, ...], set[str]] = {}
     for launch in launches_of(cases):

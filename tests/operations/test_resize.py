@@ -263,3 +263,16 @@ def test_the_exact_linear_weights_are_rounded_from_double() -> None:
     made = sg.resize(case.picture(), case.target, dims="HWC", interpolation="opencv-linear-exact")
     expected = cv2_resize(case.picture(), case, "linear-exact")
     np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), expected)
+
+
+@pytest.mark.parametrize("interpolation", ["pillow-bicubic", "opencv-linear"])
+def test_infinities_and_nan_are_pixels_like_others(interpolation: str) -> None:
+    """Nothing warns, and those without them among their taps are what they were."""
+    picture = Resize((9, 30), (5, 40), None, 1, 8).picture("float32")
+    around = sg.resize(picture, (5, 40), dims="HWC", interpolation=interpolation).numpy()
+    picture[:, :2] = np.inf
+    picture[:, 2:4] = -np.inf
+    picture[:, 4] = np.nan
+    made = sg.resize(picture, (5, 40), dims="HWC", interpolation=interpolation).numpy()
+    assert np.isnan(made).any()
+    np.testing.assert_array_equal(made[..., 20:], around[..., 20:])

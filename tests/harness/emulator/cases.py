@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as st
 
@@ -22,6 +22,8 @@ from .planned import Case
 SMALL = GpuProperties("a small GPU", 90, 1, 227 * 1024, 48 * 1024)
 LARGE = dataclasses.replace(SMALL, name="a large GPU", multiprocessors=132)
 WIDE = dataclasses.replace(SMALL, name="a small GPU with 256-bit accesses", compute_capability=100)
+
+Drawn = TypeVar("Drawn")
 
 WORDS = {1: "uint8", 2: "float16", 4: "float32", 8: "int64", 16: "complex128"}
 
@@ -75,9 +77,9 @@ def flipped(layout: Layout, *axes: int) -> Layout:
     return layout.sliced(tuple(slice(None, None, -1 if axis in axes else None) for axis in range(layout.ndim)))
 
 
-def drawn(strategy: st.SearchStrategy[Case], families: set[Family], count: int, number: int) -> list[Case]:
-    """Cases of some families, out of `count` drawn ones. All are drawn before the first is run: they share programs."""
-    found: list[Case] = []
+def collected(strategy: st.SearchStrategy[Drawn], count: int, number: int) -> list[Drawn]:
+    """Up to `count` drawn values. All are drawn before the first is run: they share programs."""
+    found: list[Drawn] = []
 
     @seed(number)
     @settings(
@@ -88,9 +90,15 @@ def drawn(strategy: st.SearchStrategy[Case], families: set[Family], count: int, 
         suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
-    def collect(one: Case) -> None:
+    def collect(one: Drawn) -> None:
         found.append(one)
 
     collect()
+    return found
+
+
+def drawn(strategy: st.SearchStrategy[Case], families: set[Family], count: int, number: int) -> list[Case]:
+    """Cases of some families, out of `count` drawn ones."""
+    found = collected(strategy, count, number)
     print("families drawn:", dict(Counter(str(one.plan.family) for one in found).most_common()))
     return [one for one in found if one.plan.family in families]

@@ -96,8 +96,9 @@ def resize_windows(
             continue
         inside = picture[:, top : top + height, left : left + width]
         read = _view(sources[number], window.layout, element)
-        for rows, block in _bands(problem, problem.taps(window), read):
-            inside[:, rows] = converted.block(block)
+        with np.errstate(all="ignore"):  # infinities and NaN are pixels like others
+            for rows, block in _bands(problem, problem.taps(window), read):
+                inside[:, rows] = converted.block(block)
 
 
 def _view(memory: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:
@@ -196,8 +197,7 @@ def _uint16_of_pillow(sums: Array) -> Array:
 
 def _float32_of(sums: Array) -> Array:
     """float32 with one kind of NaN."""
-    with np.errstate(all="ignore"):
-        made = sums.astype(np.float32, copy=False)
+    made = sums.astype(np.float32, copy=False)
     np.copyto(made, np.nan, where=np.isnan(made))
     return made
 

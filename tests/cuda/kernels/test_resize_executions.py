@@ -1,0 +1,259 @@
+"""One draw, every execution: NumPy, compiled loops and emulated kernels, beside Pillow and OpenCV. No byte differs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+from harness.cpu_paths import picking_by
+from harness.emulator.cases import collected
+from harness.emulator.marks import emulated
+from harness.resize_cases import Array, Resize, cv2_resize, pictures, pillow_passes, pillow_resize, resizes
+from harness.resize_launches import LaunchedResize, check_resizes
+from hypothesis import strategies as st
+from numpy.lib.stride_tricks import as_strided
+
+import stridedgpu as sg
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+from stridedgpu.planning.crop_windows import source_steps
+from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS, Interpolation
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.tensor_spec import TensorSpec
+
+PATHS = ("compiled, 1 thread", "compiled, 2 threads") if why_unavailable() is None else ()
+
+BORDER = 114
+
+
+@dataclasses.dataclass(eq=False)
+class Draw(LaunchedResize):
+    """One call of `resize`, `gather_crops` or `letterbox`, and the pictures that it is given.
+
+    `flips` mirror pictures of `gather_crops`; `layouts` number what `pictures` makes of each.
+    """
+
+    way: str
+    rule: ResizeRule
+    source: str
+    values: dict[str, Any]
+    order: str
+    row_pitch_bytes: int | None
+    cases: list[Resize]
+    layouts: list[int]
+    flips: list[bool]
+    gpu = REFERENCE_GPU
+
+    @functools.cached_property
+    def seed(self) -> int:
+        """Of the memory beforehand, and of the order of threads."""
+        return self.cases[0].seed
+
+    @functools.cached_property
+    def photos(self) -> list[tuple[Array, str]]:
+        """The pictures as the call is given them, with the labels of their axes."""
+        made = []
+        for case, number in zip(self.cases, self.layouts, strict=True):
+            picture = case.picture(self.source)
+            if self.source == "float32" and case.seed % 4 == 0:
+                places = np.random.default_rng(case.seed).integers(0, picture.size, 5)
+                picture.reshape(-1)[places] = np.nan, np.inf, -np.inf, -0.0, 1e-42
+            made.append(pictures(picture)[number])
+        return made
+
+    def call(self) -> sg.StridedTensor:
+        """The call, on the CPU."""
+        options = {
+            **self.values,
+            "interpolation": str(self.rule.interpolation),
+            "passes": self.rule.passes,
+            "layout": self.order,
+            "row_pitch_bytes": self.row_pitch_bytes,
+        }
+        size = self.cases[0].target
+        if self.way == "resize":
+            (photo, dims), case = self.photos[0], self.cases[0]
+            return sg.resize(photo[None], size, dims="N" + dims, box=case.box, **options)
+        tensors = [sg.asarray(photo, dims=dims) for photo, dims in self.photos]
+        if self.way == "letterbox":
+            return sg.letterbox(tensors, size, value=BORDER, **options)
+        return sg.gather_crops(tensors, size=size, boxes=self.boxes, flip=self.flips, **options)
+
+    @functools.cached_property
+    def boxes(self) -> list[tuple[float, ...]]:
+        """The box of each picture."""
+        return [case.box or (0.0, 0.0, *map(float, case.source)) for case in self.cases]
+
+    @functools.cached_property
+    def by_numpy(self) -> sg.StridedTensor:
+        """The batch."""
+        with picking_by("NumPy"):
+            return self.call()
+
+    @functools.cached_property
+    def windows(self) -> list[ResizeWindow]:
+        """The pictures in memory, from the lowest element on, and their places."""
+        height, width = self.cases[0].target
+        places = [(0, 0, height, width)] * len(self.cases)
+        if self.way == "letterbox":
+            sizes = [case.source for case in self.cases]
+            places = [tuple(place) for place in sg.letterbox_placements(sizes, (height, width)).tolist()]
+        made = []
+        for (photo, dims), box, place, flip in zip(self.photos, self.boxes, places, self.flips, strict=True):
+            planes = photo.transpose([dims.index(axis) for axis in "CHW"])
+            layout = Layout(planes.shape, [step // planes.itemsize for step in planes.strides])
+            made.append(ResizeWindow(layout.shifted(-layout.first_offset), box, place, flip))
+        return made
+
+    @functools.cached_property
+    def problem(self) -> ResizeProblem:
+        """What is planned for the GPU, into memory that lies as the CPU's result does."""
+        channels = self.cases[0].channels
+        element = element_type(self.source)
+        values = dict(self.values)
+        made = conversion(element, element_type(values.pop("dtype") or self.source), source_channels=channels, **values)
+        shared = self.windows[0] if all(window == self.windows[0] for window in self.windows) else None
+        steps = source_steps([window.layout for window in self.windows])
+        fill = np.full(channels, BORDER if self.way == "letterbox" else 0, self.source).tobytes()
+        target = TensorSpec(self.by_numpy.layout, made.target, 16)
+        return ResizeProblem(target, made, self.rule, channels, steps, fill, shared)
+
+    @functools.cached_property
+    def memories(self) -> tuple[list[Any], Any]:
+        """Bytes of each picture, and of the batch beforehand."""
+        sources = []
+        for (photo, _), window in zip(self.photos, self.windows, strict=True):
+            lowest = photo[tuple(slice(None, None, -1 if step < 0 else 1) for step in photo.strides)]
+            sources.append(as_strided(lowest, (window.layout.span,), (photo.itemsize,)).copy().view(np.uint8))
+        layout, element = self.problem.target.layout, self.problem.target.element
+        return sources, np.random.default_rng(self.seed).integers(0, 256, layout.span * element.itemsize, np.uint8)
+
+    @functools.cached_property
+    def resized(self) -> Any:
+        """The batch's bytes as NumPy makes them."""
+        written = self.memories[1].copy()
+        inside = self._batch(written)
+        inside[...] = np.ascontiguousarray(self.by_numpy.numpy()).view(inside.dtype)
+        return written
+
+    def check_compiled(self) -> None:
+        """The same by compiled loops."""
+        for path in PATHS:
+            with picking_by(path):
+                assert self.call().numpy().tobytes() == self.by_numpy.numpy().tobytes(), (path, self)
+
+    @property
+    def is_the_librarys(self) -> bool:
+        """Whether the library of the rule makes these pixels: its types and boxes, and nothing converts them."""
+        library, name = self.rule.interpolation.split("-", 1)
+        if self.source not in ("uint8", "uint16") or self.values["dtype"] is not None:
+            return False
+        if library == "pillow":
+            there = dataclasses.replace(self.problem, rule=dataclasses.replace(self.rule, passes=pillow_passes()))
+            return all(
+                there.taps(window).columns_first == self.problem.taps(window).columns_first for window in self.windows
+            )
+        # INTER_CUBIC's result depends on the processor, and INTER_AREA takes up to 4 channels.
+        whole = all(edge == int(edge) for box in self.boxes for edge in box)
+        return whole and name != "cubic" and (name != "area" or self.cases[0].channels <= 4)
+
+    def check_library(self) -> None:
+        """The same by the library of the rule."""
+        library, name = self.rule.interpolation.split("-", 1)
+        oracle = pillow_resize if library == "pillow" else cv2_resize
+        channels = list(self.values["channels"] or range(self.cases[0].channels))
+        for case, window, made in zip(self.cases, self.windows, self.by_numpy.numpy(), strict=True):
+            top, left, height, width = window.place
+            resized = oracle(case.picture(self.source), dataclasses.replace(case, target=(height, width)), name)
+            expected = np.full((*case.target, case.channels), BORDER, self.source)
+            expected[top : top + height, left : left + width] = resized[:, ::-1] if window.flip else resized
+            np.testing.assert_array_equal(made, np.moveaxis(expected, -1, 0)[channels], err_msg=repr(self))
+
+
+CONVERSIONS = ("none",) * 5 + ("float16", "float32", "bfloat16", "int16")
+
+
+@st.composite
+def draws(draw: st.DrawFn, interpolation: str, largest: int, most: int) -> Draw:
+    """Calls with up to `most` pictures of up to `largest` pixels along an axis."""
+    named = Interpolation(interpolation)
+    way = draw(st.sampled_from(["resize", "gather_crops", "gather_crops", "letterbox"]))
+    types = ["uint8", "uint8", "uint8", "uint16", "float32"] + ["int64", "float64"] * named.is_nearest
+    source = "uint8" if named is Interpolation.OPENCV_LINEAR_EXACT else draw(st.sampled_from(types))
+    passes = ["horizontal", "vertical", "pillow-13", "pillow-13"] if named.is_pillow else ["horizontal"]
+    boxes = "fractions" if named.is_pillow else draw(st.sampled_from(["fractions", "whole"]))
+    boxes = "none" if way == "letterbox" else boxes
+    target, channels = (draw(st.integers(1, largest)), draw(st.integers(1, largest))), draw(st.integers(1, 12))
+    count = 1 if way == "resize" else draw(st.integers(1, most))
+    cases = [
+        dataclasses.replace(draw(resizes(largest, boxes=boxes, target=target)), channels=channels) for _ in range(count)
+    ]
+    chosen = draw(st.none() | st.lists(st.integers(0, channels - 1), min_size=1, max_size=channels, unique=True))
+    values: dict[str, Any] = {"dtype": None, "channels": None if chosen is None else tuple(chosen)}
+    into, made = draw(st.sampled_from(CONVERSIONS)), channels if chosen is None else len(chosen)
+    if into != "none":
+        scale = draw(st.sampled_from([None, 1 / 255, 0.37]))
+        bias = draw(st.sampled_from([None, -0.5, tuple(0.25 * number - 2.1 for number in range(made))]))
+        values |= {"dtype": into, "scale": scale, "bias": bias}
+    order = draw(st.sampled_from(["NCHW", "NHWC"]))
+    row = element_type(values["dtype"] or source).itemsize * target[1] * (made if order == "NHWC" else 1)
+    return Draw(
+        way,
+        ResizeRule(named, draw(st.sampled_from(passes))),
+        source,
+        values,
+        order,
+        draw(st.sampled_from([None, None, (row // 64 + 1) * 64])),
+        cases,
+        [draw(st.integers(0, 3)) for _ in cases],
+        [way == "gather_crops" and draw(st.booleans()) for _ in cases],
+    )
+
+
+def check_executions(found: list[Draw]) -> None:
+    """Compiled loops and emulated kernels have NumPy's bytes; all draws share one program a source."""
+    for draw in found:
+        draw.check_compiled()
+    check_resizes(found, orders=("random",))
+
+
+def check_library(found: list[Draw], least: int) -> None:
+    """NumPy's bytes are the library's, in at least so many of the draws that it can make."""
+    compared = [draw for draw in found if draw.is_the_librarys]
+    for draw in compared:
+        draw.check_library()
+    assert len(compared) >= least, f"only {len(compared)} of {len(found)} draws are what the library makes"
+
+
+def a_few() -> list[Draw]:
+    """Small pictures by any interpolation."""
+    return collected(st.sampled_from(INTERPOLATIONS).flatmap(lambda name: draws(name, 24, 3)), 6, 15)
+
+
+def many(interpolation: str) -> list[Draw]:
+    """Pictures of up to 80 pixels along an axis."""
+    return collected(draws(interpolation, 80, 4), 60, len(interpolation))
+
+
+@emulated
+def test_a_few_draws_have_one_result():
+    check_executions(a_few())
+
+
+@emulated
+@pytest.mark.slow
+@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+def test_draws_have_one_result(interpolation):
+    check_executions(many(interpolation))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("interpolation", sorted(set(INTERPOLATIONS) - {"opencv-cubic"}))
+def test_the_same_draws_have_the_result_of_the_library(interpolation):
+    check_library(many(interpolation), least=8)
