@@ -1,4 +1,4 @@
-"""The main job: photographs into one batch, some at a time by `gather_crops`, and the same work in NumPy."""
+"""The main job: photographs into one batch, some at a time by a `Preprocess`, and the same work in NumPy."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from stridedgpu.api.relayout import synchronize
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.options import ValueOptions
-from stridedgpu.preprocess.sample_keys import Draw, draw
+from stridedgpu.preprocess.sample_keys import draw
+from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.windows import write_windows
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import StridedGpuError
@@ -39,59 +39,36 @@ ENOUGH_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What a batch shall be: sizes in pixels, `scale` and `bias` one value for each output channel.
+class BatchJob:
+    """What shall be made of which pictures, as `FolderJob` says it of a folder's.
 
-    `random_crop` draws windows, and `flip` mirrors one picture in two, from `seed` and each picture's name.
-    `zero_padding` is for a batch whose memory is going to be written out with its padding.
+    `step` has output="tensor", and its `crop` is the windows' size; `resize` scales the shorter side, in pixels, first.
+    The window is the middle, or with `random_crop` drawn from the step's seed and the picture's name.
     """
 
-    size: tuple[int, int]
+    pictures: Sequence[PictureFile]
+    step: Preprocess
     resize: int | None = None
     random_crop: bool = False
-    flip: bool = False
-    seed: int | None = None
-    layout: str = "NCHW"
-    dtype: str = "float32"
-    scale: tuple[float, ...] | None = None
-    bias: tuple[float, ...] | None = None
-    bgr: bool = False
-    alignment: int = DEFAULT_ALIGNMENT
-    row_pitch_bytes: int | None = None
-    device: str | None = None
-    zero_padding: bool = False
-
-    def new_batch(self, count: int) -> StridedTensor:
-        """Room for `count` pictures."""
-        batch = empty(
-            (count, 3, *self.size),
-            self.dtype,
-            layout=self.layout,
-            row_pitch_bytes=self.row_pitch_bytes,
-            alignment=self.alignment,
-            device=self.device,
-        )
-        if self.zero_padding and batch.layout.is_padded:
-            memory_of(batch)[...] = 0
-        return batch
-
-    def drawn(self, key: str) -> Draw | None:
-        """What chance decides for the picture of that name."""
-        return None if self.seed is None else draw(self.seed, key)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A decoded picture (HWC), where its window begins, and whether that is mirrored."""
+    """A decoded picture (HWC), its key, where its window begins, and whether that is mirrored."""
 
     frame: Frame
+    key: str
     origin: tuple[int, int]
     is_mirrored: bool
 
     def window(self, size: tuple[int, int]) -> Frame:
-        """The window's pixels as NumPy sees them."""
+        """The window's pixels where the decoder left them, not mirrored."""
         (top, left), (height, width) = self.origin, size
-        pixels = self.frame[top : top + height, left : left + width]
+        return self.frame[top : top + height, left : left + width]
+
+    def mirrored_window(self, size: tuple[int, int]) -> Frame:
+        """The window's pixels as NumPy sees them."""
+        pixels = self.window(size)
         return pixels[:, ::-1] if self.is_mirrored else pixels
 
 
@@ -106,43 +83,59 @@ class Comparison:
     runs: int
 
 
-def make_batch(
-    pictures: Sequence[PictureFile], recipe: Recipe, step: Callable[[], None]
-) -> tuple[StridedTensor, list[Sample]]:
-    """The batch of `pictures`, decoded on all cores and written some at a time; and the samples to compare.
+def make_batch(job: BatchJob, done: Callable[[], None]) -> tuple[StridedTensor, list[Sample]]:
+    """The batch of the job's pictures, decoded on all cores and written some at a time; and the samples to compare.
 
-    These are the first ones, as many as may stay in memory. `step` is called after each picture.
+    These are the first ones, as many as may stay in memory. `done` is called after each picture.
     """
     batch: StridedTensor | None = None
     compared: list[Sample] = []
     first = 0
-    for samples in _decoded(pictures, recipe, step):
+    for samples in _decoded(job, done):
         if batch is None:  # only now: a size that no picture has is refused before memory is asked for
-            batch = recipe.new_batch(len(pictures))
+            batch = _new_batch(job.step, len(job.pictures))
         if len(compared) == first:
-            compared = _affordable([*compared, *samples], recipe)
-        write(samples, batch[first : first + len(samples)], recipe)
+            compared = _affordable([*compared, *samples], job.step)
+        batch[first : first + len(samples)] = job.step(
+            [sample.window(job.step.crop) for sample in samples], [sample.key for sample in samples]
+        )
         first += len(samples)
     if batch is None:
         raise StridedGpuError("no pictures: a batch holds at least one.")
     return batch, compared
 
 
-def _decoded(pictures: Sequence[PictureFile], recipe: Recipe, step: Callable[[], None]) -> Iterator[list[Sample]]:
+def _new_batch(step: Preprocess, count: int) -> StridedTensor:
+    """Room for `count` pictures; padding is zero, as it may be written out."""
+    batch = empty(
+        (count, step.channel_count or 3, *step.crop),
+        step.dtype,
+        layout=step.layout,
+        row_pitch_bytes=step.row_pitch_bytes,
+        alignment=step.alignment,
+        device=None if step.device == "auto" else step.device,
+    )
+    if batch.layout.is_padded:
+        memory_of(batch)[...] = 0
+    return batch
+
+
+def _decoded(job: BatchJob, done: Callable[[], None]) -> Iterator[list[Sample]]:
     """The pictures, some at a time, with what chance decides for each."""
-    keyed = zip(pictures, sample_keys(picture.name for picture in pictures), strict=True)
+    step = job.step
+    keyed = zip(job.pictures, sample_keys(picture.name for picture in job.pictures), strict=True)
 
     def decode(picture: PictureFile, key: str) -> Sample:
-        frame, drawn = load_frame(picture.path, recipe.resize), recipe.drawn(key)
-        origin = window_origin(frame, recipe.size, picture.path, drawn if recipe.random_crop else None)
-        return Sample(frame, origin, recipe.flip and drawn is not None and drawn.flips(0.5))
+        frame, drawn = load_frame(picture.path, job.resize), None if step.seed is None else draw(step.seed, key)
+        origin = window_origin(frame, step.crop, picture.path, drawn if job.random_crop else None)
+        return Sample(frame, key, origin, drawn is not None and drawn.flips(float(step.flip or 0)))
 
     with quiet_decoders(), ThreadPoolExecutor(usable_cores()) as pool:
         while group := list(islice(keyed, PICTURES_AT_ONCE)):
             samples = []
             for sample in pool.map(decode, *zip(*group, strict=True)):
                 samples.append(sample)
-                step()
+                done()
             yield samples
 
 
@@ -158,20 +151,20 @@ def sample_keys(names: Iterable[str]) -> Iterator[str]:
         yield name if seen[name] == 1 else f"{name} {seen[name]}"
 
 
-def _affordable(samples: list[Sample], recipe: Recipe) -> list[Sample]:
+def _affordable(samples: list[Sample], step: Preprocess) -> list[Sample]:
     """The first samples that together stay below what is kept for comparison; one at least."""
     frame_bytes, crop_bytes = 0, 0
     for place, sample in enumerate(samples):
         frame_bytes += sample.frame.nbytes
-        crop_bytes += sample.window(recipe.size).nbytes
+        crop_bytes += sample.window(step.crop).nbytes
         if place and (frame_bytes > COMPARED_FRAME_BYTES or crop_bytes > COMPARED_CROP_BYTES):
             return samples[:place]
     return samples
 
 
-def write(samples: Sequence[Sample], batch: StridedTensor, recipe: Recipe) -> None:
-    """The samples' windows, where the decoder left them, into `batch`: one pass over the pixels, no temporary."""
-    values = ValueOptions(batch.element, recipe.scale, recipe.bias, (2, 1, 0) if recipe.bgr else None)
+def write_with_gather_crops(samples: Sequence[Sample], batch: StridedTensor, step: Preprocess) -> None:
+    """The windows, where the decoder left them, into `batch` in one pass over the pixels: what is timed."""
+    values = ValueOptions(batch.element, step.scale, step.bias, step.channels)
     write_windows(
         CropSources.of_images([operand_of(sample.frame, "HWC")[0] for sample in samples]),
         [sample.origin for sample in samples],
@@ -181,14 +174,14 @@ def write(samples: Sequence[Sample], batch: StridedTensor, recipe: Recipe) -> No
     )
 
 
-def write_with_numpy(crop: Frame, slot: np.ndarray[Any, np.dtype[Any]], recipe: Recipe) -> None:
+def write_with_numpy(crop: Frame, slot: np.ndarray[Any, np.dtype[Any]], step: Preprocess) -> None:
     """The same as NumPy's users write it, `slot` being HWC: expression by expression, each with its own temporary."""
-    values: np.ndarray[Any, np.dtype[Any]] = crop[..., ::-1] if recipe.bgr else crop
+    values: np.ndarray[Any, np.dtype[Any]] = crop[..., ::-1] if step.channels == (2, 1, 0) else crop
     bounds = np.iinfo(slot.dtype) if slot.dtype.kind in "iu" else None
-    if recipe.scale is not None and recipe.bias is not None:
+    if step.scale is not None and step.bias is not None:
         precise = slot.dtype == np.float64 or (bounds is not None and bounds.bits >= 32)
         compute = np.dtype(np.float64 if precise else np.float32)
-        values = values.astype(compute) * np.array(recipe.scale, compute) + np.array(recipe.bias, compute)
+        values = values.astype(compute) * np.array(step.scale, compute) + np.array(step.bias, compute)
         if bounds is not None:
             values = np.clip(np.rint(values), bounds.min, bounds.max)
     elif bounds is not None and bounds.max < 255:
@@ -197,22 +190,24 @@ def write_with_numpy(crop: Frame, slot: np.ndarray[Any, np.dtype[Any]], recipe: 
         slot[...] = values
 
 
-def compare(batch: StridedTensor, samples: Sequence[Sample], recipe: Recipe) -> Comparison:
-    """Do the first pictures again, by gather_crops and by NumPy, for their times and for every bit of their pixels.
+def compare(batch: StridedTensor, samples: Sequence[Sample], step: Preprocess) -> Comparison:
+    """Do the first pictures again, by gather_crops and by NumPy, for their times, and look at every bit of the batch.
 
     Raises `StridedGpuError` where a bit differs: wrong pixels are not handed out.
     """
-    scratch = replace(recipe, device="cpu").new_batch(len(samples))
+    scratch = _new_batch(replace(step, device="cpu"), len(samples))
     slots = scratch.permute("NHWC").numpy()
-    windows = [sample.window(recipe.size) for sample in samples]
+    windows = [sample.mirrored_window(step.crop) for sample in samples]
+
+    timed = _new_batch(step, len(samples))
 
     def by_gather_crops() -> None:
-        write(samples, batch[: len(samples)], recipe)
+        write_with_gather_crops(samples, timed, step)
         synchronize(batch.device)
 
     def by_numpy() -> None:
         for window, slot in zip(windows, slots, strict=True):
-            write_with_numpy(window, slot, recipe)
+            write_with_numpy(window, slot, step)
 
     times: list[tuple[float, float]] = []
     began = time.perf_counter()

@@ -72,22 +72,8 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
         chosen.refuse(f"argument --layout: shards are written picture by picture, which {chosen.layout} is not")
 
 
-def run_folder_job(
-    chosen: argparse.Namespace, scale: tuple[float, ...] | None, bias: tuple[float, ...] | None
-) -> list[tuple[str, str]]:
+def run_folder_job(chosen: argparse.Namespace, step: Preprocess) -> list[tuple[str, str]]:
     """Do what is left of the job, and return the summary as pairs of a label and a text."""
-    step = Preprocess(
-        "image",
-        layout=chosen.layout,
-        dtype=chosen.dtype,
-        scale=scale,
-        bias=bias,
-        channels=(2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
-        crop=chosen.size,
-        flip=0.5 if chosen.flip else None,
-        seed=chosen.seed,
-        device=chosen.device or "auto",
-    )
     folder, out = chosen.images[0].resolve(), chosen.out.resolve()
     job = FolderJob(folder, out, chosen.shards, step, chosen.resize, chosen.random_crop)
     with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.preprocess.declaration import SEEDS
+from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.conversion import IMAGENET
 from stridedgpu.values.strides import AXIS_LETTERS
 
-from .compare import Comparison, Recipe, compare, make_batch, memory_of
+from .compare import BatchJob, Comparison, compare, make_batch, memory_of
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
 from .images import PictureFile, find_pictures, sample_pictures
@@ -217,37 +219,43 @@ def run_preprocess(chosen: argparse.Namespace) -> None:
     scale, bias = _scale_and_bias(chosen)
     _check_chance(chosen)
     check_folder_options(chosen)
+    step = _declared(chosen, scale, bias)
     if chosen.shards is not None:
-        print_table(run_folder_job(chosen, scale, bias))
+        print_table(run_folder_job(chosen, step))
     else:
-        _run_batch(chosen, scale, bias)
+        _run_batch(chosen, step)
 
 
-def _run_batch(chosen: argparse.Namespace, scale: tuple[float, ...] | None, bias: tuple[float, ...] | None) -> None:
-    """One batch in one file."""
-    recipe = Recipe(
-        size=chosen.size,
-        resize=chosen.resize,
-        random_crop=chosen.random_crop,
-        flip=chosen.flip,
-        seed=chosen.seed,
+def _declared(
+    chosen: argparse.Namespace, scale: tuple[float, ...] | None, bias: tuple[float, ...] | None
+) -> Preprocess:
+    """What happens to a window of a picture, in one batch and in shards alike."""
+    return Preprocess(
+        "image",
         layout=chosen.layout,
         dtype=chosen.dtype,
         scale=scale,
         bias=bias,
-        bgr=chosen.channels == "bgr",
-        alignment=chosen.alignment or DEFAULT_ALIGNMENT,
+        channels=(2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
+        crop=chosen.size,
+        flip=0.5 if chosen.flip else None,
+        seed=chosen.seed,
         row_pitch_bytes=chosen.row_pitch,
-        device=chosen.device,
-        zero_padding=chosen.raw is not None,
+        alignment=chosen.alignment or DEFAULT_ALIGNMENT,
+        device=chosen.device or "auto",
     )
+
+
+def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
+    """One batch in one file."""
     pictures = find_pictures(chosen.images) + (sample_pictures() if chosen.samples else [])
     _check_outputs(chosen, pictures)
-    with progress(len(pictures), "pictures") as step:
-        batch, samples = make_batch(pictures, recipe, step)
-    comparison = compare(batch, samples, recipe)
+    job = BatchJob(pictures, replace(step, output="tensor"), chosen.resize, chosen.random_crop)
+    with progress(len(pictures), "pictures") as done:
+        batch, samples = make_batch(job, done)
+    comparison = compare(batch, samples, job.step)
     with ExitStack() as files:
-        write_array(files.enter_context(replacement(chosen.out)), batch.permute(recipe.layout).numpy())
+        write_array(files.enter_context(replacement(chosen.out)), batch.permute(step.layout).numpy())
         if chosen.raw is not None:
             write_elements(files.enter_context(replacement(chosen.raw)), memory_of(batch).numpy())
     written = " and ".join(repr(str(path)) for path in (chosen.out, chosen.raw) if path is not None)

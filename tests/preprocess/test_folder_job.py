@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,24 @@ def test_chance_is_that_of_one_batch_whatever_the_shards(folder, chance):
         pixels, names, _ = contents(folder / f"out{shards}")
         assert names == good
         assert pixels.tobytes() == expected.tobytes()
+
+
+def test_one_batch_and_shards_are_made_by_one_declaration(folder, monkeypatch):
+    declared = {}
+    call = sg.Preprocess.__call__
+
+    def recorded(step, batch, keys=None, **more):
+        declared.setdefault(repr(replace(step, output="numpy")), []).extend(keys)
+        return call(step, batch, keys, **more)
+
+    monkeypatch.setattr(sg.Preprocess, "__call__", recorded)
+    chance = ("--random-crop", "--flip", "--seed", "5", "--channels", "bgr")
+    assert main(arguments(folder, 2, "out", *chance)) == 0
+    (names,) = declared.values()
+    assert sorted(names) == sorted(contents(folder / "out")[1])
+    whole_batch(folder, *chance)
+    (both,) = declared.values()
+    assert set(both[COUNT:]) == set(names)
 
 
 def test_a_second_run_does_what_is_missing(folder, capsys):
