@@ -1,4 +1,4 @@
-// Windows of images: what all kernels of crops are given, one sample's record, and its source's elements as they lie.
+// Windows of images: the parameters shared by all crop kernels, a sample's record, and reads of source pixels.
 #pragma once
 #include "channel_constants.cuh"
 #include "indexing.cuh"
@@ -7,9 +7,9 @@
 
 namespace sg {
 
-// One sample; strides in elements. `pixel` is where channel 0 of the window's first pixel lies, or would lie if the
-// image went on; `first` and `end` are the bounds of the image's bytes. The rows and columns of the window that lie
-// over the image, before it is mirrored, go from `top` and `left` up to `bottom` and `right`.
+// One sample; strides in elements. `pixel` is the address of channel 0 of the window's first pixel, extrapolated if
+// that pixel is outside the image. `first` and `end` bound the image's bytes. `top`, `left`, `bottom` and `right` bound
+// the rows and columns of the window that are inside the image, before mirroring.
 struct alignas(16) CropSample {
     const uint8* pixel;
     const uint8* first;
@@ -19,13 +19,13 @@ struct alignas(16) CropSample {
     uint64 flip;
 };
 
-// Which vectors a thread makes: of a sample or a plane, in rows from `row` on, with the element `first`.
+// The vectors of one thread: their sample or plane, their first row `row`, and their first element `first`.
 template <typename Index> struct CropPlace {
     Index outer;
     uint32 row, first;
 };
 
-// What all crops are given. A thread makes one vector, or one of each plane, in each of a few rows.
+// Parameters of all crop kernels. A thread makes one vector, or one of each plane, in each of a few rows.
 template <typename Conversion, typename Index, Channels AffineKind> struct CropsParameters {
     const CropSample* samples;
     uint8* target;
@@ -43,8 +43,8 @@ template <typename Conversion, typename Index, Channels AffineKind> struct Crops
     }
 };
 
-// The columns of a window that a thread makes, in rows from `row` on: Length of them, counted from left to right in
-// the source, whichever way the window shows them. The last ones of a row may lie beside the window on one side.
+// The columns of a window that one thread makes, in rows from `row` on: Length columns, numbered left to right in the
+// source even if the window is mirrored. The last ones of a row may be outside the window.
 template <typename Source, int Length> struct WindowPart {
     CropSample sample;  // read once, whatever is stored later
     uint32 row;
@@ -70,11 +70,11 @@ template <typename Source, int Length> struct WindowPart {
     }
 };
 
-// Elements of a source that follow each other, on their way to registers.
+// Consecutive source elements, loaded to registers.
 //
-// Windows begin anywhere. Where the address allows it, a run is loaded as vectors of LoadBytes; elsewhere as the
-// aligned words that its bytes lie in, put together by a shift, unless one of these reaches over the image's end.
-// Nothing waits for the words before one is asked for.
+// Windows begin anywhere. An aligned run is loaded as vectors of LoadBytes. Any other run is loaded as the aligned
+// words that contain it, combined by funnel shifts, unless one of these words reaches past the image's end. All loads
+// are issued before the first result is used.
 template <typename Element, int Count, int LoadBytes> struct SourceRun {
     static constexpr int bytes = Count * int(sizeof(Element));
     static constexpr int unit = sizeof(Element) > 4 ? int(sizeof(Element)) : 4;
@@ -82,7 +82,7 @@ template <typename Element, int Count, int LoadBytes> struct SourceRun {
     static constexpr int words = bytes / 4;
     static_assert(bytes % unit == 0 && bytes % LoadBytes == 0 && LoadBytes >= unit, "whole words");
 
-    // Whether the run can be read: else nothing is.
+    // Load the run and return true, or return false if it cannot be loaded in words.
     __device__ __forceinline__ bool read(const Element* run, const CropSample& sample) {
         const uint8* from = reinterpret_cast<const uint8*>(run);
         held[words] = 0;
@@ -128,7 +128,7 @@ template <typename Element, int Count, int Length> struct PixelPlanes {
     using Plane = Vector<Element, Length>;
     Plane planes[Count];
 
-    // From words and to words of pixels as they lie; what is no whole word of each channel, element by element.
+    // Whole words per channel convert between pixels and planes by permutes; other sizes go element by element.
     static constexpr bool by_words = Plane::bytes >= 4 && sizeof(Element) <= 4 && Count >= 2;
     static constexpr int words = Count * Plane::bytes / 4;
 
@@ -181,7 +181,7 @@ template <typename Element, int Count, int Length> struct PixelPlanes {
         }
     }
 
-    // The pixels in the other order.
+    // Reverse the order of the pixels.
     __device__ __forceinline__ void turn() {
 #pragma unroll
         for (int c = 0; c < Count; ++c) planes[c] = reversed(planes[c]);
@@ -197,9 +197,9 @@ template <typename Element, int Count, int Length> struct PixelPlanes {
     }
 };
 
-// The pixels of a part of a window in one of its rows: from words that were read, or, at an image's edges, one by one,
-// with the fill value where the image has none. Mirrored where the window is. Of channels that are not wanted, the
-// source's last pixel may have nothing in memory, and there is no fill value.
+// The pixels of a window part in one row, mirrored if the window is. They come from words if these could be loaded;
+// at an image's edges they are read one by one, with the fill value outside. Unwanted channels are not read: they may
+// lack memory in the source's last pixel, and they have no fill value.
 template <typename Source, int Pitch, int Length, typename Run, typename Wanted>
 __device__ __forceinline__ PixelPlanes<Source, Pitch, Length> pixels_of(const WindowPart<Source, Length>& part, int r,
                                                                        bool is_read, const Run& run,

@@ -1,14 +1,14 @@
 // Batched crops: a window of each of several images, of any sizes and layouts, into one batch.
 //
-// A thread makes one vector of the target: neighbouring columns of a channel, or, where a pixel's channels lie side by
-// side, neighbouring elements of neighbouring pixels. Where it comes from, a record says for each sample:
+// A thread makes one vector of the target: adjacent columns of a channel, or, for interleaved channels, adjacent
+// elements of adjacent pixels. A record for each sample gives its source:
 //
 //     planes   | sample n | channel c | row y | columns V g … V g + V - 1 |
 //     pixels   | sample n | row y | elements V g … V g + V - 1 of (column, channel) |
 //
-// Where the elements of pixels follow each other in the source, too, a run of the source is read as words; the others,
-// and those at an image's edge, element by element through the cache. What lies outside an image is the fill value of
-// its channel, converted like any other element.
+// If the elements of a vector are adjacent in the source, too, the run is read as words. Other vectors, and those at an
+// image's edge, are gathered element by element through the cache. Outside an image each channel has its fill value,
+// which is converted like any other element.
 //
 // Bytes moved: each element once in and once out, and 80 bytes for each sample, which stay in the cache.
 #include "crop_windows.cuh"
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(256)
     const auto source_column = [&](uint32 column) { return sample.flip ? width - 1 - column : column; };
     const Quotient<uint32> pixel =
         policy.of_pixels ? divide(first, p.channels) : Quotient<uint32>{first, uint32(plane.remainder)};
-    // The element after one: the next channel of a pixel, the first of the next pixel, or the next column.
+    // Advance by one element: to the next channel of a pixel, the first of the next pixel, or the next column.
     const auto advance = [&](Quotient<uint32>& at) {
         if (policy.of_pixels && ++at.remainder < p.channels.divisor) return;
         if (policy.of_pixels) at.remainder = 0;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(256)
     Vector<Source, length> elements{};
     bool whole = false;
     if constexpr (policy.load_bytes > 0) {
-        // Of mirrored pixels, only the channels follow each other.
+        // In mirrored pixels, only the channels of one pixel are adjacent.
         const uint32 last = divide(first + length - 1, p.channels).quotient;
         if (row_inside && !sample.flip && pixel.quotient >= sample.left && last < sample.right) {
             SourceRun<Source, length, policy.load_bytes> held;

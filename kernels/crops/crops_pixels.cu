@@ -1,15 +1,14 @@
-// Batched crops of pixels into pixels: HWC images to HWC windows, mirrored, converted and with their colours in any
-// order.
+// Batched crops of pixels into pixels: HWC images to HWC windows, mirrored, converted, with channels in any order.
 //
-// A thread makes V neighbouring pixels of a few rows, in each as many vectors as a pixel has channels. They follow each
-// other in the source and are read once, as words, whatever address they start at. In registers they are taken apart
-// into a vector of each channel, and put together again:
+// A thread makes V adjacent pixels of a few rows, and in each row as many vectors as a pixel has channels. The pixels
+// are adjacent in the source and are read once, as words, at any address. In registers they are de-interleaved to a
+// vector of each channel, and interleaved again:
 //
 //     source      | r0 g0 b0 r1 g1 b1 … r(V-1) g(V-1) b(V-1) |      bytes of `pitch` channels, some perhaps not wanted
 //     registers   | r0 … r(V-1) |   | g0 … g(V-1) |   | b0 … b(V-1) |      mirrored, converted
 //     target      | b0 g0 r0 … | vector 1 | … b(V-1) g(V-1) r(V-1) |
 //
-// Pixels that lie over an image's edge, or at its very first or last bytes, are read element by element.
+// Pixels across an image's edge, or at its very first or last bytes, are read element by element.
 //
 // Bytes moved: each element once in and once out, and 80 bytes for each sample, which stay in the cache.
 #include "crop_windows.cuh"
@@ -24,7 +23,7 @@ struct CropsPixelsPolicy {
     Channels affines;
 };
 
-// Wide numbers aim at two blocks a multiprocessor, as the compiler's own aim would have them spill; others at its own.
+// __launch_bounds__: 2 blocks per SM for wide numbers, which ptxas would otherwise spill; no bound for others.
 template <typename Conversion, typename Index, CropsPixelsPolicy policy>
 __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 0)
     crops_pixels(__grid_constant__ const CropsParameters<Conversion, Index, policy.affines> p) {

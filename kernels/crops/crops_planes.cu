@@ -1,13 +1,13 @@
 // Batched crops into planes: HWC images to CHW windows, the crop-mirror-normalise step of training, or CHW to CHW.
 //
-// A thread makes one vector of each plane, V neighbouring columns of a few rows: their pixels follow each other in the
-// source and are read once, as words, whatever address they start at. Mirrored, the same pixels are turned round. Where
-// the source has planes, too, a pixel is one element (`pitch` 1), and a thread makes vectors of one plane.
+// A thread makes one vector of each plane: V adjacent columns of a few rows. Their pixels are adjacent in the source
+// and are read once, as words, at any address; a mirrored window reverses them in registers. If the source is planar,
+// too, a pixel is one element (`pitch` 1) and a thread makes vectors of one plane.
 //
 //     source   | r0 g0 b0 r1 g1 b1 … r(V-1) g(V-1) b(V-1) |      bytes of `pitch` channels, some perhaps not wanted
 //     target   | r0 … r(V-1) |   | g0 … g(V-1) |   | b0 … b(V-1) |
 //
-// Vectors that lie over an image's edge, or at its very first or last bytes, are put together element by element.
+// Vectors across an image's edge, or at its very first or last bytes, are gathered element by element.
 //
 // Bytes moved: each element once in and once out, and 80 bytes for each sample, which stay in the cache.
 #include "crop_windows.cuh"
@@ -29,8 +29,8 @@ template <typename Conversion, typename Index, CropsPlanesPolicy policy> struct 
     Index channel_stride;                  // of the target, in elements
 };
 
-// Blocks a multiprocessor: three, or two where numbers are wide or become narrower, which takes more registers. By the
-// compiler's own aim some would spill.
+// __launch_bounds__ minBlocks: 3, or 2 if the numbers are wide or the elements become narrower, which takes more
+// registers. Without it ptxas spills some instantiations.
 template <typename Conversion>
 constexpr int planes_blocks =
     Conversion::is_wide || sizeof(typename Conversion::Target) < sizeof(typename Conversion::Source) ? 2 : 3;

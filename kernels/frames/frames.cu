@@ -1,24 +1,24 @@
-// Surfaces of luma and chroma to red, green and blue: converted, and laid out as planes or as pixels.
+// Frames of luma and chroma to red, green and blue: converted, and written as planes or as interleaved pixels.
 //
-// A thread makes V neighbouring pixels of a row. Their luma and their chroma are read once, as one vector from each
-// plane where the addresses allow it, and multiplied in integers; what comes out is clamped, converted and stored as a
-// vector of each plane, or put together to whole pixels:
+// A thread makes V adjacent pixels of a row. Their luma and chroma are read once, as one vector from each plane if the
+// addresses allow it. Colours are integer sums, which are clamped, converted, and stored as a vector of each plane or
+// as interleaved pixels:
 //
 //     luma       | y0 y1 y2 y3 … y(V-1) |
 //     chroma     | u0 v0 u2 v2 … |               pairs, two planes, or between the luma of packed pixels
 //     registers  | r0 … r(V-1) |   | g0 … g(V-1) |   | b0 … b(V-1) |
 //     target     | r0 … |   | g0 … |   | b0 … |     or     | r0 g0 b0 r1 g1 b1 … |
 //
-// A window may begin at an odd column: the first pixel is then its chroma sample's second one, and there is one sample
-// more.
+// A window may begin at an odd column. Its first pixel is then the second of its chroma sample, and its rows read one
+// more chroma sample.
 //
-// Bytes moved: each element of the target once, each sample of luma once, and each sample of chroma once a row of
-// pixels, the second time from the cache.
+// Bytes moved: each element of the target once, each luma sample once, and each chroma sample once for each row of
+// pixels that shares it; all but the first read come from the cache.
 #include "crop_windows.cuh"
 
 namespace sg {
 
-// How samples lie: luma and pairs of chroma, three planes, or all in one.
+// The planes of a frame: luma and interleaved chroma, three planes, or one packed plane.
 enum class FramePlanes { pairs, apart, packed };
 
 struct FramesPolicy {
@@ -32,7 +32,7 @@ struct FramesPolicy {
     Channels affines;
 };
 
-// 20-bit constants, and what is taken from samples beforehand.
+// 20-bit fixed-point constants, and the offsets that are subtracted from samples.
 struct FrameMatrix { int32 luma_floor, chroma_centre, luma, red_v, green_u, green_v, blue_u; };
 
 template <typename Conversion, typename Index, FramesPolicy policy> struct FramesParameters {
@@ -50,7 +50,7 @@ template <typename Conversion, typename Index, FramesPolicy policy> struct Frame
     uint32 width;              // of the window, below 2^31
 };
 
-// Samples that follow each other, and Extra behind them that only windows at odd columns need.
+// Consecutive samples, plus Extra ones that only windows at odd columns read.
 template <typename Sample, int Count, int Extra> struct SampleRun {
     Vector<Sample, Count> run{};
     Sample extra[Extra];
@@ -95,7 +95,7 @@ template <typename Sample> struct FrameColour {
     }
 };
 
-// The V pixels from a column on, of a row of the window that has `left` more: their colours, a vector of each.
+// The V pixels from a column on, in a row of the window with `left` columns remaining: one vector of each colour.
 template <typename Sample, FramesPolicy policy, typename Parameters>
 __device__ __forceinline__ PixelPlanes<Sample, 3, policy.length> frame_colours(const Parameters& p, uint32 row,
                                                                              uint32 first, uint32 left) {
@@ -134,7 +134,7 @@ __device__ __forceinline__ PixelPlanes<Sample, 3, policy.length> frame_colours(c
                     is_odd ? pairs.at(odd + policy.red) : pairs.at(even + policy.red));
             }
         } else {
-            // Which of the planes is blue's is said by the place of its sample among both.
+            // The order of the two chroma planes follows from the place of blue's sample.
             const SampleRun<Sample, half, 1> first_plane(p.chroma[0] + chroma_row * p.row_strides[1] + column, samples);
             const SampleRun<Sample, half, 1> other_plane(p.chroma[1] + chroma_row * p.row_strides[2] + column, samples);
 #pragma unroll

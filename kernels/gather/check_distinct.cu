@@ -1,7 +1,8 @@
-// Looks whether two indices, or tuples of them, name the same element: each marks its own, and meets an earlier mark.
+// Detects two indices, or tuples of them, that name the same element: each sets its element's bit and tests the old
+// one.
 //
-// A mark is one bit, so that a tensor of 4-byte elements has marks of 1/32 of its size; they begin cleared, behind the
-// report. Which two they are is not said: that is looked up where there are any.
+// One bit an element: 1/32 of the size of a tensor of 4-byte elements. The bits follow the report and start cleared.
+// The kernel does not report which indices collide; the host finds them afterwards.
 //
 // Bytes moved: each index once in, and a word of marks in and out for each tuple.
 #include "gather_indices.cuh"

@@ -1,4 +1,4 @@
-// Looks at every index and reports the first, in row-major order, that is outside its axis.
+// Checks every index and reports the first one, in row-major order, that is outside its axis.
 //
 // Bytes moved: each index once in.
 #include "gather_indices.cuh"

@@ -1,8 +1,8 @@
-// Elements by index, each with an index or a tuple of indices of its own; scattered, the other way round.
+// Gather elements, each by an index or a tuple of indices of its own; the scatter swaps source and target.
 //
-// A thread makes `items` vectors of `length` elements that are neighbours on the plain side, a block's width apart, so
-// that a warp's accesses to the plain side and to the indices are side by side. The picked side is read, or written,
-// element by element, and all items * length loads through indices are under way together:
+// A thread makes `items` vectors of `length` elements that are adjacent on the plain side. Its vectors are a block's
+// width apart, so a warp's accesses to the plain side and to the indices are coalesced. The picked side is accessed
+// element by element. All items * length loads through indices are in flight together:
 //
 //     row      | vector 0: length elements | vector 1 | …    | the last: what is left of the row, element by element |
 //     block    thread 0: vectors 0, 256, …    thread 1: vectors 1, 257, …    …
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(256)
     const Element* source = reinterpret_cast<const Element*>(p.common.source);
     Element* target = reinterpret_cast<Element*>(p.common.target);
 
-    // All indices are on their way before the first is looked at; a thread past the last vector reads that one's again.
+    // All index loads are issued before the first is used; a thread past the last vector repeats that vector's loads.
     Numbers<Number, policy.length, policy.components, policy.index_bytes> numbers[policy.items];
     Places<Index> places[policy.items];
     int left[policy.items];  // elements from the vector's first to the row's end, up to a vector's

@@ -1,32 +1,32 @@
-// Indices: read, brought inside their axis, and, where a wrong one is to be reported, recorded.
+// Indices: loaded, resolved to positions inside their axis, and recorded if a wrong one is to be reported.
 //
-// Whatever the indices hold, what comes out is a place inside the axis: no kernel that goes through here can leave the
-// picked tensor, and nothing stops the device.
+// The resolved position is inside the axis for any index value. No kernel that uses these functions accesses memory
+// outside the picked tensor, and no index traps.
 #pragma once
 #include "indexing.cuh"
 #include "vectors.cuh"
 
 namespace sg {
 
-// clamp: checked before, and clamped all the same, since the memory may have changed; deferred: clamped and recorded.
+// clamp: checked before, but memory may change afterwards, so still clamped; deferred: clamped and recorded.
 enum class OutOfRange { clamp, clip, wrap, deferred };
 
-// The first wrong index of the first launch that had one since the host looked last, without a lock: each word is the
-// precedence of an index above a byte of what is to be said of it, and the largest wins by itself.
+// The first wrong index of the first launch that had one since the host last read the report. Lock-free: each word has
+// a precedence above one byte of the message, and an atomic maximum keeps the word with the highest precedence.
 //
 //     word 0      | precedence: 56 bits | rule, low byte  |
 //     word 1      | the same            | rule, high byte |
 //     words 2-9   | the same            | byte k of the index, as two's complement of 64 bits |
 //
-// Precedence is the complement of 16 bits that count launches and 40 that number the indices of a launch, in row-major
-// order. An index has one precedence and one value, so that all words hold bytes of the same one once kernels are done.
-// All zero is no wrong index. Only wrong indices come here, and most see at once that an earlier one is there.
+// Precedence is the complement of a 16-bit launch count and the 40-bit row-major number of an index in its launch. An
+// index has one precedence and one value, so after the kernels finish all words have bytes of the same index. All zero
+// means no wrong index. Only wrong indices are recorded, and most return early because an earlier one is there.
 struct IndexReport {
     static constexpr int rule_bytes = 2, value_bytes = 8;
     uint64 words[rule_bytes + value_bytes];
 };
 
-// The first of a thread's own wrong indices, kept in registers until all its loads are under way.
+// A thread's first wrong index, kept in registers until all its loads are issued.
 struct WrongIndex {
     bool found = false;
     uint64 number = 0, value = 0;  // its number among the indices of the launch
@@ -39,14 +39,14 @@ struct WrongIndex {
     }
 };
 
-// `launch` has the launch's count in its upper and the number of its rule in its lower 16 bits.
+// `launch`: the launch count in the upper 16 bits, the rule's number in the lower 16 bits.
 __device__ __forceinline__ void record(IndexReport* report, uint32 launch, const WrongIndex& wrong) {
     if (!wrong.found) return;
     constexpr uint64 last = (uint64(1) << 40) - 2;  // numbers behind it are taken for it; the next one would be no mark
     const uint64 number = wrong.number < last ? wrong.number : last;
     const uint64 precedence = ~(uint64(launch >> 16) << 40 | number) << 8;
     if (*const_cast<const volatile uint64*>(report->words) >= precedence) return;
-    // A loop: these instructions are to stay out of the way of those that move elements.
+    // A loop, to keep these instructions out of the hot path.
 #pragma unroll 1
     for (int k = 0; k < IndexReport::rule_bytes + IndexReport::value_bytes; ++k) {
         const uint64 said = k < IndexReport::rule_bytes ? uint64(launch) >> 8 * k
@@ -64,7 +64,7 @@ template <typename Number> __device__ __forceinline__ bool is_within(Number numb
     }
 }
 
-// The place along an axis of `size`, which is at least 1, that an index stands for.
+// Resolve an index to a position along an axis of `size`, which is at least 1.
 template <OutOfRange Mode, typename Number>
 __device__ __forceinline__ uint64 place_of(Number number, uint64 size) {
     if constexpr (is_unsigned_integer<Number>) {
@@ -83,8 +83,8 @@ __device__ __forceinline__ uint64 place_of(Number number, uint64 size) {
     }
 }
 
-// An axis whose coordinate is read from the indices: its stride in elements of the picked side, and how far the number
-// for it lies behind the first of its tuple, in numbers. `size` is 64 bits wide, as an axis of stride 0 may be long.
+// An indexed axis: its stride in elements on the picked side, and the offset of its index in the tuple, in numbers.
+// `size` is 64 bits wide, because an axis of stride 0 may be long.
 template <typename Index> struct IndexedAxis {
     uint64 size;
     Index stride, component;
@@ -92,8 +92,8 @@ template <typename Index> struct IndexedAxis {
 
 template <typename Index> struct Places { Signed<Index> plain, picked, index; Index position; };
 
-// Loops over the plain side, the picked side and the indices together, the outermost first, strides in elements.
-// Position strides number the indices in row-major order, for reports.
+// The common loops of the plain side, the picked side and the indices, outermost first; strides in elements. Position
+// strides give the row-major number of an index, for reports.
 template <typename Index, int Rank> struct GatherAxes {
     static_assert(Rank >= 1 && Rank <= 64, "1 to 64 axes");
     Divisor<Index> sizes[Rank];
@@ -115,7 +115,7 @@ template <typename Index, int Rank> struct GatherAxes {
     }
 };
 
-// What all gathers and scatters are given: the side that is read, the side that is written, the indices.
+// Parameters of all gathers and scatters: the source, the target and the indices.
 template <typename Index, int Rank, int Components> struct GatherParameters {
     const uint8* source;
     uint8* target;
@@ -129,10 +129,10 @@ template <typename Index, int Rank, int Components> struct GatherParameters {
     Index items;                          // runs or elements in all
 };
 
-// The numbers of Length neighbouring places, tuple by tuple, in registers.
+// The indices of Length adjacent places, tuple by tuple, in registers.
 //
-// Loads are of Bytes each: of one number, or, where the plan says that the numbers of a vector's places follow each
-// other, of several. Of places that are not there (`left` is less than Length) the last one's numbers stand in.
+// Each load is of Bytes: one number, or several if the plan found the numbers of a vector's places adjacent. Places
+// past the end (`left` is less than Length) repeat the last place's numbers.
 template <typename Number, int Length, int Components, int Bytes> struct Numbers {
     static constexpr int per_load = Bytes / int(sizeof(Number));
     static_assert(per_load == 1 || Length * Components % per_load == 0, "whole loads");
@@ -166,7 +166,7 @@ template <typename Number, int Length, int Components, int Bytes> struct Numbers
     }
 };
 
-// Where on the picked side a tuple of numbers leads, from `offset` on; `position` is the tuple's number, for reports.
+// The offset on the picked side that a tuple of indices selects, added to `offset`; `position` numbers the tuple.
 template <OutOfRange Mode, typename Number, typename Index, int Components>
 __device__ __forceinline__ Signed<Index> picked_offset(const IndexedAxis<Index> (&indexed)[Components],
                                                        const Number (&tuple)[Components], Index offset,

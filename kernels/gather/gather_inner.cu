@@ -1,15 +1,15 @@
 // Inner-axis gather: the same indices serve every outer row.
 //
-// A thread keeps the indices of `length` neighbouring places in registers and walks `rows` outer rows with them, whose
-// rows * length loads are under way together; what it makes of a row is one vector. Neighbouring threads have
-// neighbouring places, and behind the last of them the next row's: stores are side by side however short rows are.
+// A thread keeps the indices of `length` adjacent places in registers and applies them to `rows` outer rows: rows *
+// length loads are in flight together, and each row's result is one vector. Adjacent threads have adjacent places, and
+// the next row follows after the last one: stores are coalesced for rows of any length.
 //
 //     thread       0         1       …       | last of the row | first of the next …
 //     row 0        vector 0  vector 1        | the row's end   | row 1: vector 0
 //     row 0 + groups, row 0 + 2 groups, … `rows` of them
 //
-// Rows of the picked side are read through the cache. Of a long row at random places, few threads would use little of
-// each of its sectors and bring the row to several multiprocessors: blocks are larger then.
+// Rows of the picked side are read through the cache. Random accesses to a long row would use little of each sector and
+// fetch the row to several SMs, so blocks are larger for long rows.
 //
 // Bytes moved: each element once in and once out, and an index once for every `rows` rows.
 #include "gather_indices.cuh"

@@ -1,15 +1,15 @@
-// Runs that indices stand for, cut into chunks: where those of one thread lie on both sides.
+// The runs that indices select, cut into chunks: the addresses of one thread's chunks on both sides.
 //
-// A group of 1 to 32 lanes moves one chunk of a run; short runs are one chunk, and a warp then moves 32 / lanes of
-// them. All lanes of a group read the same index in the same instruction, which is one load for the warp.
+// A group of 1 to 32 lanes moves one chunk of a run. A short run is one chunk, and a warp then moves 32 / lanes of
+// them. All lanes of a group load the same index in the same instruction, one request for the warp.
 #pragma once
 #include "gather_indices.cuh"
 #include "vectors.cuh"
 
 namespace sg {
 
-// The chunks of one thread, with their indices asked for before the first is looked at. The last axis runs over the
-// chunks of a run; of one past the last there are the addresses of that one.
+// The chunks of one thread; all index loads are issued before the first is used. The last axis runs over the chunks of
+// a run. A chunk past the last one has the addresses of the last one.
 //
 // `policy` is that of the kernel.
 template <typename Element, typename Index, auto policy> struct GatherChunks {

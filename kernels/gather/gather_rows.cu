@@ -1,12 +1,12 @@
-// Rows by index: each index stands for a run that is contiguous on both sides; scattered, the other way round.
+// Gather rows: each index selects a run that is contiguous on both sides; the scatter swaps source and target.
 //
 // A group of 1 to 32 lanes moves one chunk of a run, in vectors; short runs are one chunk, and a warp then moves
-// 32 / lanes of them. A thread has `items` chunks of `steps` vectors each under way:
+// 32 / lanes of them. A thread has `items` chunks of `steps` vectors each in flight:
 //
 //     256-byte rows, 16 B      row 0 | lanes 0 … 15 |   row 1 | lanes 16 … 31 |   … `items` rounds of this
 //     4-KiB rows, 16 B         row 0 | chunk 0: lanes 0 … 31, `steps` times | chunk 1 | …
 //
-// What is left of a run behind its last whole vector moves element by element.
+// The elements after a run's last whole vector move one by one.
 //
 // Bytes moved: each row once in and once out, and its index once for each chunk.
 #include "gather_row_chunks.cuh"

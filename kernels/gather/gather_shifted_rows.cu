@@ -1,15 +1,15 @@
-// Rows by index that begin anywhere: each index stands for a run that is contiguous on both sides, but source and
-// target lie at different places of their words, and each row at others; scattered, the other way round.
+// Gather unaligned rows: each index selects a run that is contiguous on both sides, but source and target have
+// different offsets in their words, which also differ from row to row. The scatter swaps source and target.
 //
-// Every run is counted in places from the whole target vector on that its first element lies in. The target is stored
-// in whole vectors, and each is put together from the aligned words of the source that it lies in:
+// Places of a run are numbered from the start of the aligned target vector with the run's first element. The target is
+// stored in whole vectors; each is funnel-shifted from the aligned source words that contain it:
 //
 //     source   | . a b c | d e f g | h i j k | l m n o | p q r s |      five words of a lane, four of the next one's
 //     target   | a b c d   e f g h   i j k l   m n o p |                shifted, and stored as 16 bytes
 //
-// The words of neighbouring lanes follow each other, so that all but the first of a warp's loads of them find their
-// lines in the cache. The ends of a run move element by element, and so does what lies in a word of which the buffer
-// has only a part. Groups of lanes and chunks are those of gather_rows.cu.
+// Adjacent lanes load adjacent words, so all but the first of a warp's loads hit the cache. Elements at the ends of a
+// run move one by one, and so do elements in a word that is only partially inside the buffer. Groups of lanes and
+// chunks are those of gather_rows.cu.
 //
 // Bytes moved: each row once in and once out, and its index once for each chunk.
 #include "gather_row_chunks.cuh"
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(256)
     GatherChunks<Element, Index, policy> chunks;
     chunks.template find<Number>(p.common, p.lanes_log2, chunk_places, wrong);
 
-    // Places of each chunk: those that hold elements of the run, and of these the ones that move as whole vectors.
+    // For each chunk, the range of places with elements of the run, and the subrange that moves as whole vectors.
     const uint8* from[policy.items];  // the aligned word that the chunk's first place lies in
     uint32 shift[policy.items];       // from there, in bits
     int first[policy.items], last[policy.items], whole_first[policy.items], whole_last[policy.items];

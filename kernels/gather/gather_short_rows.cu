@@ -1,7 +1,7 @@
-// Short rows by index: runs of a few bytes that are no vector, such as the colours of a palette, packed on the target.
+// Gather short rows: runs of a few bytes, not a whole vector, such as the colours of a palette, packed on the target.
 //
-// A thread makes four neighbouring rows of the target. Each is read in pieces, where its index leads; together
-// they are whole words, which are stored as such:
+// A thread makes four adjacent rows of the target. Each row is loaded in pieces from the place that its index selects;
+// the four rows together are whole words, which are stored:
 //
 //     pictures of 3-byte colours    | r g b r | g b r g | b r g b |      four indices in one or two loads
 //

@@ -1,7 +1,7 @@
-// Takes what a report says and leaves it empty, while other kernels may write to it: a word is either taken or kept.
+// Moves a report's words to another place and clears them, by atomic exchange: concurrent kernels may keep reporting.
 //
-// Words that such a kernel writes while they are taken may be parted between this report and the next; the host sees by
-// their precedences that they do not belong together.
+// The words of one wrong index may then be split between this report and the next. The host detects the split by their
+// different precedences.
 #include "gather_indices.cuh"
 
 namespace sg {

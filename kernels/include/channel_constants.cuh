@@ -1,18 +1,18 @@
-// What differs from channel to channel: scale and bias, and the place in the source.
+// Per-channel constants: scale and bias, and the channel's place in the source.
 //
-// Up to 16 channels travel inside the kernel's parameter block, where any lane reads any of them from the constant
-// bank; more lie in a table in device memory. Both are indexed by the output channel. A kernel names its parameter
-// `__grid_constant__ const`, so that an index known only at run time does not copy the block to local memory.
+// Constants of up to 16 channels are in the kernel's parameter block, in the constant bank, where any lane may index
+// them. More are in a table in device memory. Both are indexed by the output channel. A kernel declares its parameter
+// `__grid_constant__ const`, so that a dynamic index does not copy the block to local memory.
 #pragma once
 #include "conversion.cuh"
 
 namespace sg {
 
-// alike: the same for every channel; few: up to 16, in the parameter block; many: in a table.
+// alike: the same for all channels; few: up to 16, in the parameter block; many: in a table.
 enum class Channels { alike, few, many };
 constexpr int most_few_channels = 16;
 
-// Scale and bias of each channel; without scale and bias `alike`, and not looked at.
+// Scale and bias of each channel; `alike` and unused for a conversion without them.
 template <typename Compute, Channels Kind> struct ChannelAffines;
 
 template <typename Compute> struct ChannelAffines<Compute, Channels::alike> {
@@ -32,7 +32,7 @@ template <typename Compute> struct ChannelAffines<Compute, Channels::many> {
     }
 };
 
-// The source offset of each output channel, in elements: evenly stepped, or through a table of multiplied-out offsets.
+// The source offset of each output channel, in elements: number * stride, or a table of offsets.
 template <typename Index, Channels Kind> struct ChannelOrder;
 
 template <typename Index> struct ChannelOrder<Index, Channels::alike> {

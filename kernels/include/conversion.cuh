@@ -6,7 +6,7 @@
 //   to a float        nearest even, subnormals kept, overflow to infinity; a NaN keeps its sign and leading payload
 //                     bits and becomes quiet, as x86's conversion instructions do
 //   to a complex      componentwise; a real source has imaginary part +0
-// The same type on both sides is a move of bits.
+// Equal types on both sides are a bitwise copy.
 //
 // With scale or bias: y = Compute(x), then y*scale rounded, then y+bias rounded, each only if present; a NaN that
 // results is the canonical quiet one; then the cast above. Compute is float64 when either side is a 32- or 64-bit
@@ -19,7 +19,7 @@
 
 namespace sg {
 
-// What a conversion may assume about NaN: it has to be kept to the bit, or the caller deals with it.
+// NaN policy of a conversion: preserve its bits, or ignore it because the caller handles NaN.
 enum class Nan { keep, ignore };
 
 template <typename T> constexpr bool needs_float64 =
@@ -52,8 +52,8 @@ template <Nan N> __device__ __forceinline__ float32 to_float32(float64 x) {
     return narrow_rn(x);
 }
 
-// float64 to the float32 beside it whose last bit is odd unless the value is exact: a second rounding to 16 bits then
-// rounds as if it had seen the float64 (Boldo and Melquiond, "When double rounding is odd", 2005).
+// float64 to float32 by round-to-odd: an inexact result takes the neighbour with an odd last bit. A second rounding to
+// 16 bits is then correct (Boldo and Melquiond, "When double rounding is odd", 2005).
 __device__ __forceinline__ float32 round_to_odd(float64 x) {
     const float32 nearest = narrow_rn(x);
     const float64 back = widen(nearest);
@@ -63,7 +63,7 @@ __device__ __forceinline__ float32 round_to_odd(float64 x) {
     return bit_cast<float32>(back_magnitude < magnitude ? bits + 1u : bits - 1u);
 }
 
-// An integer's magnitude cut to float32's 24 bits, the last of them odd if anything was cut.
+// An integer's magnitude truncated to float32's 24 bits; the last bit is set if any bit was lost.
 __device__ __forceinline__ float32 round_to_odd(uint64 magnitude) {
     const int shift = 40 - __clzll(int64(magnitude));
     if (shift <= 0) return float32(magnitude);
@@ -84,8 +84,8 @@ template <Nan N> __device__ __forceinline__ bfloat16 to_bfloat16(float32 x) {
     return {bfloat16_bits_rn(x)};
 }
 
-// The other floats that are narrower than float32 by two significant bits or more: what each has to say of itself, and
-// all that a new one needs here beside `decode` and `is_floating`.
+// Floats with at least two significant bits fewer than float32. A new one needs a specialisation of this, `decode` and
+// `is_floating`.
 template <typename T> struct NarrowFloat;
 
 template <> struct NarrowFloat<bfloat16> {
@@ -97,7 +97,7 @@ template <typename To, Nan N> __device__ __forceinline__ To to_narrow(float32 x)
     return NarrowFloat<To>::template from<N>(x);
 }
 
-// The value of an element in a type that C++ computes with, exactly: itself, 0 or 1, or float32.
+// Decode an element, exactly, to a type with C++ arithmetic: itself, 0 or 1, or float32.
 template <Nan N, typename T> __device__ __forceinline__ T decode(T x) { return x; }
 template <Nan N> __device__ __forceinline__ uint8 decode(boolean x) { return x.byte != 0; }
 template <Nan N> __device__ __forceinline__ float32 decode(float16 x) {
@@ -133,13 +133,13 @@ template <typename To, Rounding R, typename Float> __device__ __forceinline__ To
     if constexpr (sizeof(To) < 4) {
         return saturate<To>(round_to_integer<int32, R>(x));
     } else {
-        // The instructions give 0 for NaN only from float32 to 32 bits.
+        // The instructions convert NaN to 0 only from float32 to 32 bits.
         if ((sizeof(Float) == 8 || sizeof(To) == 8) && is_nan(x)) return To(0);
         return ToInteger<To, R>::from(x);
     }
 }
 
-// A decoded value (an integer, float32 or float64) to the target type.
+// Encode a decoded value (an integer, float32 or float64) in the target type.
 template <typename To, Rounding R, Nan N, typename Value> __device__ __forceinline__ To encode(Value x) {
     if constexpr (is_complex<To>) {
         if constexpr (is_same<To, complex64>) return {encode<float32, R, N>(x), 0.0f};
@@ -158,7 +158,7 @@ template <typename To, Rounding R, Nan N, typename Value> __device__ __forceinli
         if constexpr (is_integer<Value>) return float32(x);
         else return to_float32<N>(x);
     } else if constexpr (is_same<To, float16>) {
-        // From 65520 on float16 is infinite, so an integer may be clamped to what float32 holds exactly.
+        // float16 overflows from 65520 on, so an integer may first be clamped to the range that is exact in float32.
         constexpr int32 beyond = 1 << 17;
         if constexpr (is_same<Value, float32>) return to_float16<N>(x);
         else if constexpr (is_same<Value, float64>) {
@@ -190,7 +190,7 @@ template <typename To, Rounding R = Rounding::nearest, typename From> __device__
         using Component = select<is_same<To, complex64>, float32, float64>;
         return {cast<Component, R>(x.real), cast<Component, R>(x.imag)};
     } else {
-        // To an integer or a boolean, one NaN is like another.
+        // An integer or boolean result does not depend on the NaN's payload.
         constexpr Nan payload = is_integer<To> || is_same<To, boolean> ? Nan::ignore : Nan::keep;
         return encode<To, R, payload>(decode<payload>(x));
     }
@@ -206,8 +206,8 @@ template <typename To> __device__ __forceinline__ To canonical_nan() {
     else return NarrowFloat<To>::canonical_nan;
 }
 
-// The whole conversion of one element, as kernels take it: a type, with everything decided at compile time. Nans says
-// whether scale and bias may make a NaN: of integers, and with finite constants, they do not.
+// The whole conversion of one element, as a type with every choice at compile time. Nans: whether scale and bias may
+// produce NaN; with an integer source and finite constants they do not.
 template <typename Source_, typename Target_, bool HasScale = false, bool HasBias = false,
           Rounding R = Rounding::nearest, Nan Nans = Nan::keep>
 struct Conversion {
@@ -221,7 +221,7 @@ struct Conversion {
     static constexpr bool is_wide = !is_move && sizeof(Compute) == 8;  // numbers take two registers each
     static_assert(!is_affine || !(is_complex<Source> || is_complex<Target>), "complex types have no scale or bias");
 
-    // affine is not looked at without scale and bias.
+    // `affine` is unused without scale and bias.
     static __device__ __forceinline__ Target apply(Source x, Affine<Compute> affine = {}) {
         if constexpr (!is_affine) {
             return cast<Target, R>(x);
@@ -234,7 +234,7 @@ struct Conversion {
         }
     }
 
-    // Every element of a vector, all of the same channel: where elements are small, a word at a time.
+    // Convert a vector of one channel's elements; small elements go a word at a time.
     template <int N> static __device__ __forceinline__ Vector<Target, N> apply(
         const Vector<Source, N>& source, Affine<Compute> affine = {}) {
         using From = Vector<Source, N>;
@@ -294,7 +294,7 @@ struct Conversion {
     template <typename Number> static constexpr bool fits_int32 =
         !is_unsigned_integer<Number> && !is_same<Number, int64> || sizeof(Number) < 4;
 
-    // With scale and bias, each rounded.
+    // Apply scale and bias, each with its own rounding.
     template <typename Value> static __device__ __forceinline__ Compute scaled(Value x, Affine<Compute> affine) {
         Compute y = encode<Compute, R, Nan::ignore>(x);
         if constexpr (HasScale) y = multiply_rn(y, affine.scale);
@@ -302,7 +302,7 @@ struct Conversion {
         return y;
     }
 
-    // What there is to round of an element of a vector.
+    // The number to round, for one element of a vector.
     template <int N> static __device__ __forceinline__ auto number(const Vector<Source, N>& source, int i,
                                                                    Affine<Compute> affine) {
         constexpr bool to_float32 = is_affine ? is_same<Compute, float32> : is_floating<Target> && sizeof(Target) <= 4;

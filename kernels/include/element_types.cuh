@@ -1,8 +1,8 @@
-// The element types that kernels move and convert, held as plain words.
+// The element types that kernels move and convert, stored as plain words.
 //
-// float16 and bfloat16 are 16-bit words and boolean is a byte (any nonzero byte is true, and a plain move keeps it as
-// it is), so that no vendor header is needed and no load can meet a C++ value that its type does not allow.
-// An element that is moved and not converted is an opaque word of its size: uint8, uint16, uint32, uint64, word128.
+// float16 and bfloat16 are 16-bit words. boolean is a byte: any nonzero byte is true, and a bitwise copy preserves it.
+// No vendor header is needed, and no load produces a C++ value that is invalid for its type. A bitwise copy moves
+// elements as opaque words of their size: uint8, uint16, uint32, uint64, word128.
 #pragma once
 
 namespace sg {
@@ -48,7 +48,7 @@ template <typename T> struct integer_limits {
     static constexpr T lowest = is_signed_integer<T> ? T(-int64(magnitude) - 1) : T(0);
 };
 
-// The same bytes as another type of the same size; compiles to no instruction.
+// Reinterpret the bytes as another type of the same size; compiles to no instruction.
 template <typename To, typename From> __device__ __forceinline__ To bit_cast(const From& from) {
     static_assert(sizeof(To) == sizeof(From), "bit_cast keeps the size");
     To to;

@@ -41,14 +41,14 @@ template <typename Index, int Rank> struct Axes {
     Index source_strides[Rank];
     Index target_strides[Rank];
 
-    // The last axis varies fastest. The first needs no division: what is left is its coordinate.
+    // The last axis varies fastest. The first needs no division: the remaining quotient is its coordinate.
     __device__ __forceinline__ Offsets<Index> unravel(Index linear) const {
         Index none[1];
         return unravel<0>(linear, {}, none);
     }
 
-    // The same, and the coordinates along some axes, which may be known at run time only; of an axis that is not
-    // there (-1) the coordinate stays as it was.
+    // The same, plus the coordinates along the `Wanted` axes, which may be run-time values. For an absent axis (-1) the
+    // coordinate is left unchanged.
     template <int Wanted>
     __device__ __forceinline__ Offsets<Index> unravel(Index linear, const int (&wanted)[Wanted ? Wanted : 1],
                                                       Index (&coordinates)[Wanted ? Wanted : 1]) const {
@@ -68,7 +68,7 @@ template <typename Index, int Rank> struct Axes {
     }
 };
 
-// The block's number in a grid whose y extent takes over where x ends at 2^31 - 1.
+// The linear number of a block in a grid that continues along y after 2^31 - 1 blocks along x.
 template <typename Index> __device__ __forceinline__ Index linear_block() {
     if constexpr (sizeof(Index) == 4) return blockIdx.x;
     else return blockIdx.x + Index(blockIdx.y) * gridDim.x;

@@ -1,9 +1,9 @@
-// The arithmetic that has to be exact, in its two forms: PTX for the GPU, portable C++ for the checks without one.
+// The exact arithmetic, in two forms: PTX for the GPU, and portable C++ for tests without one.
 //
-// This file is the only seam between the two. CuPy compiles with -ftz=true, which turns plain float32 operators and
-// conversions into ones that lose subnormals, and compilers fuse a*b+c; the instructions below are written out
-// without .ftz and cannot be fused. The C++ forms give the same bits for every input that is not a NaN, and for NaN
-// the result is some NaN (or, to an integer, unspecified): conversion.cuh decides what a NaN becomes.
+// No other file differs between the two. CuPy compiles with -ftz=true, which flushes subnormals in plain float32
+// operators and conversions, and compilers contract a*b+c. The instructions below are written without .ftz and cannot
+// be contracted. The C++ forms are bitwise equal for every input except NaN. For NaN the result is any NaN (or, to an
+// integer, unspecified), and conversion.cuh defines the final value.
 #pragma once
 #include "element_types.cuh"
 
@@ -11,7 +11,7 @@ namespace sg {
 
 enum class Rounding { nearest, truncate };
 
-// float32 to bfloat16 bits, round to nearest even; not for NaN. GPUs before sm_80 have no instruction for it.
+// float32 to bfloat16 bits, round to nearest even; not for NaN. GPUs before sm_80 lack the instruction.
 __device__ __forceinline__ uint16 bfloat16_bits_by_integers(float32 x) {
     const uint32 bits = bit_cast<uint32>(x);
     return uint16((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
@@ -19,8 +19,8 @@ __device__ __forceinline__ uint16 bfloat16_bits_by_integers(float32 x) {
 
 #if defined(__CUDACC__)
 
-// One instruction of one number, and of two; registers are named as asm names them. Macros, since an asm template has
-// to be a literal.
+// Wrappers of one instruction, scalar and packed; register classes are those of asm constraints. Macros, because an asm
+// template must be a literal.
 #define SG_OF_ONE(TO, NAME, FROM, INSTRUCTION, TO_REGISTER, FROM_REGISTER)                                         \
     __device__ __forceinline__ TO NAME(FROM x) {                                                                   \
         TO result;                                                                                                 \
@@ -53,7 +53,7 @@ __device__ __forceinline__ uint16 bfloat16_bits_rn(float32 x) {
     return bfloat16_bits_by_integers(x);
 #endif
 }
-// Two of either in a word, the first one low.
+// Two narrow floats packed in a word, the first one in the low half.
 __device__ __forceinline__ uint32 float16_pair_rn(float32 low, float32 high) {
 #if __CUDA_ARCH__ >= 800
     uint32 bits;
@@ -78,7 +78,7 @@ __device__ __forceinline__ bool either_is_nan(float32 a, float32 b) {
     return either;
 }
 
-// To a 32- or 64-bit integer; these instructions saturate.
+// To a 32- or 64-bit integer; the instructions saturate.
 template <typename Integer, Rounding R> struct ToInteger;
 #define SG_TO_INTEGER(INTEGER, SUFFIX, CONSTRAINT)                                                                  \
     template <Rounding R> struct ToInteger<INTEGER, R> {                                                            \
@@ -118,8 +118,8 @@ template <typename Integer> __device__ __forceinline__ uint32 pack_saturated(int
     return packed;
 }
 
-// Words of global memory in one instruction, aligned to all of them. The compiler takes plain accesses of a struct
-// apart and does not always find the pieces again, most of all where two branches store to equal addresses.
+// Global loads and stores of several words in one instruction, aligned to their total size. The compiler splits plain
+// accesses of a struct and does not always merge them again, in particular if two branches store to equal addresses.
 __device__ __forceinline__ void load_words(const void* address, uint32 (&to)[2]) {
     asm volatile("ld.global.v2.u32 {%0, %1}, [%2];"
                  : "=r"(to[0]), "=r"(to[1])
@@ -139,7 +139,7 @@ __device__ __forceinline__ void store_words(void* address, const uint32 (&from)[
                  "r"(from[1]), "r"(from[2]), "r"(from[3])
                  : "memory");
 }
-// 256-bit accesses came with sm_100 and CUDA 12.9; plans ask for them on such GPUs only.
+// 256-bit accesses need sm_100 and CUDA 12.9; plans use them on such GPUs only.
 #if __CUDA_ARCH__ >= 1000 && (__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 9))
 __device__ __forceinline__ void load_words(const void* address, uint32 (&to)[8]) {
     asm volatile("ld.global.v8.b32 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8];"
@@ -233,7 +233,7 @@ template <typename Integer> uint32 pack_saturated(int32 high, int32 low, uint32 
     return saturated(low) | saturated(high) << bits | (bits == 8 ? above << 16 : 0u);
 }
 
-// One access of all the words, so that the sanitizers see its alignment.
+// One access of all the words, so that sanitizers check its alignment.
 template <int N> struct alignas(4 * N) Words { uint32 word[N]; };
 template <int N> void load_words(const void* address, uint32 (&to)[N]) {
     const Words<N> words = *static_cast<const Words<N>*>(address);

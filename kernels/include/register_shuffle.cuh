@@ -1,9 +1,9 @@
-// Elements rearranged within one thread's registers: small transposes, and channels (de)interleaved.
+// Shuffles within one thread's registers: small transposes, and (de)interleaving of channels.
 //
 // One byte permute (PRMT) picks any four bytes of two words. Selectors read from the low byte up: hexadecimal digit k
 // from the right names the source of byte k, 0-3 in the first word and 4-7 in the second.
 //
-// Words of a picture with 3 channels of 1 byte, 4 pixels:      r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3
+// Words of an image with 3 channels of 1 byte, 4 pixels:       r0 g0 b0 r1 | g1 b1 r2 g2 | b2 r3 g3 b3
 // and with 3 channels of 2 bytes, 2 pixels:                    r0 g0 | b0 r1 | g1 b1
 #pragma once
 #include "element_types.cuh"
@@ -26,8 +26,8 @@ __device__ __forceinline__ void transpose_halves_2x2(uint32& row0, uint32& row1)
     row1 = high;
 }
 
-// Channels words of interleaved elements to one word of each channel, and back. ElementBytes is 1, 2 or 4;
-// Channels is 2, 3 or 4. One word of each channel is 4 / ElementBytes pixels.
+// De-interleave `Channels` words to one word of each channel, and back. ElementBytes is 1, 2 or 4; Channels is 2, 3 or
+// 4. One word of a channel is 4 / ElementBytes pixels.
 template <int ElementBytes, int Channels> struct Interleave;
 
 template <int Channels> struct Interleave<4, Channels> {
@@ -88,7 +88,7 @@ template <> struct Interleave<2, 3> {
     }
 };
 
-// Four halves a pixel, two pixels: r0 g0 | b0 a0 | r1 g1 | b1 a1.
+// Four 16-bit elements a pixel, two pixels: r0 g0 | b0 a0 | r1 g1 | b1 a1.
 template <> struct Interleave<2, 4> {
     static __device__ __forceinline__ void split(uint32 (&words)[4]) {
         transpose_halves_2x2(words[0], words[2]);
@@ -106,7 +106,7 @@ template <> struct Interleave<2, 4> {
     }
 };
 
-// The words of whole pixels to planes, vectors of whole words, and back.
+// De-interleave words of whole pixels to planes, vectors of whole words, and back.
 template <int Channels, int Words, typename Plane>
 __device__ __forceinline__ void take_apart(const uint32 (&words)[Words], Plane (&planes)[Channels]) {
 #pragma unroll

@@ -1,12 +1,11 @@
-// Small elements of a vector, several to a word, to numbers and back: a whole vector is converted in fewer instructions
-// than its elements one by one, to the same bits.
+// Conversions of small elements, several to a word: bitwise equal to the conversion one by one, in fewer instructions.
 #pragma once
 #include "vectors.cuh"
 
 namespace sg {
 
-// A float32 whose bits are 0x4b000000 | n is 2^23 + n, exactly, for n below 2^16: one byte permute puts it together and
-// one subtraction makes it n. A sign is a number that counts from the lowest, so that it is subtracted too.
+// The float32 with bits 0x4b000000 | n is exactly 2^23 + n for n below 2^16: one byte permute builds it, and one
+// subtraction gives n. Signed elements are biased to start at 0, and the bias is subtracted, too.
 template <typename T, int N> __device__ __forceinline__ float32 float32_of(const Vector<T, N>& vector, int i) {
     static_assert(is_integer<T> && sizeof(T) <= 2 && Vector<T, N>::bytes >= 4, "words of 8- and 16-bit integers");
     constexpr int per_word = 4 / int(sizeof(T));
@@ -18,14 +17,14 @@ template <typename T, int N> __device__ __forceinline__ float32 float32_of(const
     return add_rn(bit_cast<float32>(bits), -zero);
 }
 
-// As many numbers as a word holds, saturated.
+// Saturate and pack one word of integers.
 template <typename T> __device__ __forceinline__ uint32 saturated_word(const int32 (&x)[4 / sizeof(T)]) {
     static_assert(is_integer<T> && sizeof(T) <= 2, "words of 8- and 16-bit integers");
     if constexpr (sizeof(T) == 1) return pack_saturated<T>(x[1], x[0], pack_saturated<T>(x[3], x[2], 0u));
     else return pack_saturated<T>(x[1], x[0], 0u);
 }
 
-// Two numbers, rounded to nearest even; not for NaN.
+// Round two numbers to nearest even and pack them; not for NaN.
 template <typename T> __device__ __forceinline__ uint32 rounded_word(float32 low, float32 high) {
     if constexpr (is_same<T, float16>) {
         return float16_pair_rn(low, high);

@@ -1,9 +1,9 @@
 // Vectors of elements, 1 to 32 bytes, that move between memory and registers in one instruction.
 //
-// A Vector is its 32-bit words (or one byte, or one 16-bit word), never an array of small elements: the compiler then
-// has no reason to split the access or to put the array into local memory. An aligned struct of 16 bytes is one
-// LDG.E.128 on every GPU; one of 32 bytes is a 256-bit access on sm_100 and later and two 128-bit ones before.
-// Element positions have to be compile-time constants once loops are unrolled.
+// A Vector is an array of 32-bit words (or one byte, or one 16-bit word), never of small elements: the compiler then
+// does not split the access or place the array in local memory. An aligned struct of 16 bytes is one LDG.E.128 on every
+// GPU; one of 32 bytes is a 256-bit access on sm_100 and later, two 128-bit ones before. Element positions must be
+// compile-time constants after unrolling.
 #pragma once
 #include "element_types.cuh"
 #include "primitives.cuh"
@@ -45,7 +45,7 @@ template <typename T, int N> struct alignas(sizeof(T) * N) Vector {
     }
 };
 
-// The elements of a vector in the other order.
+// Reverse the elements of a vector.
 template <typename T, int Length> __device__ __forceinline__ Vector<T, Length> reversed(const Vector<T, Length>& v) {
     using V = Vector<T, Length>;
     V turned{};
@@ -61,7 +61,7 @@ template <typename T, int Length> __device__ __forceinline__ Vector<T, Length> r
     return turned;
 }
 
-// The address has to be aligned to the whole vector, in global or shared memory.
+// The address must be aligned to the whole vector, in global or shared memory.
 template <typename V> __device__ __forceinline__ V load(const void* address) {
     return *static_cast<const V*>(address);
 }
@@ -69,7 +69,7 @@ template <typename V> __device__ __forceinline__ void store(void* address, const
     *static_cast<V*>(address) = vector;
 }
 
-// The same in global memory only, in one instruction whatever the compiler makes of the code around it.
+// Global memory only: always one instruction.
 template <typename V> __device__ __forceinline__ V load_global(const void* address) {
     if constexpr (V::words == 1) {
         return load<V>(address);

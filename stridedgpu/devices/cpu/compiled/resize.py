@@ -1,4 +1,4 @@
-"""Resize by compiled loops: windows as one list of bands of rows, which all threads share."""
+"""Resize by compiled loops: windows become one list of row bands, which all threads share."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from .worker_pool import run_shared
 __all__ = ["compiled_resize", "why_numpy"]
 
 _MOST_GEOMETRIES: Final = 4096
-"""Geometries whose tables are kept: some 20 KB each for windows of 224 x 224."""
+"""The most geometries whose tables are cached: some 20 KB each for windows of 224 x 224."""
 
 _PIECES: Final = 2
-"""Parts of a window for each thread: one that started late leaves the others little to wait for."""
+"""Parts of a window for each thread: small enough that a late thread delays the others little."""
 
 RestMove = Callable[[Sequence[int], Sequence[ResizeWindow], Sequence[Located], Located], None]
-"""What resizes some of the windows, by number."""
+"""Resizes some of the windows, selected by number."""
 
 _MOST_CHANNELS: Final = 4
-"""Channels of a pixel whose sums stay in registers beside their products."""
+"""The most channels of a pixel whose sums and products fit the registers."""
 
 
 def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
-    """None where a window's loops are compiled; else why NumPy resizes it."""
+    """None if a window's loops are compiled; else the reason why NumPy resizes it."""
     if 0 in problem.visible(window)[2:]:
         return "nothing of the picture is seen"
     taps = problem.taps(window)
@@ -63,7 +63,7 @@ def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
 
 
 def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None:
-    """A problem's windows by compiled loops, those that are not compiled by `rest`; None on other processors."""
+    """A problem's windows by compiled loops, the others by `rest`; None on unsupported processors."""
     if not can_compile(problem.conversion):
         return None
     return _Windows(problem, rest)
@@ -71,9 +71,10 @@ def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How the elements of a picture's row lie: `channels` side by side at every `step`, or planes; in elements.
+    """The layout of a row's elements: `channels` interleaved at every `step`, or planes; in elements.
 
-    `elements` are those from a row's lowest to its highest of one plane. `mirrored` says that x runs backwards.
+    `elements` is the distance from the lowest to the highest element of a row in one plane, both included. `mirrored`:
+    x runs backwards.
     """
 
     channels: int
@@ -85,12 +86,12 @@ class _Shape:
 
     @property
     def fits_words(self) -> bool:
-        """Whether two neighbouring pixels of several elements are in a word."""
+        """Whether two neighbouring interleaved pixels fit one word."""
         return self.channels > 1 and 2 * self.step <= WORD_BYTES and not self.mirrored
 
     @classmethod
     def of(cls, layout: Layout) -> _Shape | None:
-        """The shape of a picture with axes C, H, W; None where its elements lie otherwise."""
+        """The shape of a layout with axes C, H, W; None for other layouts."""
         (count, _, width), (across, _, right) = layout.sizes, layout.strides
         step = 1 if width == 1 else abs(right)
         if count == 1:
@@ -104,10 +105,10 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Recipe:
-    """A geometry that was made ready: its loop, the address of its fields, and what keeps them alive.
+    """A prepared geometry: its loop, the address of its fields, and the objects that keep these alive.
 
-    `source` is the bytes from a picture's lowest element to the lowest of its first row and plane. `work` is the
-    products of both passes.
+    `source` is the distance in bytes from the lowest element to the lowest element of the first row and plane. `work`
+    is the number of products of both passes.
     """
 
     loop: Loop
@@ -118,10 +119,10 @@ class _Recipe:
 
 
 class _Windows:
-    """A problem with the geometries that its windows needed so far."""
+    """A problem with the geometries of the windows seen so far."""
 
     def __init__(self, problem: ResizeProblem, rest: RestMove) -> None:
-        """Nothing is made ready before it is needed."""
+        """Store the problem; geometries are prepared on first use."""
         self._problem, self._rest = problem, rest
         self._recipes: dict[ResizeWindow, _Recipe | None] = {}
         self._walks: dict[tuple[int, ...], tuple[_Moved, _Moved]] = {}
@@ -159,7 +160,7 @@ class _Windows:
             self._rest(left, windows, sources, target)
 
     def _recipe(self, window: ResizeWindow) -> _Recipe | None:
-        """How a window is resized, remembered for others like it."""
+        """The recipe of a window, cached by geometry."""
         try:
             return self._recipes[window]
         except KeyError:
@@ -169,7 +170,7 @@ class _Windows:
             return made
 
     def _made(self, window: ResizeWindow) -> _Recipe | None:
-        """The tables of a window's geometry; None where NumPy resizes it."""
+        """Build the tables of a window's geometry; None if NumPy resizes it."""
         problem = self._problem
         shape = _Shape.of(window.layout)
         if shape is None or why_numpy(problem, window) is not None:
@@ -231,7 +232,7 @@ class _Windows:
         return _Recipe(loop, ctypes.addressof(packed), lowest, work, (packed, along, rows, whole, rest))
 
     def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[_Moved, _Moved]:
-        """The moves of a whole band, and of the rows that are left over, from a thread's memory into the target."""
+        """The copies of a whole band and of the remaining rows, from a thread's scratch memory to the target."""
         key = (height, width, step, pitch)
         if key not in self._walks:
             sizes = (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS)
@@ -240,7 +241,7 @@ class _Windows:
         return self._walks[key]
 
     def _moved(self, rows: int, width: int, step: int, pitch: int) -> _Moved:
-        """The move of so many rows of a window: of pixels `step` elements apart, or planes where that is 0."""
+        """The copy of `rows` rows of a window: of pixels `step` elements apart, or of planes if that is 0."""
         if not rows:
             return _Moved({"kernel": 0, "parameters": 0, "items": 0, "source": 0, "target": 0}, ())
         problem, made = self._problem, self._problem.conversion
@@ -266,7 +267,7 @@ class _Windows:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A compiled relayout of some rows, as fields of a geometry, and what keeps it alive."""
+    """A compiled relayout of some rows, as fields of a geometry, and the objects that keep it alive."""
 
     fields: dict[str, int]
     kept: tuple[object, ...]
@@ -284,13 +285,13 @@ def _instructions() -> tuple[bool, bool]:
 
 
 def _pieces(windows: int) -> int:
-    """Parts of one window, for threads to share: each repeats the rows that its first row reaches."""
+    """Parts of one window for threads to share; each part repeats the source rows around its first row."""
     threads = get_num_threads()
     return 1 if threads == 1 else max(1, _PIECES * threads // max(windows, 1))
 
 
 def _run(loop: Loop, fields: Sequence[int], work: int) -> None:
-    """Run a kernel over its entries. Raises `DeviceError` where a thread had no memory for its bands."""
+    """Run a kernel over its entries. Raises `DeviceError` if a thread could not allocate its scratch memory."""
     table = (ctypes.c_int64 * len(fields))(*fields)
     place, count = ctypes.addressof(table), len(fields) // ENTRY_FIELDS
     failures[0] = 0

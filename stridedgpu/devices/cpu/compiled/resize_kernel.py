@@ -1,15 +1,15 @@
-"""The machine code of a resize: both passes over bands of rows, in memory that one thread has for itself.
+"""The machine code of a resize: both passes over bands of rows, in scratch memory of each thread.
 
-    source rows          16 of them at a time, wherever each begins
-    columns of 16        transposed, so that a vector holds one element of 16 rows, and a weight is the same for all
+    source rows          16 at a time, each at any address
+    columns of 16        transposed: a vector has one element of 16 rows, so one weight serves all its lanes
     first pass           along x: two taps a multiplication, 16 rows at once, for every element of a resized row
-    ring                 transposed back: rows of the first pass, as many as the second reaches
-    second pass          across rows: two rows a multiplication, 64 elements at once
-    band                 up to 16 finished rows, which a compiled relayout converts and lays out in the target
+    ring                 transposed back: as many rows of the first pass as the second pass reads
+    second pass          along y: two rows a multiplication, 64 elements at once
+    band                 up to 16 finished rows, which a compiled relayout converts and writes to the target
 
-Pillow's weights have 22 fractional bits and a sign. They are split, `w = high * 2^11 + low`, so that both parts fit 16
-bits: the processor adds two such products in one instruction, and the sum of all is exact in 32 bits.
-OpenCV's sums are shortened to 15 bits between the passes, and its second pass takes the upper half of 16-bit products.
+Pillow's weights have 22 fractional bits and a sign. They are split into `w = high * 2^11 + low`, so that each part fits
+16 bits. The processor adds two such products in one instruction, and the whole sum is exact in 32 bits. OpenCV's sums
+are rounded to 15 bits between the passes, and its second pass takes the upper half of 16-bit products.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from .ir import Code, Value, vector_type
 __all__ = ["BAND_ROWS", "COMPILED", "ENTRY_FIELDS", "GEOMETRY", "LOW_BITS", "ROWS", "WORD_BYTES", "ResizeKernel"]
 
 ROWS: Final = 16
-"""Source rows of the first pass at a time: the lanes of a vector."""
+"""Source rows in one step of the first pass: the lanes of a vector."""
 
 BAND_ROWS: Final = 16
-"""Rows of the result that are converted together."""
+"""Rows of the result that are converted in one step."""
 
 LOW_BITS: Final = 11
 """Bits of the lower part of Pillow's weights."""
 
 ENTRY_FIELDS: Final = 5
-"""Of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, and the rows
-of the result, the first and the one behind the last."""
+"""Fields of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, then
+the first row of the result and the row after the last."""
 
 WORD_BYTES: Final = 8
-"""Bytes of a word, which holds two neighbouring pixels of up to four elements."""
+"""Bytes of a word: two neighbouring pixels of up to four elements."""
 
 WORD_LANES: Final = 4
-"""Elements of a resized pixel in a vector of such words."""
+"""Elements of a resized pixel in one word of a vector."""
 
 GEOMETRY: Final = (
     "allocate",
@@ -83,9 +83,9 @@ GEOMETRY: Final = (
     "rest_target",
     "band_pitch",
 )
-"""64-bit numbers that all windows of one geometry have in common, in the order in which they lie in memory.
+"""64-bit fields that all windows of one geometry share, in memory order.
 
-Offsets `_at` are in bytes into the scratch memory, which begins with the transposed columns.
+Offsets `_at` are in bytes from the start of the scratch memory, which begins with the transposed columns.
 """
 
 COMPILED: Final = {
@@ -93,25 +93,25 @@ COMPILED: Final = {
     Arithmetic.OPENCV_LINEAR: Arithmetic.OPENCV_LINEAR,
     Arithmetic.OPENCV_QUARTER: Arithmetic.OPENCV_LINEAR,
 }
-"""What the kernel below computes, and as what: four quarters are `OPENCV_LINEAR` with all weights a half."""
+"""The supported arithmetics, and the kernel of each: the mean of four is `OPENCV_LINEAR` with all weights one half."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeKernel:
-    """A kernel for pictures of so many `channels` side by side, whose pixels begin `step` elements apart.
+    """A kernel for images of `channels` interleaved channels, whose pixels begin `step` elements apart.
 
-    A picture of planes has 1 channel here and several planes.
+    Planes count as images of 1 channel, several to a window.
     """
 
     arithmetic: Arithmetic
     channels: int
     step: int
     widest: bool
-    """Whether one instruction multiplies 32 pairs of 16 bits: AVX-512. Else there are two."""
+    """Whether one instruction multiplies 32 pairs of 16 bits (AVX-512); otherwise two do."""
     pairs: bool
-    """Whether the processor adds pairs of 16-bit products in one instruction, as every x86-64 does."""
+    """Whether one instruction multiplies 16-bit pairs and adds them (`pmaddwd`), as on every x86-64."""
     by_pixels: bool = False
-    """Whether the first pass loads both taps of a pixel at once, where two neighbouring pixels fit a word."""
+    """Whether the first pass loads both taps of a pixel in one word, if two neighbouring pixels fit one."""
 
     def text(self, name: str) -> str:
         """The module."""
@@ -119,7 +119,7 @@ class ResizeKernel:
 
     @property
     def out_step(self) -> int:
-        """Elements from one resized pixel to the next, until it is laid out in the target."""
+        """Elements from one resized pixel to the next in scratch memory."""
         return WORD_LANES if self.by_pixels else self.channels
 
     @property
@@ -129,7 +129,7 @@ class ResizeKernel:
 
 
 class _Text:
-    """One kernel, as it is written."""
+    """One kernel under construction."""
 
     def __init__(self, kernel: ResizeKernel) -> None:
         """An empty function."""
@@ -138,7 +138,7 @@ class _Text:
         self._fields: dict[str, Value] = {}
 
     def text(self, name: str) -> str:
-        """Entries, bands, rows."""
+        """The function: loops over entries, bands and rows."""
         code = self._code
         made = code.scratch(8)
         with code.loop(code.first, code.last) as number:
@@ -156,7 +156,7 @@ class _Text:
         return code.text(name)
 
     def _item(self, allocated: Value, made: Value, source: Value, target: Value, first: Value, last: Value) -> None:
-        """Rows `first` to `last` of one window's result."""
+        """Resize rows `first` to `last` of one window."""
         code, fields = self._code, self._fields
         columns = self._aligned(allocated)
         outputs, ring, band = (code.at(columns, fields[place]) for place in ("outputs_at", "ring_at", "band_at"))
@@ -190,7 +190,7 @@ class _Text:
     def _first_pass(
         self, columns: Value, outputs: Value, ring: Value, source: Value, group: Value, plane: Value
     ) -> None:
-        """16 source rows of one plane, from number `group` in the list of those that are read, into the ring."""
+        """First pass of 16 source rows of one plane, from number `group` of the rows that are read, into the ring."""
         code, fields = self._code, self._fields
         start = code.at(source, code.multiply(plane, fields["plane_stride"]))
         listed = code.at(self._address("sources"), code.multiply(group, 8))
@@ -230,7 +230,7 @@ class _Text:
                 code.store(row, code.at(address, code.multiply(begin, nbytes)), 1)
 
     def _column(self, columns: Value, outputs: Value, x: Value) -> None:
-        """All channels of one resized pixel, of 16 rows."""
+        """All channels of one resized pixel, for 16 rows."""
         code, kernel = self._code, self._kernel
         indices, weights, count = self._taps("column", x)
         zero = code.full(vector_type(ROWS, "i32"), 0)
@@ -255,9 +255,10 @@ class _Text:
             code.store(result, code.at(outputs, code.multiply(place, ROWS * kernel.between_bytes)), 16)
 
     def _first_pass_by_pixels(self, ring: Value, source: Value, group: Value) -> None:
-        """16 source rows into the ring, row after row: 8 resized pixels at a time, whose taps are a word each.
+        """First pass of 16 source rows into the ring, row by row: 8 resized pixels at a time, one word of taps each.
 
-        Instead of counts there is a shift for each word: the last of a row begin earlier, so as to end within it.
+        The counts of taps are replaced by a shift of each word: the last words of a row begin earlier, to end within
+        it.
         """
         code, fields, kernel = self._code, self._fields, self._kernel
         pixels = 8
@@ -295,14 +296,14 @@ class _Text:
                     code.store(short, code.at(start, 32 * part), 1)
 
     def _second_pass(self, ring: Value, into: Value, row: Value) -> None:
-        """One row of the result, all its planes, 64 elements at a time."""
+        """Second pass of one row of the result, all planes, 64 elements at a time."""
         if self._kernel.arithmetic is Arithmetic.PILLOW_FIXED:
             self._rows_of_pillow(ring, into, row)
         else:
             self._rows_of_opencv(ring, into, row)
 
     def _rows_of_pillow(self, ring: Value, into: Value, row: Value) -> None:
-        """Pairs of rows, with both parts of their weights."""
+        """Pillow: pairs of rows, with both parts of their weights."""
         code, fields = self._code, self._fields
         indices, weights, count = self._taps("row", row)
         lanes, blocks = 16, 4
@@ -325,7 +326,7 @@ class _Text:
                 code.store(self._rounded(sums[2 * block : 2 * block + 2]), address, 1)
 
     def _rows_of_opencv(self, ring: Value, into: Value, row: Value) -> None:
-        """Two rows of 15 bits, times weights of 12 bits, of whose products the upper halves are added."""
+        """OpenCV: two rows of 15 bits times weights of 12 bits; the upper halves of the products are added."""
         code, fields = self._code, self._fields
         indices, weights, _ = self._taps("row", row)
         lanes = 32
@@ -349,7 +350,7 @@ class _Text:
     # Parts of both passes
 
     def _joined(self, pixels: Sequence[Value]) -> Value | tuple[Value, Value]:
-        """Two vectors of bytes as the lower and the upper 16 bits of each lane, or side by side."""
+        """Two vectors of bytes as the lower and upper 16 bits of each lane, or as two vectors."""
         code = self._code
         low, high = (code.cast("zext", vector, "i32") for vector in pixels)
         if not self._kernel.pairs:
@@ -357,7 +358,7 @@ class _Text:
         return code.recast(code.binary("or", low, code.binary("shl", high, 16)), "i16")
 
     def _products(self, pixels: Value | tuple[Value, Value], weights: Value) -> Value:
-        """Each lane's two products, added; `weights` hold two 16-bit numbers in each lane."""
+        """Multiply-add of each lane's two products; each lane of `weights` has two 16-bit numbers."""
         code = self._code
         if isinstance(pixels, tuple):
             low = code.binary("ashr", code.binary("shl", weights, 16), 16)
@@ -373,7 +374,7 @@ class _Text:
         return code.shuffle(halves[0], halves[1], range(16))
 
     def _rounded(self, sums: Sequence[Value]) -> Value:
-        """Pillow's sums, of the upper and the lower parts of weights, as bytes."""
+        """Combine Pillow's sums of the upper and the lower weight parts, and round to bytes."""
         code = self._code
         high, low = sums
         total = code.add(code.add(code.binary("shl", high, LOW_BITS), low), 1 << 21)
@@ -383,7 +384,7 @@ class _Text:
         return code.cast("trunc", whole, "i8")
 
     def _transposed(self, block: Sequence[Value]) -> list[Value]:
-        """16 vectors of 16 lanes, rows as columns: four times, each vector is zipped with the one 8 further on."""
+        """Transpose 16 vectors of 16 lanes: four rounds that interleave each vector with the one 8 further on."""
         vectors = list(block)
         half = ROWS // 2
         zips = [[lane // 2 + ROWS * (lane % 2) + part for lane in range(ROWS)] for part in (0, half)]
@@ -398,19 +399,19 @@ class _Text:
     # The geometry
 
     def _word(self, address: Value, place: int) -> Value:
-        """One of the 64-bit numbers that follow each other."""
+        """Load one of consecutive 64-bit fields."""
         return self._code.load("i64", self._code.at(address, 8 * place), 8)
 
     def _address(self, field: str) -> Value:
-        """A field that is an address."""
+        """Load a field that is an address."""
         return self._code.pointer(self._fields[field])
 
     def _entry(self, field: str, place: Value) -> Value:
-        """An entry of a table of 64-bit numbers."""
+        """Load an entry of a table of 64-bit numbers."""
         return self._code.load("i64", self._code.at(self._address(field), self._code.multiply(place, 8)), 8)
 
     def _taps(self, axis: str, place: Value) -> tuple[Value, Value, Value]:
-        """Where one pixel's indices and weights are, and how many pairs of taps it has."""
+        """The addresses of a pixel's indices and weights, and its number of tap pairs."""
         code, fields = self._code, self._fields
         before = code.multiply(place, fields[f"{axis}_pairs"])
         indices = code.at(self._address(f"{axis}_indices"), code.multiply(before, 16))
@@ -419,18 +420,18 @@ class _Text:
         return indices, weights, self._entry(f"{axis}_counts", place)
 
     def _index(self, indices: Value, pair: Value, tap: int) -> Value:
-        """The index of one tap of a pair."""
+        """Load the index of one tap of a pair."""
         code = self._code
         return code.load("i64", code.at(code.at(indices, code.multiply(pair, 16)), 8 * tap), 8)
 
     def _weight(self, weights: Value, pair: Value, part: int, parts: int, lanes: int) -> Value:
-        """The weights of a pair of taps, one part of them, in every lane."""
+        """Load one part of the weights of a tap pair into every lane."""
         code = self._code
         address = code.at(code.at(weights, code.multiply(pair, 4 * parts)), 4 * part)
         return code.splat(code.load("i32", address, 4), lanes)
 
     def _aligned(self, allocated: Value) -> Value:
-        """The first cache line's start in new memory."""
+        """Round an address up to a cache line."""
         code = self._code
         bits = code.value("i64", f"ptrtoint ptr {allocated.name} to i64")
         return code.pointer(code.binary("and", code.add(bits, 63), -64))

@@ -1,4 +1,4 @@
-"""The tables of one geometry as the machine code of a resize reads them: taps in pairs, rows that are read, memory."""
+"""The tables of one geometry as a resize's machine code reads them: tap pairs, source rows, scratch memory."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LINE: Final = 64
 class TapPairs:
     """Taps in pairs: `counts` of pairs, `indices` (pixels, pairs, 2) and `weights` (pixels, pairs, parts).
 
-    `indices` and `counts` are int64. A weight is two 16-bit numbers in 32 bits, the first tap's in the lower half; its
-    parts are the upper and the lower bits of Pillow's weights. What is behind the last tap has the weight 0.
+    `indices` and `counts` are int64. A weight packs two 16-bit numbers in 32 bits, the first tap's in the lower half.
+    The parts are the upper and the lower bits of Pillow's weights. Padding after the last tap has weight 0.
     """
 
     counts: Array
@@ -35,14 +35,14 @@ class TapPairs:
 
     @property
     def most(self) -> int:
-        """Pairs of the pixel with the most."""
+        """The largest number of pairs of any pixel."""
         return int(self.indices.shape[1])
 
 
 def tap_pairs(taps: AxisTaps, arithmetic: Arithmetic, scale: int) -> TapPairs:
-    """The taps of an axis; `scale` turns pixels into what is counted in."""
+    """Pair the taps of an axis; `scale` converts pixels to the unit of the indices."""
     width = taps.most + taps.most % 2
-    # Behind the last tap any pixel will do: its weight is 0.
+    # Padding taps have weight 0, so any pixel inside the image serves.
     indices = np.minimum(taps.starts[:, None] + np.arange(width), taps.stop - 1)
     if len(taps.starts) and taps.starts.min() < taps.first:
         np.maximum(indices, taps.first, out=indices)
@@ -66,10 +66,10 @@ def tap_pairs(taps: AxisTaps, arithmetic: Arithmetic, scale: int) -> TapPairs:
 
 
 def word_taps(pairs: TapPairs, elements: int) -> TapPairs:
-    """The taps of an axis with one pair for each pixel, whose pixels are neighbours and loaded as a word.
+    """The taps of an axis with one pair for each pixel, whose two pixels are neighbours and are loaded as one word.
 
-    `counts` are the bits that a word is shifted by, which begins so much earlier as to end within a row of so many
-    `elements`. There are 8 pixels more than needed at most.
+    `counts` are bit shifts: near the end of a row of `elements`, a word begins earlier and is shifted by as much. The
+    tables are padded by at most 8 pixels.
     """
     fill = -len(pairs.counts) % 8
     first = np.pad(pairs.indices[:, 0, 0], (0, fill))
@@ -80,10 +80,10 @@ def word_taps(pairs: TapPairs, elements: int) -> TapPairs:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """Rows of the source that are read, and the taps' indices among them.
+    """The source rows that are read, and the taps' indices into them.
 
-    `sources` are followed by as many repetitions of the last as a group of rows may reach. `firsts` and `ends` say
-    which of them each row of the result reaches. `mask` is one less than the rows of the ring, a power of two.
+    `sources` is padded with copies of its last row, up to a whole group of rows. `firsts` and `ends` give the range of
+    these rows that each row of the result reads. `mask` is the number of rows of the ring, a power of two, minus one.
     """
 
     sources: Array
@@ -94,7 +94,7 @@ class Compacted:
 
 
 def compacted(pairs: TapPairs) -> Compacted:
-    """The rows' taps over the rows that any of them reads."""
+    """Renumber the rows' taps over the rows that any of them reads."""
     indices = pairs.indices
     low, high = int(indices.min()), int(indices.max())
     if high - low < indices.size:
@@ -112,7 +112,7 @@ def compacted(pairs: TapPairs) -> Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Where one thread's memory is divided, in bytes: transposed columns first, then outputs, ring and band."""
+    """The partition of one thread's scratch memory, in bytes: transposed columns first, then outputs, ring and band."""
 
     outputs: int
     ring: int
@@ -123,7 +123,7 @@ class Scratch:
 
     @classmethod
     def of(cls, elements: int, unit: int, planes: int, ring_rows: int, between_bytes: int) -> Scratch:
-        """For rows of so many `elements` a plane that become `unit`, with elements of `between_bytes` between."""
+        """For rows of `elements` a plane, resized to `unit`, with elements of `between_bytes` between the passes."""
         outputs = _rounded(elements * ROWS)
         ring = outputs + _rounded(unit + ROWS) * ROWS * between_bytes
         band_pitch = _rounded(unit * planes)
@@ -133,12 +133,12 @@ class Scratch:
 
 
 def _rounded(nbytes: int) -> int:
-    """Up to a multiple of a cache line."""
+    """Round up to a multiple of a cache line."""
     return -(-nbytes // _LINE) * _LINE
 
 
 def memory_functions() -> tuple[int, int]:
-    """The addresses of functions that allocate and free memory, which need no lock of Python's."""
+    """The addresses of allocate and free functions that need no Python lock."""
     python = ctypes.pythonapi
     allocate, free = (
         ctypes.cast(function, ctypes.c_void_p).value for function in (python.PyMem_RawMalloc, python.PyMem_RawFree)
@@ -149,4 +149,4 @@ def memory_functions() -> tuple[int, int]:
 
 
 failures: Final = np.zeros(1, np.int64)
-"""Not 0 where a thread's memory could not be had."""
+"""Nonzero after a thread failed to allocate its scratch memory."""

@@ -1,11 +1,11 @@
-"""Rows: the elements of a target row in order, from a source row in any steps. Flat copies and the generic case too.
+"""Rows: a target row in element order, from a source row of any stride. Also flat copies and the generic case.
 
-    source  ... x x x x x x x x ...      one vector load, or a load for each lane where the steps are wide
+    source  ... x x x x x x x x ...      one vector load, or one scalar load a lane if the stride is not 1
                 | | | | | | | |
-    target  ... y y y y y y y y ...      one vector store, or a store for each lane
+    target  ... y y y y y y y y ...      one vector store, or one scalar store a lane
 
-Bits that are neither loaded nor stored as a vector do not become one.
-Each element is read once and written once. `b` runs along the row, `a` over rows.
+A bitwise copy with scalar loads and scalar stores never assembles a vector. Each element is read once and written
+once. `b` runs along the row, `a` over rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Rows", "Step"]
 
 
 class Step(StrEnum):
-    """How a row's elements follow each other."""
+    """The stride of a row's elements."""
 
     FORWARD = auto()
     BACKWARD = auto()
@@ -33,7 +33,7 @@ class Step(StrEnum):
 class Rows:
     """A kernel over rows of at least `lanes` elements.
 
-    `prefetches`: source rows lie far apart and are prefetched. `streaming`: non-temporal stores.
+    `prefetches`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
     """
 
     elements: Elements
@@ -74,7 +74,7 @@ class Rows:
         affine: Affine,
         apart: Value | None,
     ) -> None:
-        """One step along a row: addresses on both sides, and the bytes from each element to the next."""
+        """One step along a row; `source` and `target` are each an address and the stride in bytes."""
         if self.elements.itemsize and self.source_step is self.target_step is Step.STRIDED:
             (here, source_step), (there, target_step) = source, target
             places = [code.full("i64", lane) for lane in range(self.lanes)]
@@ -87,7 +87,7 @@ class Rows:
         self._store(code, vector, *target, apart)
 
     def _load(self, code: Code, address: Value, stride: Value) -> Value:
-        """The lanes that begin at an address."""
+        """Load the lanes from an address on."""
         type_, nbytes = self.elements.source_type, self.elements.source_bytes
         if self.source_step is Step.FORWARD:
             return code.load(vector_type(self.lanes, type_), address, 1)
@@ -104,7 +104,7 @@ class Rows:
         return vector
 
     def _store(self, code: Code, vector: Value, address: Value, stride: Value, apart: Value | None) -> None:
-        """The lanes from an address on."""
+        """Store the lanes from an address on."""
         if self.target_step is Step.FORWARD:
             code.store_all([(vector, address)], apart)
             return
@@ -114,6 +114,6 @@ class Rows:
 
 
 def _stride(step: Step, nbytes: int, stride: Value) -> Value:
-    """The bytes from one element to the next: a constant of the kernel wherever the step fixes them."""
+    """The stride in bytes: a compile-time constant unless the step is strided."""
     known = {Step.FORWARD: nbytes, Step.BACKWARD: -nbytes, Step.REPEATED: 0}.get(step)
     return stride if known is None else constant(known)

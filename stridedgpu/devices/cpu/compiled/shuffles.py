@@ -1,7 +1,7 @@
-"""Shuffles of whole vectors: lanes gathered from several, lanes transposed, and elements of odd sizes taken apart.
+"""Shuffles of whole vectors: gathers of lanes, transposes of lanes, and unpacking of elements of odd sizes.
 
-An element of 3, 5, 6, 7 or 9 to 15 bytes lies packed in memory and stands in a register as the next larger power of
-two, with bytes at its end that may hold anything:
+An element of 3, 5, 6, 7 or 9 to 15 bytes is packed in memory. In a register it takes the next larger power of two, and
+the bytes after its end are undefined:
 
     memory     r g b r g b r g b r g b ...
     register   r g b . r g b . r g b . r g b . ...
@@ -17,14 +17,14 @@ __all__ = ["gathered", "odd_unit", "packed", "transposed_lanes", "unpacked", "wo
 
 
 def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Value:
-    """One vector of the lanes at `places` of several vectors laid end to end, two of them at a time.
+    """Gather the lanes at `places` of several concatenated vectors, two vectors a shuffle.
 
-    It is as long as they are; -1 is a lane that may hold anything.
+    The result is as long as one of them; -1 leaves a lane undefined.
     """
     lanes = vectors[0].lanes
     made: Value | None = None
     filled: set[int] = set()
-    # The end of a long element in narrow vectors may hold anything.
+    # The end of a long element in narrow vectors is undefined.
     for number in sorted({place // lanes for place in places if place >= 0}) or [0]:
         here = {lane for lane, place in enumerate(places) if place >= 0 and place // lanes == number}
         if made is None:
@@ -43,9 +43,9 @@ def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Val
 
 
 def transposed_lanes(code: Code, lines: list[Value], lane: int) -> list[Value]:
-    """`lane` vectors, in each 16 bytes of which the elements are transposed: row r, element c to row c, element r.
+    """Transpose the elements within each 16 bytes of `lane` vectors: row r, element c becomes row c, element r.
 
-    Rows half the height apart are riffled, as often as halving takes: log2(lane) shuffles of a vector.
+    Rows half the height apart are interleaved, log2(lane) times: log2(lane) shuffles a vector.
     """
     half = lane // 2
     width = lines[0].lanes
@@ -59,17 +59,17 @@ def transposed_lanes(code: Code, lines: list[Value], lane: int) -> list[Value]:
 
 
 def word_bytes(nbytes: int) -> int:
-    """The bytes that an element takes up in a register."""
+    """Bytes of an element in a register."""
     return 1 << (nbytes - 1).bit_length()
 
 
 def odd_unit(nbytes: int) -> int:
-    """The largest power of two that an element is made up of: what shuffles move."""
+    """The largest power of two that divides an element's size: the unit of shuffles."""
     return nbytes & -nbytes
 
 
 def unpacked(code: Code, address: Value, lanes: int, nbytes: int) -> Value:
-    """The `lanes` packed elements at an address as words."""
+    """Load `lanes` packed elements from an address and widen each to a word."""
     unit, word = odd_unit(nbytes), word_bytes(nbytes)
     pieces = [
         code.load(vector_type(lanes, f"i{8 * unit}"), code.at(address, piece * lanes * unit), 1)
@@ -82,7 +82,7 @@ def unpacked(code: Code, address: Value, lanes: int, nbytes: int) -> Value:
 
 
 def packed(code: Code, vector: Value, nbytes: int) -> list[Value]:
-    """Words as packed elements: vectors to be written one after another."""
+    """Pack words to elements, as consecutive vectors to store."""
     unit, word = odd_unit(nbytes), word_bytes(nbytes)
     lanes, parts, units = vector.lanes, word // unit, nbytes // unit
     whole = code.recast(vector, f"i{8 * unit}")
@@ -92,7 +92,7 @@ def packed(code: Code, vector: Value, nbytes: int) -> list[Value]:
 
 
 def _joined(code: Code, vectors: list[Value]) -> Value:
-    """A power of two of vectors, end to end."""
+    """Concatenate a power of two of vectors."""
     while len(vectors) > 1:
         places = range(2 * vectors[0].lanes)
         vectors = [code.shuffle(left, right, places) for left, right in zip(vectors[::2], vectors[1::2], strict=True)]

@@ -1,13 +1,13 @@
 """Tiled transpose: the source is contiguous along `a`, the target along `b`; both are long.
 
     source                 registers                  scratch              target
-    `rows` lines           16-byte lanes of as many   one line for each    `columns` lines,
-    of `columns`    ->     rows transpose among   ->  column of the   ->   each a cache line
-    elements               themselves                 tile
+    `rows` lines           16-byte lanes: as many     one line for each    `columns` lines,
+    of `columns`    ->     rows as a lane has      -> column of the   ->   each a cache line
+    elements               elements are transposed    tile
 
-A tile is a cache line wide on both sides, or more, wherever the tensor is: whole lines are read and written, so that
-it does not matter when rows that lie a power of two apart drive each other out of the cache. Each element is read once,
-stored once into scratch memory of at most 16 KB, and written once.
+A tile is at least a cache line wide on both sides, at any address. Whole lines are read and written, so rows a power of
+two apart may evict each other from the cache at no cost. Each element is read once, stored once to scratch memory of at
+most 16 KB, and written once.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .work_grid import Constants, Elements, Grid
 __all__ = ["LANE_BYTES", "Transpose"]
 
 LANE_BYTES: Final = 16
-"""The unit that rows are transposed in: what every vector instruction set shuffles within."""
+"""The unit of the transpose: every vector instruction set shuffles within 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transpose:
     """A kernel over tiles of `rows` (along `b`) by `columns` (along `a`) elements.
 
-    Both are multiples of the target elements in a lane. A `streaming` kernel, whose lines are whole cache lines, writes
-    aligned ones by non-temporal stores.
+    Both are multiples of the target elements in a lane. The lines of a `streaming` kernel are whole cache lines;
+    aligned ones are written by non-temporal stores.
     """
 
     elements: Elements
@@ -73,11 +73,11 @@ class Transpose:
 
     @property
     def _is_odd(self) -> bool:
-        """Whether elements are larger in registers than in memory."""
+        """Whether an element takes more bytes in a register than in memory."""
         return self._word != self.elements.target_bytes
 
     def _read(self, code: Code, grid: Grid, source: Value, b: Value, constants: Affine, scratch: Value) -> None:
-        """Source lines, converted and transposed lane by lane, into scratch memory."""
+        """Load source lines, convert and transpose them lane by lane, and store them to scratch memory."""
         elements, line = self.elements, self._line
         lane = LANE_BYTES // self._word
         with code.loop(0, self.rows, lane) as row:
@@ -102,7 +102,7 @@ class Transpose:
                     code.store(part, code.at(start, (group * lane + number) * line), min(line, LANE_BYTES))
 
     def _write(self, code: Code, grid: Grid, target: Value, scratch: Value, apart: Value | None) -> None:
-        """Scratch lines to the target."""
+        """Copy scratch lines to the target."""
         if apart is None:
             self._copy_lines(code, grid, target, scratch, streaming=False)
             return
@@ -123,7 +123,7 @@ class Transpose:
                     address = code.at(address, part.nbytes)
 
     def _line_parts(self, code: Code, start: Value) -> list[Value]:
-        """A line of scratch memory as it is written: one vector, or several one after another."""
+        """Load a scratch line in the form it is stored: one vector, or several consecutive ones."""
         if not self._is_odd:
             unit = min(self._word, 8)
             return [code.load(vector_type(self._line // unit, f"i{8 * unit}"), start, LANE_BYTES)]

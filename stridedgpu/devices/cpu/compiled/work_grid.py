@@ -1,8 +1,8 @@
-"""What all compiled kernels share: their parameters, the items of work that they walk, and one element's constants.
+"""Shared parts of all compiled kernels: parameters, the iteration over work items, and an element's constants.
 
 A kernel's work is a grid of items: every place of the outer loops, times blocks of two inner loops, `a` around `b`.
-Sizes and strides come as parameters, so one kernel serves every tensor that is walked in the same way. Loops step by
-whole vectors; the last step is moved back to end with the loop, which does some elements twice and needs no tail.
+Sizes and strides are parameters, so one kernel serves all tensors with the same kind of loops. Loops step by whole
+vectors. The last step is moved back to end with the loop: it repeats some elements and makes a scalar tail unnecessary.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ __all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Constants", "Elements", "Grid", "Item
 
 _SCALE, _BIAS, _A, _B, _SMALL = 0, 1, 2, 7, 12
 OUTER_PLACE: Final = 14
-"""The parameters: addresses of scale and bias; of `a` and of `b` size, source and target stride, block and number
-of blocks; the small axis' source and target stride; then five for each outer loop, innermost first."""
+"""Parameters before the outer loops: addresses of scale and bias; for each of `a` and `b` the size, the source and
+target stride, the block and the number of blocks; the small axis' source and target stride. Then five for each outer
+loop, innermost first."""
 
 OUTER_FIELDS: Final = 5
-"""Of an outer loop: size, source stride, target stride, constants' stride, and a table of source offsets or 0."""
+"""Fields of an outer loop: size, source stride, target stride, constants' stride, a table of source offsets or 0."""
 
 
 class Constants(StrEnum):
-    """Which loop chooses an element's scale and bias."""
+    """Which loop indexes the scales and biases."""
 
     ITEM = auto()
     A = auto()
@@ -42,13 +43,13 @@ class Constants(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """What happens to an element: the conversion, which loop its constants follow, and how it is held."""
+    """The treatment of an element: its conversion, the loop that its constants follow, and its storage."""
 
     conversion: Conversion
     constants: Constants
     finite: bool
     itemsize: int
-    """Bytes of an element where bits move, up to 16, which may be several of the tensor's elements; else 0."""
+    """Bytes of an element of a bitwise copy, up to 16 (it may combine several tensor elements); 0 for conversions."""
 
     @property
     def source_type(self) -> str:
@@ -75,7 +76,7 @@ class Elements:
         return self.itemsize or self.conversion.target.itemsize
 
     def convert(self, code: Code, vector: Value, affine: Affine) -> Value:
-        """A vector of source elements as target elements."""
+        """Convert a vector of source elements to target elements."""
         return converted(code, vector, self.conversion, affine, finite=self.finite)
 
 
@@ -92,7 +93,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of the work: where it starts on both sides, its place in the constants, and its blocks."""
+    """One work item: its first address on both sides, its place in the constants, and its blocks."""
 
     source: Value
     target: Value
@@ -105,7 +106,7 @@ class Item:
 def places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]]:
     """Every item from `first` to `last` as its place in each of some loops, the innermost first.
 
-    The first item's number is divided; from there the places are counted up as an odometer counts, on the stack.
+    Only the first item's number is divided; afterwards the places are incremented like an odometer, on the stack.
     """
     dials = [code.scratch(8) for _ in counts]
     rest = code.first
@@ -123,10 +124,10 @@ def places_of_items(code: Code, counts: Sequence[Value]) -> Iterator[list[Value]
 
 
 class Grid:
-    """The items of a kernel with `rank` outer loops."""
+    """The work items of a kernel with `rank` outer loops."""
 
     def __init__(self, code: Code, elements: Elements, rank: int) -> None:
-        """Read the parameters, once and outside of every loop."""
+        """Load the parameters once, outside every loop."""
         self._code, self._elements = code, elements
         arithmetic = elements.conversion.scale, elements.conversion.bias
         self._addresses = [
@@ -142,7 +143,7 @@ class Grid:
 
     @contextmanager
     def items(self, a_step: int, b_step: int) -> Iterator[Item]:
-        """Every item from `first` to `last`. A block that would be shorter than a step begins earlier."""
+        """Every item from `first` to `last`. A block shorter than a step is moved back to the length of one step."""
         code = self._code
         counts = [self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
         with places_of_items(code, counts) as (b_place, a_place, *places):
@@ -153,7 +154,7 @@ class Grid:
             ):
                 target = code.at(target, code.multiply(index, target_stride))
                 place = code.add(place, code.multiply(index, constants_stride))
-                # Without a table the first entry of the outer loop's own parameters is read, and not used.
+                # Without a table, the load reads the first outer parameter, and its value is ignored.
                 absent = code.compare("icmp eq", table, 0)
                 entry = code.select(absent, code.full("i64", 0), code.multiply(index, 8))
                 base = code.select(absent, Value("ptr", "%parameters"), code.pointer(table))
@@ -163,7 +164,7 @@ class Grid:
             yield Item(source, target, place, a, b)
 
     def affine(self, place: Value, lanes: int, *, along: bool) -> Affine:
-        """Scale and bias of `lanes` elements: those from `place` on where `along`, else that of `place` for all."""
+        """Scale and bias of `lanes` elements: from `place` on if `along`, else that of `place` in all lanes."""
         code, compute = self._code, self._elements.conversion.compute
         type_ = storage_type(compute, opaque=False)
         made: list[Value | None] = []
@@ -179,14 +180,14 @@ class Grid:
         return Affine(*made)
 
     def prefetch(self, address: Value, nbytes: int) -> None:
-        """Prefetch the bytes at the same place of a later source row, which hardware prefetchers do not reach."""
+        """Prefetch bytes of a later source row at the same column, out of reach of hardware prefetchers."""
         code = self._code
         ahead = code.at(address, code.multiply(self.a.source, policy().relayout.rows_ahead))
         for line in range(0, nbytes, LINE_BYTES):
             code.prefetch(code.at(ahead, line))
 
     def _block(self, place: Value, axis: Axis, step: int) -> tuple[Value, Value]:
-        """The numbered block of one axis."""
+        """The block of an axis with the given number."""
         code = self._code
         index = code.multiply(place, axis.block)
         end = code.smaller(code.add(index, axis.block), axis.size)
@@ -194,7 +195,7 @@ class Grid:
 
     @contextmanager
     def steps(self, block: tuple[Value, Value], step: int) -> Iterator[Value]:
-        """The places of a block's vectors; the last one ends with the block."""
+        """The places of a block's vectors; the last one is moved back to end with the block."""
         code = self._code
         begin, end = block
         latest = code.add(end, -step)
@@ -205,11 +206,11 @@ class Grid:
     def places(
         self, block: tuple[Value, Value], step: int, start: Value | None, nbytes: int
     ) -> Iterator[tuple[Value, Value | None]]:
-        """The places of a block's vectors, and for each whether it may be streamed (None: no place may).
+        """The places of a block's vectors, each with a condition for a non-temporal store (None: never).
 
-        `start` is the address of the target's first element, and `nbytes` the distance to the next. Vectors of a power
-        of two bytes begin with a cache line wherever they can, except the first and the last. A vector may be written
-        by non-temporal stores if no other vector of the block writes to its lines, which would have to be read again.
+        `start` is the address of the target's first element, `nbytes` the distance to the next. Vectors of a power of
+        two bytes are aligned to cache lines where possible, except the first and the last. A non-temporal store is
+        allowed if no other vector of the block writes to the same lines; otherwise they would be read again.
         """
         if start is None:
             with self.steps(block, step) as place:
@@ -220,7 +221,7 @@ class Grid:
         latest = code.add(end, -step)
         bits = code.value("i64", f"ptrtoint ptr {start.name} to i64")
         until_line = code.binary("and", code.binary("sub", code.full("i64", 0), bits), LINE_BYTES - 1)
-        # With `nbytes` an odd number times 2**shift, the odd number's inverse modulo a line leads to one.
+        # If `nbytes` is odd * 2**shift, the inverse of the odd factor modulo a line gives the first aligned element.
         shift = (nbytes & -nbytes).bit_length() - 1
         lead = code.multiply(code.binary("lshr", until_line, shift), pow(nbytes >> shift, -1, LINE_BYTES))
         lowest = code.binary("sub", begin, code.binary("and", code.binary("sub", begin, lead), step - 1))

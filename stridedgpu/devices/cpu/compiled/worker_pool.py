@@ -1,9 +1,9 @@
-"""The worker pool: threads that share a compiled loop's items.
+"""The worker pool: threads that share the items of a compiled loop.
 
-A pool of the library's own, because those of compilers are unsafe here: GNU OpenMP ends a process that forks after it
-has run, others admit one caller at a time or keep cores busy long after their work is done. Here any number of Python
-threads may call at once, and none needs a worker to finish. The child of a fork starts with a new pool. Threads at work
-do not need Python's lock, which a thread that the system has stopped may hold. `worker_pool_ir` has the machine code.
+The pools of compilers are unsafe here: GNU OpenMP aborts a process that forks after its first parallel region, and
+others admit one caller at a time or spin long after the work is done. In this pool any number of Python threads may
+call at once, and no call depends on a worker to finish. The child of a fork starts with a new pool. Running items takes
+no Python lock, which a descheduled thread may hold. `worker_pool_ir` generates the machine code.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .worker_pool_ir import LINE_WORDS, SLOT, pool_text
 __all__ = ["run_shared"]
 
 _MOST_SLOTS: Final = 1023
-"""Workers that a pool has room for."""
+"""The most workers of a pool."""
 
 
 def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int, *, nbytes: int) -> None:
-    """Do a compiled loop's items, which move `nbytes`, on this thread and on idle workers; return when all are done.
+    """Run a compiled loop's items, which move `nbytes`, on this thread and on idle workers; return when all are done.
 
-    Other Python threads run meanwhile. Whatever lies at the three addresses is kept alive by the caller.
+    Python's lock is released. The caller keeps the memory at the three addresses alive.
 
-    A parked worker takes 50 to 150 us to wake. Small work wakes it only where calls follow one another so closely
-    that it will still be awake at the next; before that it is done by the caller alone.
+    Waking a parked worker takes 50 to 150 us. A small call wakes workers only if the previous call was so recent that
+    they will still be spinning at the next one; otherwise the caller runs all items alone.
     """
     threads = min(get_num_threads(), _MOST_SLOTS + 1)
     pool = _pool
@@ -58,7 +58,7 @@ def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int
 
 
 class _Block:
-    """64-bit words in memory of their own that begins with a cache line, all 0."""
+    """Zeroed 64-bit words in memory of their own, aligned to a cache line."""
 
     __slots__ = ("_memory", "address", "words")
 
@@ -71,7 +71,7 @@ class _Block:
 
 
 class _Code(NamedTuple):
-    """The compiled functions, whose integers are all passed as addresses are."""
+    """The compiled functions; all integer arguments pass as pointers."""
 
     serve: Callable[..., None]
     run: Callable[..., None]
@@ -85,26 +85,26 @@ def _code() -> _Code:
 
 
 class _Pool:
-    """Workers that wait for jobs; as many as were ever asked for at once."""
+    """Workers that wait for jobs, up to the largest number ever requested at once."""
 
     def __init__(self) -> None:
         """A pool without workers."""
         self.cores = usable_cores()
         self.threads = 1
-        """The most threads that were asked for."""
+        """The largest number of threads requested so far."""
         self.jobs: list[_Block] = []
-        """Jobs that nobody uses, with room for as many parts as threads were asked for."""
+        """Unused jobs, each with room for one part a thread."""
         self.slots = _Block(LINE_WORDS + _MOST_SLOTS + 1)
-        """What the machine code knows of the pool: how many callers are at work, then the workers' slots."""
+        """The pool as the machine code sees it: the number of active callers, then the workers' slots."""
         self.ended = 0
-        """When the last call ended, on `perf_counter_ns`."""
+        """The end of the last call, on `perf_counter_ns`."""
         self.run: Callable[..., None] = _not_ready
         self._workers = 0
-        self._lock = threading.RLock()  # a signal's handler may come back here
+        self._lock = threading.RLock()  # reentrant: a signal handler may call again on this thread
 
     def grow(self, threads: int) -> None:
-        """Start workers until there are enough for so many threads."""
-        # Where no more can be started, as at a limit or while Python shuts down, those that there are do the work.
+        """Start workers until there are `threads` in all, the caller included."""
+        # If no more threads can start, as at a limit or during shutdown, the existing ones do the work.
         self.run = _code().run
         with self._lock, suppress(RuntimeError):
             while self._workers < threads - 1:
@@ -113,7 +113,7 @@ class _Pool:
         self.threads = threads
 
     def _start(self) -> None:
-        """One more worker, which is chosen after the others."""
+        """Start one more worker, which is chosen after the others."""
         slot = _new_slot()
         spins = policy().sharing.spins if self._workers + 2 <= self.cores else 0
         serve = (slot.address, spins)
@@ -123,7 +123,7 @@ class _Pool:
 
 
 def _new_slot() -> _Block:
-    """A free slot, with locks that nobody has released yet; it is never freed."""
+    """A free slot, with its locks acquired; it is never freed."""
     python = ctypes.pythonapi
     allocate = python.PyThread_allocate_lock
     allocate.restype = ctypes.c_void_p
@@ -142,11 +142,11 @@ def _new_slot() -> _Block:
 
 
 _SLOTS: Final[list[_Block]] = []
-"""Slots of all pools: a worker's life ends with the process, and so does its slot's."""
+"""The slots of all pools: a worker lives as long as the process, and so does its slot."""
 
 
 def _not_ready(*_: int) -> None:
-    """What a pool without workers runs; never called."""
+    """The placeholder of a pool without workers; never called."""
     raise AssertionError("the pool has not grown")
 
 
@@ -154,7 +154,7 @@ _pool = _Pool()
 
 
 def _renew() -> None:
-    """A fork's child has none of its parent's threads, and may have inherited a lock that one of them held."""
+    """In a fork's child: replace the pool, whose threads do not exist here and whose lock may be held."""
     global _pool  # noqa: PLW0603
     _pool = _Pool()
 

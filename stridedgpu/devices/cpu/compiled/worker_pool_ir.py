@@ -1,4 +1,4 @@
-"""The worker pool's machine code: a caller shares a compiled loop's items with the workers of idle slots.
+"""The worker pool's machine code: a caller shares a compiled loop's items with idle workers.
 
     pool    line 0   callers at work                        line 1 on   the addresses of the slots, then 0
     slot    line 0   state, owner                           line 1      job, part, locks, lock functions
@@ -45,31 +45,31 @@ class _Slot(NamedTuple):
 
 
 SLOT: Final = _Slot(0, 1, *range(LINE_WORDS, LINE_WORDS + 6))
-"""What a worker spins on has a cache line of its own."""
+"""The words that a worker spins on have a cache line of their own."""
 
 _LOOP, _SOURCE, _TARGET, _PARAMETERS, _ITEMS, _PARTS = range(6)
 """The words of a job's first line."""
 
 _BEGUN, _SLOT = 0, 8
-"""The bytes of a part's line: how many of its items are begun; where its slot's address is."""
+"""Byte offsets in a part's line: the number of items begun, and the address of its slot."""
 
 _FREE, _ASLEEP, _POSTED, _TAKEN, _AWAITED = range(5)
 """The states of a slot."""
 
 
 def pool_text(processor: str) -> str:
-    """The module for a processor, by the name that LLVM's triples begin with.
+    """The module for a processor architecture, as in LLVM's triples.
 
-    `void kernel_serve(slot, spins)` is a worker's life and never returns. `void kernel_run(loop, source, target,
-    parameters, items, job, pool, threads, spins, wakes)` returns when every item is done and every slot is given back;
-    the last four arguments are how many threads may work, how often to look before parking, and whether workers that
-    are parked are woken.
+    `void kernel_serve(slot, spins)` is a worker's loop and never returns. `void kernel_run(loop, source, target,
+    parameters, items, job, pool, threads, spins, wakes)` returns when every item is done and every slot is released.
+    `threads` is the most threads that may work, `spins` the polls before parking, `wakes` whether parked workers are
+    woken.
     """
     return module_text({"kernel_serve": _serve(processor), "kernel_run": _run(processor)})
 
 
 def _serve(processor: str) -> Code:
-    """A worker: take the job that is posted, or park until there is one."""
+    """A worker: run the posted job, or park until one is posted."""
     code = Code("ptr slot", "i64 spins")
     slot, spins = code.argument("slot"), code.argument("spins")
     with code.forever():
@@ -94,7 +94,7 @@ def _run(processor: str) -> Code:
     for place, name in enumerate(("loop", "source", "target", "parameters", "items")):
         code.store(code.argument(name), code.at(job, 8 * place), 8)
 
-    # Callers at the same time share the threads: as many as there are cores are best left alone.
+    # Concurrent callers divide the threads among themselves; with as many callers as cores each works alone.
     others = code.fetch_add(pool, 1)
     threads = code.binary("udiv", code.argument("threads"), code.add(others, 1))
     wanted = code.smaller(threads, items)
@@ -118,7 +118,7 @@ def _run(processor: str) -> Code:
             _look(code, slot, spins, processor, state=_TAKEN, until=False)
             with code.when(code.replace_if(slot, _TAKEN, _AWAITED)):
                 _acquire(code, slot, SLOT.done)
-    # Only when all are finished: until then a worker may still look into any part.
+    # Slots are released after all parts are finished: until then a worker may still read any part.
     with code.loop(1, parts) as part:
         code.store_shared(0, code.at(_slot_of(code, job, part), 8 * SLOT.owner))
     code.fetch_add(pool, -1)
@@ -126,7 +126,7 @@ def _run(processor: str) -> Code:
 
 
 def _reserve(code: Code, wanted: Value) -> None:
-    """Reserve slots until the job has as many parts as wanted: those that spin, and where it `wakes` those asleep."""
+    """Reserve slots until the job has `wanted` parts: spinning workers, and parked ones if the job `wakes` them."""
     job, pool = code.argument("job"), code.argument("pool")
     parts = code.at(job, 8 * _PARTS)
     code.store(code.full("i64", 1), parts, 8)
@@ -151,7 +151,7 @@ def _reserve(code: Code, wanted: Value) -> None:
 
 
 def _work(code: Code, job: Value, own: Value) -> None:
-    """Do what is left of all parts, one's own first, a chunk at a time."""
+    """Run the remaining items of all parts, the own part first, a chunk at a time."""
     loop, source, target, parameters = (
         code.pointer(_word(code, job, word)) for word in (_LOOP, _SOURCE, _TARGET, _PARAMETERS)
     )
@@ -170,14 +170,14 @@ def _work(code: Code, job: Value, own: Value) -> None:
 
 
 def _look(code: Code, slot: Value, spins: Value, processor: str, *, state: int, until: bool) -> None:
-    """Spin until a slot is in a state, or is no longer, and no longer than allowed."""
+    """Spin until a slot enters a state (`until`) or leaves it, for at most `spins` polls."""
     with code.loop(0, spins):
         code.leave(code.compare("icmp eq" if until else "icmp ne", code.load_shared(slot), state))
         code.pause(processor)
 
 
 def _acquire(code: Code, slot: Value, lock: int) -> None:
-    """Wait for one of a slot's locks, by the function that Python itself waits with."""
+    """Acquire one of a slot's locks, through the function that Python itself uses."""
     function = code.pointer(_word(code, slot, SLOT.acquire))
     code.run(function, code.pointer(_word(code, slot, lock)), Value("i32", "1"), returns="i32")
 
@@ -188,15 +188,15 @@ def _release(code: Code, slot: Value, lock: int) -> None:
 
 
 def _word(code: Code, base: Value, place: int) -> Value:
-    """A 64-bit word."""
+    """The address of a 64-bit word."""
     return code.load("i64", code.at(base, 8 * place), 8)
 
 
 def _line(code: Code, job: Value, part: Value) -> Value:
-    """The line of a job's part."""
+    """The address of the line of a job's part."""
     return code.at(job, code.multiply(code.add(part, 1), LINE_BYTES))
 
 
 def _slot_of(code: Code, job: Value, part: Value) -> Value:
-    """The slot of a job's part."""
+    """The address of the slot of a job's part."""
     return code.load("ptr", code.at(_line(code, job, part), _SLOT), 8)
