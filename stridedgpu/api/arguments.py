@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.operand import Operand
@@ -48,9 +49,7 @@ def given(name: str, operand: object, *, is_written: bool = False) -> Given:
     Raises `LayoutError` for anything else.
     """
     if isinstance(operand, StridedTensor):
-        side = operand.operand.spec
-        # What follows a window is there for this one only, and the plan is for all that are like it.
-        return Given(side if side.owns_padding else replace(side, slack_bytes=0))
+        return _given_alike(operand.operand.spec)
     if not isinstance(operand, BufferTensorDesc):
         raise LayoutError(
             f"{name} must be a StridedTensor or a BufferTensorDesc, not {type(operand).__name__}; "
@@ -64,3 +63,9 @@ def given(name: str, operand: object, *, is_written: bool = False) -> Given:
         owns_padding=is_written,
     )
     return Given(side, promised=True)
+
+
+@lru_cache(maxsize=1024)
+def _given_alike(spec: TensorSpec) -> Given:
+    """What is known of every tensor like one: what follows a window is there for that one only."""
+    return Given(spec if spec.owns_padding else replace(spec, slack_bytes=0))

@@ -10,9 +10,8 @@ from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.frame_plans import PlannedFrame, planned_frame
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
-from stridedgpu.operations.relayout_plan import RelayoutPlan, move_between
+from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
-from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -190,12 +189,14 @@ def plan_relayout(
         chosen = ValueOptions(written.spec.element, scale, bias, channels, rounding)
         return planned_frame(src.operand, written, chosen, src.device if device is None else device_name(device))
     read = given("src", src)
-    labels = inferred_labels(src.dims if isinstance(src, StridedTensor) else None, read.spec.layout.ndim)
-    values = ValueOptions(written.spec.element, scale, bias, channels, rounding)
-    made, channel_axis = move_between(read.spec, written.spec, labels, values, "dst")
-    where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
-    name = where if device is None else device_name(device)
-    return RelayoutPlan.make(read, written, made, channel_axis, name)
+    dims = src.dims if isinstance(src, StridedTensor) else None
+    if device is not None:
+        where = device_name(device)
+    elif isinstance(dst, StridedTensor):
+        where = dst.device
+    else:
+        where = src.device if isinstance(src, StridedTensor) else "cpu"
+    return RelayoutPlan.between(read, written, dims, ValueOptions(None, scale, bias, channels, rounding), where)
 
 
 def synchronize(device: str | None = None) -> None:

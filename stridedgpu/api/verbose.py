@@ -27,4 +27,5 @@ def set_verbose(on: bool = True) -> None:
     # Launches that are kept were handed out before.
     transfer.launch_for.cache_clear()
     relayout._result.cache_clear()
+    relayout._launch_into.cache_clear()
     crops._launch.cache_clear()

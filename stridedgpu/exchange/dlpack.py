@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import datetime as dt
+from functools import lru_cache
 from typing import Any, Final
 
 from stridedgpu.devices.operand import Operand
@@ -83,8 +84,17 @@ _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, 
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 _CAPSULE: Final = type(dt.datetime_CAPI)  # a name for it is new in Python 3.13
-_USED: Final = {b"dltensor": b"used_dltensor", b"dltensor_versioned": b"used_dltensor_versioned"}
+_UNVERSIONED: Final = b"dltensor"
+_VERSIONED: Final = b"dltensor_versioned"
+"""The names of a capsule that nobody has taken yet."""
+
+_USED_UNVERSIONED: Final = b"used_dltensor"
+_USED_VERSIONED: Final = b"used_dltensor_versioned"
 """What a consumer renames a capsule to when it takes the memory: no second consumer can then take it too."""
+
+
+_deleter_at: Final = lru_cache(maxsize=64)(_Deleter)
+"""A producer's deleter: the same function for each of its capsules."""
 
 
 def retyped(capsule: Any, element: ElementType) -> Any:
@@ -100,22 +110,25 @@ class _Taken:
 
     def __init__(self, capsule: Any, managed: _Managed | _Versioned) -> None:
         self._managed = ctypes.addressof(managed)
-        self._deleter = _Deleter(managed.deleter) if managed.deleter else None
-        _rename(capsule, _USED[_name_of(capsule)])
+        deleter = managed.deleter
+        self._deleter = _deleter_at(deleter) if deleter else None
+        _rename(capsule, _USED_VERSIONED if type(managed) is _Versioned else _USED_UNVERSIONED)
 
     def __del__(self) -> None:
         if self._deleter is not None:
             self._deleter(self._managed)
 
 
-def _device_of(obj: Any) -> str:
-    """The device that an object with `__dlpack_device__` is on: "cpu" or "cuda:N".
-
-    Raises `DeviceError` for any other.
-    """
+def _told_device(obj: Any) -> tuple[int, int]:
+    """DLPack's type and number of the device that an object says it is on. Raises `LayoutError` for no such pair."""
     told = obj.__dlpack_device__()
-    if not isinstance(told, tuple) or len(told) != 2 or not all(isinstance(number, int) for number in told):
-        raise LayoutError(f"{type(obj).__name__}.__dlpack_device__() returned {told!r}; it is (device type, number).")
+    if isinstance(told, tuple) and len(told) == 2 and isinstance(told[0], int) and isinstance(told[1], int):
+        return told
+    raise LayoutError(f"{type(obj).__name__}.__dlpack_device__() returned {told!r}; it is (device type, number).")
+
+
+def _device_of(obj: Any, told: tuple[int, int]) -> str:
+    """The name of a device that an object is on: "cpu" or "cuda:N". Raises `DeviceError` for any other."""
     kind, number = told
     if kind in (CPU, _CUDA_HOST):
         return "cpu"
@@ -137,31 +150,32 @@ def dlpack_operand(obj: Any) -> Operand:
         raise LayoutError(
             f"{type(obj).__name__} is a view with its sign bit set, which DLPack drops: call resolve_neg()."
         )
-    device = _device_of(obj)
+    told = _told_device(obj)
+    device = _device_of(obj, told)
     capsule = _requested(obj) if device == "cpu" else _requested_on(device, obj)
     managed = _managed(capsule)
     tensor, producer = managed.tensor, type(obj).__name__
-    _check(obj, tensor)
+    _check(obj, tensor, told)
     element = _element_of(obj, tensor)
     rank = tensor.ndim
     readonly = bool(managed.flags & _READ_ONLY) if isinstance(managed, _Versioned) else _says_read_only(obj)
     sizes = tuple(tensor.shape[:rank]) if rank else ()
     strides = tuple(tensor.strides[:rank]) if rank and tensor.strides else None
-    if strides is not None and any(abs(stride) * element.itemsize >= _BEYOND_63_BITS for stride in strides):
+    if device != "cpu" and strides and max(map(abs, strides)) * element.itemsize >= _BEYOND_63_BITS:
         strides = _interface_strides(obj, element.itemsize, strides)
     address = (tensor.data or 0) + tensor.byte_offset
     taken = _Taken(capsule, managed)
     return foreign_memory(producer, address, sizes, strides, element, owner=taken, device=device, readonly=readonly)
 
 
-def _check(obj: Any, tensor: _Tensor) -> None:
+def _check(obj: Any, tensor: _Tensor, told: tuple[int, int]) -> None:
     """Refuse what would be read from a wrong place: the shape is looked at only behind this."""
     name = type(obj).__name__
     if not 0 <= tensor.ndim <= LARGEST_RANK:
         raise LayoutError(f"{name} exports {tensor.ndim} axes; 0 to {LARGEST_RANK} can be taken.")
     if tensor.ndim and not tensor.shape:
         raise LayoutError(f"{name} exports {tensor.ndim} axes without sizes: the shape of its DLTensor is null.")
-    if (own := tuple(tensor.device)) != (told := tuple(obj.__dlpack_device__())):
+    if (own := tuple(tensor.device)) != told:
         raise DeviceError(
             f"{name} exports memory on DLPack's device {own}, and __dlpack_device__() says {told}; both must agree."
         )
@@ -221,10 +235,10 @@ def _requested_on(device: str, obj: Any) -> Any:
 def _managed(capsule: Any) -> _Managed | _Versioned:
     """What a capsule points at, which nobody has taken yet."""
     name = _name_of(capsule) if isinstance(capsule, _CAPSULE) else None
-    if name not in _USED:
+    if name != _VERSIONED and name != _UNVERSIONED:  # noqa: PLR1714 - twice as fast as a set
         raise LayoutError(f"__dlpack__ returned {capsule!r}, which is no DLPack capsule that can still be taken.")
     address = _pointer_of(capsule, name)
-    if name == b"dltensor":
+    if name == _UNVERSIONED:
         return _Managed.from_address(address)
     found = _Versioned.from_address(address)
     if found.version[0] != _VERSION[0]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from stridedgpu.devices.interface import RelayoutLaunch
@@ -10,8 +11,8 @@ from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import backend_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import Problem, relayout_problem
-from stridedgpu.values.axis_labels import Labels
-from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.axis_labels import Labels, inferred_labels
+from stridedgpu.values.conversion import Conversion, Doubles
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -58,12 +59,12 @@ class RelayoutPlan(Planned):
     missing: str | None = None
 
     @classmethod
-    def make(
-        cls, source: Given, target: Given, conversion: Conversion, channel_axis: int | None, device: str
-    ) -> RelayoutPlan:
-        """Plan, and make ready on a device where it can be had."""
-        problem = relayout_problem(source.spec, target.spec, conversion, channel_axis)
-        return cls.of(problem, source.required(device), target.required(device, is_written=True))
+    def between(cls, source: Given, target: Given, dims: str | None, values: ValueOptions, device: str) -> RelayoutPlan:
+        """Plan from a source with these labels, and make ready on a device where it can be had.
+
+        Raises `LayoutError` where the target does not fit.
+        """
+        return cls.of(*_required(source, target, dims, *values.hashable(), device))
 
     @classmethod
     def of(cls, problem: Problem, source: Requirement, target: Requirement) -> RelayoutPlan:
@@ -102,3 +103,23 @@ class RelayoutPlan(Planned):
         if start < last and first < end and share_memory(source, target):
             raise BindingError("out shares memory with src.")
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _required(
+    source: Given,
+    target: Given,
+    dims: str | None,
+    dtype: object,
+    scale: Doubles | None,
+    bias: Doubles | None,
+    channels: tuple[int, ...] | None,
+    rounding: str,
+    device: str,
+) -> tuple[Problem, Requirement, Requirement]:
+    """The problem between two sides, and what the tensors in their places must be: worked out once."""
+    labels = inferred_labels(dims, source.spec.layout.ndim)
+    values = ValueOptions(dtype, scale, bias, channels, rounding)
+    made, channel_axis = move_between(source.spec, target.spec, labels, values, "dst")
+    problem = relayout_problem(source.spec, target.spec, made, channel_axis)
+    return problem, source.required(device), target.required(device, is_written=True)

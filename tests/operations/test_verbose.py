@@ -154,3 +154,14 @@ def test_nothing_is_told_where_nobody_asked(capsys):
     assert not verbose.is_verbose()
     sg.zeros((3, 4), "uint8", device="cpu").relayout(dtype="float32")
     assert capsys.readouterr().err == ""
+
+
+def test_a_relayout_into_out_that_ran_before_is_told_as_well(capsys):
+    source, out = sg.zeros((3, 4), "uint8", device="cpu"), sg.empty((3, 4), "float32", device="cpu")
+    sg.relayout(source, out=out)
+    sg.set_verbose()
+    try:
+        sg.relayout(source, out=out)
+    finally:
+        sg.set_verbose(False)
+    assert [facts(line)[1] for line in capsys.readouterr().err.splitlines()] == ["relayout"]

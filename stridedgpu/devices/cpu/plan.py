@@ -165,7 +165,14 @@ class CpuPlan:
 def cpu_plan(problem: Any, operation: CpuOperation) -> CpuPlan:
     """The plan of a problem for this processor, kept for the next one who asks."""
     at_once = None if operation.at_once_bytes is None else operation.at_once_bytes()
-    return _planned(problem, operation, compiled_from(problem.bytes_moved, at_once))
+    return _planned(problem, operation, compiled_from(_bytes_moved(problem), at_once))
+
+
+@lru_cache(maxsize=4096)
+def _bytes_moved(problem: Any) -> int:
+    """What a problem moves, counted once."""
+    nbytes: int = problem.bytes_moved
+    return nbytes
 
 
 @lru_cache(maxsize=4096)
