@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from html import escape
+from importlib import resources
 
 from .canvas import COLOURS
 from .cells import Coordinates, Gap, Grid, LabelKind, Labeller, Place, grid_of, memory_of
 from .characters import plane_title, sharing
 from .footprint import PlanMap, footprint_of
 from .memory_drawing import ALIGNMENT_BYTES
-from .page_script import PICTURE_SCRIPT
-from .page_style import PAGE_STYLE, PICTURE_STYLE
 from .subject import Subject, plan_of, plan_subjects, subject_of
 
 __all__ = ["fragment", "html"]
@@ -44,7 +44,7 @@ def html(
         '<meta name="viewport" content="width=device-width,initial-scale=1">',
         '<link rel="icon" href="data:,">',
         f"<title>{escape(title)}</title>",
-        f"<style>{PAGE_STYLE}</style></head>",
+        f"<style>{_part('page.css')}</style></head>",
         f"<body><main>{body}</main></body></html>",
     )
     return "\n".join(lines) + "\n"
@@ -73,9 +73,9 @@ def fragment(
         after = f"<p>Bars on top: {escape(footprint_of(plan).words)}.</p><pre>{escape(plan.explain())}</pre>"
     heading = f"<h2>{escape(title)}</h2>" if title else ""
     return (
-        f'<div class="sg-picture"><style>{PICTURE_STYLE}</style>{heading}'
+        f'<div class="sg-picture"><style>{_part("picture.css")}</style>{heading}'
         f'<p class="sg-status" role="status" aria-live="polite"></p><div class="sg-sides">{sides}</div>{after}'
-        f"<script>{PICTURE_SCRIPT}</script></div>"
+        f"<script>{_part('picture.js')}</script></div>"
     )
 
 
@@ -220,3 +220,9 @@ class _Side:
 
 def _joined(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
+
+
+@lru_cache(maxsize=3)
+def _part(name: str) -> str:
+    """A style sheet or a script that lies beside this module."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

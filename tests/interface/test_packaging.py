@@ -105,7 +105,9 @@ def test_the_wheel_holds_the_package_and_the_kernels_and_nothing_else(built):
         metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
         stated = archive.read(metadata).decode()
     wanted = {f"stridedgpu/kernels/{name}" for name in KERNELS} | {"stridedgpu/py.typed"}
-    wanted |= {str(path.relative_to(ROOT)) for path in (ROOT / "stridedgpu").rglob("*.py")}
+    wanted |= {
+        str(path.relative_to(ROOT)) for kind in ("*.py", "*.css", "*.js") for path in (ROOT / "stridedgpu").rglob(kind)
+    }
     assert names == wanted
     assert f"Version: {stridedgpu.__version__}\n" in stated
     assert "License-Expression: MIT\n" in stated

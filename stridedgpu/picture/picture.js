@@ -1,16 +1,7 @@
-"""The script of HTML pictures: what hovering, the keyboard and typed coordinates do. It needs nothing from outside.
-
-Each grid is one stop of the Tab key; the arrow keys, Home and End move within it (a roving tabindex, as the WAI-ARIA
-Authoring Practices describe for grids). Offsets are BigInt: they are exact at any size.
-"""
-
-from __future__ import annotations
-
-from typing import Final
-
-__all__ = ["PICTURE_SCRIPT"]
-
-PICTURE_SCRIPT: Final = r"""
+// What hovering, the keyboard and typed coordinates do in an HTML picture. It needs nothing from outside.
+//
+// Each grid is one stop of the Tab key; the arrow keys, Home and End move within it (a roving tabindex, as the WAI-ARIA
+// Authoring Practices describe for grids). Offsets are BigInt: they are exact at any size.
 (() => {
   const numbers = text => (text === '' ? [] : text.split(',').map(BigInt));
 
@@ -155,4 +146,3 @@ PICTURE_SCRIPT: Final = r"""
     attach(root);
   }
 })();
-"""
