@@ -3,7 +3,8 @@
 A shard has no name until it is whole; then its record is written (`.json`: which picture each row is, which pictures
 failed, and why). A shard with a record is done, and a run does the others. The pictures are listed in a file once, in
 order, and each shard takes a part of it: what a process holds does not grow with their number. The manifest holds the
-declaration that all shards are made of, so that a later run cannot mix others in.
+declaration that all shards are made of and the decoder's versions, so that a later run or another worker cannot mix
+others in; the version of stridedgpu is that which began, and is not compared: its bits do not change with it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
+from stridedgpu import __version__
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.preprocess.sample_keys import draw
@@ -26,7 +28,17 @@ from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import StridedGpuError
 
-from .images import Frame, PictureError, load_frame, picture_names, quiet_decoders, window_origin
+from .images import (
+    INTERPOLATION,
+    PASSES,
+    Frame,
+    PictureError,
+    decoder,
+    load_frame,
+    picture_names,
+    quiet_decoders,
+    window_origin,
+)
 from .npy import replacement, write_elements
 
 __all__ = [
@@ -103,10 +115,18 @@ def start(job: FolderJob) -> list[Shard]:
     """The job's shards; listing and manifest are written, or compared where there are shards already.
 
     The device makes no difference to the bits, and may be another. Raises `FolderJobError` where the shards that are
-    there were made of other pictures or in another way.
+    there were made of other pictures, in another way or by another decoder.
     """
-    step = repr(replace(job.step, device="auto"))
-    wanted = {"step": step, "resize": job.resize, "random_crop": job.random_crop, "shards": job.shards}
+    wanted = {
+        "step": repr(replace(job.step, device="auto")),
+        "resize": job.resize,
+        "random_crop": job.random_crop,
+        "shards": job.shards,
+        "size": list(job.step.crop),
+        "interpolation": INTERPOLATION if job.resize is not None else None,
+        "passes": PASSES if job.resize is not None else None,
+        "decoder": decoder(),
+    }
     if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
         return _parts(job, _check_listing(job))
@@ -119,7 +139,7 @@ def start(job: FolderJob) -> list[Shard]:
         for name in names:
             file.write(_line(name))
             count += 1
-    _write_json(job.manifest, wanted)
+    _write_json(job.manifest, {**wanted, "stridedgpu": __version__})
     return _parts(job, count)
 
 
@@ -135,8 +155,10 @@ def write_shard(
 ) -> ShardRecord:
     """Decode, crop and write one shard, a batch at a time, and then its record; `done` is called after each picture.
 
-    Decoding is done by so many threads (None: one for each core), one batch ahead of the writing.
+    Decoding is done by so many threads (None: one for each core), one batch ahead of the writing. Raises
+    `FolderJobError` where this process has another decoder than the one that began.
     """
+    _check_manifest(job, {"decoder": decoder()})
     kept: list[str] = []
     failures: dict[str, str] = {}
     bytes_read = 0

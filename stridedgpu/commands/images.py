@@ -29,6 +29,10 @@ SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", "
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Pillow's names of what the suffixes promise. Pillow goes by content: others could start programs, as EPS does."""
 
+INTERPOLATION = "pillow-bilinear"
+PASSES = "horizontal"
+"""How `resize` scales a picture, and which axis it scales first: names of `stridedgpu.resize`."""
+
 SAMPLES = (
     "astronaut.png",
     "camera.png",
@@ -139,6 +143,16 @@ def load_frame(path: Path, resize: int | None = None) -> Frame:
     return _decoded(path, resize, None)
 
 
+def decoder() -> str | None:
+    """Pillow and its JPEG library with their versions, on which the pixels of a lossy file depend; None without."""
+    try:
+        from PIL import __version__, features
+    except ModuleNotFoundError:
+        return None
+    turbo = features.version_feature("libjpeg_turbo")
+    return f"Pillow {__version__}" if turbo is None else f"Pillow {__version__}, libjpeg-turbo {turbo}"
+
+
 def _three_channels(array: np.ndarray[Any, np.dtype[Any]], path: Path) -> Frame:
     """`array` as an RGB frame over the same memory: grey is repeated by a stride of 0, alpha is left outside."""
     if array.ndim == 2:
@@ -213,7 +227,9 @@ def _pixels(image: Picture, path: Path, resize: int | None) -> Frame:
                 f"{str(path)!r} scaled to {width} x {height} by --resize {resize} "
                 f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
             )
-        resized = scaled(np.asarray(rgb), (height, width), dims="HWC", layout="HWC")
+        resized = scaled(
+            np.asarray(rgb), (height, width), dims="HWC", layout="HWC", interpolation=INTERPOLATION, passes=PASSES
+        )
         return resized.permute("HWC").numpy()
     return np.asarray(rgb)
 

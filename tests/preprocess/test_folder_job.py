@@ -18,9 +18,10 @@ import pytest
 import stridedgpu as sg
 from stridedgpu.__main__ import main
 from stridedgpu.commands.folder import _task_needs
-from stridedgpu.commands.folder_job import FolderJob, start
+from stridedgpu.commands.folder_job import FolderJob, FolderJobError, start, write_shard
 from stridedgpu.commands.images import load_frame
 
+PIL = pytest.importorskip("PIL", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 
 OPTIONS = ("--size", "20x24", "--normalize", "imagenet", "--layout", "NHWC", "--device", "cpu")
@@ -195,6 +196,45 @@ def test_another_device_goes_on_with_the_shards(folder, capsys):
     capsys.readouterr()
     assert main([argument for argument in given if argument not in ("--device", "cpu")]) == 0
     assert "nothing was left to do" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("resize", [None, 40])
+def test_the_manifest_records_decoder_versions_and_geometry(folder, resize):
+    assert main([*arguments(folder, 2), *([] if resize is None else ["--resize", str(resize)])]) == 0
+    manifest = json.loads((folder / "out/manifest.json").read_text())
+    assert manifest["decoder"].split(",")[0] == f"Pillow {PIL.__version__}"
+    assert manifest["stridedgpu"] == sg.__version__
+    assert manifest["size"] == [20, 24]
+    rule = [None, None] if resize is None else ["pillow-bilinear", "horizontal"]
+    assert [manifest["interpolation"], manifest["passes"]] == rule
+
+
+def test_another_decoder_is_refused_and_another_stridedgpu_is_not(folder, monkeypatch, capsys):
+    assert main(arguments(folder, 2)) == 0
+    manifest = folder / "out/manifest.json"
+    record = folder / "out/shard-00001-of-00002.json"
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"stridedgpu": "0.0.1"}))
+    before = {path: path.read_bytes() for path in (folder / "out").iterdir()}
+    record.unlink()
+    assert main(arguments(folder, 2)) == 0
+    assert {path: path.read_bytes() for path in (folder / "out").iterdir()} == before
+    record.unlink()
+    capsys.readouterr()
+    began = json.loads(manifest.read_text())["decoder"]
+    monkeypatch.setattr("stridedgpu.commands.folder_job.decoder", lambda: "Pillow 1.0")
+    assert main(arguments(folder, 2)) == 2
+    said = f"holds shards of other decoder ({began!r}, now 'Pillow 1.0'): give a new --out, or what it began with."
+    assert said in capsys.readouterr().err
+    assert not record.exists()
+
+
+def test_a_worker_with_another_decoder_writes_no_shard(folder, monkeypatch):
+    job = FolderJob(folder / "photos", folder / "out", 2, sg.Preprocess("image", crop=8, device="cpu"))
+    first, _ = start(job)
+    monkeypatch.setattr("stridedgpu.commands.folder_job.decoder", lambda: "Pillow 1.0")
+    with pytest.raises(FolderJobError, match="holds shards of other decoder"):
+        write_shard(job, first)
+    assert not job.path(0).exists()
 
 
 @pytest.mark.parametrize("place", ["images", "out"])
