@@ -14,7 +14,7 @@ from pathlib import Path
 
 from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_launch, resize_records
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
-from stridedgpu.devices.cuda.planning.resize import plan_resize
+from stridedgpu.devices.cuda.planning.resize import choose_resize
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
@@ -72,13 +72,13 @@ def computed(work: Work) -> dict[str, object]:
     problem = work.problem
     window = problem.window
     assert window is not None
-    plan = plan_resize(problem, "cuda:0", REFERENCE_GPU)
+    choice = choose_resize(problem, REFERENCE_GPU)
     picture = window.layout.span
     samples = [ResizeSample(window, problem.taps(window), SOURCE + number * picture, number) for number in range(BATCH)]
-    launch = resize_launch(plan, [sample.taps for sample in samples])
+    launch = resize_launch(choice, [sample.taps for sample in samples])
     code = disassembled(joined_source(*launch.sources), [launch.name], ARCHITECTURE)[launch.name]
-    figures = model(launch, code, plan.bytes_moved, records=resize_records(samples, 1))
-    tiles = plan.tiles
+    figures = model(launch, code, problem.bytes_moved, records=resize_records(samples, 1))
+    tiles = choice.tiles
     assert tiles is not None
     return {"tile": f"{tiles.height}x{tiles.width}", "shared_bytes": launch.shared_bytes, **figures}
 

@@ -8,6 +8,7 @@ depends on the problem alone:
     GatherProblem   launch(plain: Located, picked: Located, indices: Located, stream)               `GatherLaunch`
     CropProblem     launch(crops, sources: Sequence[Located], target: Located, stream)              `CropsLaunch`
     FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`
+    ResizeProblem   launch(windows, sources: Sequence[Located], target: Located, stream)            `ResizeLaunch`
     SamplesProblem  launch(picture: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
 
 Starts are the bytes before the lowest element of an operand in its buffer. A launch allocates nothing that lasts.
@@ -23,6 +24,7 @@ from stridedgpu.planning.crop_windows import Crop
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.planning.resize_problem import ResizeWindow
 
 from .buffer import Buffer
 from .operand import Operand
@@ -38,6 +40,7 @@ __all__ = [
     "Planner",
     "RelayoutLaunch",
     "RemoteDevice",
+    "ResizeLaunch",
     "SamplesLaunch",
 ]
 
@@ -58,6 +61,9 @@ CropsLaunch = Callable[[Sequence[Crop], Sequence[Located], Located, object], Non
 
 FrameLaunch = Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]
 """`launch(planes, origin, target, stream)`; the window's first pixel is at `origin` of the frame."""
+
+ResizeLaunch = Callable[[Sequence[ResizeWindow], Sequence[Located], Located, object], None]
+"""`launch(windows, sources, target, stream)`, with a source for each window."""
 
 SamplesLaunch = Callable[[Sequence[Operand], Sequence[Operand], object], None]
 """`launch(picture, planes, stream)`, the picture as red, green and blue."""

@@ -8,8 +8,8 @@ from math import isfinite
 
 import numpy as np
 
+from stridedgpu.devices.interface import ResizeLaunch
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.resize_selection import resize_backend_named
 from stridedgpu.devices.selection import backend_named, device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
@@ -170,8 +170,8 @@ def write_resized(
     shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
     channels = len(fill) // made.source.itemsize
     problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared)
-    backend = resize_backend_named(target.buffer.device)
-    launch = backend.prepare_resize(backend.plan_resize(problem))
+    device = backend_named(target.buffer.device)
+    launch: ResizeLaunch = device.prepare(device.plan(problem))
     launch(windows, sources.places, (target.buffer, target.start_bytes), stream)
 
 

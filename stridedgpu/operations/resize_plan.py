@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
-from stridedgpu.devices.cuda.planning.resize import plan_resize
+from stridedgpu.devices.interface import ResizeLaunch
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.resize_interface import ResizePlan
-from stridedgpu.devices.resize_selection import resize_backend_named
+from stridedgpu.devices.selection import backend_named, planner_named
 from stridedgpu.planning.crop_windows import source_steps
+from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
-from stridedgpu.values.errors import BindingError, DeviceError, LayoutError
+from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 
 from .options import ValueOptions
@@ -32,7 +31,7 @@ class PlannedResize(Planned):
     which `missing` tells, it is for a reference GPU and can only be read.
     """
 
-    plan: ResizePlan
+    plan: DevicePlan
     labels: str
     source: Requirement
     target: Requirement
@@ -41,13 +40,8 @@ class PlannedResize(Planned):
     @classmethod
     def of(cls, problem: ResizeProblem, labels: str, source: Requirement, target: Requirement) -> PlannedResize:
         """Plan for the device that both sides must be on."""
-        try:
-            plan, missing = resize_backend_named(target.device).plan_resize(problem), None
-        except DeviceError as error:
-            if target.device == "cpu":
-                raise
-            plan, missing = plan_resize(problem, target.device, REFERENCE_GPU), str(error)
-        return cls(plan, labels, source, target, missing)
+        planner, missing = planner_named(target.device)
+        return cls(planner.plan(problem), labels, source, target, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is to be done, for which tensors."""
@@ -73,7 +67,7 @@ class PlannedResize(Planned):
         if problem.window is None:
             return
         count = problem.target.layout.sizes[0]
-        launch = resize_backend_named(self.plan.device).prepare_resize(self.plan)
+        launch: ResizeLaunch = backend_named(self.plan.device).prepare(self.plan)
         places = _pictures(source, self.labels, count)
         launch([problem.window] * count, places, (target.buffer, target.start_bytes), stream)
 

@@ -80,6 +80,48 @@ class ResizeProblem:
         """Equal for equal problems; hashes first what differs most often."""
         return hash((self.target.layout.sizes, self.target.layout.strides, self.rule, self.source_steps, self.fill))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the batch has no elements."""
+        return self.target.layout.element_count == 0
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that must be read, where the window is known, and written, each once."""
+        return sum(_bytes_moved(self))
+
+    def in_words(self) -> list[str]:
+        """The problem in lines, as plans explain it: sizes, taps, passes, arithmetic, conversion and bytes."""
+        count, channels, height, width = self.target.layout.sizes
+        rule, made, window = self.rule, self.conversion, self.window
+        read, written = _bytes_moved(self)
+        lines = [f"{count} pictures of {height} x {width} pixels, {channels} channels each: {rule.interpolation}"]
+        if window is None:
+            lines.append("boxes and sizes of the sources come with every call")
+        else:
+            lines += self._window_words(window, count * channels)
+        if rule.premultiplies:
+            lines.append("colours are multiplied by alpha before the first pass and divided by it behind the second")
+        lines.append(f"{made}" + (": pixels keep their type" if made.moves_bits else ""))
+        lines.append(("" if window is None else f"reads {read:,} bytes, ") + f"writes {written:,} bytes")
+        return lines
+
+    def _window_words(self, window: ResizeWindow, planes: int) -> list[str]:
+        """What is taken of each picture, and both passes."""
+        taps = self.taps(window)
+        top, left, bottom, right = window.box
+        _, height, width = window.layout.sizes
+        passes = [
+            f"  {name}: no pass, pixels are copied" if axis.copies else f"  {name}: up to {axis.most} taps a pixel"
+            for name, axis in (("columns", taps.columns), ("rows", taps.rows))
+        ]
+        return [
+            f"from rows {top:g} to {bottom:g} and columns {left:g} to {right:g} of {height} x {width}",
+            *(passes if taps.columns_first else passes[::-1]),
+            taps.arithmetic.spec.words,
+            f"{taps.products * planes:,} products",
+        ]
+
     def visible(self, window: ResizeWindow) -> tuple[int, int, int, int]:
         """The part of a window's place inside the target: top, left, height and width."""
         top, left, height, width = window.place
@@ -108,6 +150,18 @@ class ResizeProblem:
             window.place[2:],
             flip=window.flip,
         )
+
+
+@lru_cache(maxsize=_MOST_GEOMETRIES)
+def _bytes_moved(problem: ResizeProblem) -> tuple[int, int]:
+    """The bytes that must be read and written, each once; without a window the bytes read are unknown."""
+    made, layout = problem.conversion, problem.target.layout
+    written = layout.element_count * made.target.itemsize
+    if problem.window is None:
+        return 0, written
+    channels = problem.channels if made.channels is None else len(set(made.channels))
+    pixels = problem.taps(problem.window).source_pixels
+    return layout.sizes[0] * channels * pixels * made.source.itemsize, written
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,6 @@ from stridedgpu.devices.cpu import (
     device as cpu,
     plan as cpu_plan,
     promotion,
-    resize as cpu_resize,
     thread_count as threads,
 )
 from stridedgpu.devices.cpu.compiled import jit as machine_code
@@ -40,7 +39,7 @@ def picking_by(path: str) -> Iterator[None]:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
             streamed_bytes = 0 if path.endswith("s") else 1 << 40
             chosen = policy_with(
-                promotion={"at_once_bytes": 0},
+                promotion={"at_once_bytes": 0, "resize_bytes": 0},
                 gather={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
                 crops={"shared_bytes": 0, "band_bytes": 16},
                 index_check={"shared_bytes": 0, "item_indices": 64},
@@ -55,5 +54,5 @@ def picking_by(path: str) -> Iterator[None]:
 
 def _forget() -> None:
     """What was made ready on another path is not used."""
-    for cache in (cpu._prepared, cpu._look, cpu_plan._planned, gather._planned, cpu_resize._prepared):
+    for cache in (cpu._prepared, cpu._look, cpu_plan._planned, gather._planned):
         cache.cache_clear()

@@ -11,7 +11,6 @@ from harness.fake_cupy import FakeCuda
 
 from stridedgpu.devices import selection
 from stridedgpu.devices.cuda import plan as cuda_plan, sources as kernel_sources
-from stridedgpu.devices.cuda.planning.relayout import choose_relayout
 from stridedgpu.devices.cuda.status import CudaStatus
 from stridedgpu.operations import transfer
 from stridedgpu.planning.relayout_problem import Problem
@@ -38,7 +37,8 @@ def two_gpus(monkeypatch):
     monkeypatch.setattr(selection, "_remote", {})
     monkeypatch.setattr(selection, "cuda_status", lambda: CudaStatus(2))
     # Launches that name their plans.
-    planners = {**cuda_plan._PLANNERS, Problem: (choose_relayout, fake.cuda_launch)}
+    choose, _ = cuda_plan._PLANNERS[Problem]
+    planners = {**cuda_plan._PLANNERS, Problem: (choose, fake.cuda_launch)}
     monkeypatch.setattr(cuda_plan, "_PLANNERS", planners)
     forget()
     yield fake

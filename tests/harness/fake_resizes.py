@@ -6,14 +6,14 @@ import ctypes
 import dataclasses
 import importlib
 import struct
-import sys
 from functools import partial
 
 import numpy as np
 import pytest
+from harness.fake_gpus import forget
 
-from stridedgpu.devices import resize_selection
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
+from stridedgpu.devices.cuda.launches import resize
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
 from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.layout import Layout
@@ -22,7 +22,6 @@ from .fake_gathers import memory
 
 RECORD = struct.Struct("<QQQqqq IIIiiI IIIiiI iiii If 8x")
 FIELDS = dataclasses.fields(ResizeProblem)
-MODULE = "stridedgpu.devices.cuda.runtime.resize"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,11 +44,11 @@ def axis_of(records, count, weight, spans_at, weights_at, taps, first, stop, cop
     return AxisTaps(spans[:, 0], spans[:, 1], weights.reshape(count, taps), first, stop, bool(copies))
 
 
-def run_resizes(plan, taps, block):
+def run_resizes(choice, taps, block):
     """Each sample as a batch of its own, where the target's window lies."""
     records, target, source = struct.unpack("<QQQ", ctypes.string_at(block, 24))
     assert source == 0, "samples say where their pictures are"
-    problem, weight = plan.problem, np.dtype(taps[0].arithmetic.spec.weights)
+    problem, weight = choice.problem, np.dtype(taps[0].arithmetic.spec.weights)
     spec, values = problem.target, {field.name: getattr(problem, field.name) for field in FIELDS}
     for number, one in enumerate(taps):
         record = RECORD.unpack(ctypes.string_at(records + RECORD.size * number, RECORD.size))
@@ -77,17 +76,15 @@ def run_resizes(plan, taps, block):
 @pytest.fixture
 def resizing(device, monkeypatch):
     """The stand-in with kernels for gathers and resizes."""
-    monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    resize_selection._of_cuda.cache_clear()
-    module = importlib.import_module(MODULE)
-    planner = module.resize_launch
+    planner = resize.resize_launch
 
-    def remembering(plan, taps):
-        launch = planner(plan, taps)
-        device.runs.setdefault(launch.name, []).append((launch.parameters, partial(run_resizes, plan, taps)))
+    def remembering(choice, taps):
+        launch = planner(choice, taps)
+        device.runs.setdefault(launch.name, []).append((launch.parameters, partial(run_resizes, choice, taps)))
         return launch
 
-    monkeypatch.setattr(module, "resize_launch", remembering)
+    for module in (resize, importlib.import_module("stridedgpu.devices.cuda.runtime.launches")):
+        monkeypatch.setattr(module, "resize_launch", remembering)
+    forget()
     yield device
-    resize_selection._of_cuda.cache_clear()
-    sys.modules.pop(MODULE, None)
+    forget()

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
 from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_launch, resize_records
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
-from stridedgpu.devices.cuda.planning.resize import ResizePlan, plan_resize
+from stridedgpu.devices.cuda.planning.resize import ResizeChoice, choose_resize
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.resize_arithmetic import Interpolation, Passes
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow, WindowTaps
@@ -45,9 +45,9 @@ class LaunchedResize:
     seed: int
 
     @functools.cached_property
-    def plan(self) -> ResizePlan:
+    def choice(self) -> ResizeChoice:
         """For a GPU."""
-        return plan_resize(self.problem, "cuda:0", self.gpu)
+        return choose_resize(self.problem, self.gpu)
 
     def expected(self, samples: Sequence[ResizeSample]) -> Any:
         """The batch's bytes after these samples alone."""
@@ -78,7 +78,7 @@ class LaunchedResize:
     @functools.cached_property
     def launches(self) -> list[KernelLaunch]:
         """One for each group."""
-        return [resize_launch(self.plan, taps_of(samples)) for samples in self.groups]
+        return [resize_launch(self.choice, taps_of(samples)) for samples in self.groups]
 
     def job(self, number: int, order: Any) -> Job:
         """The launch with this number, for the emulator."""
@@ -216,5 +216,5 @@ def check_resizes(
             wrong = np.flatnonzero(got != want)
             assert not wrong.size, (
                 f"{order}: {wrong.size} of {got.size} bytes wrong, from {wrong[:5]} on {got[wrong[:5]]} "
-                f"and not {want[wrong[:5]]}\n{case}\n{case.plan.explain()}\n{case.windows}"
+                f"and not {want[wrong[:5]]}\n{case}\n{case.choice.in_words()}\n{case.windows}"
             )

@@ -28,7 +28,7 @@ FAMILIES = {
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_family_follows_from_what_lies_side_by_side(name):
     case, family, count = FAMILIES[name]
-    assert (case.plan.family, case.plan.count) == (family, count)
+    assert (case.choice.family, case.choice.count) == (family, count)
 
 
 STORES = {
@@ -42,8 +42,8 @@ STORES = {
 @pytest.mark.parametrize("name", STORES)
 def test_stores_are_as_wide_as_rows_allow(name):
     case, nbytes = STORES[name]
-    assert case.plan.store.nbytes == nbytes
-    assert bool(case.plan.store.limit) == (nbytes < 16)
+    assert case.choice.store.nbytes == nbytes
+    assert bool(case.choice.store.limit) == (nbytes < 16)
 
 
 def test_a_plan_says_its_tile_and_its_memory():

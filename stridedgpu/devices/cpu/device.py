@@ -17,6 +17,7 @@ from stridedgpu.devices.cpu.numpy_loops.frame_samples import numpy_samples_kerne
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops, numpy_frames_kernel
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_relayout_kernel
+from stridedgpu.devices.cpu.numpy_loops.resize import numpy_resize_kernel, resize_located
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
 from stridedgpu.devices.verbose import is_verbose, told
 from stridedgpu.planning.crop_windows import CropProblem
@@ -25,6 +26,7 @@ from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.resize_problem import ResizeProblem
 from stridedgpu.values.errors import DeviceError
 
 from .plan import CpuKernel, CpuOperation, CpuPlan, cpu_plan
@@ -176,6 +178,10 @@ def _numpy_frames(problem: FrameProblem) -> Callable[..., None]:
     return partial(frame_loops, problem)
 
 
+def _numpy_resize(problem: ResizeProblem) -> Callable[..., None]:
+    return lambda windows, sources, target: resize_located(problem, range(len(windows)), windows, sources, target)
+
+
 def _numpy_samples(problem: SamplesProblem) -> Callable[..., None]:
     return partial(write_samples, problem)
 
@@ -244,6 +250,31 @@ def _frame_bytes() -> int:
     return policy().promotion.frame_bytes
 
 
+def _resize_kernel(problem: ResizeProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.resize import resize_kernel
+
+    return resize_kernel(problem)
+
+
+def _compiled_resize(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.resize import compiled_resize
+
+    return compiled_resize(plan.problem, partial(resize_located, plan.problem))
+
+
+def _why_numpy_resize(problem: ResizeProblem) -> str | None:
+    missing = why_unavailable()
+    if missing is not None or problem.window is None:
+        return missing
+    from stridedgpu.devices.cpu.compiled.resize import why_numpy
+
+    return why_numpy(problem, problem.window)
+
+
+def _resize_bytes() -> int:
+    return policy().promotion.resize_bytes
+
+
 def _uncompiled(_: object) -> None:
     """No compiled loops, whatever the problem."""
 
@@ -260,6 +291,14 @@ _OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
             _compiled_frames,
             at_once_bytes=_frame_bytes,
             why_numpy=_why_numpy_frames,
+        ),
+        ResizeProblem: CpuOperation(
+            numpy_resize_kernel,
+            _numpy_resize,
+            _resize_kernel,
+            _compiled_resize,
+            at_once_bytes=_resize_bytes,
+            why_numpy=_why_numpy_resize,
         ),
         SamplesProblem: CpuOperation(numpy_samples_kernel, _numpy_samples, _uncompiled, _uncompiled, 2),
     }

@@ -13,17 +13,20 @@ from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.resize_problem import ResizeProblem
 from stridedgpu.values.errors import DeviceError
 
 from .launches.crops import crops_launch
 from .launches.frames import frames_launch
 from .launches.gather import gather_launch
 from .launches.relayout import cuda_launch
+from .launches.resize import window_launch
 from .planning.crops import choose_crops
 from .planning.frames import choose_frame
 from .planning.gather import choose_gather
 from .planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from .planning.relayout import choose_relayout
+from .planning.resize import choose_resize
 
 __all__ = ["CudaPlan", "GpuPlanner", "KernelChoice", "cuda_plan"]
 
@@ -63,8 +66,8 @@ class KernelChoice(Protocol):
 class CudaPlan:
     """A kernel, chosen by `devices/cuda/planning`, and its launch, laid out by `devices/cuda/launches`.
 
-    `launch` names the instantiation, the grid, the threads of a block, the shared memory, the tile and the parameters;
-    it is None where there is nothing to move.
+    `launch` names the instantiation, the grid, the threads of a block, the shared memory, the tile and the parameters.
+    It is None where there is nothing to move, and for resizes whose windows come with every call.
     """
 
     device: str
@@ -114,7 +117,7 @@ class CudaPlan:
     def shape(self) -> str:
         """Grid, threads of a block, and shared memory."""
         if self.launch is None:
-            return "no launch"
+            return "no launch" if self.problem.is_empty else "a block for each tile of the windows of a call"
         blocks, threads = (" x ".join(str(n) for n in sizes if n > 1) or "1" for sizes in _grid_and_block(self.launch))
         shared = f", {self.launch.shared_bytes} B of shared memory each" if self.launch.shared_bytes else ""
         return f"grid of {blocks} blocks of {threads} threads{shared}"
@@ -135,15 +138,22 @@ def _grid_and_block(launch: KernelLaunch) -> tuple[tuple[int, int, int], tuple[i
     return launch.grid, launch.block
 
 
-_Choose = Callable[[Any, int], KernelChoice]
-_LayOut = Callable[[Any, GpuProperties], KernelLaunch]
+_Choose = Callable[[Any, GpuProperties], KernelChoice]
+_LayOut = Callable[[Any, GpuProperties], KernelLaunch | None]
+
+
+def _by_width(choose: Callable[[Any, int], KernelChoice]) -> _Choose:
+    """A choice that depends on a GPU's widest access alone."""
+    return lambda problem, gpu: choose(problem, gpu.widest_access)
+
 
 _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
     {
-        Problem: (choose_relayout, cuda_launch),
-        GatherProblem: (choose_gather, gather_launch),
-        CropProblem: (choose_crops, crops_launch),
-        FrameProblem: (choose_frame, lambda choice, _: frames_launch(choice)),
+        Problem: (_by_width(choose_relayout), cuda_launch),
+        GatherProblem: (_by_width(choose_gather), gather_launch),
+        CropProblem: (_by_width(choose_crops), crops_launch),
+        FrameProblem: (_by_width(choose_frame), lambda choice, _: frames_launch(choice)),
+        ResizeProblem: (choose_resize, lambda choice, _: window_launch(choice)),
     }
 )
 """Each problem's way to a kernel, and from there to its launch; what has no row here, the CPU does alone."""
@@ -163,7 +173,7 @@ def cuda_plan(problem: Any, device: str, gpu: GpuProperties) -> CudaPlan:
             "to_device('cpu')."
         )
     choose, lay_out = planner
-    choice = choose(problem, gpu.widest_access)
+    choice = choose(problem, gpu)
     return CudaPlan(device, choice, None if problem.is_empty else lay_out(choice, gpu))
 
 

@@ -13,7 +13,7 @@ from harness.resize_launches import NORMALISED, ResizeCase as Case, check_resize
 
 from stridedgpu import DeviceError, LayoutError
 from stridedgpu.devices.cuda.launches.resize import resize_launch
-from stridedgpu.devices.cuda.planning.resize import plan_resize
+from stridedgpu.devices.cuda.planning.resize import choose_resize
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS
 
@@ -151,8 +151,8 @@ def check_machine_code(kinds: list[Case], architecture: str) -> None:
     cases = [dataclasses.replace(case, size=(224, 224), samples=1) for case in kinds]
     for case, made in kernels_of(cases, architecture):
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launches[0].name
-        assert made.loads[8 * min(case.plan.load.nbytes, 8)] or made.loads[8 * case.plan.load.nbytes], made.loads
-        assert made.stores[8 * case.plan.store.nbytes], (case.launches[0].name, made.stores)
+        assert made.loads[8 * min(case.choice.load.nbytes, 8)] or made.loads[8 * case.choice.load.nbytes], made.loads
+        assert made.stores[8 * case.choice.store.nbytes], (case.launches[0].name, made.stores)
 
 
 @inspected
@@ -212,11 +212,11 @@ def test_arithmetic_and_types_in_turn_compile_without_spills(architecture):
 def test_windows_without_elements_are_not_launched():
     case = Case("pillow-box")
     with pytest.raises(LayoutError, match="nothing to launch"):
-        resize_launch(case.plan, [])
+        resize_launch(case.choice, [])
 
 
 def test_pixels_that_shared_memory_does_not_hold_are_refused_in_words():
     case = Case("pillow-box", size=(1, 1), samples=1, largest=300)
     tiny = dataclasses.replace(case.gpu, shared_bytes=64)
     with pytest.raises(DeviceError, match=r"made of up to \d+ x \d+ pixels, more than the 64 B of shared memory"):
-        resize_launch(plan_resize(case.problem, "cuda:0", tiny), [case.problem.taps(case.windows[0])])
+        resize_launch(choose_resize(case.problem, tiny), [case.problem.taps(case.windows[0])])

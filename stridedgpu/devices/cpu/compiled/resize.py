@@ -9,9 +9,10 @@ from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders
+from stridedgpu.devices.cpu.plan import CpuKernel
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.interface import Located
-from stridedgpu.devices.resize_interface import ResizeMove
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
@@ -26,10 +27,13 @@ from .resize_kernel import BAND_ROWS, COMPILED, ENTRY_FIELDS, GEOMETRY, ROWS, WO
 from .resize_tables import Scratch, compacted, failures, memory_functions, tap_pairs, word_taps
 from .worker_pool import run_shared
 
-__all__ = ["compiled_resize", "why_numpy"]
+__all__ = ["compiled_resize", "resize_kernel", "why_numpy"]
 
 _MOST_GEOMETRIES: Final = 4096
 """The most geometries whose tables are cached: some 20 KB each for windows of 224 x 224."""
+
+_LANES: Final = 16
+"""Bytes of one load and one store of compiled loops: a byte of each of 16 rows, or as many of one."""
 
 _PIECES: Final = 2
 """Parts of a window for each thread: small enough that a late thread delays the others little."""
@@ -37,8 +41,30 @@ _PIECES: Final = 2
 RestMove = Callable[[Sequence[int], Sequence[ResizeWindow], Sequence[Located], Located], None]
 """Resizes some of the windows, selected by number."""
 
+ResizeMove = Callable[[Sequence[ResizeWindow], Sequence[Located], Located], None]
+"""What resizes all of them."""
+
 _MOST_CHANNELS: Final = 4
 """The most channels of a pixel whose sums and products fit the registers."""
+
+
+def resize_kernel(problem: ResizeProblem) -> CpuKernel | None:
+    """The compiled loops of a problem; None where it is left to NumPy.
+
+    Where windows come with every call, those that have no compiled loops are left to NumPy one by one.
+    """
+    made, (count, _, height, _) = problem.conversion, problem.target.layout.sizes
+    if not can_compile(made) or (problem.window is not None and why_numpy(problem, problem.window) is not None):
+        return None
+    return CpuKernel(
+        f"resize_compiled_{problem.rule.interpolation}_{made.source}_{made.target}",
+        f"compiled loops: {ROWS} source rows a vector, bands of {BAND_ROWS} rows of the result are converted in the "
+        "cache",
+        Width(_LANES),
+        Width(_LANES),
+        items=count * -(-height // BAND_ROWS),
+        shared_bytes=0,
+    )
 
 
 def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:

@@ -11,6 +11,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.interface import Located
+from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
 from stridedgpu.planning.resize_taps import AxisTaps
@@ -18,12 +21,36 @@ from stridedgpu.values.layout import Layout
 
 from .conversion import Array, constants, convert_block, storage_dtype
 
-__all__ = ["Borders", "resize_windows"]
+__all__ = ["Borders", "numpy_resize_kernel", "resize_located", "resize_windows"]
 
 _BLOCK_PIXELS: Final = 64 * 1024
 """Pixels of a block of the source, one channel: with 8-byte sums a few blocks stay in an L2 cache."""
 
 Finish = Callable[[Array], Array]
+
+
+def numpy_resize_kernel(problem: ResizeProblem) -> CpuKernel:
+    """NumPy's loops, which do every problem."""
+    made = problem.conversion
+    return CpuKernel(
+        f"resize_numpy_{problem.rule.interpolation}_{made.source}_{made.target}",
+        "NumPy, over bands of rows that the cache holds",
+        Width(made.source.itemsize, NUMPY_DECIDES),
+        Width(made.target.itemsize, NUMPY_DECIDES),
+    )
+
+
+def resize_located(
+    problem: ResizeProblem,
+    numbers: Sequence[int],
+    windows: Sequence[ResizeWindow],
+    sources: Sequence[Located],
+    target: Located,
+) -> None:
+    """Some of the windows, by number, where their pictures lie."""
+    buffer, start = target
+    memory = [source.bytes[begin:] for source, begin in sources]
+    resize_windows(problem, windows, memory, buffer.bytes[start:], numbers)
 
 
 class Borders:

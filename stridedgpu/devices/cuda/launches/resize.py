@@ -16,11 +16,12 @@ import numpy as np
 
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.devices.cuda.planning.resize import ResizeFamily, ResizePlan
+from stridedgpu.devices.cuda.planning.resize import ResizeChoice, ResizeFamily
 from stridedgpu.devices.cuda.planning.resize_tiles import ResizeTiles
+from stridedgpu.devices.interface import Located
 from stridedgpu.planning.device_plan import index_bits
 from stridedgpu.planning.resize_arithmetic import Arithmetic
-from stridedgpu.planning.resize_problem import ResizeWindow, WindowTaps
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
 from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
@@ -28,7 +29,7 @@ from stridedgpu.values.errors import LayoutError
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 
-__all__ = ["ResizeSample", "resize_launch", "resize_records"]
+__all__ = ["ResizeSample", "resize_launch", "resize_records", "resize_samples", "window_launch"]
 
 _SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f 8x")
 """`sg::ResizeSample`, aligned to 16 bytes."""
@@ -53,29 +54,37 @@ class ResizeSample:
     place: tuple[int, int, int, int]
 
 
-def resize_launch(plan: ResizePlan, taps: Sequence[WindowTaps]) -> KernelLaunch:
+def window_launch(choice: ResizeChoice) -> KernelLaunch | None:
+    """The launch of a problem whose pictures have their window in common; None where every call says its windows."""
+    window = choice.problem.window
+    if window is None:
+        return None
+    return resize_launch(choice, [choice.problem.taps(window)] * choice.problem.target.layout.sizes[0])
+
+
+def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLaunch:
     """The kernel, grid and parameters for samples with these taps, all summed alike and in one order of passes.
 
-    Raises `LayoutError` for a plan without elements, and `DeviceError` for windows that no tile can be made for.
+    Raises `LayoutError` for a batch without elements, and `DeviceError` for windows that no tile can be made for.
     """
-    layout = plan.problem.target.layout
+    layout = choice.problem.target.layout
     if layout.element_count == 0 or not taps:
         raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
     _, channels, height, width = layout.sizes
     if max(width * channels, height) > _LONGEST_ROW:
         raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {_LONGEST_ROW} elements.")
-    if plan.family is ResizeFamily.NEAREST:
-        return _nearest(plan, len(taps))
-    return _tiled(plan, taps, plan.tiles_for(taps))
+    if choice.family is ResizeFamily.NEAREST:
+        return _nearest(choice, len(taps))
+    return _tiled(choice, taps, choice.tiles_for(taps))
 
 
-def _tiled(plan: ResizePlan, taps: Sequence[WindowTaps], tiles: ResizeTiles) -> KernelLaunch:
+def _tiled(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ResizeTiles) -> KernelLaunch:
     """A block for each tile of each sample, and for each group of channels."""
-    problem, layout = plan.problem, plan.problem.target.layout
+    problem, layout = choice.problem, choice.problem.target.layout
     _, channels, height, width = layout.sizes
     made = problem.conversion
-    grid = (-(-width // tiles.width), -(-height // tiles.height), plan.groups)
-    run = tiles.width * (channels if plan.stores_pixels else 1)
+    grid = (-(-width // tiles.width), -(-height // tiles.height), choice.groups)
+    run = tiles.width * (channels if choice.stores_pixels else 1)
     block = ParameterBlock()
     block.add(bytes(8), 8)
     block.add_table(problem.fill)
@@ -90,11 +99,11 @@ def _tiled(plan: ResizePlan, taps: Sequence[WindowTaps], tiles: ResizeTiles) -> 
         block.add_index(value, 32)
     name = instantiation(
         "resize_tiles",
-        (_reader(plan, made.source), conversion_argument(made)),
+        (_reader(choice, made.source), conversion_argument(made)),
         "ResizePolicy",
         arithmetic=f"sg::ResizeArithmetic::{taps[0].arithmetic.replace('-', '_')}",
         columns_first=taps[0].columns_first,
-        pixels=plan.stores_pixels,
+        pixels=choice.stores_pixels,
         store_bytes=tiles.length * made.target.itemsize,
         affines=affines,
         order=order,
@@ -107,16 +116,17 @@ def _tiled(plan: ResizePlan, taps: Sequence[WindowTaps], tiles: ResizeTiles) -> 
         shared_bytes=tiles.shared_bytes,
         parameters=block.parameters,
         tables=block.tables,
+        tile=(tiles.height, tiles.width),
     )
 
 
-def _nearest(plan: ResizePlan, samples: int) -> KernelLaunch:
+def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:
     """A thread for each vector of the target."""
-    problem, layout = plan.problem, plan.problem.target.layout
+    problem, layout = choice.problem, choice.problem.target.layout
     _, channels, height, width = layout.sizes
     made = problem.conversion
-    planes, run = (1, width * channels) if plan.stores_pixels else (channels, width)
-    vectors = -(-run * made.target.itemsize // plan.store.nbytes)
+    planes, run = (1, width * channels) if choice.stores_pixels else (channels, width)
+    vectors = -(-run * made.target.itemsize // choice.store.nbytes)
     items = samples * planes * height * vectors
     bits = index_bits(items)
     block = ParameterBlock()
@@ -135,8 +145,8 @@ def _nearest(plan: ResizePlan, samples: int) -> KernelLaunch:
         "resize_nearest",
         (conversion_argument(made), index_argument(bits)),
         "ResizeNearestPolicy",
-        pixels=plan.stores_pixels,
-        store_bytes=plan.store.nbytes,
+        pixels=choice.stores_pixels,
+        store_bytes=choice.store.nbytes,
         affines=affines,
         order=order,
     )
@@ -151,10 +161,22 @@ def _nearest(plan: ResizePlan, samples: int) -> KernelLaunch:
     )
 
 
-def _reader(plan: ResizePlan, element: ElementType) -> str:
+def _reader(choice: ResizeChoice, element: ElementType) -> str:
     """The type that reads the source."""
-    kind = "ElementReader" if plan.family is ResizeFamily.ELEMENTS else "RunReader"
-    return f"sg::{kind}<sg::{element}, {plan.count}>"
+    kind = "ElementReader" if choice.family is ResizeFamily.ELEMENTS else "RunReader"
+    return f"sg::{kind}<sg::{element}, {choice.count}>"
+
+
+def resize_samples(
+    problem: ResizeProblem, windows: Sequence[ResizeWindow], sources: Sequence[Located]
+) -> list[list[ResizeSample]]:
+    """The samples of each launch: those that are summed alike, in one order of passes."""
+    together: dict[tuple[Arithmetic, bool], list[ResizeSample]] = {}
+    for number, (window, (buffer, start)) in enumerate(zip(windows, sources, strict=True)):
+        taps = problem.taps(window)
+        sample = ResizeSample(window, taps, buffer.address + start, number, problem.visible(window))
+        together.setdefault((taps.arithmetic, taps.columns_first), []).append(sample)
+    return list(together.values())
 
 
 def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:

@@ -1,17 +1,15 @@
-"""`ResizePlan`: a resize on CUDA as a value: which kernel, how the source is read, how wide stores are, which tile."""
+"""`ResizeChoice`: which CUDA kernel resizes, how the source is read, how wide stores are, and which tile."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final
 
 from stridedgpu.planning.device_plan import Width, in_words
 from stridedgpu.planning.resize_arithmetic import Arithmetic, arithmetic_of
 from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
-from stridedgpu.planning.resize_words import bytes_moved, problem_words
 from stridedgpu.values.errors import DeviceError
 
 from .gpu import GpuProperties
@@ -19,7 +17,7 @@ from .policy import policy
 from .resize_tiles import ResizeTiles, TileUse, resize_tiles
 from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
-__all__ = ["ResizeFamily", "ResizePlan", "plan_resize"]
+__all__ = ["ResizeChoice", "ResizeFamily", "choose_resize"]
 
 _VECTOR_BYTES: Final = 16
 """Of the widest access: rows of a source are staged, and tiles read, in vectors of shared memory."""
@@ -48,8 +46,8 @@ _DESCRIPTIONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class ResizePlan:
-    """A resize, planned for one GPU.
+class ResizeChoice:
+    """Which kernel resizes, and how wide and in which tiles, on one GPU.
 
     `load` is the width of a load where a run of the source is long enough, whatever its address; `store` that of a
     store. `count` channels are resized by a block together; `stores_pixels` says that a store takes neighbouring
@@ -57,7 +55,6 @@ class ResizePlan:
     """
 
     problem: ResizeProblem
-    device: str
     gpu: GpuProperties
     family: ResizeFamily
     load: Width
@@ -73,24 +70,9 @@ class ResizePlan:
         return f"resize_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
 
     @property
-    def bytes_moved(self) -> int:
-        """The bytes that must be read, where the window is known, and written, each once."""
-        return sum(bytes_moved(self.problem))
-
-    @property
     def index_bits(self) -> int:
         """Bits of the offsets within a picture, which its records hold."""
         return 64
-
-    @property
-    def tile(self) -> tuple[int, ...]:
-        """Height and width of a tile in pixels; () where every call has its own."""
-        return () if self.tiles is None else (self.tiles.height, self.tiles.width)
-
-    @property
-    def shape(self) -> str:
-        """How the work is divided."""
-        return "a block for each tile"
 
     @property
     def groups(self) -> int:
@@ -120,21 +102,20 @@ class ResizePlan:
             )
             raise DeviceError(
                 f"A resized pixel is made of up to {rows} x {columns} pixels, more than the {self.gpu.shared_bytes} B "
-                f"of shared memory of a block on {self.device} hold; resize in two steps, or on the CPU."
+                f"of shared memory of a block on {self.gpu.name} hold; resize in two steps, or on the CPU."
             )
         return tiles
 
-    def explain(self) -> str:
-        """The plan in plain words."""
-        words = [
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it."""
+        return [
             self.family.description,
-            *problem_words(self.problem),
+            *self.problem.in_words(),
             f"writes in steps of {self.problem.target.layout.strides} elements along N, C, H, W",
             in_words("loads", self.load),
             in_words("stores", self.store),
             *self._tile_words(),
         ]
-        return "\n  ".join([f"{self.kernel} on {self.device}", *words])
 
     def _tile_words(self) -> list[str]:
         """The tile and its memory."""
@@ -150,15 +131,14 @@ class ResizePlan:
         ]
 
 
-@lru_cache(maxsize=1024)
-def plan_resize(problem: ResizeProblem, device: str, gpu: GpuProperties) -> ResizePlan:
-    """The plan for `problem` on a GPU.
+def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
+    """The kernel for a problem.
 
     Raises `DeviceError` for what only the CPU does.
     """
     if problem.rule.premultiplies:
         raise DeviceError(
-            f"{device} does not weight colours by alpha; resize on the CPU, or without premultiplied alpha."
+            f"{gpu.name} does not weight colours by alpha; resize on the CPU, or without premultiplied alpha."
         )
     arithmetic = arithmetic_of(problem.rule.interpolation, problem.conversion.source)
     family, count = _family(problem, copies=arithmetic is Arithmetic.COPY)
@@ -167,14 +147,14 @@ def plan_resize(problem: ResizeProblem, device: str, gpu: GpuProperties) -> Resi
     together = family is ResizeFamily.PIXELS or count == channels
     pixels = layout.strides[3] == channels > 1 and layout.strides[1] == 1 and together
     load, store = _load_width(problem, family), _store_width(problem, pixels=pixels)
-    plan = ResizePlan(problem, device, gpu, family, load, store, count, pixels, None)
+    choice = ResizeChoice(problem, gpu, family, load, store, count, pixels, None)
     if problem.window is None or family is ResizeFamily.NEAREST or layout.element_count == 0:
-        return plan
+        return choice
     taps = problem.taps(problem.window)
-    tiles = plan.tiles_for([taps])
+    tiles = choice.tiles_for([taps])
     if tiles.length * problem.target.element.itemsize < store.nbytes:
         store = Width(problem.target.element.itemsize, "wider tiles reach more of the source than shared memory holds")
-    return replace(plan, store=store, tiles=tiles)
+    return replace(choice, store=store, tiles=tiles)
 
 
 def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]:

@@ -20,6 +20,7 @@ from stridedgpu.values.errors import DeviceError
 
 from .compile import compiled_kernel
 from .index_errors import DeferredIndexErrors
+from .launch import PreparedKernel
 from .launches import IndexChecks, launches_of
 from .properties import gpu_properties
 from .streams import check_not_capturing, current_on, stream_handle
@@ -42,6 +43,7 @@ class CudaDevice:
         self.properties: GpuProperties = gpu_properties(number)
         self._index_errors: DeferredIndexErrors | None = None
         self._first_deferred = threading.Lock()
+        self._kernels = lru_cache(maxsize=1024)(self._make_kernel)
         self._prepared = lru_cache(maxsize=1024)(self._make_ready)
         self._checks = IndexChecks(self, number)
 
@@ -133,11 +135,18 @@ class CudaDevice:
 
     def _make_ready(self, plan: CudaPlan) -> Launch:
         """Compile and pack."""
-        return self._run_nothing if plan.launch is None else launches_of(plan, plan.launch, self)
+        return self._run_nothing if plan.problem.is_empty else launches_of(plan, self)
 
     def _run_nothing(self, *arguments: object) -> None:
         """A plan without elements: only the stream is checked."""
         stream_handle(arguments[-1], self._number)
+
+    def kernel(self, launch: KernelLaunch) -> PreparedKernel:
+        """A launch with its kernel compiled and its constants there; kept for the next problem that has the same."""
+        return self._kernels(launch)
+
+    def _make_kernel(self, launch: KernelLaunch) -> PreparedKernel:
+        return PreparedKernel(*self.compiled(launch))
 
     def compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
         """What a prepared kernel is made of: the launch, its function, the device, and its constants there."""

@@ -22,9 +22,10 @@ from stridedgpu.devices.cuda.launches.index_checks import (
     distinct_report_bytes,
     wrong_index,
 )
+from stridedgpu.devices.cuda.launches.resize import resize_launch, resize_records, resize_samples
 from stridedgpu.devices.cuda.plan import CudaPlan
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
-from stridedgpu.devices.interface import CropsLaunch, FrameLaunch, GatherLaunch, Launch, Located
+from stridedgpu.devices.interface import CropsLaunch, FrameLaunch, GatherLaunch, Launch, Located, ResizeLaunch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.crop_windows import Crop, CropProblem
 from stridedgpu.planning.frame_problem import FrameProblem
@@ -32,6 +33,7 @@ from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.relayout_problem import Problem
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 
 from .index_errors import DeferredIndexErrors, IndexReport, described
 from .launch import PreparedKernel
@@ -51,26 +53,32 @@ class _Gpu(Protocol):
     @property
     def index_errors(self) -> DeferredIndexErrors: ...
     def compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]: ...
+    def kernel(self, launch: KernelLaunch) -> PreparedKernel: ...
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer: ...
     def copy(
         self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
     ) -> None: ...
 
 
-def launches_of(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> Launch:
+def launches_of(plan: CudaPlan, gpu: _Gpu) -> Launch:
     """A plan's kernel, compiled, as a launch with the arguments of its problem's type."""
-    return _LAUNCHES[type(plan.problem)](plan, kernel, gpu)
+    return _LAUNCHES[type(plan.problem)](plan, gpu)
 
 
-def _relayout(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> Launch:
+def _compiled(plan: CudaPlan, gpu: _Gpu) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
+    """What the prepared kernel of a plan with one launch is made of."""
+    assert plan.launch is not None, "there is something to move"
+    return gpu.compiled(plan.launch)
+
+
+def _relayout(plan: CudaPlan, gpu: _Gpu) -> Launch:
     """Source and target, as a prepared kernel takes them."""
-    del plan
-    return PreparedKernel(*gpu.compiled(kernel))
+    return PreparedKernel(*_compiled(plan, gpu))
 
 
-def _gather(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> GatherLaunch:
+def _gather(plan: CudaPlan, gpu: _Gpu) -> GatherLaunch:
     """Both sides and the indices; a wrong index of mode "deferred" is reported."""
-    prepared, problem = _PreparedGather(*gpu.compiled(kernel)), plan.problem
+    prepared, problem = _PreparedGather(*_compiled(plan, gpu)), plan.problem
     axes = tuple((entry.axis, entry.size) for entry in problem.indexed)
     rule = IndexRule(problem.index, axes, has_tuples=problem.has_tuples)
     defers, scatters = problem.mode == "deferred", problem.scatters
@@ -86,9 +94,9 @@ def _gather(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> GatherLaunch:
     return launch
 
 
-def _crops(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> CropsLaunch:
+def _crops(plan: CudaPlan, gpu: _Gpu) -> CropsLaunch:
     """Sends the samples' records, and writes every window in one launch."""
-    prepared, problem = PreparedKernel(*gpu.compiled(kernel)), plan.problem
+    prepared, problem = PreparedKernel(*_compiled(plan, gpu)), plan.problem
     itemsize = problem.conversion.source.itemsize
     _, _, *size = problem.target.layout.sizes
     window = (size[0], size[1])
@@ -105,9 +113,9 @@ def _crops(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> CropsLaunch:
     return launch
 
 
-def _frames(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> FrameLaunch:
+def _frames(plan: CudaPlan, gpu: _Gpu) -> FrameLaunch:
     """A window is one launch over the planes where they lie."""
-    prepared, problem = _PreparedFrames(*gpu.compiled(kernel)), plan.problem
+    prepared, problem = _PreparedFrames(*_compiled(plan, gpu)), plan.problem
 
     def launch(planes: Sequence[Operand], origin: tuple[int, int], target: Operand, stream: object) -> None:
         luma, place = window_place(problem, [plane.address for plane in planes], origin)
@@ -118,8 +126,31 @@ def _frames(plan: CudaPlan, kernel: KernelLaunch, gpu: _Gpu) -> FrameLaunch:
     return launch
 
 
-_LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, KernelLaunch, _Gpu], Launch]]] = MappingProxyType(
-    {Problem: _relayout, GatherProblem: _gather, CropProblem: _crops, FrameProblem: _frames}
+def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
+    """Sends the samples' records and taps, and writes all windows that are summed alike in one launch."""
+    choice: Any = plan.choice
+    problem, known = plan.problem, plan.launch
+    itemsize = problem.conversion.source.itemsize
+
+    def launch(windows: Sequence[ResizeWindow], sources: Sequence[Located], target: Located, stream: object) -> None:
+        for samples in resize_samples(problem, windows, sources):
+            kernel = gpu.kernel(known or resize_launch(choice, [sample.taps for sample in samples]))
+            records = resize_records(samples, itemsize)
+            there = gpu.allocate(len(records), _ALIGNMENT, stream)
+            gpu.copy(Buffer.of(records), 0, there, 0, Runs(len(records)), stream)
+            kernel(there, 0, *target, stream)
+
+    return launch
+
+
+_LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, _Gpu], Launch]]] = MappingProxyType(
+    {
+        Problem: _relayout,
+        GatherProblem: _gather,
+        CropProblem: _crops,
+        FrameProblem: _frames,
+        ResizeProblem: _resize,
+    }
 )
 """How a compiled kernel is launched, by the type of the problem."""
 
