@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
+import numpy as np
+
 from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.requirements import Given
 from stridedgpu.typing import TensorLike
@@ -17,7 +19,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .creation import asarray
 from .tensor import StridedTensor
 
-__all__ = ["given", "index_tensor", "output_operand"]
+__all__ = ["given", "index_tensor", "output_operand", "truth"]
 
 _DIRECTML_ALIGNMENT: Final = 16
 """Bytes that every bound buffer offset is a multiple of, whatever a descriptor guarantees beyond it."""
@@ -28,6 +30,13 @@ def output_operand(out: object) -> Operand | None:
     if out is None or isinstance(out, StridedTensor):
         return None if out is None else out.operand
     raise LayoutError(f"out must be a StridedTensor, not {type(out).__name__}; wrap it with asarray.")
+
+
+def truth(name: str, value: object) -> bool:
+    """`value` as a bool; NumPy's are too. Raises `LayoutError` for anything else, where a word would be true."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise LayoutError(f"{name}={value!r} must be True or False.")
 
 
 def index_tensor(indices: TensorLike) -> StridedTensor:

@@ -23,7 +23,7 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import given, output_operand
+from .arguments import given, output_operand, truth
 from .frames import FrameLike, frame_pictures, is_frames
 from .tensor import StridedTensor
 
@@ -92,10 +92,9 @@ def resize(
         sources, labels = frame_pictures(src, stream)
     else:
         operand, labels = _pictures("src", src, dims)
-        sources = CropSources.of_batch(_batched(operand, labels))
-    rule = checked_rule(
-        interpolation, passes, premultiply=premultiply, element=sources.element, channels=sources.channels
-    )
+        sources = CropSources.of_batch(_batched(operand, labels), "src")
+    weighs = truth("premultiply", premultiply)
+    rule = checked_rule(interpolation, passes, premultiply=weighs, element=sources.element, channels=sources.channels)
     *_, height, width = sources.operands[0].layout.sizes
     box_of(box, (height, width))  # raises, of a batch of no pictures too
     windows = [
@@ -154,7 +153,8 @@ def plan_resize(
         )
     values = ValueOptions(written.spec.element, scale, bias, channels, rounding)
     count = layout.sizes[labels.index("C")] if "C" in labels else 1
-    rule = checked_rule(interpolation, passes, premultiply=premultiply, element=read.spec.element, channels=count)
+    weighs = truth("premultiply", premultiply)
+    rule = checked_rule(interpolation, passes, premultiply=weighs, element=read.spec.element, channels=count)
     where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
     return planned_resize(read, written, labels, box, rule, values, where if device is None else device_name(device))
 
@@ -197,7 +197,7 @@ def letterbox(
 
     Source: Ultralytics' `LetterBox`.
     """
-    frame = resized_size(size)
+    frame, enlarges = resized_size(size), truth("scale_up", scale_up)
     if is_frames(images):
         sources, labels = frame_pictures(images, stream)
     else:
@@ -206,7 +206,7 @@ def letterbox(
     windows = []
     for picture in sources.layouts:
         _, height, width = picture.sizes
-        inside = placement((height, width), frame, scale_up=scale_up)
+        inside = placement((height, width), frame, scale_up=enlarges)
         windows.append(ResizeWindow(picture, box_of(None, (height, width)), inside))
     made = resize_operands(
         sources,
@@ -217,6 +217,7 @@ def letterbox(
         MemoryOptions(layout, row_pitch_bytes, alignment, device),
         labels=labels,
         fill=value,
+        fill_name="value",
         out=output_operand(out),
         stream=stream,
     )
@@ -233,21 +234,26 @@ def letterbox_placements(
     >>> letterbox_placements([(1080, 1920), (100, 50)], (640, 640)).tolist()
     [[140, 0, 360, 640], [0, 160, 640, 320]]
     """
-    frame = resized_size(size)
-    pairs = np.asarray(sizes)
+    frame, enlarges = resized_size(size), truth("scale_up", scale_up)
+    try:
+        pairs = np.asarray(sizes)
+    except ValueError:  # rows of several lengths
+        pairs = np.empty(1)
     if pairs.size == 0:
         return np.empty((0, 4), np.int64)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise LayoutError(f"sizes={sizes!r} must be integers (k, 2): the height and width of each picture.")
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu" or pairs.min() < 1:
+        raise LayoutError(
+            f"sizes={sizes!r} must be integers (k, 2) of at least 1: the height and width of each picture, in pixels."
+        )
     listed: list[tuple[int, int]] = [(row[0], row[1]) for row in pairs.tolist()]
-    return np.array([placement(pair, frame, scale_up=scale_up) for pair in listed], np.int64)
+    return np.array([placement(pair, frame, scale_up=enlarges) for pair in listed], np.int64)
 
 
 def _all_pictures(images: object, dims: str | None) -> tuple[CropSources, str]:
     """Pictures given one by one, as a batch or alone, and the labels of their result."""
     if not isinstance(images, (list, tuple)):
         operand, labels = _pictures("images", images, dims)
-        return CropSources.of_batch(_batched(operand, labels)), labels
+        return CropSources.of_batch(_batched(operand, labels), "images"), labels
     if not images:
         raise LayoutError("images is empty: a batch of no pictures has no type and no channels.")
     pictures = []
@@ -257,7 +263,7 @@ def _all_pictures(images: object, dims: str | None) -> tuple[CropSources, str]:
             raise LayoutError(f"images[{number}] has the axes {', '.join(labels)}; a list holds single pictures.")
         whole = as_batch(operand.layout, labels).sliced(0)
         pictures.append(Operand(operand.buffer, whole, operand.element, operand.owns_padding))
-    sources = CropSources.of_images(pictures)
+    sources = CropSources.of_images(pictures, "images")
     sources.check(sources.channels, sources.element, sources.device)
     return sources, "NCHW"
 
@@ -277,8 +283,8 @@ def _pictures(name: str, pictures: object, dims: str | None) -> tuple[Operand, s
     letters = "".join(label or "?" for label in known)
     if letters not in _AXES:
         raise LayoutError(
-            f"{name} has sizes {layout.sizes} and dims={labels!r}; it must have the axes H and W, with N and C or "
-            "without: say with dims= how they are ordered."
+            f"{name} has sizes {layout.sizes} and dims={dims or labels!r}; it must have the axes H and W, with N and C "
+            "or without: say with dims= how they are ordered."
         )
     if labels is None and _looks_interleaved(layout):
         raise LayoutError(

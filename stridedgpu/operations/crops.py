@@ -186,29 +186,30 @@ def flips_of(flip: object, count: int) -> list[bool]:
     return flips
 
 
-def fill_bytes(fill: object, element: ElementType, count: int) -> bytes:
-    """One source element for each source channel."""
-    return _fill_of_integer(fill, element, count) if type(fill) is int else _fill_of_numbers(fill, element, count)
+def fill_bytes(fill: object, element: ElementType, count: int, name: str = "fill") -> bytes:
+    """One source element for each source channel; messages call it `name`."""
+    make = _fill_of_integer if type(fill) is int else _fill_of_numbers
+    return make(fill, element, count, name)
 
 
-def _fill_of_numbers(fill: object, element: ElementType, count: int) -> bytes:
+def _fill_of_numbers(fill: object, element: ElementType, count: int, name: str) -> bytes:
     """One number, or one for each source channel, as bytes."""
     given = plain(fill)
     values: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
     for value in values:
         if not (isinstance(value, Real) or (element.kind == "c" and isinstance(value, Complex))):
             raise LayoutError(
-                f"fill={fill!r} must be a number of the sources' type {element}, or one for each channel."
+                f"{name}={fill!r} must be a number of the sources' type {element}, or one for each channel."
             )
         if element.is_integer and isinstance(value, Real):
             if not isinstance(value, Integral) and not float(value).is_integer():
-                raise LayoutError(f"fill={fill!r} is no integer, and the sources hold {element}.")
-            check_fits("fill", int(float(value)) if not isinstance(value, Integral) else int(value), element)
+                raise LayoutError(f"{name}={fill!r} is no integer, and the sources hold {element}.")
+            check_fits(name, int(float(value)) if not isinstance(value, Integral) else int(value), element)
     if len(values) not in (1, count):
-        raise LayoutError(f"fill has {len(values)} values for {count} source channels; give one, or one a channel.")
+        raise LayoutError(f"{name} has {len(values)} values for {count} source channels; give one, or one a channel.")
     if element.kind == "o":
         if any(value != 0 for value in values):
-            raise ElementTypeError(f"fill={fill!r}: {element} moves as bits only; fill with 0, or see it as uint8.")
+            raise ElementTypeError(f"{name}={fill!r}: {element} moves as bits only; fill with 0, or see it as uint8.")
         return bytes(element.itemsize * count)
     if element.is_integer:
         whole = [int(value).to_bytes(element.itemsize, "little", signed=element.kind == "i") for value in values]
@@ -272,16 +273,18 @@ def batch_parts(
 class CropSources:
     """Images with axes C, H, W: their layouts from the lowest element on, and where that lies.
 
-    `operands` hold them: one for each, or their batch alone, of which there may be no image.
+    `operands` hold them: one for each, or their batch alone, of which there may be no image. `argument` is what
+    messages call them.
     """
 
     layouts: Sequence[Layout]
     places: Sequence[Located]
     operands: Sequence[Operand]
     is_batch: bool
+    argument: str = "sources"
 
     @classmethod
-    def of_images(cls, images: Sequence[Operand]) -> CropSources:
+    def of_images(cls, images: Sequence[Operand], argument: str = "sources") -> CropSources:
         """Images that are operands of their own, of any sizes; at least one."""
         layouts: list[Layout] = []
         places: list[Located] = []
@@ -290,19 +293,19 @@ class CropSources:
             lowest = layout.offset + layout.extent[0]
             layouts.append(layout.shifted(-lowest) if lowest else layout)
             places.append((image.buffer, image.start_bytes))
-        return cls(layouts, places, images, is_batch=False)
+        return cls(layouts, places, images, is_batch=False, argument=argument)
 
     @classmethod
-    def of_batch(cls, batch: Operand) -> CropSources:
+    def of_batch(cls, batch: Operand, argument: str = "sources") -> CropSources:
         """The images of an operand with axes N, C, H, W: one layout, at even steps."""
         layout, itemsize = batch.layout, batch.element.itemsize
         count, step = layout.sizes[0], layout.strides[0] * itemsize
         if not count:
-            return cls((), (), (batch,), is_batch=True)
+            return cls((), (), (batch,), is_batch=True, argument=argument)
         image, lowest = _first_image(layout)
         start = lowest * itemsize
         places = [(batch.buffer, start + number * step) for number in range(count)]
-        return cls((image,) * count, places, (batch,), is_batch=True)
+        return cls((image,) * count, places, (batch,), is_batch=True, argument=argument)
 
     def images(self) -> Sequence[Operand]:
         """Each image as an operand of its own."""
@@ -328,10 +331,11 @@ class CropSources:
 
     def name(self, number: int) -> str:
         """What messages call an operand."""
-        return "sources" if self.is_batch else f"sources[{number}]"
+        return self.argument if self.is_batch else f"{self.argument}[{number}]"
 
-    def check(self, channels: int, element: ElementType, device: str, beside: str = "sources[0]") -> None:
-        """Raise unless every image has the type, channels and device of what stands `beside` them."""
+    def check(self, channels: int, element: ElementType, device: str, beside: str | None = None) -> None:
+        """Raise unless every image has the type, channels and device of what stands `beside` them: the first."""
+        beside = beside or f"{self.argument}[0]"
         for number, operand in enumerate(self.operands):
             layout = operand.layout
             if operand.element == element and layout.sizes[-3] == channels and operand.buffer.device == device:

@@ -108,6 +108,8 @@ def boxes_of(boxes: object, sizes: Sequence[tuple[int, int]]) -> list[Box]:
     count = len(sizes)
     if count == 0 == held.layout.element_count:
         return []
+    if held.layout.ndim != 2:
+        raise LayoutError(f"boxes have sizes {held.layout.sizes}; they must be (k, 4): one row a picture.")
     if held.element.kind not in "uif":
         raise ElementTypeError(
             f"boxes hold {held.element}; they must be numbers: top, left, bottom and right in pixels."
@@ -185,6 +187,7 @@ def resize_operands(
     *,
     labels: str = "NCHW",
     fill: object = 0,
+    fill_name: str = "fill",
     out: Operand | None = None,
     stream: object = None,
 ) -> Operand:
@@ -194,7 +197,7 @@ def resize_operands(
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
     made = values.conversion(element, channel_count if "C" in labels else None, element)
-    color = fill_bytes(fill, element, channel_count)
+    color = fill_bytes(fill, element, channel_count, fill_name)
     channels = channel_count if made.channels is None else len(made.channels)
     extents = dict(zip("NCHW", (len(windows), channels, *size), strict=True))
     sizes = tuple(extents[axis] for axis in labels)

@@ -217,6 +217,19 @@ REFUSALS = {
         lambda: sg.gather_crops([PHOTO], [[0, 0]], (4, 4), boxes=[[0, 0, 4, 4]], dims="HWC"),
         "origins= and boxes=",
     ),
+    "one box without its row": (
+        lambda: sg.gather_crops([PHOTO], size=(4, 4), boxes=[0, 0, 4, 4], dims="HWC"),
+        r"boxes have sizes \(4,\); they must be \(k, 4\)",
+    ),
+    "a word for a bool": (lambda: sg.resize(PHOTO, (4, 4), dims="HWC", premultiply="no"), "premultiply='no' must be"),
+    "a word for another bool": (lambda: sg.letterbox(PHOTO, (4, 4), dims="HWC", scale_up="no"), "scale_up='no' must"),
+    "borders that do not fit": (lambda: sg.letterbox(PHOTO, (4, 4), dims="HWC", value=300), "value=300 does not fit"),
+    "letterboxes of unlike channels": (
+        lambda: sg.letterbox([PHOTO, PHOTO[..., :1]], (4, 4), dims="HWC"),
+        r"images\[1\] has 1 channels and images\[0\] 3",
+    ),
+    "sizes below one": (lambda: sg.letterbox_placements([(-3, 2)], (4, 4)), r"sizes=\[\(-3, 2\)\] must be integers"),
+    "ragged sizes": (lambda: sg.letterbox_placements([(3, 2), (1,)], (4, 4)), "must be integers"),
     "neither": (lambda: sg.gather_crops([PHOTO], size=(4, 4), dims="HWC"), "origins= or boxes= is missing"),
     "boxes of three numbers": (
         lambda: sg.gather_crops([PHOTO], size=(4, 4), boxes=[[0, 0, 4]], dims="HWC"),
