@@ -119,7 +119,9 @@ def _plain_numbers(name: str, value: Any) -> Any:
     try:
         entries = tuple(given) if isinstance(given, (Sequence, tuple)) and not isinstance(given, str) else (given,)
         numbers = tuple(int(entry) if name in _WHOLE else float(entry) for entry in entries)
-        exact = all(number == entry or name not in _WHOLE for number, entry in zip(numbers, entries, strict=True))
+        exact = name not in _WHOLE or all(
+            number == entry and not isinstance(entry, bool) for number, entry in zip(numbers, entries, strict=True)
+        )
     except (TypeError, ValueError, OverflowError):
         exact, numbers = False, ()
     if not exact or not numbers:
@@ -167,7 +169,7 @@ def _check_axes(step: Declaration) -> None:
     for name in ("crop", "letterbox"):
         window = getattr(step, name)
         if window is not None and (len(window) != 2 or min(window) < 1):
-            raise LayoutError(f"{name}={window} must be height and width, in pixels.")
+            raise LayoutError(f"{name}={window} must be height and width, in pixels, at least 1 each.")
 
 
 def _plain_ranges(value: Any) -> tuple[tuple[float, float], tuple[float, float]] | None:
@@ -202,7 +204,9 @@ def _check_resize(step: Declaration) -> None:
     if step.random_resized_crop is not None and step.crop is None:
         raise LayoutError("random_resized_crop= needs crop=, the height and width of the result.")
     if step.resize is not None and (len(step.resize) > 2 or min(step.resize) < 1):
-        raise LayoutError(f"resize={step.resize} must be height and width in pixels, or one for the shorter side.")
+        raise LayoutError(
+            f"resize={step.resize} must be height and width in pixels, or one for the shorter side, at least 1 each."
+        )
     if step.resize is not None and len(step.resize) == 1 and step.crop is None:
         raise LayoutError(f"resize={step.resize[0]} is the shorter side alone: add crop=, or give height and width.")
     if step.interpolation is not None:
