@@ -5,10 +5,10 @@
 //     planar side                      r0 r1 r2 ... | g0 g1 g2 ... | b0 b1 b2 ...
 //                                      one vector of PlanarBytes of each channel is one group
 //
-// A block moves some groups of some rows. Its interleaved bytes go through shared memory as they are, so that on that
-// side neighbouring threads touch neighbouring vectors of PixelBytes, whatever the number of channels; a thread takes a
-// whole group to its registers, splits (or joins) it by byte permutes, and stores (or loads) one vector a channel. Each
-// element is read once and written once. Conversion is on the planar side, where a vector is of one channel.
+// A block moves some groups of some rows. The interleaved bytes are staged unchanged in shared memory, so adjacent
+// threads access adjacent vectors of PixelBytes for any number of channels. A thread loads a whole group to registers,
+// splits (or joins) it by byte permutes, and stores (or loads) one vector a channel. Each element is read once and
+// written once. Elements are converted on the planar side, where a vector has one channel.
 #include "pixel_groups.cuh"
 #include "pixel_tiles.cuh"
 
@@ -45,7 +45,7 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
     PixelRows<Group, PixelVector, policy.threads> interleaved;
     int pixels_left;
 
-    // Groups from shared memory to the planes of the target.
+    // Stores groups from shared memory to the planes of the target.
     template <typename Parameters>
     __device__ __forceinline__ void write_planes(const Parameters& parameters, Target* target, Index channel) const {
         const int groups = int(parameters.row_groups.divisor) * interleaved.rows_left;
@@ -64,7 +64,7 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
                                 policy.axis == ChannelAxis::source ? Index(c) : channel, left);
                 }
             } else {
-                // An output channel that is known only at run time takes its plane from the registers by comparison.
+                // An output channel known only at run time selects its plane from the registers by comparisons.
                 for (int c = 0; c < int(parameters.channels.divisor); ++c) {
                     const Index from = parameters.order.source_offset(Index(c));
                     typename Group::Plane plane = group.planes[0];
@@ -95,7 +95,7 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
         store_first(address, vector, left);
     }
 
-    // The planes of the source to groups in shared memory.
+    // Loads the planes of the source into groups in shared memory.
     template <typename Parameters>
     __device__ __forceinline__ void read_planes(const Parameters& parameters, const Source* source,
                                                 Index channel) const {
@@ -139,7 +139,7 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
     }
 };
 
-// One block a multiprocessor is no aim: without it, sm_80's compiler aims at more, and spills.
+// __launch_bounds__ minBlocks is 1 to stop ptxas from targeting more on sm_80 and spilling; it is no occupancy goal.
 template <typename Conversion, typename Index, ChannelsPolicy policy>
 __global__ void __launch_bounds__(policy.threads, 1)
     channels(__grid_constant__ const PixelsParameters<Conversion, Index, policy> parameters) {

@@ -6,8 +6,8 @@
 //     block   | strip 0                             | strip 1                             | …
 //             | warp 0 | warp 1 | …        | warp 7 | warp 0 | warp 1 | …        | warp 7 |
 //
-// Every lane has its loads of all strips under way before it uses the first: 64 bytes or more. Only the last block has
-// ends to look for; the others take a path without a comparison.
+// A lane issues its loads of all strips, 64 bytes or more, before it uses the first. Only the last block checks bounds;
+// the others take a path without comparisons.
 //
 // Bytes moved: each element once in and once out.
 #include "channel_constants.cuh"
@@ -31,8 +31,8 @@ template <typename Conversion, typename Index> struct FlatParameters {
     Index store_count;    // and stored to; from here to count, element by element
 };
 
-// Four blocks are enough to keep memory busy, and two where numbers take two registers each. Left alone, compilers aim
-// at more, and spill.
+// __launch_bounds__ minBlocks: 4 blocks keep memory busy, 2 for numbers that take two registers. Without it compilers
+// target more and spill.
 template <typename Conversion, typename Index, FlatPolicy policy>
 __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
     copy_flat(__grid_constant__ const FlatParameters<Conversion, Index> p) {
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
 
     alignas(32) __shared__ uint8 exchange[Step::exchanges ? policy.steps * 256 * Step::exchange_bytes : 1];
     uint8* warp_exchange = Step::exchanges ? exchange + warp * 32 * Step::exchange_bytes : exchange;
-    // How far a vector lies from the lane's first; a constant once unrolled.
+    // The distance of a vector from the lane's first; a constant after unrolling.
     const auto load_distance = [](int step, int piece) {
         return step * int(strip_elements) + piece * 32 * Step::load_length;
     };
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 4)
             const int distance = store_distance(step, piece);
             if (store_end + distance <= p.store_count) store_global(to + distance, vector);
         });
-    // Fewer elements than a vector has are left.
+    // Fewer elements remain than a vector has.
     const Index left = p.store_count + threadIdx.x;
     if (left < p.count) store(target + left, Conversion::apply(load<Source>(source + left), p.affine.value));
 }

@@ -1,16 +1,16 @@
-// Family F, generic: whatever the strides are, in the target's order.
+// Family F, generic: any strides, in the target's order.
 //
-// The target's innermost axis is cut into vectors of up to 4 elements, or into elements, and a thread moves Items of
-// these from one run of the axis, as far apart as there are threads at the run: a warp's stores lie side by side, and
-// where an element lies is worked out once for all of a thread.
+// The target's innermost axis is cut into vectors of up to 4 elements, or into elements. A thread moves Items of them
+// from one run of the axis, spaced by the number of threads at the run: a warp's stores are coalesced, and the offset
+// of a run is computed once for all items of a thread.
 //
 //     Length 4, Items 2, 60 threads a run    | thread 0: 0-3, 240-243 | thread 1: 4-7, 244-247 | …
 //     Length 1, Items 4, 30 threads a run    | thread 0: 0, 30, 60, 90 | thread 1: 1, 31, 61, 91 | …
 //
-// All loads come before the first store. Zeros that fill up the innermost axis are part of its vectors.
+// All loads precede the first store. Zeros that pad the innermost axis are part of its vectors.
 //
-// Bytes moved: each element once in and once out, but a load takes a whole 32-byte sector wherever its neighbours in
-// memory are read much later.
+// Bytes moved: each element once in and once out, but a load fetches a 32-byte sector, which is evicted if its other
+// elements are read much later.
 #include "channel_constants.cuh"
 #include "indexing.cuh"
 
@@ -39,7 +39,7 @@ template <typename Conversion, typename Index, GenericPolicy policy> struct Gene
     int channel_axis;                // in axes, or -1; the last one only where vectors have one element
 };
 
-// Four blocks are enough to keep memory busy. Left alone, compilers aim at more, and spill.
+// __launch_bounds__: 4 blocks keep memory busy. Without it compilers target more and spill.
 template <typename Conversion, typename Index, GenericPolicy policy>
 __global__ void __launch_bounds__(256, 4)
     copy_generic(__grid_constant__ const GenericParameters<Conversion, Index, policy> p) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(256, 4)
     for (int item = 0; item < policy.items; ++item) {
         const Index after = item * p.apart;
         left[item] = first + after < p.count ? p.count - first - after : 0;
-        // Items without elements take the constants of channel 0, and leave them unused.
+        // Items without elements load the constants of channel 0 and do not use them.
         const Index channel = !left[item] ? 0 : p.channel_axis == policy.rank - 1 ? first + after : coordinates[1];
         constants[item] = p.affines.of(channel);
         Index item_source = source;

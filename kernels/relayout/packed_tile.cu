@@ -1,25 +1,24 @@
-// Packed tile: the contiguous runs are short on both sides, so a tile spans several of each side's runs.
+// Packed tile: the contiguous runs of both sides are short, so a tile spans several runs of each.
 //
 //     source chunks (memory as it is)          shared memory            target rows
 //     r g b r g b r g b r g b ...  chunk 0     the chunks, as they      r g b r g b r g b ...  row 0
 //     r g b r g b r g b r g b ...  chunk 1     lie in the source        r g b r g b r g b ...  row 1
 //
-// A tile is a box of the loops. The loops that lie innermost in the source make its chunks, stretches of source memory
-// that are read in vectors of LoadBytes, gaps and all; those that lie innermost in the target make its rows, stretches
-// of target memory written in vectors of StoreBytes. Each element is read once and written once. For every position of
-// a row a table says where in a chunk its element lies, 4 bytes that all blocks share, so they stay in the cache; two
-// more tables say where chunks and rows start. A tile at the edge of the tensor has fewer chunks, fewer rows, and
-// shorter ones of both.
+// A tile is a box of the loops. The source's innermost loops form its chunks: stretches of source memory that are read
+// in vectors of LoadBytes, gaps included. The target's innermost loops form its rows: stretches of target memory that
+// are written in vectors of StoreBytes. Each element is read once and written once. A table gives, for every position
+// of a row, the place of its element in a chunk: 4 bytes an entry, shared by all blocks and thus cached. Two more
+// tables give the starts of chunks and rows. A tile at the edge of the tensor has fewer chunks and rows, and shorter
+// ones.
 //
-// Shared memory has a word (or an element, if that is larger) of filling after every 128 bytes: threads whose elements
-// lie 128 bytes, or a half or a quarter of that, apart then find them in different banks.
+// Shared memory is padded by a word (or an element, if larger) after every 128 bytes, so that threads whose elements
+// lie 128, 64 or 32 bytes apart access different banks.
 #include "channel_constants.cuh"
 #include "tiles.cuh"
 
 namespace sg {
 
-// The three loops that a tile may take a part of: the source's last one, the target's last one, and one that is in
-// neither's runs.
+// The loops that a tile may take a part of: the source's last one, the target's last one, and one in neither's runs.
 constexpr int partial_loops = 3;
 
 template <typename Index> struct PartialLoop {
@@ -28,17 +27,17 @@ template <typename Index> struct PartialLoop {
     Divisor<Index> tiles;
 };
 
-// Where a chunk or a row starts, from the tile's start, and its place along the partial loops that enumerate it.
+// The start of a chunk or row relative to the tile's, and its place along the partial loops that enumerate it.
 template <typename Index> struct PackedRun {
     Index offset;
     uint32 position, channel;  // of a row: added to the table's
     uint32 place[partial_loops];
 };
 
-// What a row has where it has no element: a gap that stays as it is, or a zero.
+// Table entries of positions without an element: a gap that is not written, or a zero.
 constexpr uint32 packed_gap = 0xffff, packed_zero = 0xfffe;
 
-// Whether rows have gaps that are somebody else's, only such as are ours to overwrite, or zeros between their elements.
+// Between a row's elements: gaps that must be kept, only gaps that may be overwritten, or zeros.
 enum class Gaps { kept, ours, zeros };
 
 struct PackedTilePolicy {
@@ -63,8 +62,8 @@ template <typename Conversion, typename Index, PackedTilePolicy policy> struct P
     Divisor<uint32> chunk_vectors, row_vectors;
     uint32 chunk_count, row_count, chunk_pitch;  // pitch in elements of shared memory
     uint32 chunk_length, row_length;             // elements from the first to the last, gaps included
-    // What a shorter tile takes off: of a chunk's length and of a row's, for each missing place of a partial loop, and
-    // of the positions where the source runs backwards.
+    // What a shorter tile subtracts for each missing place of a partial loop: from a chunk's length, from a row's
+    // length, and from positions if the source runs backwards.
     uint32 chunk_shrinks[partial_loops], row_shrinks[partial_loops], position_shrinks[partial_loops];
     Axes<Index, policy.rank> outer;
     ChannelOrder<Index, policy.order> order;
@@ -94,7 +93,7 @@ template <typename T> struct PackedMemory {
     }
 };
 
-// How far the tile at hand reaches along each partial loop.
+// The extent of the current tile along each partial loop.
 struct PackedReach {
     int left[partial_loops];
 
@@ -106,7 +105,7 @@ struct PackedReach {
     }
 };
 
-// Two blocks a multiprocessor is no aim: without it, sm_120's compiler aims at more, and spills.
+// __launch_bounds__ minBlocks is 2 to stop ptxas from targeting more on sm_120 and spilling; it is no occupancy goal.
 template <typename Conversion, typename Index, PackedTilePolicy policy>
 __global__ void __launch_bounds__(policy.threads, 2) packed_tile(
     __grid_constant__ const PackedTileParameters<Conversion, Index, policy> parameters) {
@@ -141,7 +140,7 @@ __global__ void __launch_bounds__(policy.threads, 2) packed_tile(
     const Quotient<Index> by_channel = divide(rest, parameters.channels);
     const Offsets<Index> outer = parameters.outer.unravel(by_channel.quotient);
     first_channel += by_channel.remainder;
-    // A chunk that runs backwards and is short starts higher.
+    // A short chunk that runs backwards starts higher.
     source_offset += Index(outer.source) + Index(shift) + parameters.order.source_offset(by_channel.remainder);
     target_offset += Index(outer.target) + by_channel.remainder * parameters.target_channel_step;
     const Source* source = parameters.source + Signed<Index>(source_offset);

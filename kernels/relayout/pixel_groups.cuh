@@ -1,17 +1,17 @@
-// Rows of interleaved pixels between global memory, shared memory and registers, for kernels that move whole pixels.
+// Rows of interleaved pixels, staged between global memory and registers, for kernels that move whole pixels.
 //
-// Rows go to shared memory as they are, in vectors whatever the number of channels, and a thread takes a group of
-// pixels from there to its registers, as a plane for each channel; or the other way.
+// Rows are staged unchanged in shared memory, in vectors for any number of channels. A thread loads a group of pixels
+// from there to registers as one plane a channel, or stores it back.
 //
-// A thread reads its group in units of up to 16 bytes. Groups lie an odd number of units apart, if need be with one
-// unit of filling between them: the same unit of neighbouring groups then lies in different banks.
+// A thread reads its group in units of up to 16 bytes. The pitch of groups is an odd number of units, padded by one
+// unit if necessary, so the same unit of adjacent groups is in different banks.
 #pragma once
 #include "register_shuffle.cuh"
 #include "tiles.cuh"
 
 namespace sg {
 
-// A group of pixels in registers: Pitch planes of Length elements, each in parts of up to 32 bytes.
+// A group of pixels in registers: Pitch planes of Length elements, each plane in parts of up to 32 bytes.
 template <typename T, int Pitch, int Length> struct PixelGroup {
     static constexpr int pitch = Pitch;
     static constexpr int bytes = Pitch * Length * int(sizeof(T));
@@ -33,10 +33,10 @@ template <typename T, int Pitch, int Length> struct PixelGroup {
 
     Plane planes[Pitch];
 
-    // Where byte `b` of a row of groups lies in shared memory.
+    // The offset in shared memory of byte `b` of a row of groups.
     static __device__ __forceinline__ int place(int b) { return b + b / bytes * (shared_bytes - bytes); }
 
-    // Words that hold whole pixels of every channel are permuted together; all else element by element.
+    // Permutes need words with whole pixels of every channel; otherwise elements move one by one.
     static constexpr bool by_words = unit_bytes >= 4 && sizeof(T) <= 2 && Pitch <= 4;
     static constexpr int words = unit_bytes >= 4 ? bytes / 4 : 1;
 
@@ -128,8 +128,8 @@ template <typename T, int Pitch, int Length> struct PixelGroup {
     }
 };
 
-// A vector of a row of groups to and from shared memory, in pieces of 16 bytes, which is what shared memory is aligned
-// to, or of a unit where a group's filling may cut it.
+// A vector of a row of groups, to or from shared memory: in pieces of 16 bytes, the alignment of shared memory, or of a
+// unit if a group's padding may split the vector.
 template <typename Group, typename V> struct Staged {
     static constexpr int most_bytes = Group::filled ? Group::unit_bytes : 16;
     static constexpr int piece_bytes = V::bytes < most_bytes ? V::bytes : most_bytes;
@@ -157,8 +157,8 @@ template <typename Group, typename V> struct Staged {
     }
 };
 
-// Rows of a tile, the groups of each one after another in shared memory. Rows move in whole vectors, and what is left
-// at their ends element by element. A tile of one row, as there are where rows follow each other, needs no division.
+// Rows of a tile, with the groups of each row consecutive in shared memory. Rows move in whole vectors, and the rest at
+// their ends element by element. A tile of one row needs no division.
 template <typename Group, typename V, int Threads> struct PixelRows {
     using Element = typename V::Element;
     using Stage = Staged<Group, V>;
@@ -181,7 +181,7 @@ template <typename Group, typename V, int Threads> struct PixelRows {
         });
     }
 
-    // From shared to global memory. Vectors span gaps only where those are ours to write.
+    // From shared to global memory. Vectors cover gaps only if the target owns its padding.
     template <int Written, typename Index>
     __device__ __forceinline__ void write(Element* target, Index row_step, const Divisor<uint32>& row_vectors) const {
         if (rows_left == 1) write_row<Written>(target);
@@ -268,7 +268,7 @@ template <typename Group, typename V, int Threads> struct PixelRows {
         return memory + row * row_bytes + Group::place(element * int(sizeof(Element)));
     }
 
-    // The elements of each row that make no whole vector, side by side.
+    // The elements at each row's end that fill no whole vector.
     template <typename Move> __device__ __forceinline__ void for_each_end(Move move) const {
         if constexpr (V::length > 1) {
             const int whole = elements_left / V::length * V::length;

@@ -1,4 +1,4 @@
-// What the kernels that move pixels of few channels share: their parameters, and the tile of a block.
+// Shared parts of the kernels that move pixels of few channels: their parameters, and the tile of a block.
 #pragma once
 #include "channel_constants.cuh"
 #include "tiles.cuh"
@@ -24,7 +24,7 @@ template <typename Conversion, typename Index, auto policy> struct PixelsParamet
     ChannelAffines<typename Conversion::Compute, policy.affines> affines;
 };
 
-// Some groups of pixels of some rows. The offsets are those of its first row and of its channel, before any pixel.
+// Some groups of pixels of some rows. The offsets are those of the first row and of the channel, without any pixel.
 template <typename Index> struct PixelTile {
     Index pixel, channel;
     int groups;        // in a row of a whole tile

@@ -1,15 +1,15 @@
-// Pixels of few channels on both sides: filled up (NHWC to NHWC4), cut down, or as many, with their channels in another
-// order, scaled each by its own constants, or of another type.
+// Pixels of few channels on both sides: padded (NHWC to NHWC4), reduced, or with as many channels in another order,
+// with constants of their own, or of another type.
 //
 //     source, one row    r0 g0 b0 r1 g1 b1 r2 g2 b2 ...            SourcePitch elements a pixel
 //                        |---- group -----|---- group ...          a group: Length pixels
 //     registers          r0 r1 r2 ... | g0 g1 g2 ... | b0 b1 b2 ...
 //     target, one row    r0 g0 b0 0 r1 g1 b1 0 r2 g2 b2 0 ...      TargetPitch elements a pixel
 //
-// A block moves some groups of some rows. Both sides' bytes go through shared memory as they are, so that neighbouring
-// threads touch neighbouring vectors of LoadBytes and of StoreBytes, whatever the number of channels; a thread splits a
-// whole group of the source, converts each channel's plane, and joins the planes to a group of the target. Each element
-// is read once and written once.
+// A block moves some groups of some rows. Both sides are staged unchanged in shared memory, so adjacent threads access
+// adjacent vectors of LoadBytes and of StoreBytes for any number of channels. A thread splits a whole group of the
+// source, converts each channel's plane, and joins the planes to a group of the target. Each element is read once and
+// written once.
 #include "pixel_groups.cuh"
 #include "pixel_tiles.cuh"
 
@@ -29,7 +29,7 @@ struct PixelsPolicy {
     Channels affines, order;
 };
 
-// One block a multiprocessor is no aim: without it, sm_80's compiler aims at more, and spills.
+// __launch_bounds__ minBlocks is 1 to stop ptxas from targeting more on sm_80 and spilling; it is no occupancy goal.
 template <typename Conversion, typename Index, PixelsPolicy policy>
 __global__ void __launch_bounds__(policy.threads, 1)
     pixels(__grid_constant__ const PixelsParameters<Conversion, Index, policy> parameters) {
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(policy.threads, 1)
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
     const PixelTile<Index> tile = pixel_tile<policy.axis, policy.length>(parameters, block);
-    // Pixels of a tile that runs backwards end in the target where those before the tile begin.
+    // If the source runs backwards, the end of a tile in the target is the start of the tile before.
     const Index target_pixel = policy.backwards ? parameters.pixels - tile.pixel - Index(tile.pixels) : tile.pixel;
     const Index first_target_pixel = policy.backwards ? Index(0) - (tile.pixel + Index(tile.pixels - 1)) : tile.pixel;
     const Index source_offset = tile.source_offset + tile.pixel * Index(policy.source_pitch);
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(policy.threads, 1)
         for (int c = 0; c < policy.channels; ++c) {
             auto plane = read.planes[chooses ? 0 : policy.turned ? policy.channels - 1 - c : c];
             if constexpr (chooses) {
-                // A channel that is known only at run time takes its plane from the registers by comparison.
+                // A channel known only at run time selects its plane from the registers by comparisons.
                 const Index chosen = parameters.order.source_offset(Index(c));
 #pragma unroll
                 for (int p = 1; p < policy.source_pitch; ++p) {

@@ -1,4 +1,4 @@
-// What kernels that move rows have in common: rows are cut into chunks, and groups of 1 to 32 lanes move these.
+// Shared parts of kernels that move rows: rows are cut into chunks, and a group of 1 to 32 lanes moves a chunk.
 #pragma once
 #include "channel_constants.cuh"
 #include "indexing.cuh"
@@ -21,7 +21,7 @@ template <typename Conversion, typename Index, auto policy> struct RowChunks {
     int lanes_log2;          // lanes of a group
 };
 
-// Where a thread of a block of 256 is among the groups.
+// The place of a thread among the groups of a block of 256.
 struct LaneOfGroup {
     uint32 lanes, lane, groups, group;
 

@@ -1,29 +1,29 @@
-// Family B, rows: the innermost run is contiguous on the target, and on the source contiguous either way, repeated
-// from one element, or picked through a table of channels.
+// Family B, rows: the innermost run is contiguous in the target. In the source it is contiguous in either direction,
+// broadcast from one element, or selected through a table of channels.
 //
-// A row is cut into chunks; one group of 1 to 32 lanes moves one chunk in a few steps, all of whose loads are in flight
-// at once. Of long rows a chunk is a whole warp's; of short rows one warp moves several, and a thread has a few of them
-// (`items`) in flight:
+// A row is cut into chunks. One group of 1 to 32 lanes moves one chunk in a few steps, with all loads in flight at
+// once. A chunk of a long row takes a whole warp. For short rows a warp has several groups, and a thread has a few
+// chunks (`items`) in flight:
 //
 //     whole warps, steps 4              row 0  | warp 0: 4 x 32 vectors | warp 1                 | …
 //     8 lanes a row, steps 2, items 4   rows   | warp 0: 0 … 3 | warp 1: 4 … 7 | … | warp 0: 32 … 35 | …
 //
-// A warp whose chunk lies inside its row, as most do, compares nothing and keeps its distances in the instructions.
+// A warp whose chunk is inside its row, as most are, does no comparison and has its distances as immediates.
 //
-// Rows may lie anywhere on both sides, so that crops, pitches, flips and broadcasts are all the same to this kernel.
-// The end of a row that is no whole vector is written with a whole vector where the padding may be overwritten, and is
-// read with one where the buffer goes on, as it does in all rows but the last; otherwise it moves element by element.
+// Rows may begin anywhere on both sides: crops, pitches, flips and broadcasts run the same code. The end of a row may
+// be a partial vector. It is stored as a whole vector if the padding may be overwritten, and loaded as one if the
+// buffer continues, as it does in all rows but the last. Otherwise it moves element by element.
 //
-// Zeros that fill up a row are part of its vectors, and of its last elements.
+// Zeros that pad a row are part of its vectors, and of its last elements.
 //
 // Bytes moved: each element once in and once out; an element repeated along the row is loaded once by each group.
 #include "row_chunks.cuh"
 
 namespace sg {
 
-// How the source lies along the target's run.
+// How the source run relates to the target run.
 enum class Run { forward, reversed, repeated, picked };
-// Where the axis is along which elements are treated differently: nowhere, among the axes over rows, or along the row.
+// The axis along which elements are treated differently: none, one of the axes over rows, or the row itself.
 enum class RowChannelAxis { none, outer, inner };
 
 struct RowsPolicy {
@@ -38,7 +38,7 @@ struct RowsPolicy {
     Channels affines, order;
 };
 
-// Where whole vectors end in a row, in elements from its first; it may be behind the row's own end:
+// Where whole vectors end in a row, in elements from its first; possibly past the row's own end:
 //
 //     row      | vector | vector | vector | e e e 0 0 | gap            e: its last elements, 0: zeros that fill it up
 //                                load_end, store_end   end             loads stay inside, and so do stores
@@ -56,7 +56,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowsPar
     Index last_reading_on;         // the last place in the source, in elements, where such a row may start
 };
 
-// One chunk: its first element on either side, how far into its row that is, and the ends of the row.
+// One chunk: its first element on either side, its distance into the row, and the ends of the row.
 template <typename Conversion, typename Index> struct RowChunk {
     const typename Conversion::Source* from;
     typename Conversion::Target* to;
@@ -65,7 +65,7 @@ template <typename Conversion, typename Index> struct RowChunk {
     Affine<typename Conversion::Compute> constants;  // of the whole chunk, where its channels do not differ
 };
 
-// The chunks of one group of lanes. Distances along a row are a lane's own and one that all lanes have in common.
+// The chunks of one group of lanes. A distance along a row is the sum of a lane's own and one common to all lanes.
 template <typename Conversion, typename Index, RowsPolicy policy> struct RowGroup {
     using Step = RunStep<Conversion, policy.load_bytes, policy.store_bytes>;
     using Source = typename Step::Source;
@@ -78,7 +78,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
     static_assert(policy.run == Run::forward || policy.run == Run::reversed || Step::load_length == 1,
                   "elements that do not follow each other are loaded one by one");
 
-    // The steps of all chunks are numbered through.
+    // The steps of all chunks, numbered consecutively.
     static constexpr int steps = policy.steps * policy.items;
     static constexpr bool exchanges = Step::exchanges && policy.run != Run::repeated;
     static constexpr int exchange_stride = 256 * Step::exchange_bytes;
@@ -94,7 +94,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         return (policy.whole_warps ? step : step % policy.steps) * lanes * Step::length;
     }
 
-    // The chunk of a number; of one past the last, a row without elements.
+    // The chunk with a given number; past the last one, a row without elements.
     __device__ __forceinline__ Chunk chunk_of(Index number) const {
         const auto& chunks = p.chunks;
         Chunk found;
@@ -105,7 +105,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         found.start = there ? coordinates[0] * chunk_elements() : 0;
         const Index end = policy.fills ? p.filled : chunks.count;
         found.end = there ? end : 0;
-        // Lanes without a chunk take the constants of channel 0, and leave them unused.
+        // Lanes without a chunk load the constants of channel 0 and do not use them.
         const Index channel = there ? coordinates[1] : 0;
         if constexpr (policy.axis != RowChannelAxis::inner) found.constants = chunks.affines.of(channel);
         Index picked = 0;
@@ -122,7 +122,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         return found;
     }
 
-    // Where the element lies that is so far behind the chunk's first.
+    // The address of the element at distance own + shared from the chunk's first.
     __device__ __forceinline__ const Source* source_of(const Chunk& chunk, uint32 own, uint32 shared) const {
         if constexpr (policy.run == Run::forward) return chunk.from + own + shared;
         else if constexpr (policy.run == Run::reversed) return chunk.from - own - shared;
@@ -130,7 +130,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         else return chunk.from + Signed<Index>(p.chunks.order.source_offset(chunk.start + own + shared));
     }
 
-    // Behind the last element, where zeros or padding are written, the last channel serves as well as any.
+    // Zeros and padding after the last element use the last channel's constants; any would do.
     __device__ __forceinline__ Constants constants_of(const Chunk& chunk, Index element) const {
         if constexpr (policy.axis == RowChannelAxis::inner) {
             const Index channel = chunk.start + element;
@@ -167,7 +167,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         store_global(chunk.to + own + shared, vector);
     }
 
-    // A vector of the source, `element` elements behind the chunk's first.
+    // Load a source vector, `element` elements after the chunk's first.
     template <int Length>
     __device__ __forceinline__ Vector<Target, Length> converted(const Chunk& chunk, Index element,
                                                                 const Vector<Source, Length>& vector) const {
@@ -183,7 +183,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         }
     }
 
-    // All chunks, of which `Checks` says that they may reach past a row's vectors.
+    // Move all chunks; `Checks`: whether they may reach past a row's vectors.
     template <bool Checks> __device__ __forceinline__ void move(uint8* exchange) const {
         if constexpr (policy.run == Run::repeated) {
             spread<Checks>();
@@ -204,7 +204,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         }
     }
 
-    // The same of an element that is repeated along the row: it is loaded once.
+    // The same for an element that is broadcast along the row: it is loaded once.
     template <bool Checks> __device__ __forceinline__ void spread() const {
         Source repeated[policy.items];
 #pragma unroll
@@ -230,7 +230,7 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         }
     }
 
-    // The elements of a row behind its last whole vector, and the zeros behind them: its last chunk moves them.
+    // Move the elements of a row after its last whole vector, and its zeros; the row's last chunk does so.
     __device__ __forceinline__ void move_end(const Chunk& chunk) const {
         if (chunk.start + chunk_elements() < chunk.end) return;
 #pragma unroll 1
@@ -246,8 +246,8 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
     }
 };
 
-// The least number of blocks keeps sm_80's compiler from aiming at 8 a multiprocessor and spilling. It is no goal: 1
-// where numbers take two registers each or rows have many axes, else 2.
+// __launch_bounds__ minBlocks stops ptxas from targeting 8 blocks per SM on sm_80 and spilling; it is no occupancy
+// goal. 1 for numbers that take two registers or rows of many axes, else 2.
 template <typename Conversion, typename Index, RowsPolicy policy>
 __global__ void __launch_bounds__(256, Conversion::is_wide || policy.rank > 4 ? 1 : 2)
     copy_rows(__grid_constant__ const RowsParameters<Conversion, Index, policy> p) {

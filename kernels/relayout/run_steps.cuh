@@ -1,9 +1,9 @@
-// How lanes move a run that is contiguous on both sides, with vectors of different lengths to load and to store.
+// Moves a run that is contiguous on both sides, with vectors of different lengths to load and to store.
 //
-// In one step, `lanes` lanes move lanes * length elements. Where the sides' vectors hold different numbers of elements,
-// a lane with the longer vector would meet several shorter ones at its own place, and the warp's accesses would leave
-// gaps: 4 stores of 16 bytes each, 64 bytes apart. So every access is made side by side, lane after lane, and the
-// narrower elements change lanes in shared memory. uint8 to float16, 16 bytes each, 32 lanes:
+// In one step, `lanes` lanes move lanes * length elements. If the sides' vectors have different numbers of elements, a
+// lane's longer vector corresponds to several shorter ones, and storing these from one lane would leave gaps: 4 stores
+// of 16 bytes, 64 bytes apart. Instead every access is coalesced, and the narrower elements change lanes in shared
+// memory. uint8 to float16, 16 bytes each, 32 lanes:
 //
 //     load        lane 0: 0-15       lane 1: 16-31     …                                 32 x 16 B
 //     exchange    lane 0: 0-7, 256-263    lane 1: 8-15, 264-271    …                     in bytes, before they widen
@@ -14,10 +14,10 @@
 
 namespace sg {
 
-// Whether each access looks whether it lies inside its row.
+// Bounds-check every access (edges) or none (interior).
 template <bool Value> struct Checks { static constexpr bool value = Value; };
 
-// What a load has become once it is there: itself.
+// Customisation point: turns a loaded vector into the value to convert; the identity by default.
 template <typename T, int N> __device__ __forceinline__ const Vector<T, N>& arrived(const Vector<T, N>& loaded) {
     return loaded;
 }
@@ -34,10 +34,10 @@ template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
     using Stored = Vector<Target, store_length>;
 
     static constexpr bool exchanges = load_length != store_length;
-    // Bytes of one lane and step: the long source vector, or the long target vector.
+    // Bytes of one lane and step: those of the longer vector, source or target.
     static constexpr int exchange_bytes = loads == 1 ? LoadBytes : StoreBytes;
-    // Where a byte of the group's part of the exchange lies. The parts of a warp's groups would meet in the same banks:
-    // each is turned, by accesses beside each other or by long vectors, which are not taken apart.
+    // The place of a byte in the group's part of the exchange. Without a rotation, the parts of a warp's groups would
+    // conflict in the same banks. The unit of the rotation is a round of accesses or a long vector, which stays whole.
     static __device__ __forceinline__ uint32 turned(uint32 place, uint32 lane, uint32 lanes) {
         constexpr uint32 piece_bytes = exchange_bytes / (loads * stores);
         const uint32 beside = (lanes < 8 ? lanes : 8) * piece_bytes;
@@ -45,11 +45,12 @@ template <typename Conversion, int LoadBytes, int StoreBytes> struct RunStep {
         return (place + (threadIdx.x % 32 - lane) / 8 * step) & (lanes * exchange_bytes - 1);
     }
 
-    // Moves Steps steps. `load_piece(step, piece)` gives one of the lane's `loads` vectors of a step, or what `arrived`
-    // makes one of; vector `piece` starts (piece * lanes + lane) * load_length elements into the step.
-    // `store_piece(step, piece, vector)` is the same for the target; `convert(step, element, vector)` converts a vector
-    // that starts `element` elements into the step. All 32 lanes of a warp have to call this. `exchange` is the group's
-    // shared memory, lanes * exchange_bytes of it, and for each further step the same again `exchange_stride` bytes on.
+    // Moves Steps steps. `load_piece(step, piece)` returns one of the lane's `loads` vectors of a step, or a value that
+    // `arrived` turns into one; vector `piece` starts (piece * lanes + lane) * load_length elements into the step.
+    // `store_piece(step, piece, vector)` is the same for the target. `convert(step, element, vector)` converts a vector
+    // that starts `element` elements into the step. All 32 lanes of a warp must call this. `exchange` is the group's
+    // shared memory: lanes * exchange_bytes for the first step, and as much for each further one, `exchange_stride`
+    // apart.
     template <int Steps, typename Load, typename Convert, typename Store>
     static __device__ __forceinline__ void move(uint32 lane, uint32 lanes, uint8* exchange, uint32 exchange_stride,
                                                 Load load_piece, Convert convert, Store store_piece) {

@@ -1,5 +1,5 @@
-// Channels of pixels taken apart, put together or both, as in channels.cu and pixels.cu, where rows or planes begin
-// anywhere in their vectors: images of odd widths, and windows of images.
+// Unaligned pixels: channels are de-interleaved, interleaved or both, as in channels.cu and pixels.cu, but rows or
+// planes begin anywhere in their vectors: images of odd widths, and windows of images.
 //
 //     pixels in global memory    | . . r0 g0 | b0 r1 g1 b1 | r2 g2 b2 r3 | g3 b3 . .      whole vectors, and ends
 //     pixels in shared memory    | . . r0 g0 | b0 r1 g1 b1 | r2 g2 b2 r3 | g3 b3
@@ -7,18 +7,18 @@
 //     planes in shared memory    r0 r1 r2 r3 ...                g0 g1 g2 g3 ...           from a word on
 //     planes in global memory    | . . . r0 | r1 r2 r3 ...    | . g0 g1 g2 | g3 ...       whole vectors, and ends
 //
-// A block moves some pixels of some rows. Each side goes through shared memory in aligned vectors of 16 bytes, wherever
-// its runs begin (shifted_runs.cuh); what lies between is shifted twice, from the pixels' places to a thread's words,
-// and from the words' places to those of the planes. Planes to pixels, and pixels to pixels, go in the same steps: a
-// side whose pitch is 1 has planes. Each element is read once and written once; the vectors that two tiles share are
-// written element by element by both.
+// A block moves some pixels of some rows. Each side is staged in shared memory in aligned vectors of 16 bytes, wherever
+// its runs begin (shifted_runs.cuh). Data is funnel-shifted twice: from the pixels' places to a thread's words, and
+// from these to the places of the planes. Planes to pixels, and pixels to pixels, take the same steps; a side with
+// pitch 1 is planar. Each element is read once and written once. Both of two tiles that share a vector write their own
+// elements one by one.
 #include "pixel_tiles.cuh"
 #include "register_shuffle.cuh"
 #include "shifted_runs.cuh"
 
 namespace sg {
 
-// Whether a tile is of one row.
+// Whether a tile has one row.
 template <bool Value> struct OneRow { static constexpr bool value = Value; };
 
 struct ShiftedChannelsPolicy {
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(policy.threads, 1) shifted_channels(
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
     const PixelTile<Index> tile = pixel_tile<policy.axis, policy.length>(parameters, block);
 
-    // The tile's pixel that lies lowest, from the row's first pixel on and from the lowest one on.
+    // The tile's lowest pixel in memory, counted from the row's first pixel and from its lowest one.
     const Index end = tile.pixel + Index(tile.pixels);
     const auto first_pixel = [&](bool turns) { return turns ? Index(1) - end : tile.pixel; };
     const auto lowest_pixel = [&](bool turns) { return turns ? parameters.pixels - end : tile.pixel; };
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(policy.threads, 1) shifted_channels(
         }
     };
 
-    // Runs have room for a last group and a last word that reach past their end, or past their beginning.
+    // Runs have room for a last group and a last word that reach past their end, or before their beginning.
     constexpr int read_group = policy.length * policy.source_pitch * int(sizeof(Source));
     constexpr int written_group = policy.length * policy.target_pitch * int(sizeof(Target));
     constexpr int read_words = read_group / 4, written_words = written_group / 4;

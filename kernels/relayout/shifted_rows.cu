@@ -1,17 +1,17 @@
-// Family B again, rows of elements of up to 4 bytes that begin anywhere: the innermost run is contiguous on both sides,
-// but source and target lie at different places of their vectors, and of their words.
+// Family B, unaligned rows of elements of up to 4 bytes: the innermost run is contiguous on both sides, but source and
+// target have different offsets in their vectors and words.
 //
-// Every row is counted in places from the whole target vector on that its first element lies in. The target is stored
-// in whole vectors, and each word of a vector is put together from the two aligned words of the source that it lies in:
+// Places of a row are numbered from the start of the aligned target vector with its first element. The target is stored
+// in whole vectors. Each word of a vector is funnel-shifted from the two aligned source words that contain it:
 //
 //     source   | . a b c | d e f g | h i j k |        words as they are loaded, each lane two neighbours
 //     word       a b c d   e f g h                    shifted
 //     target   | . . . a | b c d e | f g h i | j k    the row's ends move element by element
 //
-// Words are loaded lane beside lane and change lanes in shared memory, as in rows.cu. A word of which the buffer has
-// only a part is not loaded: what lies in it moves element by element too, in the first and in the last row only.
+// Adjacent lanes load adjacent words, which change lanes in shared memory, as in rows.cu. A word only partially inside
+// the buffer is not loaded; its elements move one by one, in the first and the last row only.
 //
-// Bytes moved: each element once in and once out; the second of two words is its neighbour's first, and in the cache.
+// Bytes moved: each element once in and once out; the second of two words is the next lane's first, and is cached.
 #include "row_chunks.cuh"
 
 namespace sg {
@@ -31,12 +31,12 @@ template <typename Conversion, typename Index, ShiftedRowsPolicy policy> struct 
     uint64 source_bytes;  // that may be read, from the lowest element on
 };
 
-// The aligned words that a word at any address lies in.
+// The two aligned words that contain an unaligned word.
 struct SplitWord {
     const uint8* word;
     uint32 shift;  // bits
 
-    // `is_word` says that the address is a word's: nothing is to be shifted then.
+    // `is_word`: the address is that of an aligned word, and no shift is needed.
     __device__ __forceinline__ SplitWord(const uint8* address, bool is_word)
         : word(is_word ? address : address - uint64(address) % 4),
           shift(is_word ? 0 : uint32(uint64(address) % 4) * 8) {}
@@ -46,7 +46,7 @@ struct SplitWord {
     }
 };
 
-// Two neighbouring words on their way, and the vector that they become.
+// Two adjacent words in flight, and the vector built from them.
 template <typename V, bool Backwards> struct SplitVector { uint32 low, high, shift; };
 
 template <typename V, bool Backwards> __device__ __forceinline__ V arrived(const SplitVector<V, Backwards>& loaded) {
@@ -75,13 +75,13 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
     const uint32 chunk = uint32(policy.steps * Step::length) * lanes;  // places
     const Index first_item = linear_block<Index>() * policy.items * groups + group;
 
-    // One chunk: where its first place lies on either side, and which of its places are elements of the row, and which
-    // of these move as whole vectors.
+    // For each chunk: the address of its first place on either side, the range of places with elements of the row, and
+    // the subrange that moves as whole vectors.
     const Source* from[policy.items];
     Target* to[policy.items];
     int first[policy.items], last[policy.items], whole_first[policy.items], whole_last[policy.items];
     Affine<typename Conversion::Compute> constants[policy.items];
-    // The word that the element at a place of a chunk, and those that come after it in the target, lie in.
+    // The words that contain the element at a place of a chunk, and the ones after it in the target.
     const auto word_of = [](const Source* element) {
         return SplitWord(reinterpret_cast<const uint8*>(element - (policy.backwards ? Step::load_length - 1 : 0)),
                          sizeof(Source) == 4);
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
         to[item] = element - before;
         from[item] = reinterpret_cast<const Source*>(chunks.source) + Signed<Index>(source) - direction * int(before);
 
-        // Places of the row: those of its elements, and of whole vectors whose words lie in the buffer.
+        // Places of the row: those of its elements, and those of whole vectors whose words are inside the buffer.
         const Index end = before + chunks.count;
         Index vectors = before ? Step::length : 0, vectors_end = end / Step::length * Step::length;
         const auto is_readable = [&](Index place) {
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
         whole_last[item] = in_chunk(vectors_end);
     }
 
-    // The steps of all chunks are numbered through.
+    // The steps of all chunks, numbered consecutively.
     const auto item_of = [](int step) { return policy.whole_warps ? 0 : step / policy.steps; };
     const auto step_start = [&](int step) {
         return (policy.whole_warps ? step : step % policy.steps) * lanes * Step::length;

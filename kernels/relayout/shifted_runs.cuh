@@ -1,21 +1,21 @@
-// Runs of elements that begin anywhere in their vectors, between global and shared memory.
+// Unaligned runs, staged between global and shared memory.
 //
-// Both move as the whole aligned vectors that they have; the elements before the first and behind the last of these
-// move one by one. A run that is read lies in shared memory as far into its first vector as in global memory, and is
-// taken from there in words that are shifted into place:
+// Whole aligned vectors of a run move as such; the elements before the first and after the last of them move one by
+// one. A run that was read has the same offset from a 16-byte boundary in shared as in global memory, and threads load
+// funnel-shifted words from it:
 //
 //     global    | . . . a b c d e | f g h i j k l m | n o p . . . . .        a b c and n o p: element by element
 //     shared    | . . . a b c d e | f g h i j k l m | n o p
 //
-// A run that is to be written begins at a word of shared memory, at most 3 bytes behind where its first vector would
-// have it: a vector is then 16 aligned bytes and the word behind them, shifted.
+// A run to be written begins at a word of shared memory, at most 3 bytes after the offset of its first vector. A vector
+// is then 16 aligned bytes and the next word, funnel-shifted.
 #pragma once
 #include "indexing.cuh"
 #include "vectors.cuh"
 
 namespace sg {
 
-// The aligned words that some bytes of shared memory at any address lie in, shifted: `words` of them.
+// Load `words` unaligned words of shared memory, each funnel-shifted from the two aligned words that contain it.
 template <int Words> __device__ __forceinline__ void load_shifted(const uint8* address, uint32 (&words)[Words]) {
     const uint32 beside = uint32(uint64(address) % 4);
     const uint8* aligned = address - beside;
@@ -28,16 +28,16 @@ template <int Words> __device__ __forceinline__ void load_shifted(const uint8* a
     }
 }
 
-// Words to an address of a word.
+// Store words to a word-aligned address.
 template <int Words>
 __device__ __forceinline__ void store_words_apart(uint8* address, const uint32 (&words)[Words]) {
 #pragma unroll
     for (int w = 0; w < Words; ++w) store(address + 4 * w, Vector<uint32, 1>{{words[w]}});
 }
 
-// Runs of `count` elements, each `run_bytes` in shared memory: for each row, one in each of the planes. Rows are `step`
-// apart, and `plane_offset(c)` says where plane `c` lies. One run alone, as the pixels of one row are, needs no
-// division, and begins at the same place for every vector.
+// Runs of `count` elements, each `run_bytes` in shared memory: one in each plane of each row. Rows are `step` apart,
+// and `plane_offset(c)` is the offset of plane `c`. A single run, such as the pixels of one row, needs no division, and
+// its vectors have one common offset.
 template <typename T, typename Index, int Threads, int Planes, bool IsOneRow, typename PlaneOffset>
 struct ShiftedRuns {
     static constexpr int bytes = 16;
@@ -52,11 +52,11 @@ struct ShiftedRuns {
     Index step;
     PlaneOffset plane_offset;
 
-    // Elements before the run in its first vector.
+    // Elements of the run's first vector that precede the run.
     static __device__ __forceinline__ int lead(const T* run) {
         return int(uint32(uint64(run)) / uint32(sizeof(T)) % uint32(length));
     }
-    // The run of a number: the planes of a row come one after another.
+    // The run with a given number; the planes of a row are consecutive.
     template <typename Pointer> __device__ __forceinline__ Pointer run(Pointer first, int number) const {
         const int row = IsOneRow ? 0 : number / Planes;
         Pointer start = IsOneRow ? first : first + Signed<Index>(Index(row) * step);
@@ -64,7 +64,7 @@ struct ShiftedRuns {
         return start;
     }
 
-    // Where the first element of a run lies that was read, or that is to be written.
+    // The address in shared memory of the first element of a run that was read, or that is to be written.
     __device__ __forceinline__ uint8* read_place(const T* first, int number) const {
         return memory + number * run_bytes + lead(run(first, number)) * int(sizeof(T));
     }
@@ -72,12 +72,12 @@ struct ShiftedRuns {
         const int before = lead(run(first, number));
         return memory + number * run_bytes + before * int(sizeof(T)) + beside(before);
     }
-    // Bytes from there back to where the run's vectors would have it, so that groups of elements lie at whole words.
+    // Bytes by which a run is moved from its vectors' offset, so that groups of elements begin at whole words.
     __device__ __forceinline__ int beside(int before) const {
         return int(uint32(-(before + counted_back) * int(sizeof(T))) % 4);
     }
 
-    // Where a vector lies, of `all`: the run, and the vector in it; `vectors` is how many a run may have.
+    // The run and the vector in it of vector `number`; `vectors` is the most that a run may have.
     static __device__ __forceinline__ Quotient<uint32> place_of(int number, const Divisor<uint32>& vectors) {
         return is_one ? Quotient<uint32>{0, uint32(number)} : divide(uint32(number), vectors);
     }
@@ -94,7 +94,7 @@ struct ShiftedRuns {
 #pragma unroll
             for (int i = 0; i < loads_held; ++i) {
                 const int own = number + i * Threads;
-                // Behind the last vector there may be no plane to ask for.
+                // After the last vector there may be no plane.
                 const Quotient<uint32> at = place_of(own < end ? own : 0, vectors);
                 const T* start = run(first, int(at.quotient));
                 const int place = int(at.remainder) * length, element = place - lead(start);
@@ -139,7 +139,7 @@ struct ShiftedRuns {
     }
 
   private:
-    // The elements of each run that lie in no whole vector of it, side by side: of its first vector, then of its last.
+    // The elements of each run outside its whole vectors: those of its first vector, then those of its last.
     template <typename Pointer, typename Move>
     __device__ __forceinline__ void for_each_end(Pointer first, Move move) const {
 #pragma unroll 1
@@ -148,7 +148,7 @@ struct ShiftedRuns {
             const Pointer start = run(first, number);
             const int before = lead(start), end = before + count, whole = end / length * length;
             const bool at_start = place < length;
-            // A first vector that is whole has no such elements, and one that is the last is counted once.
+            // A whole first vector has no such elements; a first vector that is also the last is counted once.
             const int element = (at_start ? place : whole + place - length) - before;
             const bool there = at_start ? before > 0 || whole == 0 : whole > 0;
             if (there && element >= 0 && element < count) move(start, number, element);

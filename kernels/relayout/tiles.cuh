@@ -1,15 +1,15 @@
-// What kernels that move tiles share: vectors cut off by the edge of a tensor, and where a channel's number comes from.
+// Shared parts of kernels that move tiles: vectors cut at a tensor's edge, and the source of a channel's number.
 #pragma once
 #include "indexing.cuh"
 #include "vectors.cuh"
 
 namespace sg {
 
-// The axis that runs over the output channels: none that matters, one that is fixed within a block, the axis along
-// which the target is contiguous, or the one along which the source is.
+// The axis over the output channels: none, one fixed within a block, the axis along which the target is contiguous, or
+// the one along which the source is.
 enum class ChannelAxis { none, block, target, source };
 
-// The first `count` elements at an aligned address, the rest 0. Nothing behind them is read.
+// Load the first `count` elements at an aligned address, the rest as 0. Nothing after them is read.
 template <typename V> __device__ __forceinline__ V load_first(const typename V::Element* address, int count) {
     if (count >= V::length) return load_global<V>(address);
     V vector{};
@@ -21,7 +21,7 @@ template <typename V> __device__ __forceinline__ V load_first(const typename V::
     return vector;
 }
 
-// The first `count` elements of a vector to an aligned address. Nothing behind them is written.
+// Store the first `count` elements of a vector to an aligned address. Nothing after them is written.
 template <typename V> __device__ __forceinline__ void store_first(typename V::Element* address, const V& vector,
                                                                   int count) {
     if (count >= V::length) return store_global(address, vector);
@@ -31,7 +31,7 @@ template <typename V> __device__ __forceinline__ void store_first(typename V::El
     }
 }
 
-// How many of `extent` positions from `start` on lie before `size`; not negative.
+// How many of `extent` positions from `start` on are below `size`; not negative.
 template <typename Index> __device__ __forceinline__ int positions_left(Index size, Index start, int extent) {
     return start >= size ? 0 : size - start < Index(extent) ? int(size - start) : extent;
 }

@@ -8,14 +8,14 @@
 //          +-----------------+           +---------------------+           +-----------------+
 //
 // A block moves a tile of SourceExtent x TargetExtent elements: each is read once and written once, in vectors of
-// LoadBytes and StoreBytes. A thread reads a vector of Height rows, turns that small block in its registers and keeps
-// a column of it as one unit of shared memory: 4 bytes for elements of up to 4 bytes, else an element. Elements lie in
-// shared memory as the narrower of the two types: conversion is on the way in when it narrows, else on the way out.
+// LoadBytes and StoreBytes. A thread loads a vector of each of Height rows, transposes the block in registers, and
+// stores each column as one unit of shared memory: 4 bytes for elements of up to 4 bytes, else an element. Shared
+// memory has the narrower of the two types: narrowing conversions run before it, others after it.
 //
-// Unit u of row s lies at u ^ swizzle(s), where swizzle(s) differs for the rows that one warp writes at once by as many
-// units as columns are written beside each other. A warp then touches every bank once when it writes (32 lanes of 4
-// bytes, 16 of 8, 8 of 16) and when it reads (8 lanes of 16 bytes in one row; halves of 32 bytes touch it twice). A
-// vector whose units the swizzle has put in another order is put right in registers.
+// Unit u of row s is at u ^ swizzle(s). Among the rows that a warp writes at once, swizzle(s) differs by the number of
+// units of adjacent columns. Every bank is then accessed once when the warp writes (32 lanes of 4 bytes, 16 of 8, 8 of
+// 16) and once when it reads (8 lanes of 16 bytes in one row; halves of 32 bytes access it twice). Registers restore
+// the order of a vector's units after the swizzle.
 #include "channel_constants.cuh"
 #include "register_shuffle.cuh"
 #include "tiles.cuh"
@@ -49,8 +49,8 @@ template <typename Conversion, typename Index, TransposePolicy policy> struct Tr
 
 // Elements in a tile's shared memory, and the arithmetic of its swizzle.
 //
-// A place is exclusive-or of shifted bits of row and unit. What a thread knows at compile time of the bits that its own
-// row and unit leave free therefore costs one XOR at most, and mostly an immediate.
+// A place is the exclusive-or of shifted bits of row and unit. Bits that a thread's own row and unit leave free are
+// compile-time constants, which cost at most one XOR and usually an immediate.
 template <typename T, int SourceExtent, int TargetExtent, int LoadLength> struct TransposeTile {
     static constexpr uint32 height = sizeof(T) >= 4 ? 1 : 4 / sizeof(T);
     using Unit = Vector<T, height>;
@@ -67,12 +67,12 @@ template <typename T, int SourceExtent, int TargetExtent, int LoadLength> struct
         return s / LoadLength * swizzle_step & (bank_units - 1);
     }
 
-    // Where a unit of row s lies, in bytes.
+    // The byte offset of a unit of row s.
     static __device__ __forceinline__ uint32 place(uint32 s, uint32 unit) {
         return s * row_bytes + (unit ^ swizzle(s)) * Unit::bytes;
     }
 
-    // So many rows and units further, in bits that are free.
+    // The offset `rows` and `more_units` further, in bits that are free.
     static __device__ __forceinline__ uint32 further(uint32 from, uint32 rows, uint32 more_units) {
         const uint32 by = place(rows, more_units);
         return (from ^ by % row_bytes) + by / row_bytes * row_bytes;
@@ -80,7 +80,7 @@ template <typename T, int SourceExtent, int TargetExtent, int LoadLength> struct
 
     __device__ __forceinline__ void put(uint32 at, const Unit& elements) const { store(memory + at, elements); }
 
-    // Length elements of a row, the first of them element `inside` of the unit at a place.
+    // Load Length elements of a row; the first one is element `inside` of the unit at a place.
     template <int Length> __device__ __forceinline__ Vector<T, Length> get(uint32 at, uint32 inside) const {
         constexpr uint32 bytes = Length * sizeof(T);
         Vector<T, Length> elements{};
@@ -112,7 +112,7 @@ template <typename T, int SourceExtent, int TargetExtent, int LoadLength> struct
     }
 };
 
-// Height rows of a vector to one unit for each of the vector's columns.
+// Transpose Height rows of a vector to one unit for each of its columns.
 template <typename T, int Length, int Height>
 __device__ __forceinline__ void transpose_rows(const Vector<T, Length> (&rows)[Height],
                                                Vector<T, Height> (&columns)[Length]) {
@@ -155,7 +155,7 @@ template <typename Conversion, typename Index, TransposePolicy policy> struct Tr
     static constexpr int loads = int(Tile::vectors * Tile::units);
     static constexpr int row_vectors = policy.target_extent / store_length;
     static constexpr int loads_a_thread = loads > policy.threads ? loads / policy.threads : 1;
-    // Loads of one thread that are under way together: 16, or 128 bytes of registers, or one unit's rows.
+    // Loads in flight of one thread: 16, or 128 bytes of registers, or the rows of one unit.
     static constexpr int most_vectors = policy.load_bytes < 8 ? 16 : 128 / policy.load_bytes;
     static constexpr int vectors_held = most_vectors < height ? height : most_vectors;
     static constexpr int held = vectors_held / height < loads_a_thread ? vectors_held / height : loads_a_thread;
@@ -168,7 +168,7 @@ template <typename Conversion, typename Index, TransposePolicy policy> struct Tr
     int source_left, target_left;      // elements of the tile that exist along either axis
     int filled_left;                   // along the target's, with zeros
 
-    // A vector whose first element is s, t of the tile, converted on the side that Here says.
+    // A vector with its first element at (s, t) of the tile; converted if this is the side (Here) of conversion.
     template <bool Here, int Length, ChannelAxis Along, typename T>
     __device__ __forceinline__ auto converted(const Vector<T, Length>& elements, int s, int t) const {
         if constexpr (!Here) {
@@ -185,7 +185,7 @@ template <typename Conversion, typename Index, TransposePolicy policy> struct Tr
             Vector<Target, Length> results{};
 #pragma unroll
             for (int i = 0; i < Length; ++i) {
-                // There are no constants behind the last channel.
+                // There are no constants after the last channel.
                 const Index place = first + Index(i < left ? i : 0);
                 results.set(i, Conversion::apply(elements.get(i), parameters.affines.of(place)));
             }
@@ -197,10 +197,10 @@ template <typename Conversion, typename Index, TransposePolicy policy> struct Tr
         constexpr uint32 vectors = Tile::vectors;
         constexpr uint32 unit_step = policy.threads / vectors;  // from one of a thread's units to its next
         const uint32 s = threadIdx.x % vectors * load_length;
-        // A small tile has nothing for the last threads, and the table of channels no entry.
+        // In a small tile the last threads have no vectors, and no entries in the table of channels.
         const bool inside = loads >= policy.threads || threadIdx.x < loads;
         const int64 row_step = Signed<Index>(parameters.source_step);
-        // Unrolled, the loads of all rounds would be under way together, in more registers than there are.
+        // Unrolling would put the loads of all rounds in flight and exceed the registers.
 #pragma unroll 1
         for (int round = 0; round < loads_a_thread / held; ++round) {
             const uint32 unit = threadIdx.x / vectors + round * held * unit_step;
@@ -292,14 +292,14 @@ template <typename Conversion, typename Index, TransposePolicy policy> struct Tr
     }
 };
 
-// Left alone, compilers aim at more blocks than registers allow where single elements are loaded, and spill.
+// __launch_bounds__: without it compilers target more blocks than registers allow for scalar loads, and spill.
 template <typename Conversion, typename Index, TransposePolicy policy>
 __global__ void __launch_bounds__(policy.threads, 2)
     transpose(__grid_constant__ const TransposeParameters<Conversion, Index, policy> parameters) {
     using Job = Transpose<Conversion, Index, policy>;
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
-    // Blocks beside each other write beside each other.
+    // Adjacent blocks write adjacent memory.
     const Quotient<Index> by_target = divide(block, parameters.target_tiles);
     const Quotient<Index> by_source = divide(by_target.quotient, parameters.source_tiles);
     const Quotient<Index> by_channel = divide(by_source.quotient, parameters.channels);

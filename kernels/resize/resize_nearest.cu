@@ -1,14 +1,14 @@
-// Resize of a batch of pictures of any sizes by copies of pixels, converted.
+// Nearest-neighbour resize of a batch of images of any sizes: pixels are copied and converted.
 //
-// A thread makes one vector of the target: neighbouring columns of a channel, or, where a pixel's channels lie side by
-// side, neighbouring elements of pixels. Each element is fetched from the pixel that the taps of its row and its column
-// name, or is the fill value of its channel.
+// A thread makes one vector of the target: adjacent columns of a channel, or, for interleaved channels, adjacent
+// elements of pixels. Each element comes from the pixel that the taps of its row and column select, or is the fill
+// value of its channel.
 //
 //     target     | sample n | channel c | row y | columns V g … V g + V - 1 |     or elements of (column, channel)
 //     source     | row rows[y] | column columns[x] | channel c |
 //
-// Bytes moved: each element once in, with what lies around it in its 32 bytes, and once out; 128 bytes and the taps of
-// each sample, which stay in the cache.
+// Bytes moved: each element once in, with the rest of its 32-byte sector, and once out; 128 bytes and the taps of each
+// sample, which stay in the cache.
 #include "channel_constants.cuh"
 #include "indexing.cuh"
 #include "resize_samples.cuh"

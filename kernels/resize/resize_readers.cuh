@@ -1,9 +1,9 @@
-// How rows of a source get into shared memory: by runs of elements as they lie, or element by element.
+// Readers stage rows of a source in shared memory: as runs of elements, or element by element.
 //
-// A reader is a type, so that other sources, such as planes of luma and chroma, can be read as pixels, too. The 32
-// lanes of a warp call its `stage`, which leaves pixels of up to `rows_at_once` rows, `count` elements each. Those that
-// `inside` names are there; `place` is where the first of them goes in its row's memory, a multiple of 16 bytes, and a
-// row begins `skew` bytes behind that.
+// A reader is a template argument, so that other sources, such as planes of luma and chroma, can be read as pixels,
+// too. The 32 lanes of a warp call its `stage`, which writes up to `rows_at_once` rows of pixels, `count` elements
+// each. Only pixels in `inside` are loaded. `place` is the offset of the first of them in its row's memory, a multiple
+// of 16 bytes; a row begins `skew` bytes after it.
 #pragma once
 #include "channel_constants.cuh"
 #include "resize_samples.cuh"
@@ -11,7 +11,7 @@
 
 namespace sg {
 
-// Rows of shared memory that a warp fills: every `step`-th from `first` on, of `count`.
+// The rows of shared memory that a warp fills: every `step`-th of `count` rows, from `first` on.
 struct StagedRows {
     uint8* memory;
     uint32 pitch;
@@ -21,9 +21,9 @@ struct StagedRows {
     __device__ __forceinline__ uint8* row(int32 r) const { return memory + uint32(r) * pitch; }
 };
 
-// Pixels whose elements follow each other, or one plane: rows are runs. A run is read as the aligned vectors that its
-// bytes lie in, which keep their place in 16 bytes, so that it may begin at any address. A vector that reaches beyond
-// the picture's memory is read element by element. All rows are asked for before one is waited for.
+// Interleaved pixels, or one plane: rows are runs. A run is loaded as the aligned vectors that contain it, and keeps
+// its offset modulo 16 bytes, so it may begin at any address. A vector that reaches outside the image's memory is
+// loaded element by element. The loads of all rows are issued before the first is used.
 template <typename Element_, int Count> struct RunReader {
     using Element = Element_;
     static constexpr int count = Count;
@@ -41,7 +41,7 @@ template <typename Element_, int Count> struct RunReader {
                                          uint32 channel, uint32)
         : pixel(uint64(source) + sample.pixel), begin(uint64(source) + sample.begin), end(uint64(source) + sample.end),
           row_bytes(sample.row_stride * int64(sizeof(Element))) {
-        // Of planes, each block has one; of pixels, all channels as they lie.
+        // Planes: one for each block. Pixels: all channels as stored.
         if constexpr (Count == 1) {
             pixel += uint64(int64(order.source_offset(channel)) * sample.channel_stride * int64(sizeof(Element)));
         }
@@ -84,7 +84,7 @@ template <typename Element_, int Count> struct RunReader {
         return pixel + uint64(inside.first) * pixel_bytes + uint64(clamped(rows.source + r, sample.rows) * row_bytes);
     }
 
-    // Of the vectors that reach beyond the picture's memory, what does not.
+    // The elements inside the image's memory, of vectors that reach outside it.
     __device__ __forceinline__ void stage_cut(const StagedRows& rows, const ResizeSample& sample,
                                               const PixelRange& inside, uint32 place, uint32 byte, uint32 run) const {
 #pragma unroll 1
@@ -101,7 +101,7 @@ template <typename Element_, int Count> struct RunReader {
     }
 };
 
-// Pixels of any strides: Count of the output's channels, from `channel` on, each element by itself.
+// Pixels of any strides: Count output channels from `channel` on, loaded element by element.
 template <typename Element_, int Count> struct ElementReader {
     using Element = Element_;
     static constexpr int count = Count;

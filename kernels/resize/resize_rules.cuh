@@ -1,8 +1,8 @@
-// How sums of taps become pixels, to the bit as Pillow and OpenCV have them: one pass along each axis.
+// The arithmetic of a resize, bitwise equal to Pillow and OpenCV: one pass along each axis.
 //
-// A pass starts a sum, adds its taps in their order, and finishes it. The numbers of each rule are those of
-// planning/resize_arithmetic.py, which has their sources. Sums of integers fit 32 bits for every filter there is; sums
-// of floats round each product and each sum, so that their order matters and no two are fused.
+// A pass starts a sum, adds its taps in order, and finishes it. The constants of each rule are those of
+// planning/resize_arithmetic.py, which gives their sources. Integer sums fit 32 bits for every supported filter. Float
+// sums round each product and each addition, so the order matters and no multiply-add is fused.
 #pragma once
 #include "conversion.cuh"
 
@@ -14,7 +14,7 @@ enum class ResizeArithmetic {
 
 __device__ __forceinline__ uint8 clamped_byte(int32 x) { return uint8(x < 0 ? 0 : x > 255 ? 255 : x); }
 
-// A weighted sum of integers that starts with half of what its shift takes away.
+// A weighted integer sum from Start on, shifted right by Shift.
 template <typename From_, typename To_, int Start, int Shift> struct IntegerPass {
     using Weight = int32;
     using Sum = int32;
@@ -22,7 +22,7 @@ template <typename From_, typename To_, int Start, int Shift> struct IntegerPass
     using To = To_;
     static constexpr bool keeps_copies = false;  // a pass of copies is one of weights that change nothing
     static __device__ __forceinline__ Sum start() { return Start; }
-    // Sums of memory that holds no pixels yet may wrap; nothing becomes of them.
+    // Sums of uninitialised memory may wrap; their results are not used.
     static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x) {
         return int32(uint32(sum) + uint32(weight) * uint32(int32(x)));
     }
@@ -35,16 +35,16 @@ template <typename From_, typename To_, int Start, int Shift> struct IntegerPass
     }
 };
 
-// A weighted sum of floats, each product and each sum rounded. Integers take part as the floats that they are.
+// A weighted float sum with each product and addition rounded. Integers are converted to the float type.
 template <typename From_, typename To_, typename Float> struct FloatPass {
     using Weight = Float;
     using Sum = Float;
     using From = From_;
     using To = To_;
     static constexpr bool saturates = false;
-    // Where nothing is summed, negative zero and NaN stay as they are.
+    // A copy keeps negative zero and NaN.
     static constexpr bool keeps_copies = is_same<From, To> && is_floating<To>;
-    // Pillow's sums start with zero, OpenCV's with their first product, as those that start with negative zero do.
+    // Pillow's sums start with zero, OpenCV's with their first product; -0.0 + product is the product.
     static __device__ __forceinline__ Sum start() { return is_same<Float, float64> ? Float(0) : -Float(0); }
     static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x) {
         return add_rn(sum, multiply_rn(weight, encode<Float, Rounding::nearest, Nan::ignore>(x)));
@@ -65,7 +65,7 @@ struct PillowShortPass : FloatPass<uint16, uint16, float64> {
     }
 };
 
-// The second pass of OpenCV's INTER_LINEAR: each product loses its last 16 bits before it is added.
+// The second pass of OpenCV's INTER_LINEAR: each product is shifted right by 16 bits before the addition.
 struct OpencvLinearPass : IntegerPass<uint16, uint8, 2, 2> {
     static __device__ __forceinline__ int32 add(int32 sum, int32 weight, uint16 x) {
         return sum + (weight * int32(x) >> 16);

@@ -1,7 +1,7 @@
-"""CPU memory that is given out again once nobody refers to it: a new batch in the pages of an old one.
+"""CPU memory that is reused once it is unreferenced: a new batch takes the pages of an old one.
 
-The system hands out large memory as pages that are zeroed when they are first written, which for a batch takes about
-as long as the work on it. CUDA devices need none of this: CuPy's pool does it there.
+The system zeroes the pages of a large allocation on first write, which for a batch takes about as long as the work on
+it. CUDA devices do not need this module: CuPy's pool recycles their memory.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from .device import CpuDevice
 __all__ = ["RecycledMemory"]
 
 _KEPT: Final = 4
-"""Blocks that wait to be used again; a further one takes the place of the oldest."""
+"""Free blocks kept for reuse; another one replaces the oldest."""
 
 _LEAST_BYTES: Final = 256 * 1024
-"""The C library keeps smaller blocks itself."""
+"""Bytes below which a block is left to the C library, which recycles small blocks itself."""
 
 
 class RecycledMemory:
     """Memory of one owner, such as a worker's batches, whose sizes repeat.
 
-    A block is free when the last buffer, view, array or capsule over it is gone, and not before. Any thread may
-    allocate, and let go: deques need no lock, which an object that ends while the lock is held would wait for for ever.
+    A block becomes free when the last buffer, view, array or capsule over it is gone. Any thread may allocate and
+    release. Deques need no lock; a finaliser that runs while a lock is held would deadlock.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class RecycledMemory:
         self._fresh = CpuDevice()
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
-        """Bytes, not initialised, at a multiple of `alignment`; raises `DeviceError` when there are not so many."""
+        """Uninitialised bytes at a multiple of `alignment`; raises `DeviceError` when memory is exhausted."""
         if nbytes < _LEAST_BYTES:
             return self._fresh.allocate(nbytes, alignment, stream)
         block = self._waiting(nbytes, alignment) or self._fresh.allocate(nbytes, alignment, stream)
@@ -42,7 +42,7 @@ class RecycledMemory:
         return Buffer(block.address, nbytes, owner=lease, alignment=block.alignment, owned=True)
 
     def _waiting(self, nbytes: int, alignment: int) -> Buffer | None:
-        """A free block of exactly that many bytes."""
+        """A free block of exactly `nbytes`."""
         for _ in range(_KEPT):
             try:
                 block = self._free.popleft()
@@ -55,7 +55,7 @@ class RecycledMemory:
 
 
 class _Lease:
-    """What keeps a block from being given out again: every view, array and capsule over it holds this."""
+    """Keeps a block in use: every view, array and capsule over the block refers to it."""
 
     __slots__ = ("_block", "_free")
 

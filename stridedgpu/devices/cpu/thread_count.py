@@ -1,4 +1,4 @@
-"""How many threads work on one call."""
+"""The number of threads of one call."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from stridedgpu.values.strides import integer
 __all__ = ["VARIABLE", "get_num_threads", "set_num_threads", "usable_cores"]
 
 VARIABLE: Final = "STRIDEDGPU_THREADS"
-"""The environment variable that says how many threads work on one call."""
+"""The environment variable with the number of threads of one call."""
 
 _MOST_DIGITS: Final = 6
 
 
 def usable_cores() -> int:
-    """The cores that this process may use."""
+    """The number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def get_num_threads() -> int:
-    """How many threads work on one call: what was set, else `STRIDEDGPU_THREADS`, else the cores this process may use.
+    """The number of threads of one call: as set, else `STRIDEDGPU_THREADS`, else the cores this process may use.
 
-    The variable and the cores are asked for once: they cost every call 2 us. Who changes them later sets the number.
+    The variable and the cores are read once, since reading takes 2 us. Later changes need `set_num_threads`.
 
     >>> get_num_threads() >= 1
     True
@@ -37,7 +37,7 @@ def get_num_threads() -> int:
 
 @lru_cache(maxsize=1)
 def _default() -> int:
-    """What holds where nothing was set."""
+    """The number of threads if none was set."""
     said = os.environ.get(VARIABLE, "").strip()
     if not said:
         return usable_cores()
@@ -49,7 +49,7 @@ def _default() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Let `count` threads, the caller's own among them, work on each call from now on, in this process.
+    """Set the number of threads of each call in this process, the calling thread included.
 
     Raises `LayoutError` unless `count` is a positive integer.
     """

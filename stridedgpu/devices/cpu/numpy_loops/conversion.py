@@ -1,7 +1,8 @@
-"""Element conversions on NumPy arrays, to the bit as `stridedgpu.values.conversion` states them.
+"""Element conversions on NumPy arrays, bitwise equal to the rules of `stridedgpu.values.conversion`.
 
-Blocks of a tensor pass through here, so every temporary is of a block's size. bool is handled as its byte, and a type
-that NumPy lacks as the bits that `_DECODED` and `_ENCODED` take to float32 and back, which needs no other library.
+A tensor is converted block by block, so every temporary has the size of a block. bool is handled as its byte. A type
+that NumPy lacks is handled as its bits; `_DECODED` and `_ENCODED` convert these to float32 and back without another
+library.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ _SIGN_AND_QUIET: Final = {  # by itemsize: bits of the significand, and the quie
 
 
 def storage_dtype(element: ElementType, *, opaque: bool) -> np.dtype[Any]:
-    """The NumPy dtype that blocks of an element type are held in: its bits if `opaque`, else its numbers."""
+    """The NumPy dtype of blocks of an element type: unsigned bits if `opaque`, else numbers."""
     if opaque:
         return np.dtype(_OPAQUE[element.itemsize])
     return np.dtype(_OPAQUE[element.itemsize] if element.kind == "b" or element.name in _DECODED else element.name)
+
+
+"""Scales or biases in the compute type; values out of float32's range become infinite there."""
 
 
 def constants(values: Sequence[float], compute: ElementType) -> Array:
@@ -45,7 +49,7 @@ def convert_block(block: Array, conversion: Conversion, scale: Array | None = No
 
     `scale` and `bias` are arrays of `conversion.compute` that broadcast against the block, None where absent.
     """
-    if block.ndim == 0:  # NumPy's functions would answer with scalars, which cannot be written
+    if block.ndim == 0:  # NumPy's functions would return scalars, which are not writable
         return convert_block(block.reshape(1), conversion, scale, bias).reshape(())
     source, target, rounding = conversion.source, conversion.target, conversion.rounding
     with np.errstate(all="ignore"):
@@ -109,7 +113,7 @@ def _integers_of_floats(block: Array, target: ElementType, rounding: Rounding) -
     if target.itemsize < 8:
         np.clip(numbers, limits.min, limits.max, out=numbers)
         return numbers.astype(target.name)
-    # 2^63 and 2^64 are exact in float64, but the largest integers below them are not.
+    # 2^63 and 2^64 are exact in float64; the largest integers below them are not.
     beyond = numbers >= float(limits.max)
     np.clip(numbers, float(limits.min), np.nextafter(float(limits.max), 0.0), out=numbers)
     whole = numbers.astype(target.name)
@@ -122,7 +126,7 @@ def _floats(block: Array, target: ElementType) -> Array:
     if block.dtype == target.name:
         return block
     made = block.astype(target.name)
-    # float16 is slow to look at: NaNs are looked for in the wider of the two.
+    # float16 comparisons are slow: NaNs are searched in the wider of the two types.
     nans = np.isnan(block if block.itemsize > made.itemsize else made)
     if nans.any():
         _bits_of(made)[nans] = _nan_bits(block[nans], made.dtype)
@@ -130,7 +134,7 @@ def _floats(block: Array, target: ElementType) -> Array:
 
 
 def _nan_bits(block: Array, dtype: np.dtype[Any]) -> Array:
-    """The bits of NaNs as quiet NaNs of another float type, by moving the fields."""
+    """Convert the bits of NaNs to quiet NaNs of another float type, field by field."""
     own_width, own_word = _SIGN_AND_QUIET[block.dtype.itemsize]
     width, word = _SIGN_AND_QUIET[dtype.itemsize]
     bits = block.view(own_word).astype(np.uint64)
@@ -143,7 +147,7 @@ def _nan_bits(block: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _bits_of(block: Array) -> Array:
-    """The same memory as unsigned integers."""
+    """The same memory viewed as unsigned integers."""
     return block.view(_SIGN_AND_QUIET[block.dtype.itemsize][1])
 
 
@@ -171,10 +175,10 @@ def _bfloat16_of_float32(numbers: Array) -> Array:
 
 
 def _float32_to_round(block: Array) -> Array:
-    """Numbers as float32 that is to be rounded once more: exact, or of the two neighbours the one with an odd last bit.
+    """Numbers as float32 before a second rounding: exact, or the neighbour with an odd last bit (round-to-odd).
 
-    Rounded to odd on the way, the second rounding is the only one that counts (S. Boldo, G. Melquiond, "Emulation of a
-    FMA and correctly rounded sums: proved algorithms using rounding to odd").
+    After round-to-odd, the second rounding gives the same result as a single one (S. Boldo, G. Melquiond, "Emulation of
+    a FMA and correctly rounded sums: proved algorithms using rounding to odd").
     """
     if block.dtype.kind == "f" and block.itemsize <= 4:
         return _floats(block, _FLOAT32)
@@ -189,7 +193,7 @@ def _float32_to_round(block: Array) -> Array:
     inexact = (back != numbers) & np.isfinite(numbers)
     even = (bits & np.uint32(1)) == 0
     larger = np.abs(back) > np.abs(numbers)
-    # An inexact even result moves to its odd neighbour, on the side where the exact number lies.
+    # An inexact even result moves to its odd neighbour, towards the exact number.
     np.add(bits, np.where(larger, np.uint32(0xFFFFFFFF), np.uint32(1)), out=bits, where=inexact & even)
     nans = np.isnan(numbers)
     if nans.any():
@@ -198,7 +202,7 @@ def _float32_to_round(block: Array) -> Array:
 
 
 def _integers_to_odd(block: Array) -> Array:
-    """64-bit integers that float64 holds exactly: where they are too long for its 53 bits, rounded to odd at bit 11."""
+    """64-bit integers made exact in float64: those too long for 53 bits are rounded to odd at bit 11."""
     low = block.dtype.type(0x7FF)
     large = np.abs(block) >= 2**53 if block.dtype.kind == "i" else block >= 2**53
     large |= block < -(2**53)  # the most negative number has no absolute value
@@ -210,10 +214,10 @@ _UINT8: Final = ElementType("uint8", "u", 1)
 _FLOAT32: Final = ElementType("float32", "f", 4)
 
 _ROUNDINGS: Final[dict[Rounding, np.ufunc]] = {"nearest": np.rint, "truncate": np.trunc}
-"""How floats become whole numbers."""
+"""The NumPy function of each rounding mode."""
 
 _DECODED: Final[dict[str, Callable[[Array], Array]]] = {"bfloat16": _float32_of_bfloat16}
-"""From the bits of types that NumPy lacks to float32, exactly."""
+"""Decode the bits of types that NumPy lacks to float32, exactly."""
 
 _ENCODED: Final[dict[str, Callable[[Array], Array]]] = {"bfloat16": _bfloat16_of_float32}
-"""From float32 to the bits of such types, rounded to nearest even; they have two significant bits fewer at least."""
+"""Encode float32 as the bits of such types, nearest even; they have at least two significant bits fewer."""

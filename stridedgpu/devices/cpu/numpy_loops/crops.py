@@ -1,4 +1,4 @@
-"""Crops on the CPU: each window is a relayout from its source straight into its place in the batch."""
+"""Crops on the CPU: each window is a relayout from its source directly into the batch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_crops(
     sources: Sequence[Located],
     target: Located,
 ) -> None:
-    """Write every window. `prepare` remembers relayouts, so that windows of one kind cost one look-up each."""
+    """Write every window. `prepare` caches relayouts, so that windows of one kind cost one look-up each."""
     fill = Buffer.of(problem.fill)
     batch = problem.target.layout
     _, _, height, width = batch.sizes
@@ -54,7 +54,7 @@ def run_crops(
 
 
 def _covered(layout: Layout, part: Rectangle) -> Layout:
-    """The part of a source that a rectangle shows."""
+    """The part of a source inside a rectangle."""
     assert part.source is not None
     (y, x), rows, columns = part.source, part.rows, part.columns
     return layout.sliced(
@@ -68,7 +68,7 @@ def _move(
     source: tuple[Buffer, int, Layout],
     target: tuple[Buffer, int, Layout],
 ) -> None:
-    """Relayout one rectangle. Layouts count from the byte that stands before them."""
+    """Relayout one rectangle; each integer is the byte offset that its layout is relative to."""
     specs: list[TensorSpec] = []
     places: list[Located] = []
     for (buffer, start, layout), element in zip(
@@ -76,7 +76,7 @@ def _move(
     ):
         lowest = layout.first_offset
         first = start + lowest * element.itemsize
-        # Windows begin anywhere: no more than an element's alignment is made use of, and one plan serves them all.
+        # Windows begin anywhere: plans assume the alignment of one element only, so that one plan serves all windows.
         alignment = gcd(buffer.address + first, element.itemsize)
         specs.append(TensorSpec(layout.shifted(-lowest), element, alignment))
         places.append((buffer, first))

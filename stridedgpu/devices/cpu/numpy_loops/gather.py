@@ -1,4 +1,4 @@
-"""Gather and scatter on NumPy alone: indices looked up a block at a time, whole rows moved where rows are long."""
+"""Gather and scatter on NumPy alone: indices are resolved in blocks, and long rows are copied whole."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _BLOCK_ELEMENTS: Final = 32 * 1024
 """Elements of a block: with their offsets, some hundred KB, which a core's second-level cache holds."""
 
 _LONG_ROW: Final = 2048
-"""From this many elements on, a row is copied by a call of its own."""
+"""Elements of a row from which on it is copied by a call of its own."""
 
 _WORTH_A_CALL: Final = 1024
-"""Elements that make a NumPy call worth its cost."""
+"""Elements that amortise one NumPy call."""
 
 _CHUNK: Final = 128 * 1024
-"""Indices looked at together when a wrong one has to be found."""
+"""Indices of one step of the search for a wrong index."""
 
 
 def numpy_gather_kernel(problem: GatherProblem) -> CpuKernel:
-    """Which of NumPy's loops pick a problem's elements, or write them where the indices say."""
+    """The NumPy loops that gather or scatter a problem's elements."""
     verb = "scatter" if problem.scatters else "gather"
     element, row = problem.plain.element, prod(problem.sizes[len(problem.sizes) - problem.row_axes :])
     kind, words = ("rows", "a copy for each index") if row >= _LONG_ROW else ("blocks", "indices looked up in blocks")
@@ -44,17 +44,17 @@ def numpy_gather_kernel(problem: GatherProblem) -> CpuKernel:
 
 
 class NumpyGather:
-    """A problem made ready for NumPy: called with the bytes of the three operands, it moves the elements.
+    """A problem prepared for NumPy; the call takes the bytes of the three operands and moves the elements.
 
-    The loops fall into three: *outer* ones that the indices do not depend on, then those with an index of their own,
-    then *rows*, which an index stands for. Where rows are short and contiguous, NumPy sees each as one opaque item.
+    There are three kinds of loops: *outer* ones, on which the indices do not depend; those with an index of their own;
+    and *rows*, which an index selects. NumPy sees a short contiguous row as one opaque item.
 
-    Indices must have been checked; one that is wrong all the same is clamped or raises `IndexError`, and nothing
-    outside is touched.
+    Indices must have been checked. A wrong one is clamped or raises `IndexError`, and no memory outside the operands is
+    accessed.
     """
 
     def __init__(self, problem: GatherProblem) -> None:
-        """Choose the blocks; nothing is allocated."""
+        """Choose the blocks; no memory is allocated."""
         self._problem = problem
         self._mode = problem.mode
         rank = len(problem.sizes)
@@ -71,7 +71,7 @@ class NumpyGather:
         steps = [*problem.picked_strides[self._start : self._stop], *(entry.stride for entry in problem.indexed)]
         lasts = [size - 1 for size in (*self._indexed_sizes, *(entry.size for entry in problem.indexed))]
         reaches = [last * step for last, step in zip(lasts, steps, strict=True)]
-        # Items start anywhere between these two offsets, both inside the picked side, in whole `unit`s.
+        # Items start between these two offsets, both inside the picked side, at multiples of `unit`.
         self._lowest = sum(reach for reach in reaches if reach < 0)
         self._unit = row if self._joined and not any(step % row for step in steps) else 1
         self._starts = 1 + sum(abs(reach) for reach in reaches) // self._unit
@@ -79,18 +79,18 @@ class NumpyGather:
 
     @property
     def _indexed_sizes(self) -> tuple[int, ...]:
-        """The sizes of the loops that have indices of their own."""
+        """The sizes of the loops with indices of their own."""
         return self._problem.sizes[self._start : self._stop]
 
     def _looped(self, index_strides: tuple[int, ...]) -> int:
-        """How many outer loops the same indices serve; none, where that would leave blocks of few elements."""
+        """The number of outer loops that share the same indices; 0 if blocks would have too few elements."""
         outer = 0
         while outer < len(index_strides) and index_strides[outer] == 0:
             outer += 1
         return outer if prod(self._problem.sizes[outer:]) >= _WORTH_A_CALL else 0
 
     def __call__(self, plain: Array, picked: Array, index: Array) -> None:
-        """Move every element; each operand is given as bytes from its lowest element on."""
+        """Move every element; each operand is an array of bytes from its lowest element on."""
         problem, start, stop = self._problem, self._start, self._stop
         if 0 in problem.sizes:
             return
@@ -125,13 +125,13 @@ class NumpyGather:
         return np.ndarray(sizes, self._dtype, memory, offset * self._itemsize, steps)
 
     def _move(self, items: Array, places: NDArray[np.int64], block: Array) -> None:
-        """Move one block between its places among `items` and the plain side."""
+        """Move one block between the plain side and its places among `items`."""
         if self._one_by_one:
             for at in np.ndindex(places.shape):
                 pair = (block[at], items[places[at]])
                 np.copyto(*(pair if not self._problem.scatters else pair[::-1]))
         elif self._problem.scatters:
-            # Assigned through one flat list of places, so that of equal ones the last wins.
+            # One flat list of places defines the order, so that of duplicates the last wins.
             items[places.reshape(-1)] = block.reshape(-1, *items.shape[1:])
         elif items.ndim > 1 or not items.flags.c_contiguous:
             np.copyto(block, items[places])
@@ -141,13 +141,13 @@ class NumpyGather:
             np.copyto(block, items.take(places, mode="clip"))
 
     def _blocks(self) -> Iterator[tuple[slice, ...]]:
-        """The places of all blocks in the loops with indices, in the order of the coordinates."""
+        """The slices of all blocks over the indexed loops, in row-major order."""
         starts = [range(0, size, extent) for size, extent in zip(self._indexed_sizes, self._extents, strict=True)]
         for chosen in product(*starts):
             yield tuple(slice(start, start + extent) for start, extent in zip(chosen, self._extents, strict=True))
 
     def _places(self, numbers: list[Array], place: tuple[slice, ...]) -> NDArray[np.int64]:
-        """Which items a block's indices stand for."""
+        """The item numbers that a block's indices select."""
         problem, unit = self._problem, self._unit
         shape = tuple(min(part.stop, size) - part.start for part, size in zip(place, self._indexed_sizes, strict=True))
         places = np.full(shape, -self._lowest // unit, np.int64)
@@ -163,9 +163,9 @@ class NumpyGather:
 
 
 def resolved(block: Array, size: int, mode: Mode) -> NDArray[np.int64]:
-    """Indices of any integer type as places from 0 to `size` - 1 along an axis; the block itself is left alone.
+    """Resolve indices of any integer type to positions from 0 to `size` - 1; the block itself is not changed.
 
-    In modes that check, the indices are taken to be valid.
+    Modes that check assume valid indices here.
     """
     if block.dtype.kind == "u":
         numbers = block.astype(np.uint64)
@@ -185,10 +185,10 @@ def resolved(block: Array, size: int, mode: Mode) -> NDArray[np.int64]:
 
 
 def check_indices(rule: IndexRule, index: Array, *, in_range: bool, mode: Mode) -> None:
-    """Raise `IndexError` for the first index outside its axis, where `in_range` asks for that, or named twice.
+    """Raise `IndexError` for the first index outside its axis (if `in_range`), or for a duplicate.
 
-    `index` is the bytes of the indices from their lowest element on. Nothing of their size is allocated, unless the
-    rule has pitches: then the indices are sorted, with 24 bytes for each besides.
+    `index` is the bytes of the indices from their lowest element on. Memory proportional to the indices is allocated
+    only if the rule has pitches: the indices are then sorted, which takes 24 bytes for each.
     """
     layout = rule.index.layout
     if 0 in layout.sizes:
@@ -202,8 +202,8 @@ def check_indices(rule: IndexRule, index: Array, *, in_range: bool, mode: Mode) 
 
 
 def _check_range(rule: IndexRule, numbers: Array, component: int, size: int) -> None:
-    """Raise unless all of these are places along an axis of `size`."""
-    # Repeated elements need no second look.
+    """Raise unless all numbers are positions along an axis of `size`."""
+    # Broadcast elements are checked once.
     seen = numbers[tuple(slice(1) if step == 0 else slice(None) for step in numbers.strides)]
     if -size * rule.is_signed <= int(seen.min()) and int(seen.max()) < size:
         return
@@ -240,7 +240,7 @@ def _check_distinct(rule: IndexRule, numbers: Array, mode: Mode) -> None:
 
 
 def _array_of(side: TensorSpec, memory: Array) -> Array:
-    """The elements of a side as an array over their bytes."""
+    """The elements of a side as an array over its bytes."""
     layout = side.layout
     return _strided(memory, np.dtype(side.element.name), layout.sizes, layout.strides, layout.offset)
 
@@ -253,7 +253,7 @@ def _strided(
 
 
 def _block_extents(sizes: tuple[int, ...], elements: int) -> tuple[int, ...]:
-    """The extent of a block of up to `elements` along each axis: whole inner axes, a part of one, one of the outer."""
+    """The extent of a block of up to `elements`: all of the inner axes, part of one, 1 along the outer axes."""
     extents: list[int] = []
     for size in reversed(sizes):
         extents.append(max(1, min(size, elements)))

@@ -1,8 +1,8 @@
 """Relayout on NumPy alone: the loops of a problem, cut into blocks that stay in the cache.
 
-One plain NumPy assignment walks the destination in order, however far apart the source's elements lie. Here an axis
-of few elements becomes a Python loop around long inner loops, and where the two sides are contiguous along different
-axes a block is first read in the source's order, whole cache lines at a time, and then written in the destination's.
+A plain NumPy assignment iterates in the destination's order, at any distance between the source's elements. This module
+turns a short axis into a Python loop around long inner loops. If the two sides are contiguous along different axes, a
+block is first read in the source's order, in whole cache lines, and then written in the destination's order.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from .conversion import Array, constants, convert_block, storage_dtype
 __all__ = ["NumpyRelayout", "numpy_relayout_kernel"]
 
 _SMALL_AXIS: Final = 16
-"""An axis of up to this many elements is worth a Python loop when another axis can be the inner one."""
+"""Elements up to which an axis becomes a Python loop, if another axis can be the inner one."""
 
 _LEAST_LOOPED: Final = 4 * 1024
-"""Elements that each turn of such a loop has to move at least: Python needs some microseconds for it."""
+"""The least number of elements in one iteration of such a loop, which costs Python some microseconds."""
 
 _SMALL_TENSOR: Final = 64 * 1024
-"""Elements that one assignment moves as fast as any loops: they are in the cache in whatever order."""
+"""Elements up to which one assignment is as fast as any loop order, because all data is in the cache."""
 
 _BLOCK_ELEMENTS: Final = 128 * 1024
-"""Elements of a block: it stays in the cache, and Python's share of the time is small beside it.
+"""Elements of a block: it fits the cache, and its work outweighs Python's overhead.
 
-A conversion holds some blocks of up to 8 bytes an element besides, a few MB in all.
+A conversion allocates some more blocks of up to 8 bytes an element, a few MB in all.
 """
 
 _TILE: Final = (256, 512)
@@ -47,7 +47,7 @@ Slices = tuple[slice | int, ...]
 
 
 def numpy_relayout_kernel(problem: Problem) -> CpuKernel:
-    """Which of NumPy's loops move a problem's elements, and in which blocks."""
+    """The NumPy loops and the blocks for a problem."""
     looped = _looped_axes(problem)
     extents, staged = _block_extents(problem, looped)
     source, target = problem.source.element, problem.target.element
@@ -73,10 +73,10 @@ def numpy_relayout_kernel(problem: Problem) -> CpuKernel:
 
 
 class NumpyRelayout:
-    """A problem made ready for NumPy: called with the bytes of both buffers, it moves the elements."""
+    """A problem prepared for NumPy; the call takes the bytes of both buffers and moves the elements."""
 
     def __init__(self, problem: Problem) -> None:
-        """Choose the loops; nothing is allocated."""
+        """Choose the loops; no memory is allocated."""
         self._problem = problem
         self._conversion = problem.conversion
         opaque = problem.conversion.moves_bits
@@ -119,12 +119,12 @@ class NumpyRelayout:
         return (*problem.sizes[:axis], max(channels) + 1, *problem.sizes[axis + 1 :])
 
     def _blocks(self) -> Iterator[Slices]:
-        """The places of all blocks, with integers along the axes that are looped over in Python."""
+        """The slices of all blocks, with integers along the axes of Python loops."""
         entries: list[Sequence[slice | int]] = [
             range(size) if axis in self._looped else [slice(start, start + extent) for start in range(0, size, extent)]
             for axis, (size, extent) in enumerate(zip(self._problem.sizes, self._extents, strict=True))
         ]
-        # The looped axes go round fastest, so that a block's cache lines are used again while they are near.
+        # The Python loops are innermost, so that a block's cache lines are reused while they are cached.
         axes = range(len(entries))
         order = sorted(axes, key=lambda axis: axis in self._looped)
         places = [order.index(axis) for axis in axes]
@@ -132,10 +132,10 @@ class NumpyRelayout:
             yield tuple(chosen[place] for place in places)
 
     def _stage(self) -> Array:
-        """Memory for one block in the source's order, without the looped axes.
+        """The staging buffer of one block in the source's order, without the axes of Python loops.
 
-        Its rows start an odd number of cache lines apart, so that a column of them spreads over all sets of the
-        cache; a power of two would map it to a few, whose lines evict each other before they are used up.
+        The row pitch is an odd number of cache lines, so that a column of elements uses all sets of the cache. A power
+        of two would map it to a few sets, whose lines evict each other before they are reused.
         """
         strides = self._problem.source_strides
         axes = [axis for axis in range(len(strides)) if axis not in self._looped]
@@ -147,7 +147,7 @@ class NumpyRelayout:
         return memory[..., :row].transpose([order.index(axis) for axis in axes])
 
     def _move(self, read: Array, written: Array, place: Slices, stage: Array | None) -> None:
-        """Move one block, by way of `stage` where there is one."""
+        """Move one block, through the staging buffer if there is one."""
         block = self._taken(read, place)
         if not self._conversion.moves_bits:
             scale, bias = (self._constant(values, place) for values in self._constants)
@@ -156,10 +156,10 @@ class NumpyRelayout:
             staged = stage[tuple(slice(extent) for extent in block.shape)]
             np.copyto(staged, block)
             block = staged
-        np.copyto(written[(*place, ...)], block)  # with '...', the place of one element is an array too
+        np.copyto(written[(*place, ...)], block)  # '...' makes the view of a single element an array
 
     def _taken(self, read: Array, place: Slices) -> Array:
-        """The block of the source, through the channel table where there is one."""
+        """The block of the source, gathered through the channel table if there is one."""
         axis, channels = self._problem.channel_axis, self._conversion.channels
         if axis is None or channels is None:
             return read[place]
@@ -169,7 +169,7 @@ class NumpyRelayout:
         block = read[(*place[:axis], slice(None), *place[axis + 1 :])]
         before = sum(isinstance(entry, slice) for entry in place[:axis])
         picked: tuple[Any, ...] = (*(slice(None),) * before, list(chosen))
-        taken: Array = block[picked]  # not `take`, which first makes a contiguous copy of all channels
+        taken: Array = block[picked]  # `take` would first copy all channels to contiguous memory
         return taken
 
     def _constant(self, values: Array | None, place: Slices) -> Array | None:
@@ -193,13 +193,13 @@ def _strided(
 
 
 def _fastest(strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
-    """The axis along which one side's elements lie closest together; repeats (stride 0) do not count."""
+    """The axis with the smallest stride on one side; broadcast axes (stride 0) are excluded."""
     axes = [axis for axis, stride in enumerate(strides) if stride and axis not in left_out]
     return min(axes, key=lambda axis: (abs(strides[axis]), -axis), default=None)
 
 
 def _looped_axes(problem: Problem) -> frozenset[int]:
-    """The axes of few elements that would be a short inner loop on either side."""
+    """Short axes that would be the inner loop on either side."""
     looped: frozenset[int] = frozenset()
     if problem.element_count <= _SMALL_TENSOR:
         return looped
@@ -222,7 +222,7 @@ def _looped_axes(problem: Problem) -> frozenset[int]:
 
 
 def _block_extents(problem: Problem, looped: frozenset[int]) -> tuple[tuple[int, ...], bool]:
-    """The extent of a block along each axis, and whether it is read in the source's order before it is written."""
+    """The extent of a block along each axis, and whether it goes through the staging buffer."""
     written = _fastest(problem.target_strides, looped)
     read = _fastest(problem.source_strides, looped)
     if problem.element_count <= _SMALL_TENSOR:

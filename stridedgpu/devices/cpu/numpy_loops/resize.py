@@ -1,7 +1,7 @@
-"""Resize on NumPy: both passes over bands of rows of the result, then the conversion, as `Arithmetic` says.
+"""Resize on NumPy: both passes over bands of result rows, then the conversion, by the rules of `Arithmetic`.
 
-A band is as many rows of the result as are made of a block of source pixels that stays in the cache. Rows of the source
-under two bands are summed along x twice, which changes no bit.
+A band has the result rows of one block of source pixels, which stays in the cache. Source rows under two bands are
+summed along x twice, with the same result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .conversion import Array, constants, convert_block, storage_dtype
 __all__ = ["Borders", "numpy_resize_kernel", "resize_located", "resize_windows"]
 
 _BLOCK_PIXELS: Final = 64 * 1024
-"""Pixels of a block of the source, one channel: with 8-byte sums a few blocks stay in an L2 cache."""
+"""Source pixels of a block, in one channel: a few blocks of 8-byte sums fit an L2 cache."""
 
 Finish = Callable[[Array], Array]
 
@@ -54,10 +54,10 @@ def resize_located(
 
 
 class Borders:
-    """The fill value of a problem around the places of its pictures."""
+    """Writes a problem's fill value around the places of its images."""
 
     def __init__(self, problem: ResizeProblem) -> None:
-        """Convert the fill value, once, to a row of the target in the target's order."""
+        """Convert the fill value once, to a target row in the target's order."""
         layout = problem.target.layout
         color = _Converted(problem).block(np.frombuffer(problem.fill, _stored(problem)).reshape(-1, 1, 1))
         _, channels, _, width = layout.sizes
@@ -68,7 +68,7 @@ class Borders:
         self._layout = layout
 
     def __call__(self, memory: Array, number: int, place: tuple[int, int, int, int]) -> None:
-        """Fill around one picture's place in the batch; `memory` is bytes from the batch's lowest element on."""
+        """Fill around one image's place in the batch; `memory` is the bytes from the batch's lowest element on."""
         top, left, height, width = place
         picture, row = _view(memory, self._layout, self._row.dtype)[number], self._row
         bottom, right = top + height, left + width
@@ -78,10 +78,10 @@ class Borders:
 
 
 class _Converted:
-    """What happens to a resized block: channels chosen, then converted."""
+    """The treatment of a resized block: select channels, then convert."""
 
     def __init__(self, problem: ResizeProblem) -> None:
-        """Keep the constants, shaped for blocks with axes C, H, W."""
+        """Store the constants, shaped for blocks with axes C, H, W."""
         made = self._made = problem.conversion
         self._constants = [
             None if values is None else constants(values, made.compute).reshape(-1, 1, 1)
@@ -90,13 +90,13 @@ class _Converted:
         self._channels = slice(None) if made.channels is None else list(made.channels)
 
     def block(self, block: Array) -> Array:
-        """One block, of the source's storage type."""
+        """Convert one block of the source's storage type."""
         chosen: Array = block[self._channels]
         return chosen if self._made.moves_bits else convert_block(chosen, self._made, *self._constants)
 
 
 def _stored(problem: ResizeProblem) -> np.dtype[Any]:
-    """What the pictures' elements are held in: their bits where they are only copied."""
+    """The dtype of the images' elements in NumPy: unsigned bits if they are only copied."""
     made = problem.conversion
     return storage_dtype(made.source, opaque=made.moves_bits and problem.rule.interpolation.is_nearest)
 
@@ -135,7 +135,7 @@ def _view(memory: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:
 
 
 def _bands(problem: ResizeProblem, taps: WindowTaps, read: Array) -> Iterator[tuple[slice, Array]]:
-    """The resized picture, all channels, band after band, with the rows that each takes."""
+    """The resized image with all channels, band by band, each with its slice of rows."""
     first, second = _passes(taps, problem.conversion.source.name)
     weighs = problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
     left, right = taps.columns.reach
@@ -156,12 +156,12 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, read: Array) -> Iterator[tu
 
 
 def _shifted(taps: AxisTaps, top: int, bottom: int) -> AxisTaps:
-    """The taps in a block of the source that begins at `top` and has all that they reach, up to `bottom`."""
+    """The taps relative to a block of source rows `top` to `bottom`, which has all rows they read."""
     return AxisTaps(taps.starts - np.int32(top), taps.counts, taps.weights, 0, bottom - top, taps.copies)
 
 
 class _Summing(NamedTuple):
-    """What a pass computes in, what each product becomes before it is added, and what the sum becomes."""
+    """The types and functions of a pass: the sum's type, the product, and the final step."""
 
     number: type[Any]
     product: Callable[[Array, Array], Array]
@@ -182,7 +182,7 @@ def _pass(block: Array, axis: int, taps: AxisTaps, summing: _Summing | None) -> 
         if total is None:
             total = taken
         else:
-            # Nothing is added for a pixel with fewer taps: not even the NaN that 0 times infinity is.
+            # Pixels with fewer taps add nothing, because 0 times infinity would be NaN.
             np.add(total, taken, out=total, where=(tap < taps.counts).reshape(shape))
     assert total is not None, "every pixel has a tap"
     return summing.finish(total)
@@ -195,13 +195,13 @@ def _product(pixels: Array, weights: Array) -> Array:
 
 
 def _shortened_product(sums: Array, weights: Array) -> Array:
-    """What OpenCV's INTER_LINEAR adds in its second pass: the upper half of 32 bits."""
+    """The term of OpenCV's INTER_LINEAR in its second pass: the upper half of a 32-bit product."""
     shortened: Array = (weights * (sums >> 4)) >> 16
     return shortened
 
 
 def _rounded(bits: int) -> Finish:
-    """Fixed-point sums as 8 bits, half up, clamped."""
+    """Finish fixed-point sums: round half up to 8 bits and clamp."""
 
     def finish(sums: Array) -> Array:
         sums += 1 << (bits - 1)
@@ -212,25 +212,25 @@ def _rounded(bits: int) -> Finish:
 
 
 def _sums(sums: Array) -> Array:
-    """Sums as they are."""
+    """Return the sums unchanged."""
     return sums
 
 
 def _uint16_of_pillow(sums: Array) -> Array:
-    """float64 as 16 bits, half away from zero, clamped."""
+    """Finish float64 sums: round half away from zero to 16 bits and clamp."""
     whole: Array = np.clip(np.floor(sums + 0.5), 0, 65535).astype(np.uint16)
     return whole
 
 
 def _float32_of(sums: Array) -> Array:
-    """float32 with one kind of NaN."""
+    """Finish float32 sums: canonical NaN."""
     made = sums.astype(np.float32, copy=False)
     np.copyto(made, np.nan, where=np.isnan(made))
     return made
 
 
 def _saturated(limit: int, dtype: type[Any]) -> Finish:
-    """float32 sums as unsigned integers, half to even."""
+    """Finish float32 sums as unsigned integers: round half to even and clamp."""
 
     def finish(sums: Array) -> Array:
         whole: Array = np.clip(np.rint(sums), 0, limit).astype(dtype)
@@ -240,7 +240,7 @@ def _saturated(limit: int, dtype: type[Any]) -> Finish:
 
 
 def _mean(factor: float, element: str) -> Finish:
-    """Whole sums times a factor in float32, as integers."""
+    """Finish integer sums: multiply by a factor in float32 and round to integers."""
 
     def finish(sums: Array) -> Array:
         return _FLOAT_FINISHES[element](sums.astype(np.float32) * np.float32(factor))
@@ -249,7 +249,7 @@ def _mean(factor: float, element: str) -> Finish:
 
 
 def _both(summing: _Summing) -> tuple[_Summing, _Summing]:
-    """Both passes alike."""
+    """The same rule for both passes."""
     return summing, summing
 
 
@@ -286,21 +286,21 @@ def _passes(taps: WindowTaps, element: str) -> tuple[_Summing | None, _Summing |
 
 
 def _product_from_zero(pixels: Array, weights: Array) -> Array:
-    """The product added to 0, so that negative zeros become positive as where a sum begins with 0."""
+    """The product plus 0: turns -0.0 into 0.0, like a sum that starts with 0."""
     pixels = _product(pixels, weights)
     pixels += 0.0
     return pixels
 
 
 def _premultiplied(block: Array) -> Array:
-    """Colours times alpha, the last channel, over 255."""
+    """Premultiply colours by alpha (the last channel): colour * alpha / 255."""
     alpha = block[-1:].astype(np.int32)
     products = block[:-1] * alpha + 128
     return np.concatenate([((products >> 8) + products >> 8).astype(np.uint8), block[-1:]])
 
 
 def _divided(block: Array) -> Array:
-    """Colours over alpha, and as they are where alpha is 0 or 255."""
+    """Divide colours by alpha; pixels with alpha 0 or 255 are unchanged."""
     alpha = block[-1:].astype(np.int32)
     colors = block[:-1]
     whole = np.minimum(255 * colors.astype(np.int32) // np.maximum(alpha, 1), 255).astype(np.uint8)

@@ -22,11 +22,11 @@ __all__ = ["ChannelWalk", "launch", "outer_loops", "walk_of"]
 
 @dataclass(frozen=True, slots=True)
 class ChannelWalk:
-    """How a kernel walks pixels: forwards through the memory of the source's, or of the target's where those alone are.
+    """How a kernel iterates over pixels: in the order of the interleaved side, the source's if both are interleaved.
 
-    `rows` is the largest of the other loops, `batch` are the rest, and `channel` is a channel axis among them. Of each
-    pair, the first is the source's: pixels are `pitches` elements apart, 1 on a side that has them as planes, and
-    `lasts` of the last one of a row are moved. With `turned`, the channels of the source's pixels run the other way.
+    `rows` is the largest of the other loops, `batch` the rest, and `channel` a channel axis among them. Each pair is
+    (source, target). `pitches` are the distances between pixels in elements, 1 on a planar side; of a row's last pixel,
+    the first `lasts` elements are moved. `turned`: the source's channels are in reverse order.
     """
 
     small: Loop
@@ -43,34 +43,34 @@ class ChannelWalk:
 
     @property
     def splits(self) -> bool:
-        """Whether pixels become planes."""
+        """Whether pixels are split into planes."""
         return self.pitches[1] == 1
 
     @property
     def count(self) -> int:
-        """How many times the rows are walked."""
+        """How many times the rows are iterated over."""
         return self.channel.size * prod(loop.size for loop in self.batch)
 
     @property
     def backwards(self) -> bool:
-        """Whether the two sides' pixels run against each other."""
+        """Whether the pixels of the two sides are in opposite directions."""
         return (self.pixels.source_stride < 0) != (self.pixels.target_stride < 0)
 
     @property
     def chooses(self) -> bool:
-        """Whether a table says which of a pixel's elements become planes."""
+        """Whether a table selects the elements of a pixel that become planes."""
         return self.splits and self.small.is_channel and self.conversion.channels is not None
 
     @property
     def axis(self) -> str:
-        """The `sg::ChannelAxis` of what differs from channel to channel."""
+        """The `sg::ChannelAxis` of per-channel constants and offsets."""
         if self.small.is_channel:
             return f"sg::ChannelAxis::{'source' if self.splits else 'target'}"
         return f"sg::ChannelAxis::{'block' if self.channel.is_channel else 'none'}"
 
     @property
     def row_elements(self) -> tuple[int, int]:
-        """Elements of a row of either side, to the end of what is moved of the last pixel."""
+        """Elements of a row on each side, up to the last element moved."""
         source, target = (
             (self.pixels.size - 1) * pitch + last for pitch, last in zip(self.pitches, self.lasts, strict=True)
         )
@@ -84,10 +84,10 @@ class ChannelWalk:
     def parameters(
         self, tile: tuple[int, int], tiles: tuple[int, int], vectors: tuple[int, int], bits: int
     ) -> tuple[ParameterBlock, tuple[int, str, str]]:
-        """The kernels' `sg::PixelsParameters`, and the template arguments of the loops and of what channels differ in.
+        """The kernels' `sg::PixelsParameters`, and template arguments: rank, and the kinds of per-channel constants.
 
-        `tile` is groups of a row and rows, `tiles` are those of a row and of the rows, and `vectors` those of a tile's
-        row on either side.
+        `tile` is (groups of a row, rows); `tiles` is the number of tiles along each; `vectors` is the number of vectors
+        of a tile's row on each side.
         """
         block, pixels, rows = ParameterBlock(), self.pixels, self.rows
         sizes = (prod(tiles) * self.count, pixels.size, rows.size)
@@ -111,7 +111,7 @@ class ChannelWalk:
 
 
 def outer_loops(loops: Sequence[Loop]) -> tuple[Loop, tuple[Loop, ...], Loop]:
-    """Of the loops outside of pixels: rows, the largest; the rest; and a channel axis."""
+    """Classify the loops outside pixels: the largest as rows, the rest, and a channel axis."""
     channel = next((loop for loop in loops if loop.is_channel), Loop(1, 0, 0))
     others = [loop for loop in loops if not loop.is_channel]
     rows = max(others, key=lambda loop: loop.size, default=Loop(1, 0, 0))
@@ -158,7 +158,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     tile = pixel_tile(length, group.shared_bytes, pixels.size, rows.size, walk.count, whole, gpu)
     row_groups, tile_rows = tile
     tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
-    # A group of planes is one vector of each.
+    # A group of planes is one vector of each plane.
     row_vectors = row_groups * length * shape.pitch * shape.interleaved_itemsize // pixel_bytes
     vectors = (row_vectors, row_groups) if shape.splits else (row_groups, row_vectors)
     block, (rank, affines, order) = walk.parameters(tile, tiles, vectors, bits)

@@ -1,7 +1,7 @@
 """Launches of batched crops (`crops.cu`, `crops_planes.cu`, `crops_pixels.cu`).
 
-A kernel's parameters begin with two addresses: that of the samples' records, packed by `sample_record`, and that of
-the batch's lowest element. The device writes both; here they are 0.
+A kernel's parameters begin with two addresses: the samples' records, packed by `sample_record`, and the batch's lowest
+element. The device fills in both at launch; here they are 0.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SAMPLE: Final = struct.Struct("<QQQqqqIIIIQ8x")
 _LONGEST_ROW: Final = 2**31 - 1
 
 _FILL_AT: Final = 16
-"""Where the address of the fill elements goes."""
+"""The offset of the fill elements' address."""
 
 
 def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The kernel, grid and parameters that carry out `plan` on `gpu`.
+    """The kernel, grid and parameters of `plan` on `gpu`.
 
-    Raises `LayoutError` for a plan without elements: there is nothing to launch.
+    Raises `LayoutError` for a plan without elements, which has no launch.
     """
     layout = plan.problem.target.layout
     if layout.element_count == 0:
@@ -50,7 +50,7 @@ def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def _any(plan: CropChoice) -> KernelLaunch:
-    """A thread for every vector of the target."""
+    """One thread for each vector of the target."""
     layout, bits = plan.problem.target.layout, plan.index_bits
     _, channels, _, width = layout.sizes
     pixels_run = plan.family is CropFamily.RUNS
@@ -60,7 +60,7 @@ def _any(plan: CropChoice) -> KernelLaunch:
     order = block.add_order(plan.problem.conversion, 1, bits)
     _add_divisor(block, planes, bits)
     block.add_index(layout.strides[1], bits)
-    # A vector starts `length` columns after the last one, or as many elements of side by side pixels.
+    # The next vector starts `length` columns further, or as many elements of interleaved pixels.
     block.add_index(1 if length > 1 or pixels_run else layout.strides[3], bits)
     _add_divisor(block, channels, 32)
     name = instantiation(
@@ -77,7 +77,7 @@ def _any(plan: CropChoice) -> KernelLaunch:
 
 
 def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
-    """A thread for a vector of every plane, or of one where the source has planes, too; in each of a few rows."""
+    """One thread for a vector of each plane (of one plane if the source is planar, too), in each of a few rows."""
     layout, bits = plan.problem.target.layout, plan.index_bits
     _, channels, _, width = layout.sizes
     splits = plan.family is CropFamily.SPLIT
@@ -102,7 +102,7 @@ def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def _places(plan: CropChoice, pitch: int) -> Conversion:
-    """The conversion with the plane that each place of a pixel goes to for its channels: to none is -1."""
+    """The conversion with the plane number of each channel of a source pixel; -1 for unused channels."""
     count = plan.problem.target.layout.sizes[1]
     chosen = plan.problem.conversion.channels or range(count)
     planes = tuple(chosen.index(place) if place in chosen else -1 for place in range(pitch))
@@ -110,7 +110,7 @@ def _places(plan: CropChoice, pitch: int) -> Conversion:
 
 
 def _pixels(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
-    """A thread for as many pixels as a vector has elements, in each of a few rows."""
+    """One thread for as many pixels as a vector has elements, in each of a few rows."""
     _, channels, _, width = plan.problem.target.layout.sizes
     pitch = plan.problem.source_steps[1]
     rows = _rows(plan, pitch, 1, gpu)
@@ -138,7 +138,7 @@ def _length(plan: CropChoice) -> int:
 
 
 def _rows(plan: CropChoice, pitch: int, planes: int, gpu: GpuProperties) -> int:
-    """How many rows a thread makes vectors of, unless there are too few to go round."""
+    """Rows of a thread: more for narrower pixels, but few enough to leave work for every multiprocessor."""
     samples, _, height, width = plan.problem.target.layout.sizes
     length = _length(plan)
     run = length * pitch * plan.problem.conversion.source.itemsize
@@ -149,7 +149,7 @@ def _rows(plan: CropChoice, pitch: int, planes: int, gpu: GpuProperties) -> int:
 
 
 def _common(plan: CropChoice, run: int, planes: int, rows: int) -> tuple[ParameterBlock, str, int]:
-    """`sg::CropsParameters` for rows of `run` elements, its affines' template argument, and the threads in all."""
+    """`sg::CropsParameters` for rows of `run` elements, the template argument of its affines, and the thread count."""
     layout, bits = plan.problem.target.layout, plan.index_bits
     samples, _, height, width = layout.sizes
     vectors, groups = -(-run // _length(plan)), -(-height // rows)
@@ -168,7 +168,7 @@ def _common(plan: CropChoice, run: int, planes: int, rows: int) -> tuple[Paramet
 
 
 def _add_divisor(block: ParameterBlock, divisor: int, bits: int) -> None:
-    """An `sg::Divisor`."""
+    """Append an `sg::Divisor`."""
     for word in divisor_words(divisor, bits):
         block.add_index(word, bits)
 
@@ -179,7 +179,7 @@ def _types(plan: CropChoice) -> tuple[str, str]:
 
 
 def _launch(source: str, name: str, plan: CropChoice, items: int, block: ParameterBlock) -> KernelLaunch:
-    """A thread for each item."""
+    """One thread for each item."""
     return KernelLaunch(
         sources=(source,),
         name=name,
@@ -194,12 +194,12 @@ def _launch(source: str, name: str, plan: CropChoice, items: int, block: Paramet
 def sample_record(crop: Crop, address: int, size: tuple[int, int], itemsize: int) -> bytes:
     """The record of one sample whose lowest element is at `address`; `size` is a window's, in pixels.
 
-    Addresses of pixels that lie outside wrap around, as sums on the device do.
+    Addresses of pixels outside the image wrap around, and so do sums on the device.
     """
     layout = crop.layout
     _, *extents = layout.sizes
     covers = [covered(*axis) for axis in zip(crop.origin, size, extents, strict=True)]
-    # Where the window shows nothing of the source, no kernel needs to know how far away it is.
+    # If the window is outside the source, its distance does not matter.
     origin = crop.origin if all(cover.start < cover.stop for cover in covers) else (0, 0)
     pixel = layout.offset + sum(place * stride for place, stride in zip(origin, layout.strides[1:], strict=True))
     edges = (edge for cover in covers for edge in (cover.start, cover.stop))

@@ -22,7 +22,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     )
     count = problem.element_count
     steps = vectors.under_way(gpu)
-    # A small copy is spread over more blocks instead, each with less to wait for.
+    # A small copy is spread over more blocks, with fewer loads in flight each.
     if count < gpu.multiprocessors * THREADS * vectors.length * steps:
         steps = 1
     loaded_past, stored_past = vectors.bytes_past_end(count, count)

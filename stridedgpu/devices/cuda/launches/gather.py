@@ -1,8 +1,8 @@
 """Launches of gather and scatter: rows, elements and tuples, the inner axis.
 
-A kernel's parameters begin with four addresses (what is read, what is written, the indices, the report of wrong
-indices) and, at `LAUNCH_NUMBER_AT`, the number of the launch that stands in a report. The device writes these; here
-they are 0. All addresses are those of an operand's lowest element.
+A kernel's parameters begin with four addresses (source, target, indices, report of wrong indices). The launch number
+for reports follows at `LAUNCH_NUMBER_AT`. The device fills these in at launch; here they are 0. Each address is that of
+an operand's lowest element.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .parameters import ParameterBlock, index_argument, word_argument
 __all__ = ["LAUNCH_NUMBER_AT", "gather_launch"]
 
 LAUNCH_NUMBER_AT: Final = 32
-"""Where in a gather's parameters the 32-bit number of the launch goes."""
+"""The offset of the 32-bit launch number in a gather's parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """One loop: its size, and its steps on the plain side, the picked side, in the indices and in their numbering."""
+    """One loop: its size, and its strides on the plain side, the picked side, in the indices and in their numbering."""
 
     size: int
     plain: int = 0
@@ -48,9 +48,9 @@ class _Loop:
 
 
 def gather_launch(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The kernel, grid and parameters that carry out `plan` on `gpu`.
+    """The kernel, grid and parameters of `plan` on `gpu`.
 
-    Raises `LayoutError` for a plan without elements: there is nothing to launch.
+    Raises `LayoutError` for a plan without elements, which has no launch.
     """
     if plan.family is GatherFamily.EMPTY:
         raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")
@@ -80,13 +80,13 @@ def _loops(problem: GatherProblem) -> list[_Loop]:
 
 
 def _filled(loops: Sequence[_Loop]) -> list[_Loop]:
-    """The loops with others of size 1 outside, up to a rank that kernels are made for."""
+    """Pad the loops with outer ones of size 1, up to a rank that is instantiated."""
     rank = rank_of(len(loops))
     return [_Loop(1)] * (rank - len(loops)) + list(loops)
 
 
 def _common(plan: GatherChoice, loops: Sequence[_Loop], items: int) -> ParameterBlock:
-    """`sg::GatherParameters`, its addresses and launch number 0."""
+    """`sg::GatherParameters` with addresses and launch number 0."""
     problem, bits = plan.problem, plan.index_bits
     block = ParameterBlock()
     block.add(bytes(16), 8)
@@ -129,12 +129,12 @@ def _types(plan: GatherChoice) -> tuple[str, str, str]:
 
 
 def _mode(plan: GatherChoice) -> str:
-    """The `sg::OutOfRange`; a checked index is clamped."""
+    """The `sg::OutOfRange` of the mode; checked indices are clamped."""
     return f"sg::OutOfRange::{'clamp' if plan.mode == 'raise' else plan.mode}"
 
 
 def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
-    """Groups of lanes for runs of this length; long ones are cut into chunks."""
+    """Groups of lanes sized to the run; long runs are cut into chunks."""
     problem = plan.problem
     *outer, run = _loops(problem)
     length = plan.plain.nbytes // problem.plain.element.itemsize
@@ -163,7 +163,7 @@ def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The same for runs that begin anywhere in their first vector."""
+    """The same for unaligned runs."""
     problem = plan.problem
     *outer, run = _loops(problem)
     length = plan.store.nbytes // problem.plain.element.itemsize
@@ -192,10 +192,10 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
-    """Steps of a chunk, chunks of a thread, and lanes of a group for runs of so many vectors.
+    """Steps of a chunk, chunks of a thread, and lanes of a group for runs of `vectors` vectors.
 
-    Runs of more than a warp's vectors are cut into chunks of several steps; of shorter ones a thread has several
-    under way, unless there are too few to go round.
+    Runs longer than a warp's vectors are cut into chunks of several steps. For shorter ones a thread has several runs
+    in flight, if enough of them remain for all multiprocessors.
     """
     lanes = min(WARP, 1 << (vectors - 1).bit_length())
     steps = next(steps for steps in (4, 2, 1) if steps == 1 or vectors >= steps * lanes)
@@ -203,13 +203,13 @@ def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
 
 
 def _items(steps: int, threads: int, gpu: GpuProperties) -> int:
-    """Chunks of so many steps that a thread has under way, unless there are too few to go round."""
+    """Chunks of `steps` that a thread has in flight, if enough of them remain for all multiprocessors."""
     most = policy().gather.in_flight
     return most // steps if threads >= gpu.multiprocessors * THREADS * most else 1
 
 
 def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
-    """The same for runs whose ends take a thread more work than a vector: few lanes, with several steps each."""
+    """The same for unaligned runs, whose ends take a thread more work than a vector: few lanes, several steps each."""
 
     def work(shape: tuple[int, int]) -> int:
         steps, lanes = shape
@@ -221,7 +221,7 @@ def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, in
 
 
 def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
-    """A thread for every few vectors of neighbouring elements, each with its own index or tuple of indices."""
+    """One thread for several vectors of adjacent elements, each element with its own index or tuple of indices."""
     problem, bits = plan.problem, plan.index_bits
     length = plan.plain.nbytes // problem.plain.element.itemsize
     *outer, row = _loops(problem) or [_Loop(1)]
@@ -250,7 +250,7 @@ def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def _short_rows(plan: GatherChoice) -> KernelLaunch:
-    """A thread for every few rows that follow each other on the target."""
+    """One thread for several adjacent rows of the target."""
     problem, bits, together = plan.problem, plan.index_bits, SHORT_ROWS_TOGETHER
     *outer, rows, run = _loops(problem)
     steps = (rows.plain, rows.picked, rows.index, rows.position)
@@ -274,7 +274,7 @@ def _short_rows(plan: GatherChoice) -> KernelLaunch:
 
 
 def _inner(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
-    """A thread for every vector of neighbouring indices, and a few rows."""
+    """One thread for a vector of adjacent indices, applied to a few rows."""
     problem, bits = plan.problem, plan.index_bits
     length = plan.plain.nbytes // problem.plain.element.itemsize
     *outer, inner = _loops(problem)

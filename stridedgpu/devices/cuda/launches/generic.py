@@ -22,7 +22,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     source_strides, target_strides = list(problem.source_strides), list(problem.target_strides)
     inner = len(sizes) - 1
     itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
-    # The innermost axis is cut into stores; without vectors, and where neighbours have other channels, into elements.
+    # The innermost axis is cut into stores; into single elements if adjacent ones have different channels.
     store_bytes = itemsizes[1] if channel_axis == inner else plan.store.nbytes
     length = store_bytes // itemsizes[1]
     vectors = -(-problem.written_sizes[inner] // length)
@@ -34,7 +34,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     affines = block.add_affines(conversion)
     order = block.add_order(conversion, 0 if channel_axis is None else source_strides[channel_axis], bits)
     if channel_axis is not None and conversion.channels is not None:
-        source_strides[channel_axis] = 0  # the table has the offsets themselves
+        source_strides[channel_axis] = 0  # the offsets come from the table
     source_step, target_step = source_strides[inner], target_strides[inner]
     sizes[inner] = -(-vectors // items)
     source_strides[inner] *= length
@@ -73,7 +73,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def _items(vectors: int, runs: int, most: int, gpu: GpuProperties) -> int:
-    """How many vectors of a run one thread moves: as many as leave few of them empty, and all multiprocessors busy."""
+    """Vectors of a run for one thread: as many as leave few of them empty, and all multiprocessors busy."""
     items, well_filled = most, policy().generic.well_filled
     while items > 1:
         threads = -(-vectors // items)

@@ -1,7 +1,7 @@
-"""Launches that look at indices before anything is written: all within their axes, and no element named twice.
+"""Launches that check indices before anything is written: all inside their axes, and no element named twice.
 
-A kernel's parameters begin with two addresses: that of the lowest index, and that of a report. The device writes both;
-here they are 0.
+A kernel's parameters begin with two addresses: the lowest index and a report. The device fills in both at launch; here
+they are 0.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ __all__ = [
 ]
 
 CHECK_REPORT_AT: Final = 8
-"""Where in a check's parameters, whose first address is that of the indices, the address of the report goes."""
+"""The offset of the report's address in a check's parameters, after the address of the indices."""
 
 REPORT: Final = struct.Struct("<10Q")
-"""`sg::IndexReport`: words of a precedence and a byte each, of which the first 2 are the rule's and 8 the value's. All
-zero before the first wrong index."""
+"""`sg::IndexReport`: words with a precedence and one byte each: 2 bytes of the rule, then 8 of the value. All zero
+until the first wrong index."""
 
 _RULE_BYTES: Final = 2
 
 _NUMBER_BITS: Final = 40
-"""Bits of a precedence that number the indices of a launch; those above count launches."""
+"""Bits of a precedence for the number of an index in its launch; the higher bits count launches."""
 
 RULES: Final = 1 << 8 * _RULE_BYTES
-"""Numbers that rules may have in a report; launches are counted up to the same before they begin anew."""
+"""The number of rule numbers in a report; the launch count wraps at the same number."""
 
 _MOST_COMPONENTS: Final = 64
-"""Coordinates of a tuple that a check knows: `most_components` in check_indices.cu."""
+"""The most components of a tuple in a check: `most_components` in check_indices.cu."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrongIndex:
-    """What a report says of the first wrong index: its number in row-major order, the number of its rule, its value.
+    """The first wrong index of a report: its row-major number, the number of its rule, and its value.
 
-    `rule` and `value` are None where a report was taken while a kernel wrote to it and has only a part of them.
+    `rule` and `value` are None if the report was read while a kernel was writing it, and only a part is consistent.
     """
 
     number: int
@@ -65,7 +65,7 @@ class WrongIndex:
 
 
 def wrong_index(report: bytes, *, signed: bool = True) -> WrongIndex | None:
-    """The contents of a report; None when every index was right."""
+    """Decode a report; None if every index was right."""
     words = REPORT.unpack(report)
     first = max(word >> 8 for word in words)
     if not any(words):
@@ -79,20 +79,20 @@ def wrong_index(report: bytes, *, signed: bool = True) -> WrongIndex | None:
 
 
 def launch_number(count: int, rule: int) -> int:
-    """What a gather's parameters hold at `LAUNCH_NUMBER_AT`: which of the launches it is, and its rule's number."""
+    """The value at `LAUNCH_NUMBER_AT`: the launch count and the number of the rule."""
     return count % RULES << 8 * _RULE_BYTES | rule
 
 
 def take_launch() -> KernelLaunch:
-    """The launch that moves a report to another place and leaves it empty, in one step for each word.
+    """The launch that moves a report to another place and clears it, atomically word by word.
 
-    Its parameters are two addresses: the report's, and that of as many bytes that take what it says.
+    Its parameters are two addresses: the report's, and that of the copy.
     """
     return KernelLaunch(("take_report.cu",), "sg::take_report", (1, 1, 1), (32, 1, 1), 0, bytes(16))
 
 
 def check_launch(rule: IndexRule) -> KernelLaunch:
-    """The launch that looks at every index of `rule` and fills a report with the first that is out of range."""
+    """The launch that checks every index of `rule` and reports the first one out of range."""
     layout = rule.index.layout
     bits = index_bits(max(layout.element_count, layout.span))
     block, rank = _walked(layout.sizes, layout.strides, (), bits)
@@ -106,12 +106,12 @@ def check_launch(rule: IndexRule) -> KernelLaunch:
 
 
 def distinct_report_bytes(rule: IndexRule) -> int:
-    """The bytes that `distinct_launch` needs, all 0: a report, and a bit for each element that could be named."""
+    """The zeroed bytes that `distinct_launch` needs: a report, and one bit for each element that can be named."""
     return REPORT.size + -(-rule.name_count // 32) * 4
 
 
 def distinct_launch(rule: IndexRule) -> KernelLaunch:
-    """The launch that says in a report, with marks behind it, whether two indices of `rule` name one element."""
+    """The launch that reports whether two indices of `rule` name one element; the bits follow the report."""
     layout = rule.index.layout
     tuples = layout.ndim - 1 if rule.has_tuples else layout.ndim
     sizes = layout.sizes[:tuples]
@@ -129,7 +129,7 @@ def distinct_launch(rule: IndexRule) -> KernelLaunch:
 
 
 def _walked(sizes: Sequence[int], strides: Sequence[int], own: Sequence[int], bits: int) -> tuple[ParameterBlock, int]:
-    """Parameters that begin with an `sg::Axes` over the indices, with their own pitches, and its rank."""
+    """Parameters beginning with the indices' `sg::Axes`, with the `own` pitches as target strides; and its rank."""
     rank = rank_of(len(sizes))
     filling = rank - len(sizes)
     pitches = tuple(own) or (0,) * len(sizes)
@@ -141,7 +141,7 @@ def _walked(sizes: Sequence[int], strides: Sequence[int], own: Sequence[int], bi
 
 
 def _per_component(values: Sequence[int]) -> bytes:
-    """One 64-bit value for each number of a tuple. Raises `LayoutError` for more than there is room for."""
+    """One 64-bit value for each component of a tuple. Raises `LayoutError` for too many."""
     if len(values) > _MOST_COMPONENTS:
         raise LayoutError(f"indices hold tuples of {len(values)}; a GPU takes up to {_MOST_COMPONENTS}.")
     return struct.pack(f"<{_MOST_COMPONENTS}Q", *values, *(0,) * (_MOST_COMPONENTS - len(values)))
@@ -153,7 +153,7 @@ def _types(rule: IndexRule, bits: int) -> tuple[str, str]:
 
 
 def _launch(source: str, name: str, block: ParameterBlock, count: int, each: int) -> KernelLaunch:
-    """A thread for `each` of `count` indices, or tuples."""
+    """One thread for `each` of `count` indices or tuples."""
     return KernelLaunch(
         sources=(source,),
         name=name,
