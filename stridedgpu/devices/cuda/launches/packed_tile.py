@@ -1,4 +1,4 @@
-"""The launch of packed tiles: which of the tiles that keep the plan's widths, and the tables of its elements."""
+"""The launch of packed tiles: the choice among tiles with the plan's widths, and the tables of elements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["launch"]
 
 _GAP: Final = 0xFFFF
 _ZERO: Final = 0xFFFE
-"""In the table of positions: `packed_gap` and `packed_zero` in packed_tile.cu."""
+"""Special values of the table of positions: `packed_gap` and `packed_zero` in packed_tile.cu."""
 
 
 def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
@@ -98,7 +98,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def _tile_for(plan: RelayoutChoice, gpu: GpuProperties, *, fills_gaps: bool) -> PackedTile:
-    """The best tile that leaves no multiprocessor idle, or the one with most blocks; all keep the plan's widths."""
+    """The best tile that leaves no multiprocessor idle, else the one with most blocks; all keep the plan's widths."""
     problem = plan.problem
     load_length = plan.load.nbytes // problem.source.element.itemsize
     store_length = plan.store.nbytes // problem.target.element.itemsize
@@ -108,12 +108,12 @@ def _tile_for(plan: RelayoutChoice, gpu: GpuProperties, *, fills_gaps: bool) -> 
 
 
 def _slots(tile: PackedTile) -> list[int | None]:
-    """The partial loops, in three slots."""
+    """The partial loops, padded to three slots."""
     return [*tile.partial, *[None] * (3 - len(tile.partial))]
 
 
 def _shrinks(tile: PackedTile) -> list[int]:
-    """What a missing place of each partial loop takes off: of chunks, of rows, of positions that run backwards."""
+    """What each missing place of a partial loop subtracts: from chunks, from rows, from reversed positions."""
     steps = []
     for i in _slots(tile):
         loop = Loop(1, 0, 0) if i is None else tile.loops[i]
@@ -146,7 +146,7 @@ def _run(tile: PackedTile, at: dict[int, int], offset: int, position: int, chann
 
 
 def _chunk_table(tile: PackedTile, bits: int) -> bytes:
-    """Where chunks start in the source, from the tile's first."""
+    """The table of the chunks' source offsets, relative to the tile's first."""
     return b"".join(
         _run(
             tile,
@@ -161,7 +161,7 @@ def _chunk_table(tile: PackedTile, bits: int) -> bytes:
 
 
 def _row_table(tile: PackedTile, pitch: int, bits: int) -> bytes:
-    """Where rows start in the target, and what their elements' positions and channels start from."""
+    """The table of the rows' target offsets, and of their base positions and base channels."""
     return b"".join(
         _run(
             tile,
@@ -176,7 +176,7 @@ def _row_table(tile: PackedTile, pitch: int, bits: int) -> bytes:
 
 
 def _position_table(tile: PackedTile, pitch: int, store_length: int) -> bytes:
-    """For each position of a row: its element's position in shared memory, a gap or a zero, and its channel."""
+    """For each position of a row: its element's position in shared memory (or gap, or zero), and its channel."""
     words = [_GAP] * round_up(tile.row_length, store_length)
     positions = {i: _positions(tile, pitch, i) for i in tile.row}
     for at in _coordinates(tile, tile.row):

@@ -1,4 +1,4 @@
-"""A kernel's parameter block and template arguments: how the values of a plan look to CUDA C++."""
+"""A kernel's parameter block and template arguments: the C++ form of a plan's values."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from stridedgpu.values.dtypes import ElementType
 __all__ = ["ParameterBlock", "conversion_argument", "index_argument", "word_argument"]
 
 _FEW_CHANNELS: Final = 16
-"""Channels whose constants travel inside the parameter block: `most_few_channels` in channel_constants.cuh."""
+"""The most channels with constants in the parameter block: `most_few_channels` in channel_constants.cuh."""
 
 _WORDS: Final = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "word128"}
 
 
 class ParameterBlock:
-    """The bytes of a kernel's one parameter, a C structure: filled member after member, each at its alignment.
+    """The bytes of a kernel's only parameter, a C structure: members are appended at their alignment.
 
-    The first 16 bytes are the addresses of source and target, left 0. Methods that choose between several C++ types
-    return the template argument that names the choice.
+    The first 16 bytes are the addresses of source and target, left 0. A method that chooses between C++ types returns
+    the template argument of its choice.
     """
 
     def __init__(self) -> None:
-        """Two addresses, nothing else yet."""
+        """Start with the two addresses."""
         self._bytes = bytearray(16)
         self._tables: list[tuple[int, bytes]] = []
 
     @property
     def parameters(self) -> bytes:
-        """The structure, as long as C makes it: a multiple of the 8 bytes of an address."""
+        """The structure, padded as in C to a multiple of the 8 bytes of an address."""
         return bytes(self._bytes) + bytes(-len(self._bytes) % 8)
 
     @property
     def tables(self) -> tuple[tuple[int, bytes], ...]:
-        """Arrays for device memory, each with the position where its address belongs."""
+        """Arrays for device memory, each with the offset of its address."""
         return tuple(self._tables)
 
     def add(self, data: bytes, alignment: int) -> None:
-        """A member of `data`, at the next multiple of `alignment` bytes."""
+        """Append a member at the next multiple of `alignment` bytes."""
         self._bytes += bytes(-len(self._bytes) % alignment) + data
 
     def add_index(self, value: int, index_bits: int) -> None:
-        """An unsigned index, or a signed offset as its two's complement."""
+        """Append an unsigned index, or a signed offset in two's complement."""
         nbytes = index_bits // 8
         self.add((value % 2**index_bits).to_bytes(nbytes, "little"), nbytes)
 
@@ -57,13 +57,13 @@ class ParameterBlock:
         self.add(words, index_bits // 8)
 
     def add_table(self, data: bytes) -> None:
-        """The address of constants that lie in device memory, aligned for any vector."""
+        """Append the address of a table in device memory, aligned for any vector."""
         self.add(bytes(8), 8)
         self._tables.append((len(self._bytes) - 8, data))
 
     def add_affines(self, conversion: Conversion) -> str:
         """An `sg::ChannelAffines` of the conversion's compute type; the argument is its `sg::Channels`."""
-        # Opaque words of 4 and 8 bytes are unsigned integers to C++, and its compute type for these is float64.
+        # In C++, opaque words of 4 and 8 bytes are unsigned integers, whose compute type is float64.
         opaque = conversion.moves_bits
         wide = conversion.source.itemsize in (4, 8) if opaque else conversion.compute.itemsize == 8
         code = "d" if wide else "f"
@@ -85,7 +85,7 @@ class ParameterBlock:
         return self._add_per_channel([offset.to_bytes(nbytes, "little") for offset in offsets], 1, nbytes)
 
     def _add_per_channel(self, entries: list[bytes], per_channel: int, alignment: int) -> str:
-        """One channel's constants, up to 16 channels' in place, or the address of a table of more."""
+        """Append per-channel constants: one value, up to 16 in place, or the address of a longer table."""
         count = len(entries) // per_channel
         data = b"".join(entries)
         if count > _FEW_CHANNELS:
@@ -97,9 +97,9 @@ class ParameterBlock:
 
 
 def conversion_argument(conversion: Conversion) -> str:
-    """The `sg::Conversion` of a plan; elements whose bits move unchanged are words of their size.
+    """The `sg::Conversion` of a plan; elements of a bitwise copy are words of their size.
 
-    Roundings that give the same result are one instantiation.
+    Roundings with the same result share one instantiation.
     """
     source, target = conversion.source, conversion.target
     if conversion.moves_bits:
@@ -118,7 +118,7 @@ def index_argument(index_bits: int) -> str:
 
 
 def word_argument(element: ElementType) -> str:
-    """The word that an element moves as, unchanged."""
+    """The word type of a bitwise copy of an element."""
     return f"sg::{_WORDS[element.itemsize]}"
 
 
@@ -128,7 +128,7 @@ def _element(element: ElementType) -> str:
 
 
 def _never_nan(conversion: Conversion) -> bool:
-    """Whether there is a scale or a bias that no NaN can come of: of an integer, with finite constants."""
+    """Whether scale and bias cannot produce NaN: an integer source and finite constants."""
     code = "d" if conversion.compute.itemsize == 8 else "f"
     constants = (*(conversion.scale or ()), *(conversion.bias or ()))
     finite = all(math.isfinite(struct.unpack(f"<{code}", _packed_float(value, code))[0]) for value in constants)
@@ -136,7 +136,7 @@ def _never_nan(conversion: Conversion) -> bool:
 
 
 def _packed_float(value: float, code: str) -> bytes:
-    """A float32 or float64, rounded to nearest; what is too large for float32 is infinite, as in hardware."""
+    """Pack a float32 or float64, rounded to nearest; overflow to float32 is infinity, as in hardware."""
     try:
         return struct.pack(f"<{code}", value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""The launch of whole pixels: filled up, cut down, or with their channels in another order or of another type."""
+"""The launch of whole pixels: padded, reduced, or with channels in another order or of another type."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .tiles import loops_of, pixel_box, pixel_tile, turned
 __all__ = ["launch", "whole_walk_of"]
 
 _SHARED_ALIGNMENT: Final = 16
-"""Bytes: where the target's part of shared memory begins."""
+"""Alignment in bytes of the target's part of shared memory."""
 
 
 def whole_walk_of(problem: Problem) -> ChannelWalk:
-    """The walk of a problem of the family PIXELS."""
+    """The iteration of a problem of the family PIXELS."""
     shape = whole_pixels_of(problem)
     pixels, source_start, target_start = shape.pixels, problem.source_offset, 0
     if pixels.source_stride < 0:

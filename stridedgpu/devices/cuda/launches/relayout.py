@@ -1,4 +1,4 @@
-"""From a plan to the launch of a CUDA kernel, whichever family it belongs to."""
+"""From a relayout plan to the launch of its kernel, for every family."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _SHIFTED: Final[_Launches] = MappingProxyType(
         Family.PIXELS: cuda_shifted_channels.launch,
     }
 )
-"""Where vectors are put together from words."""
+"""The launches of funnel-shifted plans."""
 
 
 def cuda_launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The kernel, grid and parameters that carry out `plan` on `gpu`.
+    """The kernel, grid and parameters of `plan` on `gpu`.
 
-    Raises `LayoutError` for a plan without elements: there is nothing to launch; and for a side whose elements do not
-    lie at multiples of their own size, which a GPU cannot address.
+    Raises `LayoutError` for a plan without elements, which has no launch, and for a side whose elements are not at
+    multiples of their own size, which a GPU cannot address.
     """
     if plan.family is Family.EMPTY:
         raise LayoutError(f"A plan over sizes {plan.problem.sizes} has no elements; there is nothing to launch.")

@@ -1,4 +1,4 @@
-"""Launches of family B, rows: the innermost run is contiguous, or repeated, on both sides (`rows.cu`)."""
+"""Launches of family B, rows: the innermost run is contiguous, or broadcast, on both sides (`rows.cu`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tiles import tile_box
 __all__ = ["RowAxis", "add_chunks", "chunk_shape", "grid_of_chunks", "launch", "row_axes"]
 
 _FEWEST_AXES: Final = 2
-"""Axes that kernels are made for at least: rows and chunks."""
+"""The least number of axes that kernels are instantiated for: rows and chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     may_write_on = target.owns_padding and stored_past <= target.slack_bytes
     within = vectors.whole_counts(count, filled, may_read_on=False, may_write_on=may_write_on)
     past_end = vectors.whole_counts(count, filled, may_read_on=True, may_write_on=may_write_on)
-    # A vector that reaches past its row's end has to end before the buffer does: in the last row it may not.
+    # A vector that reaches past its row's end must end inside the buffer, which excludes the last row.
     readable = problem.source.layout.span + source.slack_bytes // source.element.itemsize
     last_reading_on = readable - count - loaded_past // source.element.itemsize
 
@@ -98,7 +98,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def add_chunks(block: ParameterBlock, plan: RelayoutChoice, axes: Sequence[RowAxis], lanes: int) -> tuple[str, str]:
-    """An `sg::RowChunks`, which begins the parameters; the arguments are its `sg::Channels`."""
+    """Append `sg::RowChunks`, which begins the parameters; returns the arguments of its `sg::Channels`."""
     problem, bits = plan.problem, plan.index_bits
     affines = block.add_affines(problem.conversion)
     channel_stride = 0 if problem.channel_axis is None else problem.source_strides[problem.channel_axis]
@@ -120,12 +120,12 @@ def add_chunks(block: ParameterBlock, plan: RelayoutChoice, axes: Sequence[RowAx
 
 
 def grid_of_chunks(axes: Sequence[RowAxis], lanes: int, items: int) -> tuple[int, int, int]:
-    """The grid in which groups of so many lanes move so many chunks a thread."""
+    """The grid in which groups of `lanes` lanes move `items` chunks a thread."""
     return grid_of(-(-prod(axis.size for axis in axes) // (THREADS // lanes * items)))
 
 
 def _run(problem: Problem) -> str:
-    """The `sg::Run` of a problem: how the source lies along the target's run."""
+    """The `sg::Run` of a problem: how the source run relates to the target run."""
     inner = len(problem.sizes) - 1
     if problem.channel_axis == inner and problem.conversion.channels is not None:
         return "picked"
@@ -133,10 +133,11 @@ def _run(problem: Problem) -> str:
 
 
 def chunk_shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int, bool]:
-    """Steps of a chunk, chunks of a thread, lanes of a group, and whether groups are whole warps throughout.
+    """Steps of a chunk, chunks of a thread, lanes of a group, and whether all groups are whole warps.
 
-    Long rows are cut into even chunks of several steps of a whole warp, unless much of each would be empty or too few
-    would be left to go round; of shorter ones a thread has several under way, if there are enough to go round.
+    Long rows are cut into even chunks of several steps of a whole warp, unless many lanes would be idle or too few
+    chunks would remain for all multiprocessors. For shorter rows a thread has several chunks in flight, if enough
+    remain.
     """
     under_way = vectors.under_way(gpu)
     lane_steps = -(-count // vectors.length)
@@ -153,8 +154,8 @@ def chunk_shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) ->
 def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int, int]:
     """Steps of a chunk, chunks of a thread, and lanes of a group that moves a row, or an even part of one.
 
-    `lane_steps` are the steps that one lane would take alone. Of the groups that make long accesses and leave few lanes
-    idle, it is the one with the most accesses under way, and of these the one with the fewest addresses.
+    `lane_steps` is the number of steps of one lane alone. Among the groups with long contiguous accesses and few idle
+    lanes, the one with the most accesses in flight is chosen, and of these the one with the fewest addresses.
     """
     widest = min(WARP, 1 << (lane_steps - 1).bit_length())
     most = max(1, min(under_way, policy().rows.most_stores * vectors.store_length // vectors.length))
@@ -174,10 +175,10 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int
 
 
 def row_axes(problem: Problem, length: int, chunk: int, *, forwards_or_back: bool) -> list[RowAxis]:
-    """The axes over rows and chunks, outermost first, filled up to a rank that kernels are made for.
+    """The axes over rows and chunks, outermost first, padded to a rank that kernels are instantiated for.
 
-    Rows have `length` elements. Target order, but rows that are read from the same place come one after another, so
-    that they find it in the cache.
+    Rows have `length` elements. They are in target order, except that rows with the same source are consecutive, so
+    that the source is cached.
     """
     *outer, inner = range(len(problem.sizes))
     axes = []

@@ -1,4 +1,4 @@
-"""How lanes step along a run that is contiguous on both sides: elements a step, steps under way, and where vectors end.
+"""Steps of lanes along a run contiguous on both sides: elements of a step, steps in flight, and the ends of vectors.
 
 The counterpart of `kernels/relayout/run_steps.cuh`.
 """
@@ -25,16 +25,16 @@ class RunSteps:
 
     @property
     def length(self) -> int:
-        """Elements that a lane moves in one step: those of the longer vector."""
+        """Elements of one lane and step: those of the longer vector."""
         return max(self.load_length, self.store_length)
 
     @property
     def wider_bytes(self) -> int:
-        """Bytes of the wider of a load and a store."""
+        """Bytes of the wider access, load or store."""
         return max(self.load_length * self.source_itemsize, self.store_length * self.target_itemsize)
 
     def under_way(self, gpu: GpuProperties) -> int:
-        """How many steps a thread has under way: enough bytes in flight, not too many registers."""
+        """Steps of a thread in flight: enough bytes to hide latency, not too many registers."""
         wanted = max(policy().run_steps.least_bytes, 2 * gpu.bytes_in_flight // policy().run_steps.resident_threads)
         loads = self.length // self.load_length
         most = min(
@@ -45,10 +45,10 @@ class RunSteps:
         return 1 << max(most.bit_length() - 1, 0)
 
     def whole_counts(self, count: int, filled: int, *, may_read_on: bool, may_write_on: bool) -> tuple[int, int]:
-        """Of a run of `count` elements, how many whole vectors may load, and how many whole vectors may store.
+        """The elements of a run that whole vectors may load, and those that whole vectors may store.
 
-        `filled` elements are written, the last of them zeros. More than there are where a last vector may reach past
-        the end; from the second figure to `filled`, elements move one by one.
+        The run has `count` elements; `filled` are written, the last ones as zeros. The results exceed these if the last
+        vector may reach past the end. Elements from the second result to `filled` move one by one.
         """
         loaded = _whole(count, self.load_length, reach_past=may_read_on)
         if loaded < count:
@@ -56,12 +56,12 @@ class RunSteps:
         return loaded, _whole(filled, self.store_length, reach_past=may_write_on)
 
     def bytes_past_end(self, count: int, filled: int) -> tuple[int, int]:
-        """The bytes from the last element to the end of a last whole vector, for loads and for stores of `filled`."""
+        """The bytes from the last element to the end of a whole last vector, for loads and for stores of `filled`."""
         loaded = _whole(count, self.load_length, reach_past=True) - count
         stored = _whole(filled, self.store_length, reach_past=True) - count
         return loaded * self.source_itemsize, stored * self.target_itemsize
 
 
 def _whole(count: int, length: int, *, reach_past: bool) -> int:
-    """`count` rounded to whole vectors, up or down."""
+    """`count` rounded up to whole vectors if they may reach past the end, else down."""
     return round_up(count, length) if reach_past else count // length * length

@@ -1,4 +1,4 @@
-"""The launch of pixels whose rows or planes begin anywhere in their vectors (`shifted_channels.cu`)."""
+"""The launch of unaligned pixels: rows or planes begin anywhere in their vectors (`shifted_channels.cu`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VECTOR_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class _Runs:
-    """One side of a tile: `count` runs a row, in which a group of pixels has `group` bytes, up to `vectors` of them."""
+    """One side of a tile: `count` runs a row, `group` bytes of a group of pixels in each, up to `vectors` vectors."""
 
     count: int
     group: int
@@ -33,12 +33,12 @@ class _Runs:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of shared memory, with room for a group and a word that reach past the end."""
+        """Bytes of shared memory, including a group and a word past the end."""
         return self.count * (self.vectors * _VECTOR_BYTES + round_up(self.group + _VECTOR_BYTES, _VECTOR_BYTES))
 
 
 def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The launch of a plan of the family CHANNELS or PIXELS whose vectors are put together from words."""
+    """The launch of a funnel-shifted plan of the family CHANNELS or PIXELS."""
     walk = walk_of(plan.problem) if plan.family is Family.CHANNELS else whole_walk_of(plan.problem)
     bits, pixels, rows = plan.index_bits, walk.pixels, walk.rows
     length = policy().pixels.shifted_bytes // min(walk.itemsizes)
@@ -82,7 +82,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
 
 
 def _axes(plan: RelayoutChoice) -> tuple[int, int]:
-    """The axis inside a pixel, and that of the pixels."""
+    """The axis inside a pixel, and the axis over pixels."""
     inner = len(plan.problem.sizes) - 1
     found = pixel_axes(plan.problem) if plan.family is Family.CHANNELS else (inner, inner - 1)
     assert found is not None

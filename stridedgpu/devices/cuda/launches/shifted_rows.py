@@ -1,4 +1,4 @@
-"""Launches of rows that begin anywhere in their words, on either side (`kernels/relayout/shifted_rows.cu`)."""
+"""Launches of unaligned rows: they begin anywhere in their words (`kernels/relayout/shifted_rows.cu`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["launch"]
 
 
 def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
-    """The launch of a plan whose words are shifted into place."""
+    """The launch of a funnel-shifted plan over rows."""
     problem, conversion = plan.problem, plan.problem.conversion
     source, target = problem.source, problem.target
     inner = len(problem.sizes) - 1

@@ -1,4 +1,4 @@
-"""What the launches of tiled kernels share: loops as values, flips taken out, and grids."""
+"""Shared parts of the launches of tiled kernels: loops as values, reversed loops, and grids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """One loop: its size, its strides in elements of either side, and whether it runs over the output channels."""
+    """One loop: its size, its strides in elements on both sides, and whether it is the channel axis."""
 
     size: int
     source_stride: int
@@ -43,14 +43,14 @@ def loops_of(problem: Problem) -> list[Loop]:
 
 
 def turned(loop: Loop, source_start: int, target_start: int) -> tuple[Loop, int, int]:
-    """A loop that runs the other way, and both starts moved to its other end."""
+    """A loop in reverse, with both starts moved to its other end."""
     steps = loop.size - 1
     back = replace(loop, source_stride=-loop.source_stride, target_stride=-loop.target_stride)
     return back, source_start + steps * loop.source_stride, target_start + steps * loop.target_stride
 
 
 def channels_turned(conversion: Conversion) -> Conversion:
-    """A conversion whose channels run the other way."""
+    """A conversion with its channels in reverse order."""
     return replace(
         conversion,
         scale=conversion.scale and conversion.scale[::-1],
@@ -59,9 +59,9 @@ def channels_turned(conversion: Conversion) -> Conversion:
 
 
 def gaps_are_ours(problem: Problem, cell: int) -> bool:
-    """Whether every gap inside each `cell` elements of the target, and after all but the last, may be written.
+    """True if the target owns its padding and no other loop writes into these gaps.
 
-    It may when the padding is ours and no loop puts an element into such a gap.
+    The gaps are those inside each `cell` elements of the target, and after all cells but the last.
     """
     reach = 0
     for size, stride in zip(reversed(problem.sizes), reversed(problem.target_strides), strict=True):
@@ -72,14 +72,14 @@ def gaps_are_ours(problem: Problem, cell: int) -> bool:
 
 
 def last_gap_is_there(problem: Problem, cell: int) -> bool:
-    """Whether the target's buffer goes on to the end of the last `cell` elements."""
+    """Whether the target's buffer continues to the end of the last `cell` elements."""
     loops = zip(problem.sizes, problem.target_strides, strict=True)
     inner = sum((size - 1) * stride for size, stride in loops if stride < cell) + 1
     return problem.target.slack_bytes >= max(0, cell - inner) * problem.target.element.itemsize
 
 
 def outer_words(loops: Sequence[Loop], index_bits: int) -> tuple[int, bytes]:
-    """The rank and the bytes of the `sg::Axes` of some loops, with loops of size 1 added up to a rank that exists."""
+    """The rank and the bytes of the `sg::Axes` of the loops, padded by loops of size 1 to an instantiated rank."""
     rank = rank_of(len(loops))
     padded = [Loop(1, 0, 0)] * (rank - len(loops)) + list(loops)
     sizes, sources, targets = zip(
@@ -98,10 +98,10 @@ def pixel_tile(
     gpu: GpuProperties,
     usual_bytes: int | None = None,
 ) -> tuple[int, int]:
-    """Groups of a row and rows of a tile, for rows of `pixels` in groups of `length`, a group for each thread.
+    """Groups of a row and rows of a tile, for rows of `pixels` in groups of `length`, one thread a group.
 
-    A group takes `shared_bytes` of shared memory. A block should fill `usual_bytes` of it, by default the policy's;
-    `whole` groups make whole vectors of what lies interleaved.
+    A group takes `shared_bytes` of shared memory. A block should use `usual_bytes` of it, by default the policy's.
+    `whole` groups fill whole vectors of the interleaved side.
     """
     chosen = policy().pixels
     wanted = (chosen.shared_bytes if usual_bytes is None else usual_bytes) // shared_bytes
@@ -111,7 +111,7 @@ def pixel_tile(
     needed = -(-pixels // length)
     while True:
         row_groups = round_up(min(needed, max(groups // whole, 1) * whole), whole)
-        # Tiles of equal size, so that the last one is not a sliver.
+        # Tiles of equal size avoid a sliver as the last one.
         row_groups = round_up(-(-needed // -(-needed // row_groups)), whole)
         tile_rows = min(rows, max(1, groups // row_groups))
         tiles = -(-needed // row_groups) * -(-rows // tile_rows) * batch
@@ -121,12 +121,12 @@ def pixel_tile(
 
 
 def tile_box(problem: Problem, extents: Mapping[int, int]) -> tuple[int, ...]:
-    """A tile as an extent along each loop: those of some axes, one place of the others."""
+    """A tile as an extent along each loop: the given axes, and 1 along the others."""
     return tuple(min(size, extents.get(axis, 1)) for axis, size in enumerate(problem.sizes))
 
 
 def pixel_box(problem: Problem, axes: tuple[int, int], pixels: int, rows: int) -> tuple[int, ...]:
-    """The tile of so many whole pixels in so many rows; `axes` are that inside a pixel, and that of the pixels."""
+    """The tile of `pixels` whole pixels in `rows` rows; `axes` are the axis inside a pixel and the axis over pixels."""
     small, along = axes
     outer = [axis for axis in range(len(problem.sizes)) if axis not in (*axes, problem.channel_axis)]
     across = max(outer, key=problem.sizes.__getitem__, default=None)
@@ -135,7 +135,7 @@ def pixel_box(problem: Problem, axes: tuple[int, int], pixels: int, rows: int) -
 
 
 def innermost_box(sizes: tuple[int, ...], most: int) -> tuple[int, ...]:
-    """A box of at most so many elements that fills the inner loops before the outer ones."""
+    """A box of at most `most` elements that fills the inner loops first."""
     extents: list[int] = []
     for size in reversed(sizes):
         extents.insert(0, max(1, min(size, most)))

@@ -1,4 +1,4 @@
-"""The launch of the tiled transpose: which tile, which loops are its two axes, and its parameters."""
+"""The launch of the tiled transpose: its tile, its two axes, and its parameters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tiles import Loop, channels_turned, loops_of, outer_words, tile_box, turne
 __all__ = ["launch", "tile_extents"]
 
 _BANKS_BYTES: Final = 128
-"""A row of shared memory spans all banks at least once: the swizzle counts on it."""
+"""Bytes of one shared-memory row of all banks; the swizzle requires rows of at least this length."""
 
 
 def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
