@@ -1,4 +1,4 @@
-"""`Operand`: a buffer, a layout in it and an element type: what operations work on."""
+"""`Operand`: a buffer, a layout and an element type: the argument of operations."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Operand", "share_memory"]
 
 
 class Operand:
-    """Elements in a buffer: a value, whose facts never change.
+    """Elements in a buffer, as an immutable value.
 
-    `owns_padding` says that no element outside this layout lives in the buffer, so that kernels may write the gaps.
-    `start_bytes` is where the lowest element lies in the buffer, and `reach` the addresses of its first byte and of the
-    byte behind the highest element. `spec` is what planners know of it, where the caller has it already. `fitted` is
-    the requirement that it last met.
+    `owns_padding`: no element outside this layout is stored in the buffer, so kernels may write the gaps. `start_bytes`
+    is the offset of the lowest element in the buffer. `reach` is the addresses of its first byte and of the byte after
+    the highest element. `spec` is the planner's description, if the caller has it already. `fitted` is the last
+    requirement that was checked and met.
 
     Raises `BindingError` when the layout leaves the buffer.
     """
@@ -62,7 +62,7 @@ class Operand:
 
     @property
     def span_bytes(self) -> int:
-        """How far the highest element reaches from the start of the lowest."""
+        """Bytes from the start of the lowest to the end of the highest element."""
         return self.reach[1] - self.reach[0]
 
     @property
@@ -72,12 +72,12 @@ class Operand:
 
     @property
     def alignment(self) -> int:
-        """The bytes guaranteed to divide that address: the buffer's guarantee, less what the offset takes away."""
+        """A guaranteed divisor of that address in bytes, from the buffer's alignment and the layout's offset."""
         return gcd(self.buffer.alignment, self.layout.offset * self.element.itemsize)
 
     @property
     def spec(self) -> TensorSpec:
-        """What a planner needs to know, worked out once."""
+        """The planner's description, computed once."""
         spec = self._spec
         if spec is None:
             spec = self._spec = TensorSpec.of(
@@ -91,7 +91,7 @@ class Operand:
 
 
 def share_memory(first: Operand, second: Operand) -> bool:
-    """Whether any byte belongs to an element of both: exact, so that interleaved views are told apart."""
+    """Whether any byte belongs to an element of both; exact, so interleaved views do not overlap."""
     start, end = first.reach
     other, other_end = second.reach
     if end <= other or other_end <= start or start == end or other == other_end:

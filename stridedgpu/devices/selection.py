@@ -1,4 +1,4 @@
-"""Which device: from a name, an environment variable or what the machine has."""
+"""Device selection: by name, by an environment variable, or by what the machine has."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ VARIABLE: Final = "STRIDEDGPU_DEVICE"
 _CPU: Final = CpuDevice()
 
 _remote: Final[dict[str, RemoteDevice]] = {}
-"""The devices that have been asked for, by name."""
+"""The devices in use, by name."""
 
 _of_other_process: Final[list[RemoteDevice]] = []
-"""Those of the process that this one was forked from."""
+"""The devices of the process that this one was forked from."""
 
 
 def devices() -> tuple[DeviceInfo, ...]:
-    """Every device that can be used, and why the others cannot.
+    """Every usable device, and the reason why the others are not.
 
     >>> [device.name for device in devices() if device.available][0]
     'cpu'
@@ -83,11 +83,11 @@ def backend_named(device: object) -> Device:
 
 
 def planner_named(device: str) -> tuple[Planner, str | None]:
-    """What plans for a device, and why that cannot be had, if so: a reference GPU then plans in its place."""
+    """The planner of a device, and the reason if the device is unusable: a reference GPU then plans instead."""
     try:
         return backend_named(device), None
     except DeviceError as error:
-        # The planners of a GPU are some thirty modules, which a program without one seldom wants.
+        # The planners of a GPU are some thirty modules, which a program without a GPU rarely needs.
         from stridedgpu.devices.cuda.plan import GpuPlanner
 
         return GpuPlanner(device), str(error)
@@ -112,7 +112,7 @@ def remote_backend_named(device: object) -> RemoteDevice:
 
 
 def _forget_devices() -> None:
-    """In a forked process: CUDA's devices stay with the one that has used them. Nothing of theirs is freed here."""
+    """In the child of a fork: CUDA devices belong to the parent process. None of their resources are freed here."""
     _of_other_process.extend(_remote.values())
     _remote.clear()
 
@@ -122,5 +122,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def backends_in_use() -> tuple[Device, ...]:
-    """The devices that this process has asked for."""
+    """The devices that this process uses."""
     return (_CPU, *_remote.values())

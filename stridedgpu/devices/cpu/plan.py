@@ -1,4 +1,4 @@
-"""`CpuPlan`: one operation planned for the CPU, as a value: NumPy's loops, compiled ones, or both in turn."""
+"""`CpuPlan`: the plan of one operation on the CPU, as a value: NumPy's loops, compiled loops, or both in turn."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .promotion import compiled_from
 __all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan"]
 
 NUMPY_DECIDES = "NumPy's own loops decide how many at once"
-"""Why no width is known of NumPy's accesses."""
+"""The reason given for NumPy's unknown access widths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class CpuKernel:
     walks: tuple[Any, ...] = ()
 
     def shape(self, nbytes: int) -> str:
-        """How the work of a call that moves so many bytes is divided."""
+        """The division of work in a call that moves `nbytes`."""
         if self.shared_bytes is None or nbytes < self.shared_bytes or self.items < 2:
             return "one thread"
         return f"{self.items} items, shared by threads"
 
     def in_words(self, nbytes: int) -> list[str]:
-        """The loops in lines, as plans explain them."""
+        """The lines that `explain` prints."""
         tile = [f"tile {' x '.join(map(str, self.tile))} along the loops"] if self.tile else []
         accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
         return [self.words, accesses, *tile, self.shape(nbytes)]
@@ -69,10 +69,10 @@ class CpuOperation:
 
 @dataclass(frozen=True, slots=True)
 class CpuPlan:
-    """What runs on this CPU for a problem.
+    """The plan of a problem on this CPU.
 
-    Call number `compiled_from` is the first that compiled loops do: 1 where they do all, None where NumPy does. They
-    are worked out when they are first looked at, as this loads the compiler.
+    Calls from number `compiled_from` on run compiled loops: 1 for all calls, None for none. The compiled loops are
+    planned on first access, because that loads the compiler.
     """
 
     problem: Any
@@ -81,7 +81,7 @@ class CpuPlan:
     _kernels: list[CpuKernel | None] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the problem: another process plans it for its own processor."""
+        """Pickle the problem only: the receiving process plans for its own processor."""
         return cpu_plan, (self.problem, self.operation)
 
     @property
@@ -105,7 +105,7 @@ class CpuPlan:
 
     @property
     def settled(self) -> CpuKernel:
-        """The loops of calls to come: the compiled ones, or NumPy's where there are none."""
+        """The loops of later calls: compiled ones, or NumPy's if there are none."""
         return self.compiled or self.numpy
 
     @property
@@ -115,7 +115,7 @@ class CpuPlan:
 
     @property
     def kernel(self) -> str:
-        """The name of the loops of calls to come; `explain` also names those of the first calls."""
+        """The name of the loops of later calls; `explain` also names those of the first calls."""
         return self.settled.name
 
     @property
@@ -140,7 +140,7 @@ class CpuPlan:
 
     @property
     def shape(self) -> str:
-        """How the work is divided."""
+        """The division of work."""
         return self.settled.shape(self.bytes_moved)
 
     @property
@@ -150,7 +150,7 @@ class CpuPlan:
         return moved
 
     def explain(self) -> str:
-        """The plan in plain words: what runs, from which call on, widths and why not wider, tile and threads."""
+        """The plan in plain words: loops, the call that they run from, widths and their limits, tile and threads."""
         settled, first, nbytes = self.settled, self.first, self.bytes_moved
         why = self.operation.why_numpy
         reason = None if why is None or self.compiled is not None else why(self.problem)
@@ -163,7 +163,7 @@ class CpuPlan:
 
 
 def cpu_plan(problem: Any, operation: CpuOperation) -> CpuPlan:
-    """The plan of a problem for this processor, kept for the next one who asks."""
+    """Plan a problem for this processor; the plan is cached."""
     at_once = None if operation.at_once_bytes is None else operation.at_once_bytes()
     return _planned(problem, operation, compiled_from(_bytes_moved(problem), at_once))
 
@@ -177,5 +177,5 @@ def _bytes_moved(problem: Any) -> int:
 
 @lru_cache(maxsize=4096)
 def _planned(problem: Any, operation: CpuOperation, call: int | None) -> CpuPlan:
-    """The same; compiled loops come with that call."""
+    """Plan a problem whose compiled loops begin with a given call."""
     return CpuPlan(problem, operation, call)

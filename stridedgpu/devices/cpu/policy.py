@@ -1,8 +1,8 @@
-"""The CPU's policy: every threshold that decides how a loop is planned, with its unit and where its value comes from.
+"""The CPU's policy: every threshold of the planners of loops, with its unit and the origin of its value.
 
-`policy()` is the one in force, for the caches of this machine. The values were found by sweeps on AMD EPYC (Zen 4,
-2 cores, 32 MB of last-level cache) with `benchmarks/bench_cpu_relayout.py` and `benchmarks/bench_cpu_gather.py`; a
-field that was measured elsewhere, or follows from something else, says so. A tuner tries other values with `using`.
+`policy()` returns the current one, adapted to the caches of this machine. Values were chosen by sweeps on AMD EPYC
+(Zen 4, 2 cores, 32 MB of last-level cache) with `benchmarks/bench_cpu_relayout.py` and
+`benchmarks/bench_cpu_gather.py`; a field with another origin says so. A tuner tries other values with `using`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KB: Final = 1024
 _MB: Final = 1024 * 1024
 
 _USUAL_CACHE_BYTES: Final = 32 * _MB
-"""The last-level cache of a machine that does not say how large it is: that of the machine of the measurements."""
+"""The last-level cache assumed if the system does not report one: that of the measurements."""
 
 _CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 """Where Linux describes the caches of the first core."""
@@ -42,19 +42,19 @@ _CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 
 @dataclass(frozen=True, slots=True)
 class PromotionPolicy:
-    """When work goes from NumPy to a compiled loop."""
+    """When work is promoted from NumPy to a compiled loop."""
 
     at_once_bytes: int = _MB
-    """Bytes moved from which on a loop is compiled at the first call: fewer take NumPy less time than loading it."""
+    """Bytes moved from which on the first call compiles: for fewer, NumPy is faster than loading the loop."""
 
     resize_bytes: int = 64 * _KB
-    """The same of a resize, whose loops serve every geometry, and which takes NumPy some 20 times as long."""
+    """The same for a resize: its loops serve every geometry, and NumPy takes some 20 times as long."""
 
     frame_bytes: int = 0
     """The same of a window of a frame: all are compiled at once, whose loops serve every window of a format."""
 
     calls: int = 16
-    """The call of one small piece of work at which its loop is loaded."""
+    """The number of the call of one small problem that loads its loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +62,16 @@ class SharingPolicy:
     """When threads share the items of one call."""
 
     spins: int = 2000
-    """Looks of an idle thread before it parks: some 50 us on x86, as long as it takes to wake a parked one."""
+    """Polls of an idle thread before it parks: some 50 us on x86, as long as waking a parked thread takes."""
 
     chunks: int = 32
-    """Parts in which a thread takes its share of the items: an atomic addition and an indirect call for each."""
+    """Chunks of a thread's share of the items; each costs an atomic addition and an indirect call."""
 
     waking_bytes: int = 10 * _MB
-    """Bytes moved from which on parked workers are woken: 12 MB take one thread 0.7 ms, waking takes 50 to 150 us."""
+    """Bytes moved from which on parked workers are woken, in 50 to 150 us: 12 MB take one thread 0.7 ms."""
 
     waking_gap_ns: int = 50_000
-    """Nanoseconds from a call to the next within which workers are woken for fewer bytes: they spin for so long."""
+    """Nanoseconds between calls within which smaller calls wake workers, too: woken workers spin for that long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,56 +79,56 @@ class RelayoutPolicy:
     """Relayout: items, non-temporal stores, prefetching, and the extents of the three kernels."""
 
     shared_bytes: int = _MB
-    """Bytes moved from which on threads share a call: at 512 KB one thread alone was 1.2 times as fast."""
+    """Bytes moved from which on threads share a call: at 512 KB one thread was 1.2 times as fast."""
 
     items: int = 256
-    """Items, about, of a move that is large enough."""
+    """Approximate number of items of a large move."""
 
     item_bytes: range = range(128 * _KB, _MB)
-    """Bytes that one item moves, about: fewer are not worth starting, and more are no faster."""
+    """Range of bytes of one item: smaller ones do not amortise their start, and larger ones are no faster."""
 
     streamed_bytes: int = 24 * _MB
     """Bytes moved from which on rows and pixels are written by non-temporal stores: three quarters of the cache.
 
-    No more on a Xeon (Sapphire Rapids) whose cache of 105 MB other machines' guests share: there, moves of 24 to 40 MB
-    took 1.3 to 2.4 times as long without. In a quiet cache of 32 MB they took half.
+    On a Xeon (Sapphire Rapids) whose 105 MB cache is shared with other virtual machines the limit is not higher: there,
+    cached stores took 1.3 to 2.4 times as long for 24 to 40 MB. In a quiet cache of 32 MB they took half as long.
     """
 
     streamed_tiles_bytes: int = 8 * _MB
-    """The same for transposes, a quarter of the cache: their stores evict lines in an order that no prefetcher follows.
+    """The same for transposes, a quarter of the cache: their evictions are in an order that defeats the prefetcher.
 
-    On the Xeon, 8 MB took 7 times as long without.
+    On the Xeon, cached stores took 7 times as long for 8 MB.
     """
 
     long_row_bytes: int = 8 * _KB
-    """Bytes of a target row from which on it is streamed wherever it begins; shorter ones only as whole lines."""
+    """Bytes of a target row from which on it is streamed at any address; shorter rows only as whole cache lines."""
 
     prefetched_bytes: int = _MB
-    """Bytes moved from which on source rows are prefetched: those of fewer are mostly in a cache."""
+    """Bytes moved from which on source rows are prefetched; smaller sources are mostly cached."""
 
     row_gap_bytes: int = _KB
-    """Bytes from a row's end to the next row's start that hardware prefetchers do not cross."""
+    """Gap in bytes between rows that hardware prefetchers do not cross."""
 
     rows_ahead: int = 2
-    """Rows between the one that is read and the one that is prefetched."""
+    """Rows between the current row and the prefetched one."""
 
     step_bytes: int = 32
-    """Bytes of one step along a row of unchanged bits: wherever it begins, every other step lies within a line."""
+    """Bytes of one step along a row of a bitwise copy: at any address, every other step is within a cache line."""
 
     scalars: int = 4
-    """Elements of a step where they are neither read nor written as vectors, nor converted as such."""
+    """Elements of a step with scalar loads, scalar stores and no conversion."""
 
     least_row: int = 8
-    """Elements of a row that make it the inner loop where they lie apart in the target."""
+    """Elements from which on a strided target row becomes the inner loop."""
 
     strided_tile: tuple[int, int] = (256, 512)
-    """Rows, and elements of each, of a tile whose rows' elements lie apart: neighbours share cache lines."""
+    """Rows and elements of a tile of strided rows: adjacent rows share cache lines."""
 
     tile_bytes: int = _KB
-    """Bytes of source line that a transpose walks along before it turns to the next lines."""
+    """Bytes of a source line that a transpose reads before it continues with the next lines."""
 
     unaligned_tile_bytes: int = 4 * _KB
-    """The same for unaligned targets: a cache line that two tiles share is completed soon."""
+    """The same for unaligned targets, so that a cache line shared by two tiles is completed soon."""
 
     unaligned_line_bytes: Mapping[int, int] = field(
         default_factory=lambda: MappingProxyType({1: 128, 2: 512, 4: 1024, 8: 1024, 16: 256})
@@ -136,25 +136,25 @@ class RelayoutPolicy:
     """Bytes of a tile's unaligned target line, by the bytes of an element."""
 
     odd_tile: int = 64
-    """Rows of a tile of elements of odd sizes: whole cache lines, whatever the size."""
+    """Rows of a tile of elements of odd sizes: whole cache lines for any size."""
 
     line_ahead_bytes: int = 256
-    """Bytes along a source line of a transpose from what is read to what is prefetched."""
+    """Bytes between the read and the prefetched part of a transpose's source line."""
 
     longest_pixel: int = 16
-    """Elements of a pixel that is put together in registers: as many vectors as AVX-512 leaves free."""
+    """Elements of the largest pixel interleaved in registers: as many vectors as AVX-512 leaves free."""
 
     least_pixels: int = 4
-    """Pixels of a row that fill a vector: rows of fewer are no pixels."""
+    """Pixels from which on a row fills a vector; shorter rows do not count as pixels."""
 
     largest_step: int = 4
-    """Elements from one to the next of a plane: all between them are read as well."""
+    """The largest stride of a plane in elements; the elements in between are read as well."""
 
     long_channels: int = 8
-    """Channels from which on a transpose takes fewer shuffles than putting pixels together."""
+    """Channels from which on a transpose takes fewer shuffles than interleaving."""
 
     def bytes_of_item(self, nbytes: int) -> int:
-        """Bytes of one item, about, of so many in all."""
+        """Approximate bytes of one item of a move of `nbytes`."""
         return max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
 
 
@@ -163,53 +163,53 @@ class GatherPolicy:
     """Gather and scatter: items, non-temporal stores, and prefetching."""
 
     shared_bytes: int = _MB
-    """Bytes moved from which on threads share a call: 128 KB took 12 us shared, and NumPy 4."""
+    """Bytes moved from which on threads share a call: 128 KB took 12 us shared, and 4 us by NumPy."""
 
     items: int = 64
-    """Items, about, of a result that is large enough."""
+    """Approximate number of items of a large result."""
 
     item_bytes: range = range(64 * _KB, _MB)
-    """Bytes that one item writes, about: fewer are not worth starting, nor waiting for streamed lines."""
+    """Range of bytes written by one item: smaller ones do not amortise their start and their streamed stores."""
 
     streamed_bytes: int = 4 * _MB
     """Bytes of a result from which on it is written by non-temporal stores: an eighth of the cache.
 
-    24 MB was better by 1.2 to 2.7 in 10 of 18 cases in a quiet cache of 32 MB; on the Xeon it was worse in 18 of 20,
-    by 2 in the mean.
+    Compared with 24 MB: in a quiet cache of 32 MB, 24 MB was faster by 1.2 to 2.7 in 10 of 18 cases; on the Xeon it was
+    slower in 18 of 20 cases, by 2 on average.
     """
 
     chunk_indices: int = 256
-    """Indices resolved together: their offsets take 2 KB of the stack, which no page probe is needed for."""
+    """Indices resolved together: their offsets take 2 KB of the stack, below the size of a stack probe."""
 
     chunks_ahead: int = 3
-    """Chunks between the indices that are resolved and those that are prefetched."""
+    """Chunks between the resolved and the prefetched indices."""
 
     runs_ahead: int = 12
-    """Runs between the one that is copied and the one that is prefetched."""
+    """Runs between the copied and the prefetched one."""
 
     grouped_ahead: int = 32
-    """The same for runs that are put together to a vector: they are short and soon done."""
+    """The same for runs combined into vectors, which are short and copied quickly."""
 
     unrolled: int = 4
-    """Runs of one turn of the loop over a chunk."""
+    """Runs in one iteration of the unrolled loop over a chunk."""
 
     most_lines_ahead: int = 16
-    """Lines of a run that are prefetched; the hardware prefetcher has the lines behind them."""
+    """The most cache lines of a run that are prefetched; the hardware prefetcher fetches the following ones."""
 
     large_span_bytes: int = 16 * _MB
-    """Bytes that single elements are spread over from which on they are prefetched too."""
+    """Span in bytes from which on single elements are prefetched, too."""
 
     most_lines_of_row: int = 512
-    """Lines of a row with an index for each element: with the next row's they fit the first-level cache."""
+    """The most cache lines of a row with an index for each element: with the next row's they fit the L1 cache."""
 
     uses_of_line: int = 4
-    """Indices to a line that make its prefetch worth it."""
+    """Indices for each cache line that make its prefetch pay off."""
 
     parts_of_run: int = 4
-    """Parts of a long run that is scattered: they are written independently of each other."""
+    """Parts of a long scattered run, which are written independently."""
 
     short_loop: int = 8
-    """Steps of a loop that is walked around a longer one: within, it would leave vectors empty."""
+    """Steps up to which a loop is moved outside a longer one; as the inner loop it would leave vectors partly empty."""
 
     longest_step: int = 256
     """Bytes of one step along a long run: four cache lines."""
@@ -227,21 +227,21 @@ class CropsPolicy:
     """Bytes moved from which on threads share a batch."""
 
     least_entries: int = 16
-    """Windows that are shared evenly: those of a smaller batch are cut in pieces."""
+    """Entries that threads share evenly; smaller batches are cut into pieces."""
 
     band_bytes: int = 4 * _KB
-    """Bytes of source of a band: the next one has time to arrive, and the first-level cache holds both."""
+    """Bytes of source of a band: long enough to prefetch the next one, and the L1 cache fits both."""
 
 
 @dataclass(frozen=True, slots=True)
 class FramesPolicy:
-    """Frames of luma and chroma, found on Intel Xeon (Sapphire Rapids, AVX-512) with 1080p NV12."""
+    """Frames of luma and chroma; measured on Intel Xeon (Sapphire Rapids, AVX-512) with 1080p NV12."""
 
     shared_bytes: int = 256 * _KB
     """Bytes moved from which on threads share a window's rows."""
 
     arithmetic: int = 2
-    """Bytes moved that take as long as one of a frame: what threads are woken for is counted in bytes moved."""
+    """Weight of a frame's bytes in the decision to wake threads: one takes as long as two bytes of a plain move."""
 
     step_bytes: int = 64
     """Bytes of one channel in a step along a row, of samples or of target elements, whichever are wider: a cache line,
@@ -276,13 +276,13 @@ class Policy:
 
 
 def policy() -> Policy:
-    """The policy in force."""
+    """The current policy."""
     return _of_this_machine() if _chosen is None else _chosen
 
 
 @contextmanager
 def using(chosen: Policy) -> Iterator[None]:
-    """Plan by another policy inside the block; a plan that was made before keeps its own."""
+    """Plan by another policy inside the block; existing plans keep their own."""
     global _chosen  # noqa: PLW0603
     before, _chosen = _chosen, chosen
     try:
@@ -296,9 +296,9 @@ _chosen: Policy | None = None
 
 @lru_cache(maxsize=1)
 def _of_this_machine() -> Policy:
-    """The thresholds for the caches of the machine that this program runs on.
+    """The thresholds for the caches of this machine.
 
-    A smaller last-level cache than that of the measurements is full sooner. A larger one belongs to more cores.
+    A last-level cache smaller than that of the measurements fills sooner. A larger one is shared by more cores.
     """
     share = min(1.0, last_level_cache_bytes() / _USUAL_CACHE_BYTES)
     relayout, gather = RelayoutPolicy(), GatherPolicy()
@@ -314,7 +314,7 @@ def _of_this_machine() -> Policy:
 
 @lru_cache(maxsize=1)
 def last_level_cache_bytes() -> int:
-    """Bytes of the last-level cache of the first core, as the system has it; 32 MB where it does not say.
+    """Bytes of the last-level cache of the first core, as the system reports it; else 32 MB.
 
     >>> last_level_cache_bytes() > 0
     True
@@ -323,7 +323,7 @@ def last_level_cache_bytes() -> int:
 
 
 def _said_by_linux() -> int:
-    """The largest of the caches that the first core has, 0 where there is no such directory."""
+    """The largest cache of the first core that Linux reports; 0 if there is no such directory."""
     largest = 0
     for path in _CACHES.glob("index*/size"):
         try:
@@ -337,7 +337,7 @@ def _said_by_linux() -> int:
 
 
 def _said_by_posix() -> int:
-    """What `sysconf` knows of the third-level cache, 0 where it does not."""
+    """The third-level cache that `sysconf` reports; 0 if it does not."""
     try:
         return max(0, os.sysconf("SC_LEVEL3_CACHE_SIZE"))
     except (AttributeError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The CUDA devices: which there are, and in plain words why there is none."""
+"""The CUDA devices: their number, or the reason in plain words why there are none."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Final
 __all__ = ["INSTALL", "CudaStatus", "cuda_status"]
 
 INSTALL: Final = 'pip install "stridedgpu[cuda12]" or "stridedgpu[cuda13]", whichever your driver supports'
-"""What brings CuPy together with the compiler and the headers that it needs."""
+"""How to install CuPy together with the compiler and headers that it needs."""
 
 _DRIVERS: Final = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 
 
 @dataclass(frozen=True, slots=True)
 class CudaStatus:
-    """How many CUDA devices can be used; `reason` says why none can, and how to get one."""
+    """The number of usable CUDA devices; `reason` says why there are none, and how to get one."""
 
     device_count: int
     reason: str | None = None
@@ -69,7 +69,7 @@ class _Processes:
     forked_from: int | None = None
 
     def after_fork(self) -> None:
-        """In the new process: what was found out before the fork no longer holds."""
+        """In the child of a fork: discard the results from before the fork."""
         if self.initialised_in is not None:
             self.forked_from, self.initialised_in = self.initialised_in, None
             cuda_status.cache_clear()

@@ -1,4 +1,4 @@
-"""`GatherChoice`: which CUDA kernel picks elements by indices, or writes them there, and how wide."""
+"""`GatherChoice`: the CUDA kernel of a gather or scatter, and its access widths."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .widths import Bound, alignment_bound, bounded_width, stride_bound
 __all__ = ["SHORT_ROWS_TOGETHER", "WIDEST_INDICES", "GatherChoice", "GatherFamily", "choose_gather"]
 
 SHORT_ROWS_TOGETHER: Final = 4
-"""Short rows that a thread makes one after another on the target."""
+"""Adjacent target rows made by one thread, if rows are short."""
 
 _WORD_BYTES: Final = 4
-"""Bytes of a word, which rows that begin anywhere are loaded as."""
+"""Bytes of the loads of an unaligned row."""
 
 _SHIFTED_BYTES: Final = 16
-"""Bytes that such words are stored as together."""
+"""Bytes of the stores of an unaligned row."""
 
 WIDEST_INDICES: Final = 16
 """Bytes of the widest load of indices."""
 
 
 class GatherFamily(StrEnum):
-    """Kinds of picking, after what an index stands for in memory."""
+    """Kinds of gather and scatter, by the memory that an index selects."""
 
     EMPTY = "empty"
     ROWS = "rows"
@@ -59,11 +59,10 @@ _DESCRIPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GatherChoice:
-    """Which family of kernels walks the loops of a gather or scatter, and how wide.
+    """The family of kernels of a gather or scatter, and its access widths.
 
-    `plain` and `picked` are the widths of one access on either side, in bytes, with what limits them, and `index` that
-    of one load of indices; `index_bits` is the arithmetic that offsets are worked out in, 32 or 64, whatever the type
-    of the indices.
+    `plain` and `picked` are the widths of one access on either side, in bytes, with their limits; `index` is that of a
+    load of indices. `index_bits` is the width of offset arithmetic, 32 or 64, independent of the indices' type.
     """
 
     problem: GatherProblem
@@ -75,12 +74,12 @@ class GatherChoice:
 
     @property
     def mode(self) -> Mode:
-        """What happens to an index out of range."""
+        """The treatment of an index out of range."""
         return self.problem.mode
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: what it does, the element and the bytes of a vector, and the indices' type."""
+        """The kernel's name: operation, element and bytes of a vector, and the indices' type."""
         problem = self.problem
         verb = "scatter" if problem.scatters else "gather"
         return f"{verb}_{self.family}_{problem.plain.element}x{self.plain.nbytes}B_{problem.index.element}"
@@ -96,7 +95,7 @@ class GatherChoice:
         return self.picked if self.problem.scatters else self.plain
 
     def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it: which family, how wide and why not wider."""
+        """The lines that `explain` prints: family, widths and their limits."""
         accesses = (in_words("loads", self.load), in_words("stores", self.store), in_words("indices", self.index))
         return [
             self.family.description,
@@ -143,7 +142,7 @@ def _family(problem: GatherProblem) -> GatherFamily:
 
 
 def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[Width, Width]:
-    """How wide the plain and the picked side may be moved."""
+    """The access widths of the plain and the picked side."""
     if family is GatherFamily.ROWS:
         run = problem.sizes[-1] * problem.plain.element.itemsize
         bounds = [*_plain_bounds(problem, widest), *_picked_bounds(problem, widest)]
@@ -159,7 +158,7 @@ def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[
 
 
 def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
-    """How wide the plain side may be moved where each element has an index: neighbours as a vector."""
+    """The width of the plain side if each element has an index: adjacent elements form a vector."""
     itemsize, count = problem.plain.element.itemsize, problem.sizes[-1] if problem.sizes else 1
     if count == 1 or problem.plain_strides[-1] != 1:
         return alone
@@ -175,7 +174,7 @@ def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
 
 
 def _are_short(problem: GatherProblem, access: Width) -> bool:
-    """Whether rows are shorter than a vector, and none, and follow each other on the side that is written."""
+    """Whether rows are shorter than a vector, not themselves a vector, and adjacent on the written side."""
     run = problem.sizes[-1] * problem.plain.element.itemsize
     return (
         not problem.scatters
@@ -190,20 +189,20 @@ def _are_short(problem: GatherProblem, access: Width) -> bool:
 
 
 def _begin_anywhere(problem: GatherProblem, access: Width) -> bool:
-    """Whether rows are long, and known to begin at a word or less, so that it pays to put vectors together."""
+    """Whether rows are long and aligned to a word at most, so that funnel-shifted vectors pay off."""
     itemsize = problem.plain.element.itemsize
     run = problem.sizes[-1] * itemsize
     return itemsize <= _WORD_BYTES and access.nbytes <= _WORD_BYTES and run >= policy().gather.least_shifted_bytes
 
 
 def _shifted_widths(access: Width) -> tuple[Width, Width]:
-    """How wide rows that begin anywhere are loaded and stored; `access` is how wide they would be without a shift."""
+    """The load and store widths of unaligned rows; `access` is the width without funnel shifts."""
     words = Width(_WORD_BYTES, f"{access.limit}: words are loaded, and shifted into place")
     return words, Width(_SHIFTED_BYTES, "vectors are put together from words")
 
 
 def _four_rows_width(problem: GatherProblem, widest: int) -> Width:
-    """How wide several short rows may be stored."""
+    """The store width of several short rows together."""
     itemsize = problem.plain.element.itemsize
     together = SHORT_ROWS_TOGETHER * problem.sizes[-1] * itemsize
     bounds = [
@@ -215,7 +214,7 @@ def _four_rows_width(problem: GatherProblem, widest: int) -> Width:
 
 
 def _plain_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
-    """What any address of a row divides: its side's lowest, the offset that loops start at, and whole steps."""
+    """Divisors of every row address of the plain side: its alignment, the start offset of loops, and the strides."""
     itemsize, side = problem.plain.element.itemsize, "source" if problem.scatters else "target"
     return [
         alignment_bound(side, gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
@@ -224,7 +223,7 @@ def _plain_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
 
 
 def _picked_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
-    """The same on the side that the indices lead to, whatever they are."""
+    """The same for the picked side, for any indices."""
     itemsize, side = problem.plain.element.itemsize, "target" if problem.scatters else "source"
     strides = [*problem.picked_strides[:-1], *(entry.stride for entry in problem.indexed if entry.size > 1)]
     return [
@@ -234,7 +233,7 @@ def _picked_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
 
 
 def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> Width:
-    """How wide the indices of a vector's `length` places may be loaded: several numbers where these lie in a row."""
+    """The load width of the indices of a vector's `length` places: several numbers if they are adjacent."""
     itemsize, count = problem.index.element.itemsize, len(problem.indexed)
     if family is GatherFamily.ROWS:
         return Width(itemsize, "an index stands for a row")

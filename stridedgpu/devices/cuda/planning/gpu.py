@@ -1,4 +1,4 @@
-"""What a planner needs to know of a GPU, and what it makes for one: a kernel and its launch, as values."""
+"""What planners know of a GPU, and their result: a kernel and its launch, as values."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class GpuProperties:
-    """The properties of a GPU that change a plan.
+    """The properties of a GPU that affect plans.
 
-    `compute_capability` is 90 for sm_90; `shared_bytes` is the most shared memory, in bytes, that one block may ask
-    for; `bytes_in_flight` is what each multiprocessor must have under way to keep its memory busy.
+    `compute_capability` is 90 for sm_90. `shared_bytes` is the most shared memory, in bytes, of one block.
+    `bytes_in_flight` is the number of bytes that each multiprocessor must have in flight to saturate memory.
     """
 
     name: str
@@ -41,25 +41,25 @@ class GpuProperties:
 
 
 THREADS: Final = 256
-"""Threads of a block, which kernels are written for unless their policy says another number."""
+"""Threads of a block, unless a kernel's policy sets another number."""
 
 WARP: Final = 32
 """Lanes of a warp."""
 
 REFERENCE_GPU: Final = GpuProperties("NVIDIA H200", 90, 132, 227 * 1024, 48 * 1024)
-"""The GPU that plans are made for where there is none."""
+"""The GPU of plans made without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelLaunch:
-    """One launch: which instantiation of which source, its grid, and its packed parameters.
+    """One launch: an instantiation of a source, its grid, and its packed parameters.
 
-    `sources` are file names in `kernels/`, joined into one text; `name` is the name expression that NVRTC
-    instantiates (`launches/instantiation.py`). Every kernel takes one structure by value: the source
-    address in its first 8 bytes, the target address in the next 8, then what `parameters` holds from byte 16 on (its
-    first 16 bytes are zero, to be overwritten). Addresses are those of each side's lowest element. `tables` are
-    constant arrays too long for a parameter block, as (byte position of their address, contents). `tile` is the box of
-    loops that a block, or a group of lanes of it, moves at a time: an extent along each of a relayout's loops.
+    `sources` are file names in `kernels/`, joined into one text. `name` is the name expression that NVRTC instantiates
+    (`launches/instantiation.py`). Every kernel takes one structure by value: the source address in its first 8 bytes,
+    the target address in the next 8, then the bytes of `parameters` from byte 16 on (its first 16 bytes are zero and
+    are overwritten). Addresses are those of each side's lowest element. `tables` are constant arrays too long for a
+    parameter block, as (byte offset of their address, contents). `tile` is the box of loops that a block, or a group
+    of its lanes, moves at a time: an extent along each loop of a relayout.
     """
 
     sources: tuple[str, ...]
@@ -73,19 +73,19 @@ class KernelLaunch:
 
 
 def grid_of(blocks: int) -> tuple[int, int, int]:
-    """The grid of so many blocks or a few more, which `sg::linear_block` numbers.
+    """The grid of at least `blocks` blocks, which `sg::linear_block` numbers.
 
-    A grid has at most 2^31 - 1 blocks along x, and 65535 along y; y is used from there on, with 64-bit indices only.
+    A grid has at most 2^31 - 1 blocks along x and 65535 along y; y is used beyond that, with 64-bit indices only.
     """
     y = -(-blocks // (2**31 - 1))
     return (-(-blocks // y), y, 1)
 
 
 def rank_of(axes: int) -> int:
-    """How many axes a kernel is made for that walks so many; axes of size 1 are put outside to fill them up.
+    """The number of axes of the kernel that walks `axes` axes; outer axes of size 1 fill them up.
 
-    Powers of two: few instantiations, and an axis of size 1 costs little. An axis that is walked has two elements or
-    more, so no memory holds a tensor with more than the 64 of `sg::Axes`.
+    Powers of two keep instantiations few, and an axis of size 1 costs little. Every walked axis has at least two
+    elements, so no tensor in memory has more than the 64 of `sg::Axes`.
 
     >>> [rank_of(axes) for axes in (0, 1, 3, 9)]
     [1, 1, 4, 16]
@@ -94,7 +94,7 @@ def rank_of(axes: int) -> int:
 
 
 def divisor_words(divisor: int, index_bits: int) -> tuple[int, ...]:
-    """The words of `sg::Divisor`: a divisor, and for 32-bit indices the multiplier and shift that replace it.
+    """The words of `sg::Divisor`: the divisor, and for 32-bit indices the multiplier and shift that replace it.
 
     Exact for dividends and divisors below 2^31 (Granlund and Montgomery, "Division by invariant integers using
     multiplication", 1994).

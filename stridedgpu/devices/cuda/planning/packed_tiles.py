@@ -1,4 +1,4 @@
-"""Packed tiles: which boxes of the loops may be tiles, and what their vectors have to divide."""
+"""Packed tiles: the boxes of loops that may be tiles, and the bounds of their vectors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["PackedTile", "Step", "chunk_pitch", "packed_tiles", "shared_bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Elements that a vector has to divide: what is "{}" bytes in `text`, or how far runs are apart."""
+    """Elements that a vector must divide; `text` words the reason, with "{}" for the bytes."""
 
     elements: int
     text: str = ""

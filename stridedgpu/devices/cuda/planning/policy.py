@@ -1,4 +1,4 @@
-"""CUDA's policy: every threshold that decides a plan, a tile or a launch, with its unit and where its value comes from.
+"""CUDA's policy: every threshold of plans, tiles and launches, with its unit and the origin of its value.
 
 `policy()` is the one in force. No value has been measured on a GPU. Each follows from the hardware (lines of 128 bytes,
 32 banks, 64K registers a multiprocessor), or from compiled machine code: the largest value without spills on sm_75 to
@@ -39,25 +39,25 @@ class FamilyPolicy:
     """Which kernel moves a problem."""
 
     small_axis: int = 16
-    """Elements of an axis up to which it is interleaved in registers, not transposed through tiles."""
+    """Elements up to which an axis is interleaved in registers instead of transposed through tiles."""
 
     short_run_bytes: int = 16
-    """Bytes below which a run is moved together with its neighbours: one vector."""
+    """Bytes below which a run is moved together with adjacent runs: one vector."""
 
     pitch: int = 8
-    """Elements of a pixel, padding included, that one thread holds in registers; larger go through packed tiles."""
+    """Elements of a pixel, padding included, up to which a thread holds it in registers; else packed tiles move it."""
 
     filled_pitch: int = 32
-    """The same of a pixel that is filled up with zeros, which take no registers until they are written."""
+    """The same for pixels padded with zeros, which need no registers before the store."""
 
     peeled_run_bytes: int = 128
-    """Bytes of a run from which on its end, no whole vector, is moved by smaller steps: one cache line."""
+    """Bytes of a run from which on its partial last vector moves in smaller accesses: one cache line."""
 
     generic_elements: int = 4
-    """Elements of the generic kernel's widest store, which it gathers one by one."""
+    """Elements of the generic kernel's widest store; they are loaded one by one."""
 
     permuted_pitch: int = 4
-    """Elements of a pixel up to which byte permutes take it apart wherever it begins."""
+    """Elements of a pixel up to which byte permutes de-interleave it at any offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ class RunStepsPolicy:
     """Bytes that a thread loads before it uses the first: four vectors of 16 bytes."""
 
     most_loads: int = 16
-    """Loads in flight of a thread: with narrow vectors the number of requests is the limit, not their bytes."""
+    """Most loads in flight per thread; with narrow vectors the limit is the number of requests, not bytes."""
 
     most_stored_bytes: int = 256
-    """Bytes that a thread stores: beyond, registers and code grow without more bytes in flight."""
+    """Most bytes that a thread stores: more take registers and code without more bytes in flight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +82,23 @@ class RowsPolicy:
     """How rows are cut into chunks, and groups of lanes given to them."""
 
     well_filled: float = 0.8
-    """Share of lanes with work from which on whole warps move a row."""
+    """Least share of active lanes for whole warps to move a row."""
 
     groups: tuple[tuple[int, float], ...] = ((128, 0.8), (32, 0.65), (16, 0.65))
-    """Least bytes that a group's lanes access beside each other (a line, a sector, a vector), and least share of lanes
-    with work; in the order of preference."""
+    """(least contiguous bytes per group: a line, a sector or a vector; least share of active lanes), in order of
+    preference."""
 
     most_chunks: int = 4
-    """Chunks of a thread: each has addresses of its own in registers."""
+    """Most chunks of a thread: each takes registers for its addresses."""
 
     most_accesses: int = 12
-    """Accesses in flight of a thread of a group: with more, addresses and comparisons take the registers."""
+    """Most accesses in flight of a thread in a group: more take registers for addresses and comparisons."""
 
     most_stores: int = 8
-    """Stores of a thread to one chunk where they are narrower than loads: each is compared with the row's end."""
+    """Most stores of a thread to one chunk if they are narrower than loads: each needs a bounds check."""
 
     far_apart_bytes: int = 128
-    """Bytes of a row from which on consecutive rows may lie far apart: stores still fill whole cache lines."""
+    """Bytes of a row from which on consecutive rows may be far apart: stores still fill whole cache lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class GenericPolicy:
     """Vectors of a thread of `generic.cu`."""
 
     most_items: int = 8
-    """Vectors of a thread, which share the arithmetic of where a run lies."""
+    """Most vectors of a thread; they share the address arithmetic of their run."""
 
     most_elements: int = 16
     """Elements that a thread holds in registers."""
@@ -115,7 +115,7 @@ class GenericPolicy:
     """The same in bytes of the wider side."""
 
     well_filled: float = 0.8
-    """Share of vectors inside their run from which on a thread takes more of them."""
+    """Least share of vectors inside their run for a thread to take more of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class TransposePolicy:
     small_extents: Mapping[int, int] = field(
         default_factory=lambda: MappingProxyType({1: 32, 2: 32, 4: 32, 8: 16, 16: 16})
     )
-    """The same where larger tiles would leave multiprocessors without a block."""
+    """The same if larger tiles would leave multiprocessors idle."""
 
     threads: int = 256
     """Threads of a block."""
@@ -139,37 +139,37 @@ class PixelsPolicy:
     """Pixels of few channels: groups in registers, and tiles of groups in shared memory."""
 
     split_bytes: int = 512
-    """Bytes of a group of pixels that a thread holds while it takes them apart or puts them together."""
+    """Bytes of a group of pixels that a thread holds while it splits or joins them."""
 
     filled_bytes: int = 160
-    """The same of pixels that are mostly zeros: shared memory has a group for each thread of a block."""
+    """The same for pixels with mostly zeros: shared memory has a group for each thread of a block."""
 
     joined_bytes: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({4: 640, 8: 512}))
-    """Bytes of a group and of the planes that it is put together from, by the bytes of a number that is computed."""
+    """Bytes of a group together with its planes while they are joined, by the bytes of the compute type."""
 
     whole_bytes: int = 160
-    """Bytes of a group on both sides where pixels stay pixels."""
+    """Bytes of a group on both sides if both are interleaved."""
 
     whole_pixels: int = 16
-    """Pixels of such a group: of bytes, they make whole vectors whatever their number of channels."""
+    """Pixels of such a group: whole vectors of bytes for any number of channels."""
 
     plane_bytes: int = 32
     """Bytes of one channel of such a group: one vector."""
 
     shifted_bytes: int = 8
-    """Bytes of one channel of a group whose rows begin anywhere, of the narrower type."""
+    """Bytes of one channel of an unaligned group, in the narrower type."""
 
     groups: tuple[int, int, int] = (64, 256, 1024)
-    """Groups of a block: at least, where there are few; usually; at most."""
+    """Groups of a block: minimum, usual number, maximum."""
 
     shared_bytes: int = 16 * _KB
     """Bytes of shared memory that a block's groups should fill."""
 
     shifted_shared_bytes: int = 32 * _KB
-    """The same where both sides go through shared memory, because rows begin anywhere."""
+    """The same if both sides are staged, because rows are unaligned."""
 
     most_shared_bytes: int = 48 * _KB
-    """Bytes that they must not exceed: a launch has no more without an attribute of the kernel."""
+    """The limit of these bytes: the largest dynamic shared memory of a launch without a kernel attribute."""
 
     threads: int = 256
     """Threads of a block."""
@@ -180,19 +180,19 @@ class PackedTilePolicy:
     """Tiles of `packed_tile.cu`."""
 
     tiles: tuple[tuple[int, int], ...] = ((256, 32768), (128, 32768), (64, 32768), (64, 8192), (32, 8192), (32, 2048))
-    """Tiles to try, the best first: bytes of a run on both sides and bytes in all, of the wider element."""
+    """Tiles to try, the best first: bytes of a run on both sides, and bytes in all, both of the wider element."""
 
     last_tiles: tuple[tuple[int, int], ...] = ((16, 32768), (1, 32768), (1, 2048))
-    """Tiles to try where none of these fits."""
+    """Tiles to try if none of these fits."""
 
     shared_bytes: int = 40 * _KB
     """Bytes of shared memory of a tile: five blocks on a multiprocessor of sm_90."""
 
     longer_runs: int = 8
-    """How many times as long a run becomes where nothing else fills the tile."""
+    """Factor by which a run grows if nothing else fills the tile."""
 
     most_gaps: int = 2
-    """How many times as long as its elements, or as 4 of them, a run may be with its gaps."""
+    """Most length of a run with its gaps, relative to its elements or to 4 of them."""
 
     threads: int = 256
     """Threads of a block."""
@@ -203,13 +203,13 @@ class GatherPolicy:
     """Gather, scatter, and the check of indices."""
 
     most_indices: int = 4
-    """Indices that a thread holds for one vector, unless one tuple has more: 4 elements, or 2 with a pair each."""
+    """Indices of one vector held by a thread, or those of one tuple if more: 4 elements, or 2 with a pair each."""
 
     short_row_bytes: int = 16
-    """Bytes up to which a row that is no vector is short."""
+    """Bytes up to which a row that is not a whole vector is short."""
 
     least_shifted_bytes: int = 64
-    """Bytes of a row from which on finding the ends of its vectors costs less than moving single elements."""
+    """Bytes of an unaligned row from which on whole vectors pay for the search of their ends."""
 
     in_flight: int = 4
     """Vectors, elements or rows in flight of a thread."""
@@ -218,10 +218,10 @@ class GatherPolicy:
     """Elements, or indices of tuples, in flight of a thread where each element has an index."""
 
     vectors_for_ends: int = 4
-    """Vectors that take as many instructions as finding the ends of a run that begins anywhere."""
+    """Vectors that cost as many instructions as the ends of an unaligned run."""
 
     fewest_lanes: int = 8
-    """Lanes of a group that moves such a run: 8 vectors of 16 bytes are one cache line."""
+    """Least lanes of a group for an unaligned run: 8 vectors of 16 bytes are one cache line."""
 
     inner_elements: int = 16
     """Elements in flight of a thread of the inner-axis gather."""
@@ -230,10 +230,10 @@ class GatherPolicy:
     """Outer rows of such a thread, which share its indices."""
 
     long_row_threads: int = 512
-    """Threads of a block where a row has work for more than 256: they share the sectors that they read."""
+    """Threads of a block if a row has work for more than 256: they share the sectors that they read."""
 
     checked_indices: int = 4
-    """Indices in flight of a thread that checks them."""
+    """Indices in flight of a thread in a check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,24 +249,24 @@ class CropsPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FramesPolicy:
-    """Frames of luma and chroma (`frames.cu`); chosen by registers and widths, not measured."""
+    """Frames of luma and chroma (`frames.cu`); derived from registers and widths, not measured."""
 
     most_pixels: int = 8
-    """Pixels of a thread: 8 B of luma and of chroma, and a vector of 16 B of each plane of 16-bit floats."""
+    """Pixels of a thread: 8 B of luma and of chroma, and a 16 B vector of each plane of 16-bit floats."""
 
     single_pixels: int = 4
-    """Pixels of a thread that stores them one by one."""
+    """Pixels of a thread with scalar stores."""
 
     most_joined: int = 4
-    """Channels of a pixel that is put together in registers."""
+    """Most channels of a pixel that is interleaved in registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResizePolicy:
-    """Tiles of `resize_tiles.cu`; `benchmarks/resize_model.py` has their figures."""
+    """Tiles of `resize_tiles.cu`; the figures come from `benchmarks/resize_model.py`."""
 
     together: int = 4
-    """Channels that a block resizes together: their sums stay in registers."""
+    """Channels resized together by a block: their sums fit the registers."""
 
     tiles: tuple[tuple[int, int], ...] = (
         (32, 64),
@@ -279,16 +279,16 @@ class ResizePolicy:
         (1, 16),
         (1, 1),
     )
-    """Heights and widths to try, in pixels, the first that fits is taken: large tiles reach fewer pixels twice. Widths
-    are up to 64, the columns of two warps; the last one's stores are single elements."""
+    """Heights and widths to try, in pixels; the first that fits is used. Large tiles share more source pixels. Widths
+    are up to 64, the columns of two warps; tiles of the last width use scalar stores."""
 
     budgets: tuple[tuple[int, int], ...] = ((48 * _KB, 32), (96 * _KB, 16), (1 << 30, 1))
-    """Bytes of shared memory of a block, and the least rows of the source that are then to be there together, the first
-    that fits: 48 KB need no attribute of the kernel and leave room for three other blocks, 96 KB for one other, and the
-    last is all that a GPU has. A block's 8 warps take four rows each at a time: 32 rows keep them busy."""
+    """(bytes of shared memory of a block, least source rows staged at once); the first that fits is used. 48 KB need no
+    kernel attribute and leave room for three other blocks, 96 KB for one; the last entry is all shared memory of the
+    GPU. Each of a block's 8 warps takes four rows at a time, so 32 rows keep all of them busy."""
 
     most_rows: int = 128
-    """Rows of the source that are there together: with more, nothing is gained."""
+    """Most source rows staged at once: more gain nothing."""
 
     threads: int = 256
     """Threads of a block."""
@@ -312,13 +312,13 @@ class Policy:
 
 
 def policy() -> Policy:
-    """The policy in force."""
+    """The current policy."""
     return _chosen
 
 
 @contextmanager
 def using(chosen: Policy) -> Iterator[None]:
-    """Plan by another policy inside the block; a plan that was made before keeps its own.
+    """Plan by another policy inside the block; existing plans keep their own.
 
     >>> from dataclasses import replace
     >>> small = replace(policy(), rows=replace(policy().rows, most_chunks=2))

@@ -1,4 +1,4 @@
-"""Compiling: one instantiation of a kernel at a time, by NVRTC through CuPy, which keeps it on disk."""
+"""Compile one instantiation of a kernel at a time, by NVRTC through CuPy, which caches it on disk."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ NVRTC 12 refuses an option that is given twice.
 """
 
 _TOO_MANY_PARAMETERS: Final = "parameter space overflowed"
-"""What compilers before CUDA 12.1 say of a kernel with more than 4096 bytes of parameters."""
+"""The message of compilers before CUDA 12.1 for a kernel with more than 4096 bytes of parameters."""
 
 _DEFAULT_SHARED_BYTES: Final = 48 * 1024
-"""Dynamic shared memory that a kernel may have without asking."""
+"""The most dynamic shared memory of a kernel without an attribute."""
 
 _FIRST_NVRTC: Final = {0: (12, 0), 100: (12, 8), 103: (12, 9), 110: (13, 0), 120: (12, 8), 121: (12, 9)}
 """The first NVRTC that compiles for a compute capability, from each one on. Source: CUDA's release notes."""
@@ -80,7 +80,7 @@ def _compile(sources: tuple[str, ...], name: str, device: int) -> Any:
 
 
 def _too_old(device: int) -> str:
-    """What to do about an NVRTC that is older than the GPU, for which it makes code of an earlier one; else ""."""
+    """Advice for an NVRTC older than the GPU, for which it compiles code of an earlier one; else ""."""
     properties = cupy.cuda.runtime.getDeviceProperties(device)
     capability = int(properties["major"]) * 10 + int(properties["minor"])
     needed = _FIRST_NVRTC[max((least for least in _FIRST_NVRTC if least <= capability), default=0)]

@@ -28,30 +28,30 @@ __all__ = ["DeferredIndexErrors", "IndexReport", "described"]
 
 
 class IndexReport:
-    """One `sg::IndexReport` in the memory of a device, all zero until a kernel finds a wrong index.
+    """One `sg::IndexReport` in device memory, all zero until a kernel reports a wrong index.
 
-    What a kernel may need besides lies behind it in the same memory.
+    Scratch memory of a kernel, if any, follows the report.
     """
 
     def __init__(self, memory: Buffer, device: int) -> None:
-        """Take over new memory, to be cleared."""
+        """Take ownership of new memory, still to be cleared."""
         self._memory = memory
         self._device = device
 
     @property
     def address(self) -> int:
-        """Where the report is."""
+        """The address of the report."""
         return self._memory.address
 
     def clear(self, stream: object) -> None:
-        """Forget what was found, in the order of the stream."""
+        """Clear the report, in stream order."""
         with current_on(self._device, stream) as handle:
             cupy.cuda.runtime.memsetAsync(self.address, 0, self._memory.nbytes, handle)
 
     def read(self, stream: object, start: int = 0) -> bytes:
-        """What the kernels before on the stream have found; the host waits for them.
+        """Read the report after all earlier kernels of the stream; the host waits for them.
 
-        `start` is where in the memory another report begins.
+        `start` is the offset of another report in the memory.
         """
         held = np.empty(REPORT.size, np.uint8)
         with current_on(self._device, stream) as handle:
@@ -62,15 +62,15 @@ class IndexReport:
 
 
 class DeferredIndexErrors:
-    """The wrong indices of launches that nobody has waited for yet, of one device.
+    """The wrong indices of launches on one device that no call has waited for yet.
 
-    One report serves all launches, and captured graphs may write to it for as long as the process lives. Its memory is
-    therefore never given back, and only a kernel empties it, a word at a time, in atomic operations: kernels that are
-    still running lose nothing. Rules keep their numbers for the same reason.
+    One report serves all launches, and captured graphs may write to it until the process ends. Its memory is therefore
+    never freed, and only a kernel clears it, word by word with atomic operations, so that running kernels lose
+    nothing. Rules keep their numbers for the same reason.
     """
 
     NBYTES: Final = 2 * REPORT.size
-    """A report, and room for what is taken from it."""
+    """A report, and the copy that a clearing kernel writes."""
 
     def __init__(self, memory: Buffer, device: int) -> None:
         """Take over new memory of `DeferredIndexErrors.NBYTES`, and begin with no wrong index."""
@@ -78,20 +78,20 @@ class DeferredIndexErrors:
         self._device = device
         self._report = IndexReport(memory, device)
         self._report.clear(None)
-        self._report.read(None)  # a kernel of another stream may report from now on
+        self._report.read(None)  # from now on a kernel of any stream may report
         self._rules: dict[IndexRule, int] = {}
         self._launches = itertools.count()
         self._lock = threading.Lock()
 
     @property
     def address(self) -> int:
-        """Where kernels report."""
+        """The address of the kernels' report."""
         return self._report.address
 
     def launched(self, rule: IndexRule) -> int:
-        """The number of a launch that is about to be made, whose indices have to keep `rule`.
+        """The number of a new launch whose indices must satisfy `rule`.
 
-        Rules behind the first 65,535 have no number of their own: of their errors less is said.
+        Rules after the first 65,535 share one number; their errors have fewer details.
         """
         with self._lock:
             number = self._rules.get(rule)
@@ -102,7 +102,7 @@ class DeferredIndexErrors:
             return launch_number(next(self._launches), number)
 
     def check(self) -> None:
-        """Raise `IndexError` for the first wrong index of the launches that are done; then there is none any more."""
+        """Raise `IndexError` for the first wrong index of finished launches, and clear the report."""
         with self._lock:
             if not self._rules or wrong_index(self._report.read(None)) is None:
                 return
@@ -113,7 +113,7 @@ class DeferredIndexErrors:
         raise IndexError(_undescribed(found) if rule is None else described(rule, found))
 
     def _taken(self) -> bytes:
-        """What the report says, which is then empty."""
+        """Read and clear the report."""
         launch = take_launch()
         function = compiled_kernel(launch.sources, launch.name, self._device, launch.shared_bytes)
         PreparedKernel(launch, function, self._device, ())(self._memory, 0, self._memory, REPORT.size, None)
@@ -121,11 +121,11 @@ class DeferredIndexErrors:
 
 
 _NO_RULE: Final = 0
-"""The number of a rule that has none of its own."""
+"""The number shared by rules without one of their own."""
 
 
 def described(rule: IndexRule, found: WrongIndex) -> str:
-    """What is wrong with a reported index."""
+    """The error message of a reported index."""
     sizes = rule.index.layout.sizes
     position = [int(place) for place in np.unravel_index(found.number, sizes)] if sizes else []
     assert found.value is not None
@@ -133,7 +133,7 @@ def described(rule: IndexRule, found: WrongIndex) -> str:
 
 
 def _undescribed(found: WrongIndex) -> str:
-    """The same where the rule is not known, or other launches reported while this was read."""
+    """The message if the rule is unknown, or if other launches reported during the read."""
     value = "" if found.value is None else f" = {found.value}"
     return (
         f'indices{value}, number {found.number} in row-major order, of a gather with mode="deferred" is out of range; '

@@ -1,8 +1,7 @@
 """Launching: a compiled kernel with its grid and packed parameters, run by writing two addresses.
 
-A call builds no argument objects: `cuLaunchKernel` takes an array with the address of each argument, here of one, the
-kernel's structure, and copies it before it returns. The block of parameters is a thread's own, so that threads need
-no lock.
+A call creates no argument objects: `cuLaunchKernel` takes an array of argument addresses, here of one structure, and
+copies the structure before it returns. Each thread has its own parameter block, so no lock is needed.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ _ADDRESSES: Final = struct.Struct("<QQ")
 
 
 class PreparedKernel:
-    """A kernel launch, ready: `prepared(source, source_start, target, target_start, stream)` runs it.
+    """A prepared launch: `prepared(source, source_start, target, target_start, stream)` runs it.
 
-    `function` is a `cupy.cuda.Function` of the device with number `device`; `tables` are the device buffers of the
-    launch's constant arrays, in its order, which live at least as long as launches of this object may read them.
+    `function` is a `cupy.cuda.Function` of device number `device`. `tables` are the device buffers of the launch's
+    constant arrays, in its order; they live at least until no launch of this object can read them.
     """
 
     def __init__(self, launch: KernelLaunch, function: Any, device: int, tables: tuple[Buffer, ...]) -> None:
@@ -73,7 +72,7 @@ class PreparedKernel:
             raise DeviceError(f"cuda:{self._device} did not launch the kernel {self._name}: {error}.") from error
 
     def _block_of_thread(self) -> tuple[Any, int, Any]:
-        """This thread's parameters, the address of the array that points at them, and that array."""
+        """This thread's parameters, the address of the array that points to them, and that array."""
         context_of_thread(self._device)
         block = ctypes.create_string_buffer(self._parameters, len(self._parameters))
         pointers = (ctypes.c_void_p * 1)(ctypes.addressof(block))

@@ -1,4 +1,4 @@
-"""A stream of one's own for work that runs beside the caller's, and events that order the two."""
+"""Separate streams for work that overlaps the caller's, and the events that order the two."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["event_of_current_stream", "own_stream", "wait_for_event"]
 
 @contextmanager
 def own_stream(device: str) -> Iterator[None]:
-    """A new stream as this thread's current one, which waits for no other unless it is told to."""
+    """Make a new stream this thread's current one; it waits for others only through events."""
     with cupy.cuda.Device(device_number(device)), cupy.cuda.Stream(non_blocking=True):
         yield
 
 
 def event_of_current_stream(device: str) -> Any:
-    """An event that comes to pass when this thread's current stream of the device has done its work so far."""
+    """An event that completes when the earlier work of this thread's current stream has completed."""
     number = device_number(device)
     with cupy.cuda.Device(number):
         event = cupy.cuda.Event(disable_timing=True)
@@ -31,7 +31,7 @@ def event_of_current_stream(device: str) -> Any:
 
 
 def wait_for_event(device: str, event: Any) -> None:
-    """Let what follows on this thread's current stream of the device start after the event; the host does not wait."""
+    """Make later work on this thread's current stream wait for the event; the host does not wait."""
     number = device_number(device)
     with cupy.cuda.Device(number):
         cupy.cuda.runtime.streamWaitEvent(stream_handle(None, number), event.ptr)

@@ -1,4 +1,4 @@
-"""What a CUDA device is: its properties as planners want them, and in a line for people."""
+"""The properties of a CUDA device: for planners, and as one line of text."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stridedgpu.devices.interface import DeviceInfo
 __all__ = ["describe_device", "gpu_properties"]
 
 _BYTES_IN_FLIGHT: Final = {75: 16 << 10, 80: 16 << 10, 86: 16 << 10, 90: 32 << 10, 100: 64 << 10, 120: 16 << 10}
-"""Bytes under way on each multiprocessor that keep the memory busy (bandwidth x latency), from a capability on."""
+"""Bytes in flight per multiprocessor that saturate memory (bandwidth x latency), by least compute capability."""
 
 _BYTES_IN_FLIGHT_HBM3E: Final = 48 << 10
-"""The same for Hopper with the faster memory: the H200, and the GH200 beside it."""
+"""The same for Hopper with HBM3e: the H200, and the GH200 that has it."""
 
 
 def gpu_properties(number: int) -> GpuProperties:

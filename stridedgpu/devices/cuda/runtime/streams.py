@@ -1,4 +1,4 @@
-"""Streams: handles of whatever a caller calls a stream, and the order of work between them."""
+"""Streams: the handle of any stream object, and the order of work between streams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 LEGACY_STREAM: Final = 1
-"""The default stream's handle where 0 could be mistaken for "none", as in DLPack and the CUDA Array Interface."""
+"""The default stream's handle in DLPack and the CUDA Array Interface, where 0 is ambiguous."""
 
 
 def stream_handle(stream: object, device: int) -> int:
@@ -40,15 +40,15 @@ def stream_handle(stream: object, device: int) -> int:
             f"stream={stream!r} is neither an integer handle nor a stream with __cuda_stream__, as CuPy's have; "
             "of a PyTorch stream without it, pass .cuda_stream."
         )
-    # A method, or in the protocol's first form the pair itself.
+    # The protocol has a method, or in its first version the pair itself.
     _, handle = protocol() if callable(protocol) else protocol
     return int(handle)
 
 
 class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
-    """Make the device and the stream CuPy's current ones, for allocations to be ordered on it; `as` is the handle.
+    """Make the device and the stream current in CuPy, so that allocations are ordered on it; yields the handle.
 
-    Mostly they are current already, and nothing is entered or left.
+    Usually both are current already, and nothing changes.
     """
 
     __slots__ = ("_device", "_entered", "_stream")
@@ -73,15 +73,15 @@ class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
         return handle
 
     def __exit__(self, *failure: object) -> None:
-        """Back to the device and the stream from before."""
+        """Restore the previous device and stream."""
         if self._entered is not None:
             self._entered.close()
 
 
 def wait_for_stream(device: int, handle: int, producer: int, *, producer_device: int | None = None) -> None:
-    """Let what follows on stream `handle` of a device start after what stream `producer` has been given so far.
+    """Make later work on stream `handle` wait for the earlier work of stream `producer`.
 
-    The host does not wait. `producer_device` is None where both streams are of one device.
+    The host does not wait. `producer_device` is None if both streams are on one device.
     """
     there = device if producer_device is None else producer_device
     if there == device and (handle or LEGACY_STREAM) == (producer or LEGACY_STREAM):
@@ -95,10 +95,10 @@ def wait_for_stream(device: int, handle: int, producer: int, *, producer_device:
 
 
 def check_not_capturing(handle: int, work: str) -> None:
-    """Raise `DeviceError` while the stream is recording a CUDA graph, which `work` cannot be part of.
+    """Raise `DeviceError` while the stream is recording a CUDA graph, which cannot include `work`.
 
-    The default stream waits for every stream that was not made non-blocking: while one of these records, CUDA refuses
-    even to be asked.
+    The default stream synchronises with every stream that is not non-blocking: while one of these records, even the
+    query of the default stream's state fails.
     """
     try:
         capturing = cupy.cuda.runtime.streamIsCapturing(handle)
@@ -114,7 +114,7 @@ def check_not_capturing(handle: int, work: str) -> None:
 
 
 def context_of_thread(device: int) -> None:
-    """Bind the device's context to this thread, which kernel launches need and CuPy does only in its own calls."""
+    """Bind the device's context to this thread; kernel launches need it, and CuPy binds it only in its own calls."""
     bound = getattr(_threads, "bound", None)
     if bound is None:
         bound = _threads.bound = set()
@@ -128,7 +128,7 @@ _threads: Final = threading.local()
 
 
 class _Handle:
-    """An integer handle as the object that CuPy makes a stream from, without owning it."""
+    """An integer handle as an object that CuPy wraps in a stream without owning it."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle

@@ -1,9 +1,9 @@
-"""Tables of launches: constant arrays in device memory, there for as long as any kernel may read them.
+"""Tables of launches: constant arrays in device memory that live as long as any kernel may read them.
 
-A launch is queued, and its stream reads the tables later; a captured graph reads them whenever it is replayed. A table
-is therefore not freed with the prepared kernel that it belongs to, which a cache drops at any time:
+A launch is asynchronous, and its stream reads the tables later; a captured graph reads them at every replay. A table is
+therefore not freed with its prepared kernel, which a cache may drop at any time:
 
-    dropped, never captured    retired: freed once the device has done all that it was given before
+    dropped, never captured    retired: freed after all earlier work of the device
     captured into a graph      kept for the life of the process
 """
 
@@ -20,7 +20,7 @@ from stridedgpu.devices.buffer import Buffer
 __all__ = ["free_retired", "keep", "retire"]
 
 _MOST_RETIRED_BYTES: Final = 64 << 20
-"""Bytes of retired tables on a device at which it is waited for: some thousand packed tiles of 10 to 100 KB each."""
+"""Bytes of retired tables on a device that trigger a wait: some thousand packed tiles of 10 to 100 KB each."""
 
 _captured: Final[list[Buffer]] = []
 _freeing: Final = threading.Lock()
@@ -28,20 +28,20 @@ _retired: Final[defaultdict[int, deque[Buffer]]] = defaultdict(deque)
 
 
 def keep(tables: tuple[Buffer, ...]) -> None:
-    """A graph has recorded a launch that reads the tables."""
+    """Keep tables for ever: a graph has recorded a launch that reads them."""
     known = {id(table) for table in _captured}
     _captured.extend(table for table in tables if id(table) not in known)
 
 
 def retire(device: int, tables: tuple[Buffer, ...]) -> None:
-    """The prepared kernel that has the tables is gone; launches of it may still be queued."""
+    """Retire the tables of a dropped prepared kernel; launches of it may still be queued."""
     _retired[device].extend(tables)
 
 
 def free_retired(device: int) -> None:
-    """Free retired tables of a device, if there are many, behind all work that may read them.
+    """Free a device's retired tables, if there are many, after all work that may read them.
 
-    Nothing is freed while a stream records a graph, when a device cannot be waited for.
+    Nothing is freed while a stream records a graph, when the device cannot be synchronised.
     """
     with _freeing:
         waiting = _retired[device]

@@ -1,4 +1,4 @@
-"""Copies between a CUDA device and the CPU or another CUDA device: pitched runs, and nothing between them."""
+"""Copies between a CUDA device and the CPU or another CUDA device: pitched runs, without the gaps between them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def device_number(device: str) -> int:
 
 
 def allocate_pinned(nbytes: int) -> Buffer:
-    """Page-locked bytes on the CPU, which the copy engine reads and writes by itself; ordinary ones if none are left.
+    """Page-locked bytes on the CPU, for direct access by the copy engine; pageable bytes if none are left.
 
-    They come from CuPy's pool of pinned memory. Give them back only when no copy uses them any more.
+    They come from CuPy's pool of pinned memory. Release them only after all copies that use them.
     """
     try:
         memory = cupy.cuda.alloc_pinned_memory(nbytes)
@@ -40,10 +40,10 @@ def allocate_pinned(nbytes: int) -> Buffer:
 def copy_with_host(
     source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
 ) -> None:
-    """Copy runs between the CPU and a device, in the order of a stream, and wait until they are there.
+    """Copy runs between the CPU and a device, in stream order, and wait for completion.
 
-    Waiting keeps a promise: the caller may change what was uploaded, and read what was downloaded, as with any other
-    function. Copies from and to ordinary memory would wait by themselves.
+    After the return the caller may change an uploaded source and read a downloaded target, as with any other function.
+    Copies of pageable memory would wait by themselves.
     """
     runtime = cupy.cuda.runtime
     uploads = source.device == "cpu"
@@ -66,10 +66,10 @@ def copy_with_host(
 def copy_between_devices(
     source: Buffer, source_start: int, target: Buffer, target_start: int, nbytes: int, stream: object
 ) -> None:
-    """Copy one run to another CUDA device, after the work of the source's current stream so far.
+    """Copy one run to another CUDA device, after the earlier work of the source's current stream.
 
-    `stream` belongs to the target's device, and goes on when the copy is done. The driver takes the direct way where
-    the devices reach each other, and the way through the host where they do not.
+    `stream` is on the target's device, and continues after the copy. The driver copies peer to peer if the devices
+    support it, else through the host.
     """
     there, here = device_number(target.device), device_number(source.device)
     with _failures(source.device, target.device):
@@ -80,7 +80,7 @@ def copy_between_devices(
             cupy.cuda.runtime.memcpyPeerAsync(
                 target.address + target_start, there, source.address + source_start, here, nbytes, handle
             )
-        # The source may be freed and given out again on its own stream, which must not run ahead of the copy.
+        # The source may be freed and reused on its own stream, which must therefore wait for the copy.
         wait_for_stream(here, stream_handle(None, here), handle, producer_device=there)
 
 
