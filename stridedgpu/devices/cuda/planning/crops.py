@@ -18,20 +18,20 @@ from .widths import Bound, alignment_bound, bounded_width, stride_bound
 __all__ = ["CropChoice", "CropFamily", "choose_crops"]
 
 _WORD: Final = 4
-"""Bytes that a run of a source is read by where its address allows no more."""
+"""Bytes of the loads of an unaligned source run."""
 
 _LONGEST_RUN: Final = 32
-"""Bytes of one channel of a source that a thread holds in registers for a store."""
+"""Most bytes of one source channel that a thread holds in registers for one store."""
 
 _LONGEST_PIXELS: Final = 96
-"""The same of whole pixels: 32 of 3 bytes, or 8 of 3 float32."""
+"""The same for whole pixels: 32 of 3 bytes, or 8 of 3 float32."""
 
 _WIDEST_PIXEL: Final = 4
-"""Channels of the widest pixel that is taken apart in registers, with those that are not wanted."""
+"""Most channels of a pixel that is de-interleaved in registers, unused ones included."""
 
 
 class CropFamily(StrEnum):
-    """Kinds of crops, after what lies side by side on both sides."""
+    """Kinds of crops, by the contiguity of both sides."""
 
     PLANES = "planes"
     RUNS = "runs"
@@ -53,16 +53,16 @@ _DESCRIPTIONS: Final = {
 
 
 _ELEMENT_BY_ELEMENT: Final = {CropFamily.SPLIT: CropFamily.PLANES, CropFamily.PIXELS: CropFamily.RUNS}
-"""What takes the place of families where a vector's pixels are no whole words."""
+"""The replacement of families whose vectors of pixels are not whole words."""
 
 
 @dataclass(frozen=True, slots=True)
 class CropChoice:
-    """Which kernel writes the windows of a problem, and how wide.
+    """The kernel that writes a problem's windows, and its access widths.
 
-    `load` is the width of a load where the window's place allows it: its columns start anywhere, so that each row finds
-    out, and elsewhere takes words of 4 bytes, put together. `reads_runs` says that what a store takes follows each
-    other in the sources, too.
+    `load` is the width of an aligned load. The columns of a window start anywhere, so each row checks its alignment
+    and otherwise loads words of 4 bytes, which are funnel-shifted. `reads_runs`: the elements of a store are
+    consecutive in the sources, too.
     """
 
     problem: CropProblem
@@ -109,7 +109,7 @@ def choose_crops(problem: CropProblem, widest: int = 16) -> CropChoice:
 
 
 def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversion, source_channels: int) -> CropFamily:
-    """The family of crops, from what lies side by side."""
+    """The family of crops, by the contiguity of both sides."""
     _, count, _, width = target.sizes
     channel, pitch = source_steps
     chosen = tuple(conversion.channels or range(source_channels))
@@ -121,7 +121,7 @@ def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversio
 
 
 def _follows(family: CropFamily, target: Layout, source_steps: tuple[int, int], conversion: Conversion) -> bool:
-    """Whether the elements of a vector of the target follow each other in the sources."""
+    """Whether the elements of a target vector are consecutive in the sources."""
     if family is CropFamily.RUNS:
         return source_steps == (1, target.sizes[1]) and conversion.channels is None
     if family is CropFamily.PLANES:
@@ -130,9 +130,9 @@ def _follows(family: CropFamily, target: Layout, source_steps: tuple[int, int], 
 
 
 def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, widest: int) -> Width:
-    """How wide a row of the target may be written: its run, its steps and its alignment must be whole vectors.
+    """The widest store to a row of the target: its run, strides and alignment must be whole vectors.
 
-    `pixel_bytes` are what is read of a source for one element that is stored side by side with others.
+    `pixel_bytes` is the number of source bytes read for one element of an interleaved store.
     """
     layout, itemsize = target.layout, target.element.itemsize
     channels, _, width = layout.sizes[1:]
