@@ -15,7 +15,7 @@ from stridedgpu.values.conversion import Conversion
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
-from .tiles import Loop, channels_turned, loops_of, outer_words, pixel_box, pixel_tile, turned
+from .tiles import Loop, loops_of, outer_words, pixel_box, pixel_tile, reversed_channels, reversed_loop
 
 __all__ = ["ChannelWalk", "launch", "outer_loops", "walk_of"]
 
@@ -127,10 +127,10 @@ def walk_of(problem: Problem) -> ChannelWalk:
     small, pixels, conversion = shape.small, shape.pixels, problem.conversion
     source_start, target_start = problem.source_offset, 0
     if shape.splits and small.source_stride < 0:
-        small, source_start, target_start = turned(small, source_start, target_start)
-        conversion = channels_turned(conversion) if small.is_channel else conversion
+        small, source_start, target_start = reversed_loop(small, source_start, target_start)
+        conversion = reversed_channels(conversion) if small.is_channel else conversion
     if shape.splits and pixels.source_stride < 0:
-        pixels, source_start, target_start = turned(pixels, source_start, target_start)
+        pixels, source_start, target_start = reversed_loop(pixels, source_start, target_start)
     outer = [loop for axis, loop in enumerate(loops_of(problem)) if axis not in (shape.small_axis, shape.pixel_axis)]
     pitches, lasts = (shape.pitch, 1), (shape.last, 1)
     return ChannelWalk(

@@ -15,7 +15,7 @@ from stridedgpu.values.strides import round_up
 from .channels import ChannelWalk, outer_loops
 from .instantiation import instantiation
 from .parameters import conversion_argument, index_argument
-from .tiles import loops_of, pixel_box, pixel_tile, turned
+from .tiles import loops_of, pixel_box, pixel_tile, reversed_loop
 
 __all__ = ["launch", "whole_walk_of"]
 
@@ -28,7 +28,7 @@ def whole_walk_of(problem: Problem) -> ChannelWalk:
     shape = whole_pixels_of(problem)
     pixels, source_start, target_start = shape.pixels, problem.source_offset, 0
     if pixels.source_stride < 0:
-        pixels, source_start, target_start = turned(pixels, source_start, target_start)
+        pixels, source_start, target_start = reversed_loop(pixels, source_start, target_start)
     runs_back = shape.small.source_stride < 0
     return ChannelWalk(
         shape.small,

@@ -13,7 +13,6 @@ from stridedgpu.values.strides import round_up
 
 __all__ = [
     "Loop",
-    "channels_turned",
     "gaps_are_ours",
     "innermost_box",
     "last_gap_is_there",
@@ -21,8 +20,9 @@ __all__ = [
     "outer_words",
     "pixel_box",
     "pixel_tile",
+    "reversed_channels",
+    "reversed_loop",
     "tile_box",
-    "turned",
 ]
 
 
@@ -42,14 +42,14 @@ def loops_of(problem: Problem) -> list[Loop]:
     return [Loop(*entry, axis == problem.channel_axis) for axis, entry in enumerate(axes)]
 
 
-def turned(loop: Loop, source_start: int, target_start: int) -> tuple[Loop, int, int]:
+def reversed_loop(loop: Loop, source_start: int, target_start: int) -> tuple[Loop, int, int]:
     """A loop in reverse, with both starts moved to its other end."""
     steps = loop.size - 1
     back = replace(loop, source_stride=-loop.source_stride, target_stride=-loop.target_stride)
     return back, source_start + steps * loop.source_stride, target_start + steps * loop.target_stride
 
 
-def channels_turned(conversion: Conversion) -> Conversion:
+def reversed_channels(conversion: Conversion) -> Conversion:
     """A conversion with its channels in reverse order."""
     return replace(
         conversion,

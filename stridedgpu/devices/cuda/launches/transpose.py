@@ -13,7 +13,7 @@ from stridedgpu.values.strides import round_up
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
-from .tiles import Loop, channels_turned, loops_of, outer_words, tile_box, turned
+from .tiles import Loop, loops_of, outer_words, reversed_channels, reversed_loop, tile_box
 
 __all__ = ["launch", "tile_extents"]
 
@@ -32,9 +32,9 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     across, along = loops[target_axis], loops[source_axis]
     source_start, target_start = problem.source_offset, 0
     if along.source_stride < 0:
-        along, source_start, target_start = turned(along, source_start, target_start)
+        along, source_start, target_start = reversed_loop(along, source_start, target_start)
         if along.is_channel:
-            conversion = channels_turned(conversion)
+            conversion = reversed_channels(conversion)
     outer = [loop for axis, loop in enumerate(loops) if axis not in (target_axis, source_axis)]
     channel = next((loop for loop in outer if loop.is_channel), Loop(1, 0, 0))
     outer = [loop for loop in outer if not loop.is_channel]
