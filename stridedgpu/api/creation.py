@@ -14,6 +14,7 @@ from stridedgpu.exchange.foreign_memory import check_range
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.operations.relayout import clear_buffer
 from stridedgpu.typing import DTypeLike, LayoutLike, SupportsDLPack, TensorLike
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
 from stridedgpu.values.dtypes import ElementType, element_type
@@ -73,7 +74,7 @@ def zeros(
     [[0.0, 0.0], [0.0, 0.0]]
     """
     tensor = _new(sizes, dtype, dims, MemoryOptions(layout, row_pitch_bytes, alignment, device))
-    StridedTensor(tensor.buffer, Layout((tensor.buffer.nbytes,)), "uint8")[...] = 0
+    clear_buffer(tensor.buffer)
     return tensor
 
 
@@ -131,6 +132,8 @@ def asarray(
     if isinstance(obj, StridedTensor) and dims is None:
         tensor = obj
         _ = tensor.element  # a tensor that was released refuses
+        if dtype is None and device is None and not copy:
+            return tensor
     elif copy is None or isinstance(obj, StridedTensor):
         tensor = StridedTensor.over(*operand_of(obj, dims))
     else:

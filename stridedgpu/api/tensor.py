@@ -176,10 +176,13 @@ class StridedTensor(TensorProtocols):
         Raises before anything is written: sizes that do not broadcast, an integer that does not fit, a read-only or
         overlapping view, a value that shares memory with it.
         """
-        target = self[index]
+        target = self.operand
+        if index is not Ellipsis or target.spec.owns_padding:  # a view leaves the gaps as they are
+            target = self[index].operand
         source = value.operand if isinstance(value, StridedTensor) else value_operand(value, target.element)
-        layout = source.layout.broadcast_to(target.sizes)
-        assign_operand(Operand(source.buffer, layout, source.element), target.operand, name="the view")
+        if source.layout.sizes != target.layout.sizes:
+            source = source.with_layout(source.layout.broadcast_to(target.layout.sizes))
+        assign_operand(source, target, name="the view")
 
     # What Python expects of a container
 

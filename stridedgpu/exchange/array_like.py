@@ -74,6 +74,8 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     """
     if isinstance(obj, np.ndarray):
         return _operand_of_array(obj, copy)
+    if isinstance(obj, (int, float, complex)):
+        return _operand_of_values(obj), False
     if hasattr(obj, "__dlpack__"):
         return _operand_of_capsule(obj, copy)
     if hasattr(obj, "__cuda_array_interface__"):
@@ -92,13 +94,18 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     held = None if isinstance(obj, np.generic) else _array_held_by(obj, copy)
     if held is not None:
         return _operand_of_array(held, copy)
+    return _operand_of_values(obj), False
+
+
+def _operand_of_values(obj: object) -> Operand:
+    """A number or nested sequences of numbers, as NumPy makes an array of them."""
     try:
         array = np.asarray(obj)
     except ValueError as problem:
         raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
     if array.dtype == object:
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
-    return operand_of_array(array), False
+    return operand_of_array(array)
 
 
 def operand_of_array(array: NDArray[Any], address: int | None = None, dims: str | None = None) -> Operand:

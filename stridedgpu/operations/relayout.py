@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import Device, RelayoutLaunch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import backend_named, device_name
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
 from stridedgpu.values.conversion import Conversion, Doubles, conversion
-from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -21,7 +22,7 @@ from .channel_blocks import ChannelOrder, parse_order, parts
 from .options import MemoryOptions, ValueOptions
 from .transfer import launch_for, move_elements, zero_bytes
 
-__all__ = ["assign_operand", "relayout_operand", "result_sizes"]
+__all__ = ["assign_operand", "clear_buffer", "relayout_operand", "result_sizes"]
 
 
 _SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
@@ -153,6 +154,19 @@ def assign_operand(source: Operand, target: Operand, stream: object = None, name
     """
     _check_target(source, target, source.layout.sizes, name)
     move_elements(source, target, conversion(source.element, target.element), None, stream)
+
+
+def clear_buffer(buffer: Buffer) -> None:
+    """Make every byte of a buffer zero."""
+    zeros, whole = _byte_layouts(buffer.nbytes)
+    byte = ELEMENT_TYPES["uint8"]
+    assign_operand(Operand(zero_bytes(buffer.device), zeros, byte), Operand(buffer, whole, byte))
+
+
+@lru_cache(maxsize=1024)
+def _byte_layouts(nbytes: int) -> tuple[Layout, Layout]:
+    """One byte repeated, and as many bytes in a row."""
+    return Layout((nbytes,), (0,)), Layout((nbytes,))
 
 
 def _move_blocks(

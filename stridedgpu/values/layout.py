@@ -6,8 +6,9 @@ A layout has no memory and no element type. It maps coordinates to offsets, in e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from .errors import LayoutError
 from .indexing import Index, windowed
@@ -142,7 +143,7 @@ class Layout:
     def has_overlap(self) -> bool:
         """True if two coordinates share an offset, by broadcasting or otherwise; computed once."""
         if self._overlaps is None:
-            overlaps = self.element_count > self.span or self_overlaps(self.sizes, self.strides)
+            overlaps = _overlaps_itself(self.sizes, self.strides)
             _set_overlaps(self, overlaps)
             return overlaps
         return self._overlaps
@@ -329,6 +330,10 @@ def _check_rank(rank: int) -> None:
     """Raise `LayoutError` for more axes than NumPy and CuPy have."""
     if rank > MOST_AXES:
         raise LayoutError(f"rank {rank} is too high: layouts have up to {MOST_AXES} axes, as arrays in NumPy and CuPy.")
+
+
+_overlaps_itself: Final = lru_cache(maxsize=4096)(self_overlaps)
+"""Views are made anew in each call, and most have the sizes and strides of an earlier one."""
 
 
 _set_sizes, _set_strides, _set_offset, _set_extent, _set_overlaps = (

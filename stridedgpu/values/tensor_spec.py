@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import gcd
 from typing import Final
 
@@ -55,9 +56,25 @@ class TensorSpec:
 
         `base_alignment` divides the address of the buffer's first byte. `layout` counts from there.
         """
-        lowest = layout.first_offset
-        end = (lowest + layout.span) * element.itemsize
+        below, span = layout.extent
+        lowest = layout.offset + below
+        end = (lowest + span) * element.itemsize
         slack = 0 if buffer_bytes is None else max(0, min(buffer_bytes - end, WIDEST_ACCESS))
         alignment = gcd(base_alignment, lowest * element.itemsize, WIDEST_ACCESS)
-        has_padding = slack > 0 or layout.span > layout.element_count
-        return cls(layout.shifted(-lowest), element, alignment, slack, owns_padding and has_padding)
+        return _spec(layout.sizes, layout.strides, -below, element, alignment, slack, owns_padding)
+
+
+@lru_cache(maxsize=4096)
+def _spec(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    element: ElementType,
+    alignment: int,
+    slack: int,
+    owns_padding: bool,
+) -> TensorSpec:
+    """The spec of a layout whose lowest element is at offset 0: one value for all tensors like it."""
+    layout = Layout(sizes, strides, offset)
+    has_padding = slack > 0 or layout.span > layout.element_count
+    return TensorSpec(layout, element, alignment, slack, owns_padding and has_padding)

@@ -75,6 +75,20 @@ def planning_again():
     return lambda: sg.plan_relayout(frames, out, scale=1 / 255)
 
 
+def writing_into_all():
+    frames = sg.asarray(np.zeros((1, 32, 32, 3), np.uint8), dims="NHWC")
+    out = sg.empty((1, 3, 32, 32), "float32", device="cpu")
+
+    def write():
+        out[...] = frames
+
+    return write
+
+
+def new_zeros():
+    return lambda: sg.zeros((1, 3, 32, 32), "uint8", device="cpu")
+
+
 MOST_CALLS = {
     relayout_of_a_tensor: 15,
     relayout_into_out: 15,
@@ -82,7 +96,9 @@ MOST_CALLS = {
     preprocessing_with_crop: 60,
     preprocessing_whole_pictures: 60,
     wrapping_an_array: 10,
-    planning_again: 32,
+    planning_again: 36,
+    writing_into_all: 24,
+    new_zeros: 40,
 }
 
 
