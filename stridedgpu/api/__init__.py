@@ -1,1 +1,1 @@
-"""What `sg.` is: anything array-like in, tensors out."""
+"""The public functions: anything array-like in, tensors out."""

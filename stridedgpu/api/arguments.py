@@ -22,11 +22,11 @@ from .tensor import StridedTensor
 __all__ = ["given", "index_tensor", "output_operand", "truth"]
 
 _DIRECTML_ALIGNMENT: Final = 16
-"""Bytes that every bound buffer offset is a multiple of, whatever a descriptor guarantees beyond it."""
+"""Bytes that every bound buffer offset is a multiple of, even if a descriptor guarantees more."""
 
 
 def output_operand(out: object) -> Operand | None:
-    """The operand of `out`, where there is one. Raises `LayoutError` for anything but a tensor."""
+    """The operand of `out`, or None. Raises `LayoutError` for anything but a tensor."""
     if out is None or isinstance(out, StridedTensor):
         return None if out is None else out.operand
     raise LayoutError(f"out must be a StridedTensor, not {type(out).__name__}; wrap it with asarray.")
@@ -40,7 +40,7 @@ def truth(name: str, value: object) -> bool:
 
 
 def index_tensor(indices: TensorLike) -> StridedTensor:
-    """Indices as a tensor: one stays what it is, Python numbers are int64. Raises `ElementTypeError` for no numbers."""
+    """Indices as a tensor; Python numbers become int64. Raises `ElementTypeError` for objects that are not numbers."""
     if isinstance(indices, StridedTensor):
         return indices
     try:
@@ -53,7 +53,7 @@ def index_tensor(indices: TensorLike) -> StridedTensor:
 
 
 def given(name: str, operand: object, *, is_written: bool = False) -> Given:
-    """What is known of a tensor, or promised by a descriptor of one that will be bound later.
+    """The spec of a tensor, or of a descriptor of one that will be bound later.
 
     Raises `LayoutError` for anything else.
     """

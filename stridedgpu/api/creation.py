@@ -1,4 +1,4 @@
-"""Making tensors: new memory, or memory that another library already holds."""
+"""Creation of tensors: in new memory, or over memory of another library."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def asarray(
 
     `dims` says how the **given** object's axes are ordered ("NHWC" for frames of a decoder); the tensor's axes are in
     canonical order over the same memory. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
-    raises when a copy would be needed, None copies only then. A read-only object makes a read-only tensor.
+    raises if a copy is needed, None copies only then. A read-only object makes a read-only tensor.
 
     Takes tensors, NumPy arrays and scalars, objects with DLPack or the CUDA Array Interface (CuPy, PyTorch, JAX, ONNX
     Runtime's OrtValue), with NumPy's array interface or the buffer protocol, numbers and nested sequences, all without
-    importing their libraries; Pillow's pictures are copied. Raises `LayoutError` when `copy=False` cannot be
-    had, `ElementTypeError` for elements that a tensor cannot hold.
+    importing their libraries. Pillow's images are copied. Raises `LayoutError` if `copy=False` is impossible,
+    `ElementTypeError` for elements that a tensor cannot represent.
 
     >>> frames = asarray(np.zeros((2, 4, 5, 3), np.uint8), dims="NHWC")
     >>> frames.sizes, frames.strides, frames.dims
@@ -153,7 +153,7 @@ def asarray(
 
 
 def from_dlpack(obj: SupportsDLPack, *, dims: str | None = None) -> StridedTensor:
-    """A tensor over the memory of an object with DLPack; never a copy. `dims` orders its axes as in `asarray`.
+    """A tensor over the memory of an object with DLPack, never a copy. `dims` orders its axes as in `asarray`.
 
     Raises `LayoutError` for an object without DLPack.
 
@@ -177,18 +177,17 @@ def from_pointer(
     device: str = "cpu",
     readonly: bool = False,
 ) -> StridedTensor:
-    """A tensor over memory at an address: a decoder's pitched surface, a frame of a camera, what a C library returned.
+    """A tensor over memory at an address: a decoder's pitched surface, a camera's frame, the result of a C library.
 
     `ptr` is the address, an integer or `ctypes.c_void_p`, of the element at coordinates 0. `sizes` are elements in
-    canonical order, and `layout`, `dims` and `row_pitch_bytes` say how they lie, as in `empty`; the memory ends with
-    the last element, so that nothing behind it is ever touched. `owner` is the object that keeps the memory alive, held
-    as long as any view; None says that you see to it. `device` is where the address is: "cpu" or "cuda:N", where work
-    that still writes there has to be ordered before yours. `readonly` memory is never written. The alignment is found
-    from the address.
+    canonical order, and `layout`, `dims` and `row_pitch_bytes` define their layout, as in `empty`. The memory ends with
+    the last element: nothing after it is ever accessed. `owner` is the object that keeps the memory alive; every view
+    refers to it. With None the caller keeps the memory alive. `device` is the device of the address: "cpu" or "cuda:N".
+    The caller orders work that still writes there before the tensor's first use. `readonly` memory is never written.
+    The alignment is computed from the address.
 
-    Nothing can be checked about an address: one that is wrong ends the process. Raises `BindingError` for no address,
-    or one at which no element of the type may lie, `LayoutError` for layouts as in `empty`, and `DeviceError` for a
-    device that cannot be had.
+    An address cannot be checked: a wrong one ends the process. Raises `BindingError` for a null address or one that is
+    misaligned for the type, `LayoutError` for layouts as in `empty`, and `DeviceError` for an unavailable device.
 
     >>> import ctypes
     >>> surface = (ctypes.c_uint8 * (4 * 512))()  # 4 rows of 160 RGB pixels, 512 bytes apart
@@ -223,7 +222,7 @@ def from_pointer(
 
 
 def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: MemoryOptions) -> StridedTensor:
-    """A tensor that is not initialised, of sizes in canonical order."""
+    """A new uninitialised tensor, of sizes in canonical order."""
     spec, dims = _spec(integers("sizes", sizes, least=0), element_type(dtype), dims, *memory[:3])
     where = default_device() if memory.device is None else device_name(memory.device)
     return StridedTensor.over(spec.allocate(backend_named(where)), dims)
@@ -238,7 +237,7 @@ def _spec(
     row_pitch_bytes: int | None,
     alignment: int | None,
 ) -> tuple[AllocationSpec, str | None]:
-    """The memory of a new tensor, and its labels."""
+    """What to allocate for a new tensor, and its labels."""
     dims, labels = _labelled(dims, len(sizes), layout)
     if isinstance(layout, Layout):
         layout = layout.shifted(-layout.first_offset)
@@ -247,7 +246,7 @@ def _spec(
 
 
 def _labelled(dims: str | None, ndim: int, layout: object) -> tuple[str | None, Labels]:
-    """The labels of a tensor of canonical sizes, as `dims` and one for each axis; an order string gives them, too."""
+    """The labels of a tensor of canonical sizes, as `dims` and one for each axis; an order string defines them too."""
     dims = _canonical_dims(dims, ndim)
     if not isinstance(layout, str):
         return dims, labels_of(dims, ndim)

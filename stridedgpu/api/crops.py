@@ -1,4 +1,4 @@
-"""Batched crops: windows of photographs as one batch, mirrored, converted and laid out in one pass."""
+"""Batched crops: windows of images as one batch, mirrored, converted and laid out in one pass."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def gather_crops(
     pixels of the source and fractions of them, inside it. A single image may have any number of boxes. `interpolation`
     ("pillow-bilinear" where it is None) and `passes` are those of `resize`.
 
-    Nothing is allocated besides the batch. Raises before anything is written: `LayoutError` for ranks, sizes,
-    origins, flips and fills that do not fit, `ElementTypeError` for types that differ and conversions that do not
-    exist, `BindingError` for devices that differ and an `out` that is read-only or shares memory with a source.
+    Nothing is allocated besides the batch. Raises before anything is written: `LayoutError` for ranks, sizes, origins,
+    flips and fills that do not fit; `ElementTypeError` for types that differ and conversions that do not exist;
+    `BindingError` for devices that differ and for an `out` that is read-only or shares memory with a source.
 
     >>> import numpy as np
     >>> photos = [np.full((4, 6, 3), 10, np.uint8), np.full((5, 2, 3), 20, np.uint8)]
@@ -111,7 +111,7 @@ def gather_crops(
 
 
 def _check_choice(origins: object, boxes: object, interpolation: object, passes: object) -> None:
-    """Raise `LayoutError` unless one argument says where the windows lie, and only boxes are resized."""
+    """Raise `LayoutError` unless exactly one argument states the windows, and only boxes are resized."""
     if origins is not None and boxes is not None:
         raise LayoutError("origins= and boxes= both say where windows lie; give one of them.")
     if origins is None and boxes is None:
@@ -175,14 +175,14 @@ def plan_gather_crops(
 
 
 def _items(sources: object) -> Sequence[object]:
-    """The images of a list, or none where `sources` is one object."""
+    """The images of a list, or an empty sequence if `sources` is one object."""
     return sources if isinstance(sources, (list, tuple)) else ()
 
 
 def _described(
     sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc], dims: str | None
 ) -> list[TensorSpec]:
-    """What is known of images with axes C, H, W, given one by one or as a batch, as objects or as descriptors."""
+    """The specs of images with axes C, H, W, given one by one or as a batch, as objects or as descriptors."""
     if isinstance(sources, (list, tuple)):
         return [_spec(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
     batch = _spec("sources", cast("TensorLike | BufferTensorDesc", sources), dims, "NCHW")
@@ -190,7 +190,7 @@ def _described(
 
 
 def _spec(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> TensorSpec:
-    """What is known of one object with these axes, or of a descriptor, whose sizes are in their order already."""
+    """The spec of one object with these axes, or of a descriptor, whose sizes are in their order already."""
     if not isinstance(source, BufferTensorDesc):
         return _image(name, source, dims, wanted).spec
     side = given(name, source).spec

@@ -28,17 +28,17 @@ def gather(
     out: StridedTensor | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
-    """Slices of `data` along `axis`, in the order of `indices`: `numpy.take`, ONNX Gather, DML_GATHER.
+    """Slices of `data` along `axis`, selected by `indices`: `numpy.take`, ONNX Gather, DML_GATHER.
 
-    `indices` are int32, int64, uint32 or uint64 of any rank, as a tensor, array or Python list (int64); their axes
-    take the place of `axis`, so that the result has sizes `data[:axis] + indices + data[axis + 1:]`. Any of `data`,
-    `indices` and `out` may be padded, permuted, flipped or broadcast. Elements move as opaque bits; nothing is
-    allocated besides the packed result, or nothing at all with `out`.
+    `indices` are int32, int64, uint32 or uint64 of any rank, as a tensor, array or Python list (int64). Their axes
+    replace `axis`: the result has sizes `data[:axis] + indices + data[axis + 1:]`. `data`, `indices` and `out` may each
+    be padded, permuted, flipped or broadcast. The elements are copied bit by bit. Without `out` only the packed result
+    is allocated, and with it nothing.
 
-    `mode` is for indices out of range, and in none of them is memory outside `data` touched. "raise": an
-    `IndexError` names position, value, axis and valid range; negative ones count from the end. "clip": the nearest
-    valid one, so that negative ones are 0. "wrap": counted round the axis. "deferred", on CUDA: as "raise", but
-    clamped, and raised at the next `synchronize`, `.numpy()` or export to the host; the CPU raises at once.
+    `mode` is the rule for indices out of range; no mode touches memory outside `data`. "raise": an `IndexError` names
+    position, value, axis and valid range; negative indices count from the end. "clip": the nearest valid index, so that
+    negative ones are 0. "wrap": the index modulo the axis' size. "deferred", on CUDA: clamped, and the error of "raise"
+    follows at the next `synchronize`, `.numpy()` or export to the host; the CPU raises at once.
 
     Raises before anything is written: `IndexError`, also where `axis` has no elements; `ElementTypeError` for other
     indices; `LayoutError` for a wrong axis or an `out` of other sizes or type; `BindingError` for an `out` that is
@@ -65,9 +65,9 @@ def gather_elements(
 ) -> StridedTensor:
     """One element for each index: `numpy.take_along_axis`, ONNX GatherElements, DML_GATHER_ELEMENTS.
 
-    Along `axis` the coordinate is the index, on the others it is the index's own. `indices` have the rank of `data`
-    and, on the other axes, at most its sizes; the result has the sizes of `indices`. Everything else, modes and
-    errors included, is as in `gather`, and ranks or sizes that do not fit are a `LayoutError`.
+    Along `axis` the coordinate is the index; along the others it is the position of the index. `indices` have the rank
+    of `data` and, on the other axes, at most its sizes; the result has the sizes of `indices`. Everything else, modes
+    and errors included, is as in `gather`. Ranks or sizes that do not fit are a `LayoutError`.
 
     >>> gather_elements(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 0]], axis=1).numpy().tolist()
     [[2, 1], [3, 3]]
@@ -89,10 +89,9 @@ def gather_nd(
 ) -> StridedTensor:
     """Elements or slices named by tuples of coordinates: ONNX GatherND, DML_GATHER_ND1.
 
-    The last axis of `indices` holds tuples of k coordinates, for the k axes of `data` that follow its first
-    `batch_dims` ones, which are common to both. The result has sizes `indices[:-1] + data[batch_dims + k:]`.
-    Everything else, modes and errors included, is as in `gather`, and ranks or sizes that do not fit are a
-    `LayoutError`.
+    The last axis of `indices` holds tuples of k coordinates, for the k axes of `data` that follow the first
+    `batch_dims` axes, shared by both. The result has sizes `indices[:-1] + data[batch_dims + k:]`. Everything else,
+    modes and errors included, is as in `gather`. Ranks or sizes that do not fit are a `LayoutError`.
 
     >>> gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]]).numpy().tolist()
     [3, 2]
@@ -115,11 +114,11 @@ def scatter_elements(
 ) -> StridedTensor:
     """A copy of `data` in which each index's element is replaced: ONNX ScatterElements, `numpy.put_along_axis`.
 
-    `indices` are as in `gather_elements`, and `updates` have their sizes and the type of `data`. Where indices name
-    one element several times, the last one (in row-major order of `indices`) wins on the CPU; on a GPU the element is
-    one of them, whole, and which one is not defined. `unique=True` refuses that with an `IndexError`, -1 and n-1
-    being the same; the CPU sorts the indices for it, with 24 bytes for each besides, and a GPU marks what they name,
-    with 1 bit for each element, or slice, of `data`. Indices out of range are always refused.
+    `indices` are as in `gather_elements`; `updates` have their sizes and the type of `data`. If several indices select
+    one element, the last one (in row-major order of `indices`) wins on the CPU. On a GPU one of them wins, whole, and
+    which one is undefined. `unique=True` refuses such indices with an `IndexError`, where -1 and n-1 are the same. For
+    this check the CPU sorts the indices and needs 24 bytes for each; a GPU needs 1 bit for each element, or slice, of
+    `data`. Indices out of range are always refused.
 
     Raises before anything is written what `gather_elements` raises, `ElementTypeError` for updates of another type,
     and `BindingError` for an `out` that shares memory with `data`, `indices` or `updates`.
@@ -142,11 +141,11 @@ def scatter_nd(
     out: StridedTensor | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
-    """A copy of `data` in which the elements or slices that tuples name are replaced: ONNX ScatterND, DML_SCATTER_ND.
+    """A copy of `data` in which the elements or slices selected by tuples are replaced: ONNX ScatterND, DML_SCATTER_ND.
 
     The last axis of `indices` holds tuples of k coordinates for the first k axes of `data`; `updates` have sizes
-    `indices[:-1] + data[k:]` and the type of `data`. Everything else is as in `scatter_elements`; of slices that are
-    named several times, a GPU may mix elements.
+    `indices[:-1] + data[k:]` and the type of `data`. Everything else is as in `scatter_elements`. If several tuples
+    select one slice, a GPU may mix their elements.
 
     >>> scatter_nd(asarray([[1, 2], [3, 4]]), [[1]], asarray([[7, 8]])).numpy().tolist()
     [[1, 2], [7, 8]]
@@ -158,9 +157,9 @@ def scatter_nd(
 
 
 def _indices(indices: TensorLike, data: StridedTensor, stream: StreamLike | None) -> Operand:
-    """Indices as an operand: a tensor stays where it is, other objects come to the data's device.
+    """Indices as an operand: a tensor stays on its device, other objects are copied to the data's device.
 
-    Their memory there is given back to `stream`, behind the work that reads them.
+    The memory of such a copy is released on `stream`, after the work that reads it.
     """
     tensor = index_tensor(indices)
     if tensor is indices or tensor.device == data.device:

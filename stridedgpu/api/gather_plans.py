@@ -1,4 +1,4 @@
-"""Gathers and scatters planned once, to be read, explained and run many times."""
+"""Gathers and scatters planned once, to be explained and run many times."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def plan_gather(
 ) -> PlannedGather:
     """Plan `gather(data, indices, axis, out=out)` once, to run it many times and to explain it.
 
-    Each operand is a tensor or array, or a descriptor of one that will be bound later, of which no more is trusted than
-    what it guarantees; without `out`, the plan is for a packed result. Nothing is read but sizes, strides, types and
-    alignments: the plan runs on every tensor with these, as `plan(data, indices, out)`, and looks at the indices then.
-    `kernel`, `load_bytes`, `store_bytes`, `vector_bytes`, `index_bits`, `bytes_moved` and `explain()` tell what it
-    does. `device` is None for where the tensors are (descriptors: the CPU), or "cuda" or "cuda:N" to plan for a GPU,
-    even where there is none: then for a reference GPU, and the plan can only be read.
+    Each operand is a tensor or array, or a descriptor of one that will be bound later; the plan trusts only what a
+    descriptor guarantees. Without `out`, the plan is for a packed result. Planning reads only sizes, strides, types and
+    alignments. The plan runs on every tensor with these, as `plan(data, indices, out)`, and each run checks the
+    indices. `kernel`, `load_bytes`, `store_bytes`, `vector_bytes`, `index_bits`, `bytes_moved` and `explain()` describe
+    it. `device` is None for the tensors' device (descriptors: the CPU), or "cuda" or "cuda:N" to plan for a GPU.
+    Without such a GPU the plan is for a reference GPU and can only be read.
 
     Raises what `gather` raises for operands that do not fit each other.
 
@@ -111,8 +111,8 @@ def plan_scatter_elements(
 ) -> PlannedScatter:
     """Plan `scatter_elements(data, indices, updates, axis, out=out)` once, the copy of the data included.
 
-    It runs as `plan(data, indices, updates, out)`; everything else is as in `plan_gather`. `bytes_moved` are those of
-    the copy and of the updates, and `explain()` tells both; `kernel` and widths are those of the updates.
+    It runs as `plan(data, indices, updates, out)`; everything else is as in `plan_gather`. `bytes_moved` counts the
+    copy and the updates, and `explain()` describes both; `kernel` and widths are those of the updates.
 
     Raises what `scatter_elements` raises for operands that do not fit each other.
 
@@ -148,7 +148,7 @@ def plan_scatter_nd(
 
 @dataclass(frozen=True, slots=True)
 class _Operands:
-    """What is known of the operands, and the device to plan for; without updates, the data stands in for them."""
+    """The specs of the operands, and the device to plan for; without updates, the data takes their place."""
 
     data: Given
     indices: Given
@@ -165,7 +165,7 @@ class _Operands:
         out: StridedTensor | BufferTensorDesc | None,
         updates: TensorLike | BufferTensorDesc | None = None,
     ) -> _Operands:
-        """Tensors, arrays and descriptors as what is known of them."""
+        """The specs of tensors, arrays and descriptors."""
         held = data if isinstance(data, BufferTensorDesc) else asarray(data)
         index = indices if isinstance(indices, BufferTensorDesc) else index_tensor(indices)
         written = updates if updates is None or isinstance(updates, BufferTensorDesc) else asarray(updates)

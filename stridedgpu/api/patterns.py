@@ -1,4 +1,4 @@
-"""Axes named by patterns, as in einops: seen in another order, split or merged, without a copy if that is asked for."""
+"""Axes named by patterns, as in einops: reordered, split or merged, as a view or as a copy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["rearrange", "view"]
 
 
 def view(src: TensorLike, pattern: str, /, **sizes: int) -> StridedTensor:
-    """The same memory with its axes as an einops pattern says: never a copy.
+    """The same memory with its axes in the form of an einops pattern: never a copy.
 
-    `pattern` names the axes of `src`, which are those that `src.sizes` counts, and then those of the result, as einops'
-    `rearrange` reads it: parentheses split an axis on the left and merge axes on the right, `...` stands for all axes
-    without a name, `1` for an axis of size 1. `sizes` are sizes of named axes, in elements, where they do not follow.
+    `pattern` names the axes of `src`, in the order of `src.sizes`, and then those of the result, as in einops'
+    `rearrange`: parentheses split an axis on the left and merge axes on the right, `...` stands for all unnamed axes,
+    `1` for an axis of size 1. `sizes` are sizes of named axes, in elements, if they do not follow from the others.
 
-    Raises `LayoutError` where the pattern does not fit the sizes, and where axes merge that do not follow each other
-    in memory: `rearrange` then moves the elements.
+    Raises `LayoutError` if the pattern does not fit the sizes, or if it merges axes that are not contiguous in memory:
+    `rearrange` then copies the elements.
 
     >>> import numpy as np
     >>> frames = np.zeros((2, 28, 42, 3), np.uint8)
@@ -42,9 +42,9 @@ def view(src: TensorLike, pattern: str, /, **sizes: int) -> StridedTensor:
 
 
 def rearrange(src: TensorLike, pattern: str, /, **sizes: int) -> StridedTensor:
-    """The same as `view` where there is such a view, else the elements moved into one that is packed, in one pass.
+    """The same as `view` if there is such a view, else a packed copy of the elements, in one pass.
 
-    Arguments and errors are those of `view`; whether memory is shared can be asked: `made.buffer is src.buffer`.
+    Arguments and errors are those of `view`. `made.buffer is src.buffer` is True if memory is shared.
 
     >>> import numpy as np
     >>> patches = rearrange(np.arange(24).reshape(1, 4, 6, 1), "n (h p) (w q) c -> n h w (p q c)", p=2, q=3)

@@ -1,4 +1,4 @@
-"""Relayout, planned or at once, and waiting for a device."""
+"""`relayout` and its plan, and waiting for a device."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .tensor import StridedTensor
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
 _GIVEN: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
-"""How the axes of arrays of each rank are most often ordered: the example in a message."""
+"""The most common order of the axes of an array of each rank: the example in a message."""
 
 
 @overload
@@ -122,7 +122,7 @@ def relayout(
 
 
 def _refuse_unlabelled(layout: Layout, order: str) -> NoReturn:
-    """Raise `LayoutError`: an order beside axes without names would do nothing, and look like success."""
+    """Raise `LayoutError`: an order for unlabelled axes would silently do nothing."""
     raise LayoutError(
         f"layout={order!r} orders axes, and nothing says which those of sizes {layout.sizes} are: give dims= too, the "
         f"order of the given axes, such as dims={_GIVEN.get(layout.ndim, order)!r}."
@@ -168,14 +168,14 @@ def plan_relayout(
     """Plan `relayout(src, out=dst)` once, to run it many times and to explain it.
 
     Each side is a tensor, or a descriptor of one that will be bound later. The plan runs on every tensor of the same
-    type, sizes and strides, such as each `batch[i]` in turn. Its kernel on a GPU relies on the alignment of the tensor
-    that it was planned for, and others must have as much; on the CPU whole elements anywhere will do. From a descriptor
-    it trusts only the alignment and size that are guaranteed there, which are checked on every device when it runs.
-    `device` is None for where the tensors are (descriptors: the CPU), or "cuda" to plan for a GPU, even where there is
-    none: then for a reference GPU, and the plan can only be read. A `Frame` of luma and chroma as `src` is planned for
-    frames of its format, sizes, pitches, matrix and chroma.
+    type, sizes and strides, such as each `batch[i]` in turn. On a GPU the plan relies on the alignment of the planned
+    tensor, and others must have as much; on the CPU any address of whole elements will do. Of a descriptor the plan
+    trusts only the guaranteed alignment and size, and every run checks them, on every device. `device` is None for the
+    tensors' device (descriptors: the CPU), or "cuda" to plan for a GPU. Without a GPU the plan is for a reference GPU
+    and can only be read. With a YUV `Frame` as `src`, the plan runs on frames of its format, sizes, pitches, matrix and
+    chroma.
 
-    Plans pickle: in another process they are made ready again, for the device of the same name there.
+    Plans pickle: unpickling prepares them again, for the device of the same name in the new process.
 
     Raises `LayoutError` when the sides do not fit each other.
 
@@ -200,7 +200,7 @@ def plan_relayout(
 
 
 def synchronize(device: str | None = None) -> None:
-    """Wait until the work of a device is done (None: of every device in use), and raise what went wrong there.
+    """Wait until the work of a device is done (None: of every device in use), and raise its deferred errors.
 
     >>> synchronize("cpu")
     """

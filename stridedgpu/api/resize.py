@@ -1,4 +1,4 @@
-"""Resize and letterbox: pictures of other sizes with the bits of Pillow or OpenCV, converted in the same pass."""
+"""Resize and letterbox: images at other sizes with the bits of Pillow or OpenCV, converted in the same pass."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from .tensor import StridedTensor
 __all__ = ["letterbox", "letterbox_placements", "plan_resize", "resize"]
 
 _AXES: Final = ("HW", "CHW", "NHW", "NCHW")
-"""What pictures may have for axes, in canonical order."""
+"""The axes that images may have, in canonical order."""
 
 _FEW: Final = 4
-"""Channels of a picture whose last axis is taken for channels, where nothing says so: then nothing is guessed."""
+"""The most channels of an image whose unlabelled last axis could be channels; such an image must state `dims`."""
 
 
 def resize(
@@ -57,19 +57,19 @@ def resize(
     out: StridedTensor | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
-    """A picture, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
+    """An image, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
 
-    `src` has the axes H and W, and C and N where it has them; `dims` says how they are ordered ("HWC", "NHWC"), as in
-    `asarray`. A `Frame` is an RGB picture, and a list of frames of any sizes a batch; those of luma and chroma pass
-    through RGB of their own size in memory. `size` is the height and width of the result, in pixels. `box` is top,
-    left, bottom and right of the part that is resized, in pixels of the source and fractions of them; None is all.
+    `src` has the axes H and W, and optionally C and N; `dims` is their order ("HWC", "NHWC"), as in `asarray`. A
+    `Frame` is an RGB image, and a list of frames of any sizes a batch. A YUV frame is first converted to RGB of its own
+    size in memory. `size` is the height and width of the result, in pixels. `box` is top, left, bottom and right of the
+    part that is resized, in pixels of the source and fractions of them; None is all.
 
-    `interpolation` is the library and its filter: "pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic",
-    "pillow-lanczos" and "pillow-nearest", which widen their filter where the picture shrinks, or "opencv-linear",
-    "opencv-linear-exact", "opencv-nearest", "opencv-area" and "opencv-cubic". Pictures are uint8, uint16 (Pillow's
-    "I;16") or float32 (Pillow's "F"), "opencv-linear-exact" takes uint8, and the nearest ones every type. `passes` is
-    the pass that comes first with Pillow's: "horizontal" (Pillow up to 12), "vertical", or "pillow-13" (Pillow 13,
-    which goes by the sizes). `premultiply` weights colours by alpha, the last channel, as Pillow does for RGBA.
+    `interpolation` is the library and its filter. "pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic",
+    "pillow-lanczos" and "pillow-nearest" widen their filter when the image shrinks. The others are "opencv-linear",
+    "opencv-linear-exact", "opencv-nearest", "opencv-area" and "opencv-cubic". Images are uint8, uint16 (Pillow's
+    "I;16") or float32 (Pillow's "F"); "opencv-linear-exact" takes uint8, and the nearest ones every type. `passes` is
+    the first pass of Pillow's filters: "horizontal" (Pillow up to 12), "vertical", or "pillow-13" (Pillow 13, which
+    goes by the sizes). `premultiply` weights colours by alpha, the last channel, as Pillow does for RGBA.
 
     The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: `layout`,
     `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `device`, `out` and `stream` are
@@ -96,7 +96,7 @@ def resize(
     weighs = truth("premultiply", premultiply)
     rule = checked_rule(interpolation, passes, premultiply=weighs, element=sources.element, channels=sources.channels)
     *_, height, width = sources.operands[0].layout.sizes
-    box_of(box, (height, width))  # raises, of a batch of no pictures too
+    box_of(box, (height, width))  # raises for a bad box, even if the batch is empty
     windows = [
         ResizeWindow(picture, box_of(box, (picture.sizes[1], picture.sizes[2])), (0, 0, *window))
         for picture in sources.layouts
@@ -131,10 +131,10 @@ def plan_resize(
 ) -> PlannedResize:
     """Plan `resize(src, size, out=dst)` once, to run it many times and to explain it.
 
-    Each side is a tensor, or a descriptor of one that will be bound later, with axes in canonical order: (H, W),
-    (C, H, W) or (N, C, H, W); `dst` has the size. `device` is None for where the tensors are (descriptors: the CPU), or
-    "cuda" to plan for a GPU, even where there is none: then for a reference GPU, and the plan can only be read. The
-    other arguments are those of `resize`.
+    Each side is a tensor, or a descriptor of one that will be bound later, with axes in canonical order: (H, W), (C, H,
+    W) or (N, C, H, W). `dst` has the new size. `device` is None for the tensors' device (descriptors: the CPU), or
+    "cuda" to plan for a GPU. Without a GPU the plan is for a reference GPU and can only be read. The other arguments
+    are those of `resize`.
 
     Raises what `resize` raises for sides, boxes and rules that do not fit.
 
@@ -180,12 +180,12 @@ def letterbox(
     out: StridedTensor | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
-    """Pictures whole and undistorted in frames of one `size`, with borders of `value`, as YOLO takes them.
+    """Whole, undistorted images in frames of one `size`, with borders of `value`, as YOLO takes them.
 
-    `images` is a picture, a batch, or a list of pictures (C, H, W) of any sizes, which become a batch (N, C, height,
-    width); frames are RGB pictures as for `resize`. `value` is one number of the pictures' type or one for each
-    channel, which is converted like any pixel. Without `scale_up`, smaller pictures keep their size.
-    `letterbox_placements` says where each picture lies. The other arguments are those of `resize`.
+    `images` is an image, a batch, or a list of images (C, H, W) of any sizes, which become a batch (N, C, height,
+    width); frames are RGB images as for `resize`. `value` is one number of the images' type or one for each channel,
+    which is converted like any pixel. Without `scale_up`, smaller images keep their size. `letterbox_placements`
+    returns where each image lies. The other arguments are those of `resize`.
 
     Raises what `resize` raises.
 
@@ -227,9 +227,9 @@ def letterbox(
 def letterbox_placements(
     sizes: Sequence[Sequence[int]] | NDArray[Any], size: Sequence[int], *, scale_up: bool = True
 ) -> NDArray[np.int64]:
-    """Where `letterbox` puts pictures of these `sizes`, (k, 2): top, left, height and width, in pixels, (k, 4).
+    """The placements of images of these `sizes`, (k, 2), by `letterbox`: top, left, height and width in pixels, (k, 4).
 
-    A point of the frame goes back to the picture by `(x - left) * picture_width / width`, and so for rows.
+    A point of the frame maps back to the image by `(x - left) * image_width / width`, and likewise for rows.
 
     >>> letterbox_placements([(1080, 1920), (100, 50)], (640, 640)).tolist()
     [[140, 0, 360, 640], [0, 160, 640, 320]]
@@ -250,7 +250,7 @@ def letterbox_placements(
 
 
 def _all_pictures(images: object, dims: str | None) -> tuple[CropSources, str]:
-    """Pictures given one by one, as a batch or alone, and the labels of their result."""
+    """Images given one by one, as a batch or alone, and the labels of their result."""
     if not isinstance(images, (list, tuple)):
         operand, labels = _pictures("images", images, dims)
         return CropSources.of_batch(_batched(operand, labels), "images"), labels
@@ -276,7 +276,7 @@ def _batched(operand: Operand, labels: str) -> Operand:
 
 
 def _pictures(name: str, pictures: object, dims: str | None) -> tuple[Operand, str]:
-    """An object with the axes H and W, and N and C or none of them, and its labels in canonical order."""
+    """An object with the axes H and W, and optionally N and C, and its labels in canonical order."""
     operand, labels = operand_of(pictures, dims)
     layout = operand.layout
     known = inferred_labels(labels, layout.ndim, "NCHW"[-layout.ndim :] if 2 <= layout.ndim <= 4 else None)
@@ -295,5 +295,5 @@ def _pictures(name: str, pictures: object, dims: str | None) -> tuple[Operand, s
 
 
 def _looks_interleaved(layout: Layout) -> bool:
-    """Whether the last of three or four axes is as short as channels are, and the one taken for channels is not."""
+    """True if the last of three or four axes is short enough for channels, and the assumed channel axis is not."""
     return layout.ndim in (3, 4) and layout.sizes[-1] <= _FEW < layout.sizes[-3]

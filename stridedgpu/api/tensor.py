@@ -33,9 +33,9 @@ __all__ = ["StridedTensor"]
 class StridedTensor(TensorProtocols):
     """Elements of one type, laid out with sizes and strides over raw bytes on one device.
 
-    `buffer` is a `Buffer` or any contiguous object with the buffer protocol, which stays somebody else's; `layout`
-    says where in it the elements lie, in elements from its start; `dtype` is a NumPy dtype, a name or a `DataType`;
-    `dims` labels the last axes, such as "NCHW". Views share the buffer and keep it alive.
+    `buffer` is a `Buffer` or any contiguous object with the buffer protocol, which keeps its owner; `layout` gives the
+    elements' places, in elements from its start; `dtype` is a NumPy dtype, a name or a `DataType`; `dims` labels the
+    last axes, such as "NCHW". Views share the buffer and keep it alive.
 
     Raises `BindingError` when the layout leaves the buffer, `ElementTypeError` for an unknown type.
 
@@ -55,7 +55,7 @@ class StridedTensor(TensorProtocols):
 
     @classmethod
     def over(cls, operand: Operand, dims: str | None = None) -> StridedTensor:
-        """A tensor of an operand that exists already, and of labels that are known to fit it."""
+        """A tensor of an existing operand, and of labels that are known to fit it."""
         tensor = cls.__new__(cls)
         set_operand(tensor, operand)
         set_dims(tensor, dims)
@@ -66,7 +66,7 @@ class StridedTensor(TensorProtocols):
     def _view(
         self, layout: Layout, dims: str | None, *, element: ElementType | None = None, whole: bool
     ) -> StridedTensor:
-        """Another layout over the same buffer; `whole` says that it has every element, and so owns what was owned."""
+        """Another layout over the same buffer; a `whole` view has every element, and keeps the owned padding."""
         operand = self.operand
         owns = whole and operand.owns_padding
         return StridedTensor.over(Operand(operand.buffer, layout, element or operand.element, owns), dims)
@@ -79,7 +79,7 @@ class StridedTensor(TensorProtocols):
         return StridedTensor.over(Operand(operand.buffer, layout, operand.element), dims)
 
     def permute(self, order: str | Sequence[int]) -> StridedTensor:
-        """The axes in another order: axis numbers, or letters such as "NHWC" for an image library.
+        """The axes in another order: axis numbers, or letters such as "NHWC".
 
         Without labels, axes of rank 4 and 5 are taken to be NCHW and NCDHW. Plain axes stay in front.
         """
@@ -115,7 +115,7 @@ class StridedTensor(TensorProtocols):
 
         With `dtype` alone, or with `sizes` to follow, the last axis is counted in the new elements, as in NumPy and
         PyTorch: it must be contiguous, and the sizes and strides must come out whole. `sizes` alone is a reshape.
-        `strides` (in new elements, from this view's first byte) says all oneself, such as the low halves of int64:
+        `strides` (in new elements, from this view's first byte) define any other view, such as the low halves of int64:
         `t.reinterpret("uint32", t.sizes, [2 * s for s in t.strides])`.
 
         Raises `LayoutError` when a view is impossible, `BindingError` when it would leave this tensor's buffer.
@@ -197,7 +197,7 @@ class StridedTensor(TensorProtocols):
         return (self[place] for place in range(len(self)))
 
     def __eq__(self, other: object) -> bool:
-        """Whether this is the same tensor; no elements are compared, and a comparison that means them is refused."""
+        """Identity: elements are not compared, and a comparison with an array or a scalar raises."""
         if self is other:
             return True
         if isinstance(other, (StridedTensor, np.ndarray, np.generic, int, float, complex)):
@@ -211,7 +211,7 @@ class StridedTensor(TensorProtocols):
     # Copies that keep gaps, strides and labels
 
     def __copy__(self) -> StridedTensor:
-        """A tensor of the same layout, gaps and labels in memory of its own, on the same device."""
+        """A tensor of the same layout, gaps and labels in new memory on the same device."""
         return StridedTensor.over(copied_operand(self.operand), self.dims)
 
     def __deepcopy__(self, memo: dict[int, object]) -> StridedTensor:
@@ -225,7 +225,7 @@ class StridedTensor(TensorProtocols):
 
 @lru_cache(maxsize=1024)
 def _kept_dims(dims: str, ndim: int, axes: tuple[int | None, ...]) -> str | None:
-    """The labels of a window, each of whose axes came from one of these, or from none."""
+    """The labels of a window, each of whose axes came from one of the tensor's, or is new."""
     labels = labels_of(dims, ndim)
     return dims_of(tuple(None if axis is None else labels[axis] for axis in axes))
 
@@ -251,14 +251,14 @@ def _squeezed(layout: Layout, dims: str | None, axis: int | Sequence[int] | None
 
 @memoized
 def _unsqueezed(layout: Layout, dims: str | None, axis: int) -> tuple[Layout, str | None]:
-    """A layout with a plain axis of size 1 more, and the labels with it."""
+    """A layout with one more plain axis of size 1, and its labels."""
     made, labels = layout.unsqueezed(axis), labels_of(dims, layout.ndim)
     place = axis % made.ndim
     return made, dims_of((*labels[:place], None, *labels[place:]))
 
 
 def _unpickled(state: State, dims: str | None) -> StridedTensor:
-    """A tensor on the device that it was on, or one of its kind; else on the CPU, with a warning."""
+    """A tensor on its former device, or one of its kind; else on the CPU, with a warning."""
     return StridedTensor.over(restored_operand(state), dims)
 
 

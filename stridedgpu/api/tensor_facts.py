@@ -1,4 +1,4 @@
-"""What a tensor says of itself: sizes and strides, types, device, descriptor, and a line, a text or a picture of it."""
+"""The facts of a tensor: sizes and strides, types, device, descriptor; as a line, a text or a picture."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _ELSEWHERE: Final = {
     "fill_": "t[...] = value fills",
     "data_ptr": "operand.address is that of the first element",
 }
-"""What NumPy's and PyTorch's users look for, and where it is."""
+"""Attributes that NumPy's and PyTorch's users look for, and their names here."""
 
 
 class Released:
-    """In the place of the operand of a tensor that has let go of its memory: whatever is asked of it is refused.
+    """Replaces the operand of a released tensor: every use raises.
 
-    `kept` is memory that must live as long as the tensor, since others know its address and hold the tensor for it.
+    `kept` is memory whose address was exported, and that must live as long as the tensor.
     """
 
     def __init__(self, kept: Buffer | None = None) -> None:
@@ -50,7 +50,7 @@ class Released:
 
 
 class TensorFacts:
-    """An operand and the labels of its axes, in words that users know."""
+    """An operand and the labels of its axes, in NumPy's terms."""
 
     __slots__ = ("dims", "operand")
 
@@ -60,7 +60,7 @@ class TensorFacts:
     """The labels of the last axes, or None."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: what a tensor is never changes, and `tensor[...] = value` writes elements."""
+        """Raise: a tensor's attributes are immutable, and `tensor[...] = value` writes elements."""
         raise AttributeError(f"{name!r} of a tensor cannot be set; make a view, or write elements with t[...] = value.")
 
     @property
@@ -70,7 +70,7 @@ class TensorFacts:
 
     @property
     def buffer(self) -> Buffer:
-        """The bytes that the tensor lies in."""
+        """The bytes that the tensor's layout refers to."""
         return self.operand.buffer
 
     @property
@@ -115,12 +115,12 @@ class TensorFacts:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements, as in NumPy: without padding, repeats counted. `buffer.nbytes` is the memory held."""
+        """Bytes of all elements, as in NumPy: no padding, repeats counted. `buffer.nbytes` is the memory's size."""
         return self.layout.element_count * self.itemsize
 
     @property
     def device(self) -> str:
-        """Where the bytes are: "cpu" or "cuda:N"."""
+        """The device of the memory: "cpu" or "cuda:N"."""
         return self.buffer.device
 
     @property
@@ -132,8 +132,8 @@ class TensorFacts:
     def desc(self) -> BufferTensorDesc:
         """The DirectML descriptor of this tensor, whose bytes start at its first element.
 
-        Raises `LayoutError` where DirectML cannot say it: rank 0 or above 8, empty, flipped, a type that it lacks,
-        more than 2^32-1 elements.
+        Raises `LayoutError` if DirectML cannot describe it: rank 0 or above 8, empty, flipped, an unknown type, more
+        than 2^32-1 elements.
         """
         if self.data_type is DataType.UNKNOWN:
             raise LayoutError(f"DirectML has no element type for {self.element}.")
@@ -151,10 +151,10 @@ class TensorFacts:
         raise AttributeError(f"A {type(self).__name__} has no {name!r}{advice}.", name=name, obj=self)
 
     def describe(self) -> str:
-        """Everything about the memory, in a few lines for a person.
+        """Describe the memory in a few lines.
 
-        Sizes and strides; the bytes spanned and what of them is padding, and whose; the DirectML descriptor, or why
-        there is none; packed, padded, broadcast or overlapping; alignment.
+        Sizes and strides; the bytes spanned, the share of padding and its owner; the DirectML descriptor, or why there
+        is none; packed, padded, broadcast or overlapping; alignment.
         """
         from stridedgpu.picture.description import description
 
@@ -165,7 +165,7 @@ class TensorFacts:
         return "\n".join([repr(self), *description(self.operand, directml)])
 
     def __repr__(self) -> str:
-        """What it is in one line; no elements are read."""
+        """The tensor in one line; no elements are read."""
         if isinstance(self.operand, Released):
             return "StridedTensor(released)"
         layout = self.layout
@@ -196,4 +196,4 @@ class TensorFacts:
 
 
 set_operand, set_dims = (getattr(TensorFacts, name).__set__ for name in ("operand", "dims"))
-"""What sets a tensor's two values, when it is made and when it is released: nothing else can."""
+"""The setters of a tensor's two values, for creation and release; nothing else can set them."""

@@ -1,4 +1,4 @@
-"""What a tensor hands out: memory by NumPy's, DLPack's and CUDA's protocols, and elements as Python's numbers."""
+"""Exports of a tensor: memory by NumPy's, DLPack's and CUDA's protocols, and elements as Python numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["TensorProtocols"]
 
 
 class TensorProtocols(TensorFacts):
-    """Hands out the memory of its operand, or its elements, and gives it back."""
+    """Exports the memory of an operand, or its elements, and releases it."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class TensorProtocols(TensorFacts):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule over the same memory, strides and offset included; `BufferError` for what DLPack lacks."""
+        """A DLPack capsule over the same memory, strides and offset included; `BufferError` if DLPack lacks support."""
         request = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         return dlpack_capsule(self.operand, **request)
 
@@ -61,18 +61,18 @@ class TensorProtocols(TensorFacts):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """The CUDA Array Interface, version 3, on a CUDA device; absent elsewhere."""
         found = cuda_array_interface(self.operand)
-        self.buffer.is_lent = True  # to somebody who holds this tensor, and not the buffer
+        self.buffer.is_lent = True  # the consumer refers to this tensor, not to the buffer
         return found
 
     def release(self) -> None:
-        """Let go of the memory, as `memoryview.release` does; `with tensor:` does so at the end of its block.
+        """Release the memory, as `memoryview.release` does; `with tensor:` does so at the end of its block.
 
-        Memory of the library's own is free again, and the owner of borrowed memory, a decoder or a mapped file, has it
-        back. The tensor then refuses everything with a `BindingError`; a second release does nothing. On a CUDA device
-        work may still use the memory: let what its owner does next follow in the same stream, or `synchronize` before.
-        Memory whose address went out by the CUDA Array Interface, which has no way back, stays as long as the tensor.
+        Memory of the library's own is freed, and borrowed memory is returned to its owner, a decoder or a mapped file.
+        The tensor then refuses every use with a `BindingError`; a second release does nothing. On a CUDA device work
+        may still use the memory: order the owner's next use on the same stream, or `synchronize` first. Memory whose
+        address was exported by the CUDA Array Interface, which cannot be returned, stays as long as the tensor.
 
-        Raises `BufferError`, and lets go of nothing, while anything else uses the memory: a view or another tensor, a
+        Raises `BufferError`, and releases nothing, while anything else uses the memory: a view or another tensor, a
         NumPy array, a DLPack capsule.
 
         >>> import stridedgpu as sg
@@ -106,7 +106,7 @@ class TensorProtocols(TensorFacts):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Release; after an error, whose frames may hold views, memory that is in use stays with its users."""
+        """Release; after an error, whose frames may refer to views, memory that is in use stays with its users."""
         try:
             self.release()
         except BufferError:
@@ -142,7 +142,7 @@ class TensorProtocols(TensorFacts):
         return float(self._number())
 
     def __int__(self) -> int:
-        """The one element, towards zero."""
+        """The one element, truncated towards zero."""
         return int(self._number())
 
     def __complex__(self) -> complex:
@@ -154,7 +154,7 @@ class TensorProtocols(TensorFacts):
         return index(self._number())
 
     def __format__(self, spec: str) -> str:
-        """The one element as `spec` has it, such as ".2f"; without one, what the tensor is."""
+        """The one element formatted with `spec`, such as ".2f"; without a `spec`, the tensor's `repr`."""
         return format(self._number(), spec) if spec else str(self)
 
     def _number(self) -> Any:

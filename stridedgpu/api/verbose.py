@@ -1,4 +1,4 @@
-"""Saying what runs: `set_verbose`."""
+"""`set_verbose`: one line on standard error for each launch."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["set_verbose"]
 
 
 def set_verbose(on: bool = True) -> None:
-    """Say on standard error what every launch ran, one line each, or no more.
+    """Switch on or off one line on standard error for each launch.
 
-    `STRIDEDGPU_VERBOSE=1` in the environment says so from the start. A line has, with commas between: the device, the
-    operation, the kernel, the bytes of a load and of a store, the tile, each tensor's type, sizes and strides in
-    elements, the bytes moved, and the microseconds that the call took; on a GPU the kernel may still run then.
-    Relayouts, gathers, scatters and crops are told. Plans that were made ready before keep as silent as they were.
+    `STRIDEDGPU_VERBOSE=1` in the environment switches it on from the start. A line has, separated by commas: the
+    device, the operation, the kernel, the bytes of a load and of a store, the tile, each tensor's type, sizes and
+    strides in elements, the bytes moved, and the microseconds of the call; on a GPU the kernel may still run then.
+    Relayouts, gathers, scatters and crops print a line. Plans that were prepared before stay as they were.
 
     Raises `LayoutError` for anything but a bool.
 
@@ -24,7 +24,7 @@ def set_verbose(on: bool = True) -> None:
     if not isinstance(on, bool):
         raise LayoutError(f"on={on!r} is not a bool.")
     verbose.set_verbose(on)
-    # Launches that are kept were handed out before.
+    # Cached launches were prepared in the other mode.
     transfer.launch_for.cache_clear()
     relayout._result.cache_clear()
     relayout._launch_into.cache_clear()

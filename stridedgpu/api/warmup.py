@@ -1,4 +1,4 @@
-"""Preparing plans before they are needed: kernels compiled, or the CPU's loops made, while nobody waits."""
+"""`warmup`: prepare plans before they are needed; compile kernels, or build the CPU's loops, ahead of time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMMON: Final = (
     (("float16", "NHWC"), ("float16", "NCHW"), False),
     (("float32", "NCHW"), ("float16", "NCHW"), False),
 )
-"""What image pipelines do most: batches of decoded frames for a network, and back."""
+"""The most common relayouts of image pipelines: batches of decoded frames for a network, and back."""
 
 _SIZES: Final = (8, 3, 224, 224)
 """Sizes of the common batches; other sizes share their kernels when their strides allow the same vectors."""
@@ -44,12 +44,12 @@ def warmup(
 ) -> tuple[str, ...]:
     """Compile ahead what `relayout(src, out=dst)` will run, so that the first call is as fast as the others.
 
-    The arguments are those of `plan_relayout`. Without `src` and `dst`: what image pipelines commonly run (uint8 NHWC
-    to float32 and float16 NCHW with scale and bias, the plain transposes, the narrowing cast), on the device of new
-    tensors. CuPy keeps compiled kernels on disk, so that other processes only load them.
+    The arguments are those of `plan_relayout`. Without `src` and `dst`, the most common relayouts of image pipelines
+    are prepared (uint8 NHWC to float32 and float16 NCHW with scale and bias, the plain transposes, the narrowing cast),
+    on the device of new tensors. CuPy caches compiled kernels on disk, so that other processes only load them.
 
     Returns the names of the prepared kernels. Raises `LayoutError` for one of `src` and `dst` without the other, and
-    `DeviceError` when a device was named that cannot be had.
+    `DeviceError` if the named device is unavailable.
 
     >>> planes = BufferTensorDesc("uint8", (1, 3, 64, 64))
     >>> pixels = BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))

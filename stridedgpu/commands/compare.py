@@ -27,11 +27,11 @@ from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
 
-from .images import Frame, PictureFile, load_frame, quiet_decoders, window_origin
+from .images import Frame, ImageFile, load_frame, quiet_decoders, window_origin
 
-# Pictures that are decoded together, and are all that is in memory besides the batch and what is measured.
-PICTURES_AT_ONCE = 16
-# How much of a batch is measured against NumPy: its first pictures, while they and the crops stay below these.
+# Images that are decoded together; besides the batch and the compared samples, only they are in memory.
+IMAGES_AT_ONCE = 16
+# How much of a batch is compared with NumPy: its first images, while they and the crops stay below these.
 COMPARED_CROP_BYTES = 1 << 24
 COMPARED_FRAME_BYTES = 1 << 28
 RUNS = 7
@@ -46,7 +46,7 @@ class BatchJob:
     The window is the middle, or with `random_crop` drawn from the step's seed and the picture's name.
     """
 
-    pictures: Sequence[PictureFile]
+    pictures: Sequence[ImageFile]
     step: Preprocess
     resize: int | None = None
     random_crop: bool = False
@@ -74,7 +74,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Seconds that gather_crops and plain NumPy take for the same pictures, and the bytes each reads and writes."""
+    """Seconds that gather_crops and plain NumPy take for the same images, and the bytes that each reads and writes."""
 
     pictures: int
     bytes_moved: int
@@ -125,13 +125,13 @@ def _decoded(job: BatchJob, done: Callable[[], None]) -> Iterator[list[Sample]]:
     step = job.step
     keyed = zip(job.pictures, sample_keys(picture.name for picture in job.pictures), strict=True)
 
-    def decode(picture: PictureFile, key: str) -> Sample:
+    def decode(picture: ImageFile, key: str) -> Sample:
         frame, drawn = load_frame(picture.path, job.resize), None if step.seed is None else draw(step.seed, key)
         origin = window_origin(frame, step.crop, picture.path, drawn if job.random_crop else None)
         return Sample(frame, key, origin, drawn is not None and drawn.flips(float(step.flip or 0)))
 
     with quiet_decoders(), ThreadPoolExecutor(usable_cores()) as pool:
-        while group := list(islice(keyed, PICTURES_AT_ONCE)):
+        while group := list(islice(keyed, IMAGES_AT_ONCE)):
             samples = []
             for sample in pool.map(decode, *zip(*group, strict=True)):
                 samples.append(sample)
@@ -140,7 +140,7 @@ def _decoded(job: BatchJob, done: Callable[[], None]) -> Iterator[list[Sample]]:
 
 
 def sample_keys(names: Iterable[str]) -> Iterator[str]:
-    """A key for each picture: its name, and from the second of one name on a number with it.
+    """A key for each image: its name, with a number added to repeated names.
 
     >>> list(sample_keys(["cat.png", "dog.png", "cat.png"]))
     ['cat.png', 'dog.png', 'cat.png 2']
@@ -186,14 +186,14 @@ def write_with_numpy(crop: Frame, slot: np.ndarray[Any, np.dtype[Any]], step: Pr
             values = np.clip(np.rint(values), bounds.min, bounds.max)
     elif bounds is not None and bounds.max < 255:
         values = np.minimum(values, bounds.max)
-    with np.errstate(over="ignore"):  # beyond float16's range a value becomes an infinity
+    with np.errstate(over="ignore"):  # a value beyond float16's range becomes an infinity
         slot[...] = values
 
 
 def compare(batch: StridedTensor, samples: Sequence[Sample], step: Preprocess) -> Comparison:
     """Do the first pictures again, by gather_crops and by NumPy, for their times, and look at every bit of the batch.
 
-    Raises `StridedGpuError` where a bit differs: wrong pixels are not handed out.
+    Raises `StridedGpuError` if a bit differs, so that wrong pixels are never handed out.
     """
     scratch = _new_batch(replace(step, device="cpu"), len(samples))
     slots = scratch.permute("NHWC").numpy()
@@ -238,5 +238,5 @@ def _seconds(work: Callable[[], None]) -> float:
 
 
 def memory_of(batch: StridedTensor) -> StridedTensor:
-    """The bytes that `batch` takes up, padding included, in the order in which they lie."""
+    """The bytes of `batch`, padding included, in memory order."""
     return StridedTensor(batch.buffer, Layout((batch.buffer.nbytes,)), "uint8")

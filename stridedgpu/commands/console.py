@@ -14,12 +14,12 @@ LONG_SECONDS = 0.5
 
 
 def one_line(message: str) -> str:
-    """A message without line ends."""
+    """A message with its line breaks replaced."""
     return " ".join(message.split())
 
 
 def print_table(rows: Sequence[tuple[str, str]]) -> None:
-    """Labels and texts, one below the other."""
+    """Print labels and texts, one row below the other."""
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
         print(f"  {label:{width}}  {one_line(text)}")
@@ -27,7 +27,7 @@ def print_table(rows: Sequence[tuple[str, str]]) -> None:
 
 @contextmanager
 def progress(total: int, what: str, *, after_seconds: float = LONG_SECONDS) -> Iterator[Callable[[], None]]:
-    """A function to call at each of `total` steps; on a terminal a bar appears once `after_seconds` have passed."""
+    """A function to call at each of `total` steps; on a terminal a bar appears after `after_seconds`."""
     began = time.monotonic()
     with ExitStack() as shown:
         done = 0
@@ -46,7 +46,7 @@ def progress(total: int, what: str, *, after_seconds: float = LONG_SECONDS) -> I
 
 def _bar(total: int, what: str) -> AbstractContextManager[Callable[[int], None]]:
     try:
-        import rich.progress  # noqa: F401 - asked for here, used below
+        import rich.progress  # noqa: F401 - imported here, used below
     except ModuleNotFoundError:
         return _plain_counter(total, what)
     return _rich_bar(total, what)

@@ -20,16 +20,16 @@ from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_s
 __all__ = ["add_folder_options", "check_folder_options", "on_ray", "run_folder_job"]
 
 _RETRIES: Final = 3
-"""How often Ray begins a shard anew whose worker was lost."""
+"""How often Ray retries a shard whose worker was lost."""
 
 _MOST_SHARDS: Final = 99_999
 """Their names have five digits."""
 
 _GPU_SHARE: Final = 1 / 16
-"""Of a GPU for each task: a core decodes for much longer than a GPU would work on what comes out."""
+"""The share of a GPU for each task: a core decodes for much longer than a GPU works on the result."""
 
 _SHOWN_FAILURES: Final = 5
-"""Reasons that are printed; the records have all."""
+"""The most reasons that are printed; the records contain all."""
 
 
 def add_folder_options(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +49,7 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_folder_options(chosen: argparse.Namespace) -> None:
-    """Refuse what does not go together."""
+    """Refuse options that exclude each other."""
     if chosen.shards is None:
         for name in ("engine", "address"):
             if getattr(chosen, name) is not None:
@@ -96,7 +96,7 @@ def _here(job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) ->
 
 @contextmanager
 def _cluster(address: str | None) -> Iterator[None]:
-    """A Ray cluster to send tasks to: that which this process uses already, or one that it leaves afterwards.
+    """A Ray cluster to send tasks to: the one that this process already uses, or one that it leaves afterwards.
 
     Raises `FolderJobError` where Ray is not installed or cannot be reached.
     """
@@ -112,7 +112,7 @@ def _cluster(address: str | None) -> Iterator[None]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as problem:
         where = "on this machine" if address is None else f"at --address {address}"
-        # Something answers there, so Ray may have been refused: by itself it does not say so.
+        # The address answers, but Ray may have been refused without saying so.
         token = " Where the cluster wants a token, set RAY_AUTH_MODE=token here too." if ":" in (address or "") else ""
         raise FolderJobError(f"no Ray cluster could be had {where}: {problem}.{token}") from None
     try:
@@ -122,10 +122,10 @@ def _cluster(address: str | None) -> Iterator[None]:
 
 
 def _check_address(address: str | None) -> None:
-    """Raise where nobody listens, which takes Ray some twenty seconds and as many lines to say."""
+    """Raise if nothing listens at the address; Ray takes some twenty seconds and as many lines to report that."""
     host, colon, port = (address or "").rpartition(":")
     if not colon or not port.isdecimal() or "/" in host:
-        return  # "auto", or an address of Ray's own kinds
+        return  # "auto", or an address scheme of Ray's own
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as problem:
@@ -135,9 +135,9 @@ def _check_address(address: str | None) -> None:
 
 
 def on_ray(job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -> Iterator[ShardRecord]:
-    """Each shard a task of the Ray cluster; one whose worker is lost is begun anew, and leaves nothing behind.
+    """Run each shard as a task of the Ray cluster; a lost worker's shard is retried, and leaves no partial file.
 
-    Raises `FolderJobError` where Ray has given a shard up.
+    Raises `FolderJobError` if Ray has given a shard up.
     """
     import ray
 
@@ -160,9 +160,9 @@ def on_ray(job: FolderJob, missing: Sequence[Shard], done: Callable[[], None]) -
 
 
 def _task_needs(device: str, has: Mapping[str, float]) -> dict[str, float]:
-    """What a task asks Ray for: a core, which decodes, and a part of a GPU where one was asked for.
+    """A task's resources in Ray: a core, which decodes, and a share of a GPU if the job uses one.
 
-    Raises `FolderJobError` where there is no GPU in the cluster: Ray would wait for one for ever.
+    Raises `FolderJobError` if the cluster has no GPU: Ray would wait for one for ever.
     """
     if not device.startswith("cuda"):
         return {"num_cpus": 1}
@@ -174,14 +174,14 @@ def _task_needs(device: str, has: Mapping[str, float]) -> dict[str, float]:
 
 
 def _shard_on_ray(job: FolderJob, shard: Shard) -> ShardRecord:
-    """One shard in a worker that has one core."""
+    """Write one shard in a worker with one core."""
     set_num_threads(1)
     return write_shard(job, shard, threads=1)
 
 
 @dataclass
 class _Tally:
-    """Records counted one by one, so that their names need not be held."""
+    """Totals of the records, so that their names need not stay in memory."""
 
     shards: int = 0
     pictures: int = 0
@@ -191,7 +191,7 @@ class _Tally:
     reasons: list[str] = field(default_factory=list)
 
     def add(self, record: ShardRecord) -> None:
-        """One more shard."""
+        """Add one shard's record."""
         self.shards += 1
         self.pictures += len(record.pictures)
         self.failed += len(record.failures)
@@ -201,7 +201,7 @@ class _Tally:
 
 
 def _summary(job: FolderJob, made: _Tally, seconds: float) -> list[tuple[str, str]]:
-    """What this run did, and what is there now."""
+    """What this run did, and the resulting state of the folder."""
     everything = _Tally()
     for number in range(job.shards):
         everything.add(read_record(job, number))

@@ -1,4 +1,4 @@
-"""A folder of pictures into shards, each a `.npy` file: more than memory holds, and finished by a second run.
+"""A folder of images into shards, each a `.npy` file: larger than memory, and resumed by a second run.
 
 A shard has no name until it is whole; then its record is written (`.json`: which picture each row is, which pictures
 failed, and why). A shard with a record is done, and a run does the others. The pictures are listed in a file once, in
@@ -32,10 +32,10 @@ from .images import (
     INTERPOLATION,
     PASSES,
     Frame,
-    PictureError,
+    ImageError,
     decoder,
+    image_names,
     load_frame,
-    picture_names,
     quiet_decoders,
     window_origin,
 )
@@ -52,20 +52,20 @@ __all__ = [
     "write_shard",
 ]
 
-_PICTURES_AT_ONCE: Final = 32
-"""Pictures of a batch, whose windows are decoded together and written together; those of two batches are in memory."""
+_IMAGES_AT_ONCE: Final = 32
+"""Images of a batch, whose windows are decoded together and written together; two batches are in memory at once."""
 
 
 class FolderJobError(StridedGpuError):
-    """A job that does not fit what is in the folder already, or an engine that cannot be had."""
+    """A job that does not match the shards in the folder, or an unavailable engine."""
 
 
 @dataclass(frozen=True)
 class FolderJob:
-    """What shall be made of which folder: as a value, which goes to any worker.
+    """A folder's job as a value that can be sent to any worker.
 
-    `step` has its rows in front, and its `crop` is the windows' size; `resize` scales the shorter side, in pixels,
-    first. The window is the middle, or with `random_crop` drawn from the step's seed and the picture's name. Every
+    `step` has its rows in front, and its `crop` is the windows' size. `resize` first scales the shorter side, in
+    pixels. The window is the middle one, or with `random_crop` drawn from the step's seed and the image's name. Every
     worker reaches `folder` and `out` by the same paths.
     """
 
@@ -82,18 +82,18 @@ class FolderJob:
 
     @property
     def manifest(self) -> Path:
-        """The file that says what the shards are made of."""
+        """The file with the declaration of the shards."""
         return self.out / "manifest.json"
 
     @property
     def listing(self) -> Path:
-        """The file of the pictures' names inside the folder, each a JSON string on a line."""
+        """The file of the images' names inside the folder, each a JSON string on a line."""
         return self.out / "pictures.jsonl"
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of the pictures, neighbours in order: how many, and where in the listing they begin, in bytes."""
+    """A part of the images, consecutive in order: their count, and where in the listing they begin, in bytes."""
 
     number: int
     count: int
@@ -102,7 +102,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """What is in a shard: the picture of each row, the pictures that failed and why, and bytes read and written."""
+    """A shard's contents: the image of each row, the images that failed and why, and bytes read and written."""
 
     shard: int
     pictures: list[str]
@@ -112,7 +112,7 @@ class ShardRecord:
 
 
 def start(job: FolderJob) -> list[Shard]:
-    """The job's shards; listing and manifest are written, or compared where there are shards already.
+    """The job's shards. Writes listing and manifest, or compares them if there are shards already.
 
     The device makes no difference to the bits, and may be another. Raises `FolderJobError` where the shards that are
     there were made of other pictures, in another way or by another decoder.
@@ -130,7 +130,7 @@ def start(job: FolderJob) -> list[Shard]:
     if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
         return _parts(job, _check_listing(job))
-    names = picture_names(job.folder)
+    names = image_names(job.folder)
     first = next(names)
     job.out.mkdir(parents=True, exist_ok=True)
     with replacement(job.listing, follow_link=False) as file:
@@ -144,7 +144,7 @@ def start(job: FolderJob) -> list[Shard]:
 
 
 def missing_shards(job: FolderJob, shards: Sequence[Shard]) -> list[Shard]:
-    """Those that are still to be made."""
+    """The shards without a record."""
     return [
         shard for shard in shards if not (_record_path(job, shard.number).exists() and job.path(shard.number).exists())
     ]
@@ -153,7 +153,7 @@ def missing_shards(job: FolderJob, shards: Sequence[Shard]) -> list[Shard]:
 def write_shard(
     job: FolderJob, shard: Shard, threads: int | None = None, done: Callable[[], None] = lambda: None
 ) -> ShardRecord:
-    """Decode, crop and write one shard, a batch at a time, and then its record; `done` is called after each picture.
+    """Decode, crop and write one shard, a batch at a time, and then its record; `done` is called after each image.
 
     Decoding is done by so many threads (None: one for each core), one batch ahead of the writing. Raises
     `FolderJobError` where this process has another decoder than the one that began.
@@ -186,7 +186,7 @@ def write_shard(
 
 
 def read_record(job: FolderJob, number: int) -> ShardRecord:
-    """The record of a shard that is done. Raises `FolderJobError` where the file is none."""
+    """The record of a finished shard. Raises `FolderJobError` if the file is not a record."""
     path = _record_path(job, number)
     try:
         return ShardRecord(**json.loads(path.read_text()))
@@ -196,7 +196,7 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
 
 @dataclass(frozen=True)
 class _Decoded:
-    """One picture: the pixels of its window, or why there are none; and the bytes of its file."""
+    """One image: the pixels of its window, or why there are none; and the bytes of its file."""
 
     name: str
     window: Frame | None
@@ -205,33 +205,33 @@ class _Decoded:
 
 
 def _decoded(job: FolderJob, shard: Shard, pool: ThreadPoolExecutor) -> Iterator[list[_Decoded]]:
-    """The shard's pictures in batches; while one is worked on, the next is decoded."""
+    """The shard's images in batches; while one batch is processed, the next is decoded."""
     ahead: list[Future[_Decoded]] = []
     with job.listing.open("rb") as listing:
         listing.seek(shard.start)
         names = (json.loads(line) for line in islice(listing, shard.count))
-        while (batch := [pool.submit(_decode, job, name) for name in islice(names, _PICTURES_AT_ONCE)]) or ahead:
+        while (batch := [pool.submit(_decode, job, name) for name in islice(names, _IMAGES_AT_ONCE)]) or ahead:
             if ahead:
                 yield [waiting.result() for waiting in ahead]
             ahead = batch
 
 
 def _decode(job: FolderJob, name: str) -> _Decoded:
-    """One picture. Its window is copied out, so that a photograph's other pixels do not stay in memory."""
+    """Decode one image. Its window is copied, so that a photograph's other pixels do not stay in memory."""
     path, nbytes = job.folder / name, 0
     drawn = draw(job.step.seed, name) if job.random_crop and job.step.seed is not None else None
     try:
-        with suppress(OSError):  # a file that is gone is told of by the decoder
+        with suppress(OSError):  # the decoder reports a missing file
             nbytes = path.stat().st_size
         frame = load_frame(path, job.resize)
         (top, left), (height, width) = window_origin(frame, job.step.crop, path, drawn), job.step.crop
-    except PictureError as problem:
+    except ImageError as problem:
         return _Decoded(name, None, str(problem), nbytes)
     return _Decoded(name, frame[top : top + height, left : left + width].copy(), None, nbytes)
 
 
 def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> None:
-    """Raise `FolderJobError` unless the manifest that is there says the same."""
+    """Raise `FolderJobError` unless the existing manifest equals the wanted one."""
     try:
         held = json.loads(job.manifest.read_text())
         differing = next((name for name, value in wanted.items() if held[name] != value), None)
@@ -245,10 +245,10 @@ def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> None:
 
 
 def _check_listing(job: FolderJob) -> int:
-    """How many pictures there are. Raises `FolderJobError` unless they are those of the listing."""
+    """The number of images. Raises `FolderJobError` unless the images are those of the listing."""
     count = 0
     with job.listing.open("rb") as listing:
-        for line, name in zip_longest(listing, picture_names(job.folder)):
+        for line, name in zip_longest(listing, image_names(job.folder)):
             if line is None or name is None or line != _line(name):
                 began = "nothing" if line is None else repr(json.loads(line))
                 now = "nothing" if name is None else repr(name)
@@ -261,7 +261,7 @@ def _check_listing(job: FolderJob) -> int:
 
 
 def _parts(job: FolderJob, count: int) -> list[Shard]:
-    """The listing cut into shards, which differ by one picture at most."""
+    """The listing cut into shards, whose sizes differ by one image at most."""
     bounds = [number * count // job.shards for number in range(job.shards + 1)]
     shards = []
     with job.listing.open("rb") as listing:
@@ -274,7 +274,7 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
 
 
 def _line(name: str) -> bytes:
-    """A line of the listing, in ASCII whatever the name is."""
+    """A line of the listing, in ASCII for any name."""
     return json.dumps(name).encode() + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""Tensors in words: what the command line's arguments say of them, read and checked."""
+"""Tensors as the command line describes them: arguments parsed and checked."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIDE: Final = "DTYPE:ORDER:SIZES[:pitch=BYTES][:align=BYTES][:strides=S,S][:broa
 
 @dataclass(frozen=True, slots=True)
 class InWords:
-    """A tensor that exists in words only."""
+    """A tensor that is only described, without memory."""
 
     layout: Layout
     element: ElementType
@@ -56,7 +56,7 @@ def in_words(
     strides: tuple[int, ...] | None = None,
     alignment: int = DEFAULT_ALIGNMENT,
 ) -> InWords:
-    """The tensor of some words. Raises `LayoutError` where they do not fit each other."""
+    """The tensor that the arguments describe. Raises `LayoutError` if they do not fit each other."""
     letters = None if order is None else parse_order(order).letters
     if letters is not None and len(letters) != len(sizes):
         raise LayoutError(f"the order {order} has {len(letters)} axes, and there are {len(sizes)} sizes.")
@@ -91,14 +91,14 @@ def _axis(name: str, labels: Labels) -> int:
 
 
 def number_of(text: str) -> int:
-    """A whole number."""
+    """Parse an integer."""
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)
 
 
 def sizes_of(text: str) -> tuple[int, ...]:
-    """Whole numbers with commas between."""
+    """Parse integers separated by commas."""
     try:
         return tuple(number_of(part) for part in text.split(","))
     except argparse.ArgumentTypeError:
@@ -108,7 +108,7 @@ def sizes_of(text: str) -> tuple[int, ...]:
 
 
 def strides_of(text: str) -> tuple[int, ...]:
-    """The same, of which some may be negative."""
+    """Parse integers separated by commas, negative ones included."""
     parts = text.split(",")
     if not all(part.removeprefix("-").isdigit() and part.isascii() for part in parts):
         raise argparse.ArgumentTypeError(
@@ -118,17 +118,17 @@ def strides_of(text: str) -> tuple[int, ...]:
 
 
 def axes_of(text: str) -> tuple[str, ...]:
-    """Letters or numbers of axes."""
+    """Parse letters or numbers of axes."""
     return tuple(part.strip().upper() for part in text.split(","))
 
 
 def order_of(text: str) -> str:
-    """An order of axes."""
+    """Parse an order of axes."""
     return text.upper()
 
 
 def element_of(text: str) -> ElementType:
-    """An element type."""
+    """Parse an element type."""
     try:
         return element_type(text)
     except ElementTypeError as problem:
@@ -136,7 +136,7 @@ def element_of(text: str) -> ElementType:
 
 
 def figures_of(text: str) -> tuple[float, ...]:
-    """Numbers with commas between."""
+    """Parse numbers separated by commas."""
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
@@ -144,7 +144,7 @@ def figures_of(text: str) -> tuple[float, ...]:
 
 
 def side_of(text: str) -> InWords:
-    """One side of a relayout in words: `uint8:NHWC:8,3,224,224:pitch=1024`."""
+    """Parse one side of a relayout: `uint8:NHWC:8,3,224,224:pitch=1024`."""
     parts = text.split(":")
     if len(parts) < 3:
         raise argparse.ArgumentTypeError(f"{text!r} is not {SIDE}, such as uint8:NHWC:8,3,224,224")

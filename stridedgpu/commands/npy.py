@@ -1,4 +1,4 @@
-"""`.npy` files without pickle: pictures read as they lie in the file, arrays written whole or not at all.
+"""`.npy` files without pickle: arrays mapped in place, and written completely or not at all.
 
 Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -29,21 +29,21 @@ def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
         return np.lib.format.open_memmap(path, mode="r")
     except OSError as problem:
         raise FileError(f"{str(path)!r} cannot be read: {problem.strerror or problem}.") from None
-    except Exception as problem:  # noqa: BLE001 - what NumPy's reader of headers raises for damaged ones has no end
+    except Exception as problem:  # noqa: BLE001 - damaged headers make NumPy's reader raise errors of any type
         raise FileError(
             f"{str(path)!r} is not a readable .npy file: {str(problem).rstrip('.') or type(problem).__name__}."
         ) from None
 
 
 def write_array(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:
-    """Write `array` to `file` in the `.npy` format, in C order whatever its strides, without pickle or a whole copy."""
+    """Write `array` to `file` in the `.npy` format, in C order for any strides, without pickle or a whole copy."""
     descr = np.lib.format.dtype_to_descr(array.dtype)
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": array.shape})
     write_elements(file, array)
 
 
 def write_elements(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:
-    """The elements of `array` in C order, some megabytes at a time.
+    """Write the elements of `array` in C order, some megabytes at a time.
 
     `ndarray.tofile` would lose the operating system's reason when a write fails.
     """
@@ -57,7 +57,7 @@ def write_elements(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> Non
 
 
 def check_writable(path: Path) -> None:
-    """Raise `FileError` where a file at `path` could not be written, before any work is done for it."""
+    """Raise `FileError` if a file at `path` cannot be written; called before any work is done for it."""
     if path.is_dir():
         raise FileError(f"{str(path)!r} is a folder; give the name of a file, such as {str(path / 'batch.npy')!r}.")
     if path.exists() and not path.is_file():
@@ -71,12 +71,12 @@ def check_writable(path: Path) -> None:
 
 @contextmanager
 def replacement(path: Path, *, follow_link: bool = True) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when the block ends, and leaves no trace when the block raises.
+    """A file that replaces `path` when the block ends, and is removed if the block raises.
 
-    Where `path` is a link, the file that it names is replaced; with `follow_link=False` the link itself is, as is right
-    for names that a program makes up in a folder where others may have put links.
+    If `path` is a link, the linked file is replaced. With `follow_link=False` the link itself is, for generated names
+    in a folder where others may have put links.
 
-    Raises `FileError` where `path` cannot be written; whatever was at `path` is then still there, unchanged.
+    Raises `FileError` if `path` cannot be written; whatever was at `path` stays unchanged.
     """
     try:
         check_writable(path)
@@ -103,8 +103,8 @@ def replacement(path: Path, *, follow_link: bool = True) -> Iterator[BinaryIO]:
 def _open_new(hidden: Path) -> tuple[int, bool]:
     """A descriptor of a new file in the folder of `hidden`, and whether it has no name yet.
 
-    An unnamed file (Linux, O_TMPFILE) is gone with its process, even with one that is killed. Where the file
-    system has none, the file is called `hidden` from the start.
+    An unnamed file (Linux, O_TMPFILE) disappears with its process, even if that is killed. If the file system does not
+    support it, the file has the name `hidden` from the start.
     """
     if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
         with suppress(OSError):

@@ -19,7 +19,7 @@ from stridedgpu.values.strides import AXIS_LETTERS
 from .compare import BatchJob, Comparison, compare, make_batch, memory_of
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
-from .images import PictureFile, find_pictures, sample_pictures
+from .images import ImageFile, find_images, sample_images
 from .npy import check_writable, replacement, write_array, write_elements
 
 __all__ = ["add_preprocess"]
@@ -186,7 +186,7 @@ def _figures(text: str) -> tuple[float, ...]:
 
 
 def _scale_and_bias(chosen: argparse.Namespace) -> tuple[tuple[float, ...] | None, tuple[float, ...] | None]:
-    """What a pixel of 0..255 is multiplied by, and what is added then, for each output channel."""
+    """The factor of a pixel of 0..255, and the addend after it, for each output channel."""
     mean, std = chosen.mean, chosen.std
     if (mean is None) != (std is None):
         given, missing = ("--mean", "--std") if std is None else ("--std", "--mean")
@@ -204,7 +204,7 @@ def _scale_and_bias(chosen: argparse.Namespace) -> tuple[tuple[float, ...] | Non
 
 
 def _check_chance(chosen: argparse.Namespace) -> None:
-    """Refuse a seed that decides nothing, and give one where it is wanted."""
+    """Refuse a seed without an option that uses it, and choose one if such an option has none."""
     is_random = chosen.random_crop or chosen.flip
     if chosen.seed is not None and not is_random:
         chosen.refuse("--seed decides --random-crop and --flip: give one of them too, or no --seed")
@@ -213,7 +213,7 @@ def _check_chance(chosen: argparse.Namespace) -> None:
 
 
 def run_preprocess(chosen: argparse.Namespace) -> None:
-    """Photographs in, a batch or shards out, then a summary of what was done."""
+    """Preprocess photographs into a batch or shards, then print a summary."""
     if not chosen.images and not chosen.samples:
         chosen.refuse("no pictures: name files or folders, or give --samples")
     scale, bias = _scale_and_bias(chosen)
@@ -248,7 +248,7 @@ def _declared(
 
 def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
     """One batch in one file."""
-    pictures = find_pictures(chosen.images) + (sample_pictures() if chosen.samples else [])
+    pictures = find_images(chosen.images) + (sample_images() if chosen.samples else [])
     _check_outputs(chosen, pictures)
     job = BatchJob(pictures, replace(step, output="tensor"), chosen.resize, chosen.random_crop)
     with progress(len(pictures), "pictures") as done:
@@ -263,8 +263,8 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
     print_table(_summary(batch, comparison))
 
 
-def _check_outputs(chosen: argparse.Namespace, pictures: Sequence[PictureFile]) -> None:
-    """Refuse outputs that cannot be written, before the work, and outputs that would take the place of an input."""
+def _check_outputs(chosen: argparse.Namespace, pictures: Sequence[ImageFile]) -> None:
+    """Before the work, refuse outputs that cannot be written or that would replace an input."""
     outputs = [path for path in (chosen.out, chosen.raw) if path is not None]
     sources = {picture.path.resolve() for picture in pictures}
     for path in outputs:
@@ -276,7 +276,7 @@ def _check_outputs(chosen: argparse.Namespace, pictures: Sequence[PictureFile]) 
 
 
 def _summary(batch: StridedTensor, comparison: Comparison) -> list[tuple[str, str]]:
-    """What was made and how fast, as pairs of a label and a text."""
+    """What was written and how fast, as pairs of a label and a text."""
     held = batch.buffer.nbytes
     padding = held - batch.layout.element_count * batch.itemsize
     axes = "N={} C={} H={} W={}"

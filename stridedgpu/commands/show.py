@@ -1,6 +1,6 @@
-"""The commands `stridedgpu show`, which draws a layout, and `stridedgpu explain`, which puts a plan into words.
+"""The commands `stridedgpu show`, which draws a layout, and `stridedgpu explain`, which describes a plan.
 
-Neither allocates a tensor: sizes may be any.
+Neither allocates a tensor, so that sizes may be any.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _add_outputs(parser: argparse.ArgumentParser) -> None:
 
 
 def run_show(chosen: argparse.Namespace) -> None:
-    """Draw a file's array, or a layout that was described."""
+    """Draw a file's array, or a described layout."""
     if (chosen.file is None) == (chosen.sizes is None):
         chosen.refuse("give a FILE.npy or --sizes, one of them")
     if chosen.file is not None:
@@ -128,7 +128,7 @@ def run_show(chosen: argparse.Namespace) -> None:
 
 
 def run_explain(chosen: argparse.Namespace) -> None:
-    """Plan one relayout and say how it goes."""
+    """Plan one relayout and print the explanation."""
     plan = _plan(chosen)
     if chosen.html is not None or chosen.svg is not None:
         _put(chosen, plan, plan.kernel, dims=chosen.source.dims)
@@ -143,7 +143,7 @@ def run_explain(chosen: argparse.Namespace) -> None:
 
 
 def _plan(chosen: argparse.Namespace) -> CudaPlan:
-    """The plan of `explain`; both sides begin at an address as aligned as they say."""
+    """The plan of `explain`; both sides have the alignment that they state."""
     source, target = chosen.source, chosen.target
     read, written = _planned_side(source), _planned_side(target, is_written=True)
     values = ValueOptions(target.element, chosen.scale, chosen.bias, chosen.channels)
@@ -152,7 +152,7 @@ def _plan(chosen: argparse.Namespace) -> CudaPlan:
 
 
 def _planned_side(words: InWords, *, is_written: bool = False) -> TensorSpec:
-    """What a planner knows of a tensor in words; what is written owns its padding."""
+    """The spec of a described tensor; a written one owns its padding."""
     nbytes = words.stored_elements * words.element.itemsize
     return TensorSpec.of(
         words.layout,
@@ -164,11 +164,11 @@ def _planned_side(words: InWords, *, is_written: bool = False) -> TensorSpec:
 
 
 def _put(chosen: argparse.Namespace, thing: object, title: str, **options: Any) -> None:
-    """Print the picture, or write it to the file that was asked for."""
+    """Print the picture, or write it to the chosen file."""
     out = chosen.html or chosen.svg
     if out is None:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # dots and ellipses, where the terminal has no Unicode
+            sys.stdout.reconfigure(errors="replace")  # dots and ellipses, if the terminal has no Unicode
         columns = shutil.get_terminal_size((_PIPE_COLUMNS, 24)).columns
         print(picture.text(thing, width=columns, **options))
         return

@@ -1,1 +1,1 @@
-"""Memory that comes from other libraries, and memory handed to them."""
+"""Memory exchange: operands over other libraries' memory, and exports of this library's memory."""

@@ -26,11 +26,11 @@ __all__ = ["foreign_operand", "operand_of", "operand_of_array", "plain", "value_
 
 
 def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | None]:
-    """Anything array-like as an operand, and the labels of its axes (None: it has none).
+    """Anything array-like as an operand, with the labels of its axes (None: no labels).
 
-    `dims` says how the **given** object's axes are ordered ("NHWC"): the operand's axes are then in canonical order
-    over the same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels. The memory is
-    shared where `foreign_operand` shares it. No tensor is built.
+    `dims` is the order of the **given** object's axes ("NHWC"). The operand's axes are then in canonical order over the
+    same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels. The memory is shared if
+    `foreign_operand` shares it. No tensor is built.
 
     Raises what `foreign_operand` raises, and `LayoutError` for `dims` that do not fit the axes.
 
@@ -39,7 +39,7 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
     ((2, 3, 4, 5), (60, 1, 15, 3), 'NCHW')
     """
     if dims is not None and not isinstance(dims, str):
-        checked_dims(dims, 0)  # raises
+        checked_dims(dims, 0)  # raises: `dims` is no string
     if type(obj) is np.ndarray:
         return _operand_of_array(obj, None, dims)[0], dims and canonical_axes(dims)
     held: Any = getattr(obj, "operand", None)
@@ -50,27 +50,27 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
 
 
 def with_canonical_axes(operand: Operand, dims: str) -> tuple[Operand, str]:
-    """An operand whose axes come in the order of `dims`, and its labels, in canonical order over the same memory.
+    """An operand with its axes reordered from `dims` to canonical order, and its labels, over the same memory.
 
     Raises `LayoutError` for `dims` that do not fit the axes.
     """
     if not isinstance(dims, str):
-        checked_dims(dims, 0)  # raises
+        checked_dims(dims, 0)  # raises: `dims` is no string
     layout = _canonical_layout(operand.layout, dims)
     return Operand(operand.buffer, layout, operand.element, operand.owns_padding), canonical_axes(dims)
 
 
 def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, bool]:
-    """An object of another library as an operand, and whether it shares the object's memory.
+    """An object of another library as an operand, and whether the operand shares the object's memory.
 
-    Arrays, objects with DLPack (PyTorch's, JAX's and CuPy's arrays, ONNX Runtime's values), with the CUDA Array
-    Interface, NumPy's protocols or the buffer protocol are wrapped; on a CUDA device the current stream waits for the
-    object's own. Pillow's images, scalars and nested sequences are copied, and so are, unless `copy=False`, elements
-    with their bytes swapped, at strides that are not whole elements, or off their own alignment.
+    Arrays and objects with DLPack (arrays of PyTorch, JAX and CuPy, values of ONNX Runtime), the CUDA Array Interface,
+    NumPy's protocols or the buffer protocol are wrapped. On a CUDA device the current stream waits for the object's own
+    stream. Pillow's images, scalars and nested sequences are copied. So are, unless `copy=False`, elements that are
+    byte-swapped, misaligned, or at strides that are no whole number of elements.
 
-    Raises `ElementTypeError` for what NumPy can only hold as objects, for elements of less than a byte and, with
-    `copy=False`, for swapped bytes, `LayoutError` then for strides that are not whole elements and always for a masked
-    array that hides elements, and `DeviceError` for a device that cannot be had.
+    Raises `ElementTypeError` for what NumPy can only represent as objects and for elements of less than a byte, and
+    with `copy=False` for swapped bytes. Raises `LayoutError` for a masked array that hides elements, and with
+    `copy=False` for strides that are no whole number of elements. Raises `DeviceError` for an unavailable device.
     """
     if isinstance(obj, np.ndarray):
         return _operand_of_array(obj, copy)
@@ -89,7 +89,7 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
         return operand, True
     if _is_of(obj, "PIL.Image", "Image"):  # its array interface is a copy made for the caller
         image = np.array(obj)
-        # Black and white come as 0 and 255, of which NumPy makes no clean bools.
+        # Black and white come as 0 and 255, which NumPy does not turn into valid bools.
         return operand_of_array(image.view(np.uint8) != 0 if image.dtype == np.bool_ else image), False
     held = None if isinstance(obj, np.generic) else _array_held_by(obj, copy)
     if held is not None:
@@ -111,8 +111,8 @@ def _operand_of_values(obj: object) -> Operand:
 def operand_of_array(array: NDArray[Any], address: int | None = None, dims: str | None = None) -> Operand:
     """A NumPy array's memory as an operand, borrowed; a read-only array stays read-only.
 
-    `address` is its `address_of`, where that is known already, and `dims` the order of its axes. Raises `LayoutError`
-    where the array's strides are not whole elements, and `ElementTypeError` for its dtype.
+    `address` is the array's `address_of` if the caller has it already, and `dims` the order of its axes. Raises
+    `LayoutError` if the array's strides are no whole number of elements, and `ElementTypeError` for its dtype.
     """
     element, layout, before = _described(array.dtype, array.shape, array.strides, dims)
     start = (address_of(array) if address is None else address) - before
@@ -121,12 +121,12 @@ def operand_of_array(array: NDArray[Any], address: int | None = None, dims: str 
 
 
 def plain(value: Any) -> Any:
-    """Arrays, and scalars of libraries, as Python's lists and numbers; anything else as it is."""
+    """Arrays, and scalars of libraries, as Python lists and numbers; any other object unchanged."""
     return value.tolist() if hasattr(value, "tolist") and not isinstance(value, type) else value
 
 
 def value_operand(value: object, target: ElementType) -> Operand:
-    """An array-like or scalar value to be written, as an operand; a Python integer must fit an integer `target`."""
+    """An array-like or scalar to be written, as an operand; a Python integer must fit an integer `target`."""
     if isinstance(value, int) and not isinstance(value, bool):
         check_fits("value", value, target)
         if not -(2**63) <= value < 2**64:
@@ -135,7 +135,7 @@ def value_operand(value: object, target: ElementType) -> Operand:
 
 
 def _rounded(name: str, value: int) -> float:
-    """An integer beyond 64 bits as the nearest float64. Raises `LayoutError` where there is none."""
+    """An integer beyond 64 bits as the nearest float64. Raises `LayoutError` if it is out of float64's range."""
     try:
         return float(value)
     except OverflowError:
@@ -143,7 +143,7 @@ def _rounded(name: str, value: int) -> float:
 
 
 def _array_held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
-    """The array of an object with NumPy's protocols or the buffer protocol; None where there is none to be shared."""
+    """The array of an object with NumPy's protocols or the buffer protocol; None if it has none to share."""
     if hasattr(obj, "__array_interface__") or hasattr(obj, "__array__"):
         try:
             return np.array(obj, copy=False if copy is False else None)
@@ -156,7 +156,7 @@ def _array_held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
 
 
 def _operand_of_array(array: NDArray[Any], copy: bool | None, dims: str | None = None) -> tuple[Operand, bool]:
-    """An array's memory, or a copy where a tensor should not, or cannot, use it as it lies; and whether it is shared.
+    """An array's memory, or a copy if the memory is unusable as it is; and whether the memory is shared.
 
     With `dims` the axes are put in canonical order.
     """
@@ -169,7 +169,7 @@ def _operand_of_array(array: NDArray[Any], copy: bool | None, dims: str | None =
 
 
 def _check_mask(array: Any) -> None:
-    """Raise `LayoutError` for a masked array that hides elements: a tensor has no mask, and would show them."""
+    """Raise `LayoutError` for a masked array that hides elements: a tensor has no mask and would expose them."""
     hidden = np.count_nonzero(np.ma.getmaskarray(array))
     if hidden:
         raise LayoutError(
@@ -180,7 +180,7 @@ def _check_mask(array: Any) -> None:
 
 @lru_cache(maxsize=1024)
 def _has_whole_steps(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
-    """Whether an array's elements are the machine's own and whole strides, in elements, apart."""
+    """True if elements are in native byte order and strides are whole numbers of elements."""
     return dtype.isnative and (0 in sizes or not any(step % (dtype.itemsize or 1) for step in steps))
 
 
@@ -188,7 +188,7 @@ def _has_whole_steps(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[
 def _described(
     dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None
 ) -> tuple[ElementType, Layout, int]:
-    """An array's element type and layout from its lowest element on, and the bytes from there to coordinates 0.
+    """An array's element type, its layout from the lowest element, and the bytes from there to coordinates 0.
 
     With `dims`, the order of the array's axes, the layout's axes are in canonical order.
     """
@@ -205,7 +205,7 @@ def _described(
 
 @lru_cache(maxsize=1024)
 def _canonical_layout(layout: Layout, dims: str) -> Layout:
-    """A layout whose axes come in the order of `dims`, with them in canonical order behind its plain axes."""
+    """The layout with its labelled axes reordered from `dims` to canonical order, after its plain axes."""
     labels = labels_of(checked_dims(dims, layout.ndim), layout.ndim)
     axes = (*range(layout.ndim - len(dims)), *(labels.index(letter) for letter in canonical_axes(dims)))
     return layout.permuted(axes)
@@ -215,13 +215,13 @@ def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:
     """The memory of an object with DLPack."""
     held = dlpack_operand(obj)
     if held.element.name == "uint8" and _is_of(obj, "onnxruntime", "OrtValue") and "bool" in obj.data_type():
-        held = Operand(held.buffer, held.layout, ELEMENT_TYPES["bool"])  # exported as the bytes that they are
+        held = Operand(held.buffer, held.layout, ELEMENT_TYPES["bool"])  # ONNX Runtime exports bools as uint8
     if copy is None and held.buffer.device == "cpu" and held.address % held.element.itemsize:
         return operand_of_array(array_of_operand(held).copy()), False
     return held, True
 
 
 def _is_of(obj: object, module: str, name: str) -> bool:
-    """Whether an object is of a library's class; a library that is not loaded has no objects."""
+    """True if an object is of a library's class; a library that is not loaded has no objects."""
     found = getattr(sys.modules.get(module), name, None)
     return isinstance(found, type) and isinstance(obj, found)

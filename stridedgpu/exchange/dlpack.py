@@ -1,4 +1,4 @@
-"""DLPack capsules: read as operands, and given element types that their exporter has no code for.
+"""DLPack capsules: read as operands, and relabelled with element types that their exporter has no code for.
 
 The structures are those of dlpack.h 1.1, https://github.com/dmlc/dlpack/blob/main/include/dlpack/dlpack.h.
 """
@@ -26,7 +26,7 @@ _CUDA_MANAGED: Final = 13
 
 _CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _OWN_CODES: Final = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
-"""`DLDataTypeCode`: one for each kind, and for types that are a kind of their own."""
+"""`DLDataTypeCode` of the types that have a code of their own."""
 
 
 _Deleter: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -72,7 +72,7 @@ _SHARE_BYTES: Final = (
 )
 
 _BEYOND_63_BITS: Final = 2**63
-"""Bytes of a stride that no signed 64-bit number holds."""
+"""The first stride, in bytes, that no signed 64-bit number can represent."""
 
 _READ_ONLY: Final = 1
 _VERSION: Final = (1, 0)
@@ -98,13 +98,13 @@ _deleter_at: Final = lru_cache(maxsize=64)(_Deleter)
 
 
 def retyped(capsule: Any, element: ElementType) -> Any:
-    """The capsule, which nobody has taken yet, with another element type of the same size."""
+    """An unconsumed capsule, relabelled with another element type of the same size."""
     _managed(capsule).tensor.code = _OWN_CODES[element.name]
     return capsule
 
 
 class _Taken:
-    """Memory taken from a capsule: its producer's deleter is called when the last view lets it go."""
+    """Memory taken from a capsule: its producer's deleter is called when the last view is released."""
 
     __slots__ = ("_deleter", "_managed")
 
@@ -141,10 +141,10 @@ def _device_of(obj: Any, told: tuple[int, int]) -> str:
 
 
 def dlpack_operand(obj: Any) -> Operand:
-    """The memory of an object with DLPack as an operand, borrowed; on a CUDA device the current stream waits for it.
+    """An object with DLPack as an operand over its memory; on a CUDA device the current stream waits for it.
 
-    It is read-only where the object says so, or has no way to say. Raises `ElementTypeError` for elements that a tensor
-    cannot hold, `LayoutError` for PyTorch's negated views, `DeviceError` for devices that cannot be had.
+    The operand is read-only if the object says so, or cannot say. Raises `ElementTypeError` for elements that a tensor
+    cannot represent, `LayoutError` for PyTorch's negated views, `DeviceError` for unavailable devices.
     """
     if getattr(obj, "is_neg", None) is not None and obj.is_neg():
         raise LayoutError(
@@ -182,10 +182,10 @@ def _check(obj: Any, tensor: _Tensor, told: tuple[int, int]) -> None:
 
 
 def _interface_strides(obj: Any, itemsize: int, strides: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides, in elements, of an object's CUDA Array Interface, or `strides` where it has none.
+    """The strides, in elements, of an object's CUDA Array Interface, or `strides` if it has none.
 
-    Up to and with 14.2, CuPy divides the bytes of negative strides as unsigned numbers in its capsules, which makes
-    them some 2^64 / itemsize (https://github.com/cupy/cupy/issues/10172); its array interface has them right.
+    Up to and including 14.2, CuPy divides the bytes of negative strides as unsigned numbers in its capsules, giving
+    some 2^64 / itemsize (https://github.com/cupy/cupy/issues/10172). Its array interface is correct.
     """
     try:
         steps = obj.__cuda_array_interface__["strides"]
@@ -197,7 +197,7 @@ def _interface_strides(obj: Any, itemsize: int, strides: tuple[int, ...]) -> tup
 
 
 def _says_read_only(obj: Any) -> bool:
-    """What an object whose capsules have no version says elsewhere: older PyTorch's on a GPU can be written, say."""
+    """Whether an object is read-only, for capsules without a version; older PyTorch's on a GPU are writable."""
     try:
         _, readonly = obj.__cuda_array_interface__["data"]
     except (AttributeError, KeyError, RuntimeError):
@@ -206,7 +206,7 @@ def _says_read_only(obj: Any) -> bool:
 
 
 def _requested(obj: Any, **request: object) -> Any:
-    """A capsule with a version, from producers that know such."""
+    """A versioned capsule, if the producer supports them."""
     try:
         try:
             return obj.__dlpack__(max_version=_VERSION, **request)
@@ -220,10 +220,10 @@ def _requested(obj: Any, **request: object) -> Any:
 
 
 def _requested_on(device: str, obj: Any) -> Any:
-    """A capsule of a CUDA device's memory, for which the current stream there waits.
+    """A capsule of a CUDA device's memory; the current stream on that device waits for it.
 
-    That device is the current one meanwhile: CuPy's arrays take the current device's stream for the one they are made
-    on.
+    The device is made current during the call, since CuPy's arrays use the current device's stream for the device of
+    the array.
     """
     backend_named(device)
     from stridedgpu.devices.cuda.runtime.streams import LEGACY_STREAM, current_on
@@ -233,7 +233,7 @@ def _requested_on(device: str, obj: Any) -> Any:
 
 
 def _managed(capsule: Any) -> _Managed | _Versioned:
-    """What a capsule points at, which nobody has taken yet."""
+    """The structure that an unconsumed capsule points at."""
     name = _name_of(capsule) if isinstance(capsule, _CAPSULE) else None
     if name != _VERSIONED and name != _UNVERSIONED:  # noqa: PLR1714 - twice as fast as a set
         raise LayoutError(f"__dlpack__ returned {capsule!r}, which is no DLPack capsule that can still be taken.")
@@ -247,7 +247,7 @@ def _managed(capsule: Any) -> _Managed | _Versioned:
 
 
 def _element_of(obj: object, tensor: _Tensor) -> ElementType:
-    """The element type of a tensor. Raises `ElementTypeError` for one that there is none for."""
+    """The element type of a tensor. Raises `ElementTypeError` for an unknown one."""
     found = _ELEMENTS.get((tensor.code, tensor.bits, tensor.lanes))
     if found is None:
         told = f"type code {tensor.code} of {tensor.bits} bits and {tensor.lanes} lanes"

@@ -28,13 +28,13 @@ _BITS: Final = {
     name: ELEMENT_TYPES[bits]
     for name, bits in (("bfloat16", "uint16"), ("float8_e4m3fn", "uint8"), ("float8_e5m2", "uint8"))
 }
-"""Types that NumPy and CuPy have no DLPack code for, and what they export in their place."""
+"""Types without a DLPack code in NumPy and CuPy, and the type exported in their place."""
 
 
 def numpy_dtype(element: ElementType) -> np.dtype[Any]:
     """The NumPy dtype of an element type; bfloat16 and float8 come from ml_dtypes.
 
-    Raises `ElementTypeError` where that is not installed.
+    Raises `ElementTypeError` if ml_dtypes is not installed.
     """
     if element.name in _BITS:
         try:
@@ -50,9 +50,9 @@ def numpy_dtype(element: ElementType) -> np.dtype[Any]:
 
 
 def array_of_operand(operand: Operand) -> NDArray[Any]:
-    """A NumPy array over an operand's memory on the CPU; it cannot be written where elements share an address.
+    """A NumPy array over an operand's memory on the CPU; it is read-only if elements share an address.
 
-    Raises `LayoutError` for a broadcast of more elements than NumPy counts.
+    Raises `LayoutError` for a broadcast of more elements than NumPy can count.
     """
     layout = operand.layout
     dtype, offset, steps, is_broadcast = _as_array(layout, operand.element)
@@ -70,13 +70,13 @@ def array_of_operand(operand: Operand) -> NDArray[Any]:
 
 @lru_cache(maxsize=1024)
 def _as_array(layout: Layout, element: ElementType) -> tuple[np.dtype[Any], int, tuple[int, ...], bool]:
-    """What NumPy calls a layout: dtype, offset and strides in bytes; and whether elements repeat."""
+    """A layout in NumPy's terms: dtype, offset and strides in bytes; and whether elements repeat."""
     offset = layout.offset * element.itemsize if layout.span else 0
     return numpy_dtype(element), offset, byte_strides(layout.strides, element.itemsize), layout.is_broadcast
 
 
 def dlpack_device(operand: Operand) -> tuple[int, int]:
-    """DLPack's device type and number of an operand."""
+    """DLPack's device type and device number of an operand."""
     device = operand.buffer.device
     return (CPU, 0) if device == "cpu" else (CUDA, int(device.removeprefix("cuda:")))
 
@@ -84,7 +84,7 @@ def dlpack_device(operand: Operand) -> tuple[int, int]:
 def dlpack_capsule(operand: Operand, **request: Any) -> Any:
     """What `__dlpack__(**request)` returns: the memory itself, kept alive by the capsule.
 
-    Raises `BufferError` for what consumers do not take: flipped axes, and read-only memory where that cannot be said.
+    Raises `BufferError` for what consumers refuse: flipped axes, and read-only memory if the capsule cannot say so.
     """
     layout, bits = _exportable(operand), _BITS.get(operand.element.name, operand.element)
     if operand.buffer.device == "cpu":
@@ -109,7 +109,7 @@ def _check_request(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> None:
-    """Raise `BufferError` for what memory on the CPU cannot be exported as."""
+    """Raise `BufferError` for a request that memory on the CPU cannot meet."""
     if stream is not None:
         raise BufferError(f"stream={stream!r} has no meaning on the CPU; DLPack wants None there.")
     if dl_device is not None and tuple(dl_device) != (CPU, 0):
@@ -122,7 +122,7 @@ def _check_request(
 
 
 def cuda_array_interface(operand: Operand) -> dict[str, Any]:
-    """What `__cuda_array_interface__` returns. Raises `AttributeError` for what it cannot say, so that it is absent."""
+    """What `__cuda_array_interface__` returns. Raises `AttributeError` for memory that the protocol cannot describe."""
     if operand.buffer.device == "cpu":
         raise AttributeError("A tensor on the CPU has no __cuda_array_interface__.")
     if operand.element.name in _BITS:
@@ -137,7 +137,7 @@ def cuda_array_interface(operand: Operand) -> dict[str, Any]:
 
 
 def _exportable(operand: Operand) -> Layout:
-    """The layout that other libraries get to see, of which older ones abort on a negative stride."""
+    """The layout that is exported; older consumers abort on a negative stride."""
     layout = operand.layout
     if min(layout.strides, default=0) >= 0:
         return layout

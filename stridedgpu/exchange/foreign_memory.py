@@ -1,7 +1,7 @@
-"""The one gate for memory that another library describes: checked in exact integers, then an operand over it.
+"""Checks of memory that another library describes: in exact integers, then an operand over it.
 
-What a producer says of its memory is not trusted: a wrong rank, size, stride or address is refused here, before any of
-it is read. What cannot be checked is whether the memory is really there.
+A producer's description is not trusted. A wrong rank, size, stride or address is refused here, before any of the memory
+is read. Whether the memory exists cannot be checked.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def foreign_memory(
     device: str = "cpu",
     readonly: bool = False,
 ) -> Operand:
-    """An operand over memory that somebody else owns.
+    """An operand over memory with another owner.
 
-    `producer` names who describes it, for messages. `address` is the address in bytes of the element at coordinates 0.
-    `strides` are in elements; None is packed row-major order. `owner` keeps the memory alive.
+    `producer` names the library that describes the memory, for messages. `address` is the address, in bytes, of the
+    element at coordinates 0. `strides` are in elements; None is packed row-major order. `owner` keeps the memory alive.
 
-    Raises `LayoutError` for a negative size, and `BindingError` for a null address of a tensor that has elements, and
+    Raises `LayoutError` for a negative size. Raises `BindingError` for a null address of a tensor with elements, and
     for elements outside the address space.
 
     >>> memory = bytearray(24)
@@ -57,9 +57,9 @@ def foreign_memory(
 
 
 def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
-    """Raise `BindingError` where `nbytes` bytes from `start` on cannot be memory.
+    """Raise `BindingError` if `nbytes` bytes from `start` cannot be memory.
 
-    `address` is what `producer` gave, for the message and because null is never memory.
+    `address` is the one that `producer` gave: it is shown in the message, and null is never memory.
     """
     if nbytes and address == 0:
         raise BindingError(f"{producer} describes {nbytes} bytes at address 0, which is no memory.")
@@ -72,7 +72,7 @@ def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
 
 @lru_cache(maxsize=1024)
 def _from_lowest(producer: str, sizes: tuple[int, ...], strides: tuple[int, ...] | None) -> tuple[Layout, int]:
-    """A layout that begins with its lowest element, and how far that is from coordinates 0, in elements."""
+    """A layout whose first element is its lowest, and the distance from there to coordinates 0, in elements."""
     if min(sizes, default=0) < 0:
         raise LayoutError(f"{producer} describes sizes {sizes}; no size is negative.")
     layout = Layout(sizes, strides)

@@ -1,1 +1,1 @@
-"""Operations on operands (buffer, layout, element type): check arguments, make a plan, hand it to the device."""
+"""Operations on operands (buffer, layout, element type): check arguments, plan, launch on the device."""

@@ -1,4 +1,4 @@
-"""New memory for operands: sized by DirectML's rule, aligned as asked, on the device that was chosen."""
+"""New memory for operands: sized by DirectML's rule, with the chosen alignment, on the chosen device."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from stridedgpu.values.tensor_spec import TensorSpec
 __all__ = ["DEFAULT_ALIGNMENT", "AllocationSpec", "allocate_operand"]
 
 DEFAULT_ALIGNMENT = 32
-"""Bytes: what DirectML advises, and a whole access on GPUs with 256-bit loads."""
+"""Bytes: DirectML's recommendation, and one full access on GPUs with 256-bit loads."""
 
 
 class Memory(Protocol):
-    """Where bytes come from: a device, or blocks that are used again."""
+    """A source of memory: a device, or recycled blocks."""
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
-        """Bytes, not initialised, at a multiple of `alignment`."""
+        """Uninitialised bytes at a multiple of `alignment`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllocationSpec:
     """What to allocate for a layout: bytes, alignment, and whether the padding is owned.
 
-    The bytes are those of `calc_buffer_tensor_size`: up to the last element, rounded up to 4. `spec` is what planners
-    know of every tensor that is allocated so.
+    The size is that of `calc_buffer_tensor_size`: up to the last element, rounded up to 4. `spec` is the spec of every
+    tensor allocated so.
     """
 
     layout: Layout
@@ -45,8 +45,8 @@ class AllocationSpec:
     def of(cls, layout: Layout, element: ElementType, alignment: int, stored: Layout | None = None) -> AllocationSpec:
         """What to allocate for a layout that owns its padding.
 
-        `stored` is the layout of the memory where that is more: channels filled up with zeros, which then are no
-        padding to overwrite. Raises `LayoutError` for an alignment that is no power of two or below an element.
+        `stored` is the layout of the memory if channels are filled up with zeros; the zeros are then no padding to
+        overwrite. Raises `LayoutError` for an alignment that is no power of two or below an element.
         """
         if checked_alignment(alignment) < element.itemsize:
             raise LayoutError(f"alignment={alignment} is below one element of {element}, {element.itemsize} bytes.")
@@ -56,7 +56,7 @@ class AllocationSpec:
         return cls(layout, nbytes, alignment, owns, spec)
 
     def allocate(self, memory: Memory, stream: object = None) -> Operand:
-        """The memory, not initialised, for first use on `stream`. Raises `DeviceError` when there is not so much."""
+        """Allocate uninitialised memory for first use on `stream`. Raises `DeviceError` if there is not enough."""
         buffer = memory.allocate(self.nbytes, self.alignment, stream)
         spec = self.spec if buffer.alignment == self.alignment else None
         return Operand(buffer, self.layout, self.spec.element, self.owns_padding, spec)
@@ -71,9 +71,9 @@ def allocate_operand(
     memory: Memory | None = None,
     stream: object = None,
 ) -> Operand:
-    """Memory for `layout`, allocated on a device for first use on `stream`, or in `memory`.
+    """Allocate memory for `layout`, for first use on `stream`, on a device or from `memory`.
 
-    Raises `LayoutError` for an alignment that is no power of two or below an element, `DeviceError` when there is no
-    such device or not enough memory.
+    Raises `LayoutError` for an alignment that is no power of two or below an element, and `DeviceError` for an
+    unavailable device or too little memory.
     """
     return AllocationSpec.of(layout, element, alignment, stored).allocate(memory or backend_named(device), stream)

@@ -1,8 +1,8 @@
 """Channel-padded and channel-blocked memory orders: TensorRT's HWC8 and CHW4, oneDNN's nChw8c.
 
-An order that ends in a number gives channels in multiples of it. After C ("NHWC8") each pixel holds its channels and
-then zeros up to the multiple. After another letter ("NCHW4") the channel axis is split: blocks of 4 channels lie
-where C stands, the 4 channels of a block innermost, the last block filled up with zeros.
+An order that ends in a number pads the channels to a multiple of it. After C ("NHWC8") each pixel has its channels and
+then zeros up to the multiple. After another letter ("NCHW4") the channel axis is split: blocks of 4 channels take the
+place of C, the 4 channels of a block are innermost, and the last block is filled up with zeros.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _PATTERN: Final = re.compile(r"([A-Za-z]+?)(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class ChannelOrder:
-    """A memory order whose channels come in multiples: its letters, the multiple, and whether C is split in blocks."""
+    """A memory order with padded channels: its letters, the multiple, and whether C is split in blocks."""
 
     letters: str
     multiple: int = 1
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the channel axis is split, the channels of a block innermost."""
+        """True if the channel axis is split, with the channels of a block innermost."""
         return self.multiple > 1 and not self.letters.endswith("C")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One piece of a move: a source window, a target window, the conversion between them, and the zeros behind them.
+    """One piece of a relayout: a source window, a target window, their conversion, and the zeros that follow.
 
-    `filler` is how many zeros follow the channels of the target's window, along `channel_axis`.
+    `filler` is the number of zeros after the channels of the target's window, along `channel_axis`.
     """
 
     source: Layout
@@ -53,7 +53,7 @@ class Part:
 
     @property
     def zeros(self) -> Layout:
-        """Where the zeros go."""
+        """The target window of the zeros."""
         assert self.channel_axis is not None
         axis, window = self.channel_axis, self.target
         sizes = (*window.sizes[:axis], self.filler, *window.sizes[axis + 1 :])
@@ -82,10 +82,10 @@ def parse_order(order: str) -> ChannelOrder:
 def ordered_layouts(
     sizes: tuple[int, ...], order: str | None, labels: Labels, itemsize: int, row_pitch_bytes: int | None
 ) -> tuple[Layout, Layout]:
-    """The layout of a tensor in a memory order (None: its axes' own), and that of the memory it needs.
+    """The layout of a tensor in a memory order (None: its axes' own order), and the layout of its memory.
 
-    Packed, or with rows `row_pitch_bytes` apart. The two differ where channels are filled up. A blocked order splits
-    the channel axis in two: blocks, then the channels of a block, fillers included.
+    Packed, or with rows `row_pitch_bytes` apart. The two differ if channels are filled up. A blocked order splits the
+    channel axis in two: blocks, then the channels of a block, fillers included.
 
     >>> visible, stored = ordered_layouts((1, 3, 4, 5), "NHWC4", ("N", "C", "H", "W"), 1, None)
     >>> visible.strides == stored.strides, visible.sizes, stored.sizes
@@ -115,10 +115,10 @@ def ordered_layouts(
 def parts(
     source: Layout, target: Layout, conversion: Conversion, channel_axis: int, order: ChannelOrder
 ) -> Iterator[Part]:
-    """The moves that fill a channel-padded or channel-blocked target, zeros included.
+    """The relayouts that fill a channel-padded or channel-blocked target, zeros included.
 
-    Whole blocks move together, and the last one with its zeros; where the conversion depends on the channel, each block
-    moves alone.
+    All whole blocks are one relayout, and the last block with its zeros another. If the conversion depends on the
+    channel, each block is one.
     """
     count = len(conversion.channels) if conversion.channels is not None else source.sizes[channel_axis]
     filler = round_up(count, order.multiple) - count
@@ -149,7 +149,7 @@ def _along(layout: Layout, axis: int, entry: int | slice) -> Layout:
 
 
 def of_channels(conversion: Conversion, first: int, last: int) -> Conversion:
-    """The conversion of the output channels from `first` to before `last` alone."""
+    """The conversion of the output channels from `first` up to, not including, `last`."""
     scale, bias = (
         values[first:last] if values is not None and len(values) > 1 else values
         for values in (conversion.scale, conversion.bias)

@@ -1,4 +1,4 @@
-"""Crops planned once for a batch and one kind of images, and run with any of these and any windows."""
+"""`PlannedCrops`: crops planned once for a batch and a type of images, and run many times with any windows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = ["PlannedCrops", "planned_crops"]
 class PlannedCrops(Planned):
     """Crops that `plan_gather_crops` planned once, to be run many times: `plan(sources, origins, out)`.
 
-    They run on images of any sizes and row pitches, of the type, channels, and channel and column strides that they
-    were planned for; where windows lie, and which are mirrored, is said at every call.
+    It runs on images of any sizes and row pitches, whose type, channels, and channel and column strides are the planned
+    ones. Every call states the windows' origins and flips.
     """
 
     plan: DevicePlan
@@ -36,12 +36,12 @@ class PlannedCrops(Planned):
 
     @classmethod
     def of(cls, problem: CropProblem, target: Requirement) -> PlannedCrops:
-        """Plan windows for the device that a `target` must be on."""
+        """Plan windows for the device that the requirement of the target names."""
         planner, missing = planner_named(target.device)
         return cls(planner.plan(problem), target, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is to be done, for which tensors."""
+        """Pickle the problem and the requirement."""
         return PlannedCrops.of, (self.plan.problem, self.target)
 
     def __call__(
@@ -54,10 +54,10 @@ class PlannedCrops(Planned):
     ) -> None:
         """Write one window of each image into `out`; the arguments are those of `gather_crops`.
 
-        `sources` are a batch with axes N, C, H, W or images with axes C, H, W, all of them tensors. Raises before
-        anything is written: `LayoutError` for another number of images, origins or flips, `BindingError` for images or
-        an `out` of other types, strides, alignment or device than planned, an `out` that is read-only or shares memory
-        with an image, `DeviceError` where the plan's device cannot be had.
+        `sources` are tensors: a batch with axes N, C, H, W or images with axes C, H, W. Raises before anything is
+        written: `LayoutError` for another number of images, origins or flips; `BindingError` for images or an `out` of
+        other types, strides, alignment or device than planned, and for an `out` that is read-only or shares memory with
+        an image; `DeviceError` if the plan's device is unavailable.
         """
         self.check_runnable()
         problem: CropProblem = self.plan.problem
@@ -86,9 +86,9 @@ class PlannedCrops(Planned):
 
 
 def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Given, device: str) -> PlannedCrops:
-    """The plan of crops from images like these into `out`.
+    """The plan of crops from images with these specs into `out`.
 
-    Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
+    Raises `LayoutError` for an `out` of other sizes or another type, or one that overlaps itself.
     """
     check_output_layout(out.spec.layout, out.spec.element, request.sizes, request.conversion.target)
     planner, _ = planner_named(device)
@@ -99,7 +99,7 @@ def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Give
 
 
 def _images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:
-    """The images of a batch or a list. Raises `LayoutError` for what has not their axes."""
+    """The images of a batch or a list. Raises `LayoutError` for objects with other axes."""
     if not isinstance(sources, Sequence):
         if not hasattr(sources, "operand"):
             raise no_tensor(sources=sources)

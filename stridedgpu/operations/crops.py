@@ -50,7 +50,7 @@ CROP_LABELS: Labels = ("N", "C", "H", "W")
 
 @dataclass(frozen=True, slots=True)
 class CropRequest:
-    """What crops are asked for, checked: the batch's sizes (N, C, H, W), each element's conversion, and the fill.
+    """Checked options of crops: the batch's sizes (N, C, H, W), each element's conversion, and the fill.
 
     `fill` is one source element for each source channel, as bytes.
     """
@@ -63,7 +63,7 @@ class CropRequest:
 def crop_request(
     counts: tuple[int, int], element: ElementType, size: Sequence[int], values: ValueOptions, fill: object
 ) -> CropRequest:
-    """Windows of `size` from images of `element`; `counts` are those of images and of their channels.
+    """Check windows of `size` from images of `element`; `counts` are the numbers of images and of their channels.
 
     Raises `LayoutError` and `ElementTypeError` for sizes, conversions and fills that do not exist.
     """
@@ -86,7 +86,7 @@ def crop_operands(
     out: Operand | None,
     stream: object,
 ) -> Operand:
-    """What `stridedgpu.gather_crops` does, on the images' operands."""
+    """`stridedgpu.gather_crops` on the images' operands."""
     first = sources.operands[0]
     channel_count, element, device = first.layout.sizes[-3], first.element, first.buffer.device
     if out is not None:
@@ -121,10 +121,10 @@ def write_crops(
     target: Operand,
     stream: object,
 ) -> None:
-    """One window of each image into `target`, axes N, C, H, W, that nothing else uses; all arguments are checked."""
+    """Write one window of each image into `target`, axes N, C, H, W; all arguments are checked already."""
     device = backend_named(target.buffer.device)
     steps = source_steps(sources.layouts)
-    # mypy holds no protocol for hashable
+    # mypy has no protocol for hashable
     launch = _launch(target.spec, steps, made, fill, device)  # type: ignore[arg-type]
     crops = list(map(Crop, sources.layouts, origins, flips))
     launch(crops, sources.places, (target.buffer, target.start_bytes), stream)
@@ -132,7 +132,7 @@ def write_crops(
 
 @lru_cache(maxsize=1024)
 def _launch(target: TensorSpec, steps: tuple[int, int], made: Conversion, fill: bytes, device: Device) -> CropsLaunch:
-    """Crops into targets like this one, ready to run."""
+    """Crops into targets of this spec, ready to run."""
     return device.prepare(device.plan(CropProblem(target, steps, made, fill)))
 
 
@@ -152,7 +152,7 @@ def origins_of(origins: object, count: int) -> list[tuple[int, int]]:
         return list(map(tuple, origins.tolist()))
     held, _ = operand_of(origins)
     if count == 0 == held.layout.element_count and isinstance(origins, Sequence):
-        return []  # an empty list holds no integers, nor anything else
+        return []  # an empty list has no integers, nor anything else
     if not held.element.is_integer:
         raise ElementTypeError(f"origins hold {held.element}; they must be integers: a row and a column in pixels.")
     if held.buffer.device != "cpu":
@@ -170,7 +170,7 @@ def origins_of(origins: object, count: int) -> list[tuple[int, int]]:
 
 
 def flips_of(flip: object, count: int) -> list[bool]:
-    """Whether each sample is mirrored."""
+    """Whether each sample is mirrored, one bool a sample."""
     if flip is None:
         return [False] * count
     if isinstance(flip, bool):
@@ -223,11 +223,11 @@ def _fill_of_numbers(fill: object, element: ElementType, count: int, name: str) 
 
 
 _fill_of_integer: Final = lru_cache(maxsize=256)(_fill_of_numbers)
-"""A fill of one Python integer, as most are."""
+"""Cached, for fills of one Python integer, the most common kind."""
 
 
 def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: str) -> Operand:
-    """A picture of a window's height and width with one element for each channel everywhere, on a device."""
+    """An operand of a window's height and width whose every pixel is `fill`, on a device."""
     channels = len(fill) // element.itemsize
     colour = Operand(Buffer.of(fill), Layout((channels,)), element)
     if device != "cpu":
@@ -240,9 +240,9 @@ def filled(fill: bytes, element: ElementType, window: tuple[int, ...], device: s
 def batch_parts(
     target: Operand, made: Conversion, source_channels: int, order: ChannelOrder | None, stream: object = None
 ) -> Iterator[tuple[Operand, Conversion]]:
-    """The batch as targets with axes N, C, H, W and their conversions; fillers of channels are zeroed on the way.
+    """The batch as targets with axes N, C, H, W and their conversions; channel fillers are zeroed here.
 
-    One, but for a channel-blocked order, which has one for each block.
+    There is one target, except in a channel-blocked order, which has one for each block.
     """
     if order is None or order.multiple == 1:
         yield target, made
@@ -271,7 +271,7 @@ def batch_parts(
 
 @dataclass(frozen=True, slots=True)
 class CropSources:
-    """Images with axes C, H, W: their layouts from the lowest element on, and where that lies.
+    """Images with axes C, H, W: their layouts from the lowest element, and where that element is.
 
     `operands` hold them: one for each, or their batch alone, of which there may be no image. `argument` is what
     messages call them.
@@ -308,7 +308,7 @@ class CropSources:
         return cls((image,) * count, places, (batch,), is_batch=True, argument=argument)
 
     def images(self) -> Sequence[Operand]:
-        """Each image as an operand of its own."""
+        """Each image as a separate operand."""
         if not self.is_batch:
             return self.operands
         (batch,) = self.operands
@@ -316,17 +316,17 @@ class CropSources:
 
     @property
     def element(self) -> ElementType:
-        """The type of the first."""
+        """The element type of the first image."""
         return self.operands[0].element
 
     @property
     def channels(self) -> int:
-        """The channels of the first."""
+        """The channels of the first image."""
         return self.operands[0].layout.sizes[-3]
 
     @property
     def device(self) -> str:
-        """Where the first lies."""
+        """The device of the first image."""
         return self.operands[0].buffer.device
 
     def name(self, number: int) -> str:
@@ -355,6 +355,6 @@ class CropSources:
 
 @lru_cache(maxsize=256)
 def _first_image(batch: Layout) -> tuple[Layout, int]:
-    """The layout of a batch's first image from its lowest element on, and the elements before that in the buffer."""
+    """The layout of a batch's first image from its lowest element, and the elements before that in the buffer."""
     image = batch.sliced(0)
     return image.shifted(-image.first_offset), image.first_offset

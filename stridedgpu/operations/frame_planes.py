@@ -1,4 +1,4 @@
-"""The planes of a frame: checked one by one, or laid over one piece of memory that holds them all."""
+"""The planes of a frame: checked one by one, or laid over one piece of memory that contains them all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["checked_plane", "checked_sizes", "planes_over"]
 
 
 def checked_sizes(sizes: Sequence[int], samples: PixelFormat) -> tuple[int, int]:
-    """Height and width of a frame, in pixels. Raises `LayoutError` for others than the format can have."""
+    """Height and width of a frame, in pixels. Raises `LayoutError` for sizes that the format cannot have."""
     size = integers("sizes", sizes, least=1)
     if len(size) != 2:
         raise LayoutError(f"sizes={size} must be the height and the width of the picture, in pixels.")
@@ -30,7 +30,7 @@ def checked_sizes(sizes: Sequence[int], samples: PixelFormat) -> tuple[int, int]
 
 
 def checked_plane(number: int, operand: Operand, samples: PixelFormat, size: tuple[int, int]) -> Operand:
-    """One plane with the axes that its format states; its last two may have come as one, or split otherwise.
+    """One plane with its format's axes; the given plane may have the last two merged, or split otherwise.
 
     Raises `ElementTypeError` for another element type, `LayoutError` for other sizes.
     """
@@ -46,7 +46,7 @@ def checked_plane(number: int, operand: Operand, samples: PixelFormat, size: tup
         try:
             return operand.with_layout(layout.reshaped(wanted))
         except LayoutError:
-            pass  # its elements do not follow each other: said below
+            pass  # its elements are not contiguous: the error below says so
     raise LayoutError(
         f"{name} has sizes {layout.sizes} and strides {layout.strides}; that plane of a {samples.name} frame of "
         f"{size[0]} x {size[1]} pixels has sizes {wanted}."
@@ -62,7 +62,7 @@ def planes_over(
 ) -> tuple[Operand, ...]:
     """Every plane as a view of `memory`.
 
-    Raises `LayoutError` for pitches and offsets that no plane can have, `BindingError` where the memory ends too early.
+    Raises `LayoutError` for pitches and offsets that no plane can have, `BindingError` if the memory is too small.
     """
     layout = memory.layout
     if layout.first_offset != layout.offset:
@@ -93,7 +93,7 @@ def planes_over(
 def _pitches(
     row_pitch_bytes: int | Sequence[int] | None, memory: Operand, samples: PixelFormat, width: int
 ) -> tuple[int, ...]:
-    """Bytes from row to row of each plane."""
+    """The row pitch of each plane, in bytes."""
     itemsize = samples.element.itemsize
     rows = [plane.row_elements(width) * itemsize for plane in samples.planes]
     own = _own_pitch(memory)
@@ -120,7 +120,7 @@ def _pitches(
 
 
 def _of_first(pitch: int, samples: PixelFormat) -> tuple[int, ...]:
-    """Every plane's pitch from the first one's: chroma of its own plane has half the bytes in a row."""
+    """Every plane's pitch from the first one's: a chroma plane of half the bytes a row has half the pitch."""
     return tuple(
         pitch * plane.samples // plane.columns * samples.planes[0].columns // samples.planes[0].samples
         for plane in samples.planes
@@ -128,7 +128,7 @@ def _of_first(pitch: int, samples: PixelFormat) -> tuple[int, ...]:
 
 
 def _own_pitch(memory: Operand) -> int | None:
-    """Bytes from row to row of memory that has rows. Raises `LayoutError` where the bytes of a row lie apart."""
+    """The row pitch, in bytes, of memory with rows. Raises `LayoutError` if the bytes of a row are not contiguous."""
     layout = memory.layout
     if layout.ndim < 2:
         if not layout.is_packed:
@@ -142,7 +142,7 @@ def _own_pitch(memory: Operand) -> int | None:
 def _offsets(
     plane_offsets_bytes: Sequence[int] | None, samples: PixelFormat, height: int, pitches: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Where each plane begins, in bytes: one behind the other, or as they are given."""
+    """The start of each plane, in bytes: one after the other, or the given offsets."""
     if plane_offsets_bytes is not None:
         offsets = integers("plane_offsets_bytes", plane_offsets_bytes, least=0)
         if len(offsets) != len(pitches):

@@ -1,4 +1,4 @@
-"""Gather elements, rows and slices of an operand by indices into another one, and scatter them there."""
+"""Gather elements, rows and slices of an operand by indices, and scatter them into one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 def gather_operand(
     data: Operand, dims: str | None, indices: Operand, axis: int, mode: str, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
-    """What `stridedgpu.gather` does, on operands; the labels of the result stand beside it."""
+    """`stridedgpu.gather` on operands; also returns the labels of the result."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
     access = slices_access(data.spec, indices.spec, axis)
@@ -56,7 +56,7 @@ def gather_operand(
 def gather_elements_operand(
     data: Operand, dims: str | None, indices: Operand, axis: int, mode: str, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
-    """What `stridedgpu.gather_elements` does, on operands."""
+    """`stridedgpu.gather_elements` on operands."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
     access = elements_access(data.spec, indices.spec, axis)
@@ -66,7 +66,7 @@ def gather_elements_operand(
 def gather_nd_operand(
     data: Operand, dims: str | None, indices: Operand, batch_dims: int, mode: str, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
-    """What `stridedgpu.gather_nd` does, on operands."""
+    """`stridedgpu.gather_nd` on operands."""
     wanted = checked_mode(mode)
     check_index_operand(indices, data.buffer.device)
     access = tuples_access(data.spec, indices.spec, batch_dims)
@@ -88,7 +88,7 @@ def pick(
 ) -> None:
     """Plan, and run."""
     device = backend_named(picked.buffer.device)
-    # mypy holds no protocol for hashable
+    # mypy has no protocol for hashable
     plan = _planned(access, picked.spec, plain.spec, mode, device, scatters)  # type: ignore[arg-type]
     run_plan(plan, plain, picked, indices, stream)
 
@@ -97,12 +97,12 @@ def pick(
 def _planned(
     access: IndexedAccess, picked: TensorSpec, plain: TensorSpec, mode: Mode, device: Device, scatters: bool
 ) -> DevicePlan:
-    """The plan for operands like these: those of an earlier call, and nothing is worked out again."""
+    """The plan for operands with these specs, cached."""
     return device.plan(access.problem(picked, plain, mode, scatters=scatters))
 
 
 def run_plan(plan: DevicePlan, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
-    """Run a plan on the operands that it was made for."""
+    """Run a plan on operands that fit it."""
     launch: GatherLaunch = backend_named(plan.device).prepare(plan)
     launch(
         (plain.buffer, plain.start_bytes),
@@ -115,7 +115,7 @@ def run_plan(plan: DevicePlan, plain: Operand, picked: Operand, indices: Operand
 def _gathered(
     access: IndexedAccess, mode: Mode, data: Operand, indices: Operand, out: Operand | None, stream: object
 ) -> Operand:
-    """Check the indices, then move into `out`, checked, or into new memory, packed."""
+    """Check the indices, then gather into a checked `out`, or into new packed memory."""
     device = data.buffer.device
     if out is None:
         target = allocate_operand(Layout(access.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
@@ -138,7 +138,7 @@ def scatter_elements_operand(
     out: Operand | None,
     stream: object,
 ) -> Operand:
-    """What `stridedgpu.scatter_elements` does, on operands."""
+    """`stridedgpu.scatter_elements` on operands."""
     check_index_operand(indices, data.buffer.device)
     access = elements_access(data.spec, indices.spec, axis, unique=unique)
     return _scattered(access, data, indices, updates, out, stream)
@@ -147,7 +147,7 @@ def scatter_elements_operand(
 def scatter_nd_operand(
     data: Operand, indices: Operand, updates: Operand, *, unique: bool, out: Operand | None, stream: object
 ) -> Operand:
-    """What `stridedgpu.scatter_nd` does, on operands."""
+    """`stridedgpu.scatter_nd` on operands."""
     check_index_operand(indices, data.buffer.device)
     access = tuples_access(data.spec, indices.spec, 0, unique=unique)
     return _scattered(access, data, indices, updates, out, stream)
@@ -156,7 +156,7 @@ def scatter_nd_operand(
 def _scattered(
     access: IndexedAccess, data: Operand, indices: Operand, updates: Operand, out: Operand | None, stream: object
 ) -> Operand:
-    """Check everything, copy the data, then write the updates over it."""
+    """Check everything, copy the data, then write the updates over the copy."""
     device = data.buffer.device
     check_updates(updates.spec, data.element, access.sizes)
     if updates.buffer.device != device:
@@ -174,7 +174,7 @@ def _scattered(
 
 
 def check_updates(updates: TensorSpec, element: ElementType, sizes: tuple[int, ...]) -> None:
-    """Raise unless the updates are elements of the data's type, as many as the indices name."""
+    """Raise unless the updates have the data's element type and the sizes that the indices select."""
     if updates.element != element:
         raise ElementTypeError(
             f"updates hold {updates.element} and data {element}; both must be of one type: "

@@ -1,4 +1,4 @@
-"""Gathers and scatters planned once for their operands' layouts, and run with any indices."""
+"""`PlannedGather` and `PlannedScatter`: planned once for their operands' layouts, and run with any indices."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedGather(Planned):
-    """A gather that `plan_gather` or its like planned once, to be run many times: `plan(data, indices, out)`.
+    """A gather, planned once by `plan_gather` or its variants and run many times: `plan(data, indices, out)`.
 
-    It runs on tensors that fit it as they fit a `RelayoutPlan`, with any indices, which are looked at every time.
-    `required` is what `data`, `indices` and `out` must be.
+    It runs on tensors that meet `required`, the requirements of `data`, `indices` and `out`, as a `RelayoutPlan` does.
+    Their indices may be any, and every run checks them.
     """
 
     plan: DevicePlan
@@ -47,15 +47,15 @@ class PlannedGather(Planned):
         return cls(planner.plan(problem), rule, required, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is to be done, for which tensors."""
+        """Pickle the problem and the requirements."""
         return PlannedGather.of, (self.plan.problem, self.rule, *self.required)
 
     def __call__(self, data: HasOperand, indices: HasOperand, out: HasOperand, stream: object = None) -> None:
-        """Run on three tensors; nothing is written when they do not fit the plan, or an index is wrong.
+        """Run on three tensors; nothing is written if they do not fit the plan, or if an index is wrong.
 
-        Raises `IndexError` as the plan's mode says; `BindingError` for another layout, type, device or alignment than
-        planned, a read-only `out`, or one that shares memory with `data` or `indices`; `DeviceError` where the plan's
-        device cannot be had.
+        Raises `IndexError` by the plan's mode. Raises `BindingError` for another layout, type, device or alignment than
+        planned, and for an `out` that is read-only or shares memory with `data` or `indices`. Raises `DeviceError` if
+        the plan's device is unavailable.
         """
         self.check_runnable()
         try:
@@ -71,10 +71,10 @@ class PlannedGather(Planned):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedScatter(Planned):
-    """A scatter that `plan_scatter_nd` or its like planned once: `plan(data, indices, updates, out)`.
+    """A scatter, planned once by `plan_scatter_nd` or its variants: `plan(data, indices, updates, out)`.
 
-    `copy` is the plan of what comes first, the data into `out`; `plan` that of the updates over it. It runs on what
-    fits it, as a `PlannedGather` does. `required` is what `data`, `indices`, `updates` and `out` must be.
+    `copy` is the plan of the first step, the data into `out`; `plan` is that of the updates over it. `required` are the
+    requirements of `data`, `indices`, `updates` and `out`, which tensors must meet as for a `PlannedGather`.
     """
 
     plan: DevicePlan
@@ -90,7 +90,7 @@ class PlannedScatter(Planned):
         return cls(planner.plan(problem), rule, planner.plan(copy), required, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is to be done, for which tensors."""
+        """Pickle the problem and the requirements."""
         return PlannedScatter.of, (self.plan.problem, self.rule, self.copy.problem, *self.required)
 
     @property
@@ -99,14 +99,14 @@ class PlannedScatter(Planned):
         return self.copy.bytes_moved + self.plan.bytes_moved
 
     def explain(self) -> str:
-        """Both plans in plain words."""
+        """Both plans in words."""
         updates = Planned.explain(self)
         return f"the data first:\n{self.copy.explain()}\nthen the updates over it:\n{updates}"
 
     def __call__(
         self, data: HasOperand, indices: HasOperand, updates: HasOperand, out: HasOperand, stream: object = None
     ) -> None:
-        """Run on four tensors; raises as a `PlannedGather` does, before anything is written."""
+        """Run on four tensors; raises what a `PlannedGather` raises, before anything is written."""
         self.check_runnable()
         try:
             index, target = indices.operand, out.operand
@@ -125,7 +125,7 @@ def planned_gather(
 ) -> PlannedGather:
     """The plan of a gather into `out`, or into new memory.
 
-    Raises `LayoutError` for an `out` of other sizes or type, or one that overlaps itself.
+    Raises `LayoutError` for an `out` of other sizes or another type, or one that overlaps itself.
     """
     widest = planner_named(device)[0].widest_access
     source, target = data.within(widest), _output(out, access.sizes, data).within(widest)
@@ -153,7 +153,7 @@ def planned_scatter(
 
 
 def _output(out: Given | None, sizes: tuple[int, ...], data: Given) -> Given:
-    """What is written: `out`, checked, or what would be allocated."""
+    """The spec of the written operand: a checked `out`, or what would be allocated."""
     element = data.spec.element
     if out is None:
         return Given(TensorSpec.of(Layout(sizes), element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True))
@@ -162,7 +162,7 @@ def _output(out: Given | None, sizes: tuple[int, ...], data: Given) -> Given:
 
 
 def _check_operands(operands: Mapping[str, Operand], required: Sequence[Requirement]) -> None:
-    """Raise `BindingError` unless each operand is what was planned for, and `out` may be written."""
+    """Raise `BindingError` unless each operand is as planned, and `out` is writable and apart from the others."""
     for (name, operand), requirement in zip(operands.items(), required, strict=True):
         requirement.check(name, operand)
     target = operands["out"]

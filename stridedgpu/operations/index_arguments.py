@@ -1,4 +1,4 @@
-"""The arguments of a gather or scatter, checked before there is any memory: indices, their rule, what they name."""
+"""The arguments of a gather or scatter, checked before memory is allocated: indices, their rule, their targets."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _MODES: Final[Mapping[str, str]] = {
 
 
 def check_index_operand(indices: Operand, device: str) -> None:
-    """Raise `ElementTypeError` for indices that are no integers of 32 or 64 bits, `BindingError` on another device."""
+    """Raise `ElementTypeError` for indices other than 32- or 64-bit integers, `BindingError` on another device."""
     check_index_type(indices.element)
     if indices.buffer.device != device:
         raise BindingError(f"indices are on {indices.buffer.device} and the data on {device}; move one to the other.")
 
 
 def check_index_type(element: ElementType) -> None:
-    """Raise `ElementTypeError` for what is no integer of 32 or 64 bits."""
+    """Raise `ElementTypeError` for types other than 32- and 64-bit integers."""
     if element.name not in INDEX_TYPES:
         advice = (
             "numpy.flatnonzero(mask) makes them of a mask"
@@ -58,7 +58,7 @@ def check_index_type(element: ElementType) -> None:
 
 
 def checked_mode(mode: object) -> Mode:
-    """`mode` as one of the four. Raises `LayoutError` for anything else."""
+    """`mode`, checked. Raises `LayoutError` for anything but the four modes."""
     if not isinstance(mode, str) or mode not in _MODES:
         choices = ", ".join(f"{name!r} ({meaning})" for name, meaning in _MODES.items())
         raise LayoutError(f"mode={mode!r} is unknown; it is {choices}.")
@@ -66,7 +66,7 @@ def checked_mode(mode: object) -> Mode:
 
 
 def check_axes(rule: IndexRule) -> None:
-    """Raise `IndexError` where no index at all is valid: there are some, and an axis has no elements."""
+    """Raise `IndexError` if no index can be valid: there are indices, and an indexed axis has size 0."""
     layout = rule.index.layout
     for component, (_, size) in enumerate(rule.axes):
         if size == 0 and layout.element_count:
@@ -84,9 +84,9 @@ def index_rule(
     has_tuples: bool = False,
     unique: bool = False,
 ) -> IndexRule:
-    """The rule for indices into axes of a tensor of `sizes`; with `unique`, no two may name one element.
+    """The rule for indices into axes of a tensor of `sizes`; with `unique`, no two may select one element.
 
-    Raises `IndexError` where an axis has no elements to name.
+    Raises `IndexError` if an axis has size 0.
     """
     own: tuple[int, ...] = ()
     named: tuple[int, ...] = ()
@@ -101,7 +101,7 @@ def index_rule(
 
 
 def _pitches(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """How many elements each axis steps over when elements are numbered row by row."""
+    """The strides of a row-major numbering of the elements."""
     pitches = [1] * len(sizes)
     for axis in range(len(sizes) - 2, -1, -1):
         pitches[axis] = pitches[axis + 1] * sizes[axis + 1]
@@ -112,9 +112,9 @@ def _pitches(sizes: tuple[int, ...]) -> tuple[int, ...]:
 class IndexedAccess:
     """Indices into some axes of data.
 
-    `sizes` are those of what the indices name: a gather's result, a scatter's updates. `names_slices` says that each
-    index stands for a whole slice; otherwise it has a place of its own in the other axes, or is part of a tuple, as the
-    rule says.
+    `sizes` are the sizes that the indices select: a gather's result, a scatter's updates. With `names_slices` each
+    index selects a whole slice. Otherwise each index either has its own position in the other axes, or is part of a
+    tuple; the rule tells which.
     """
 
     index: TensorSpec
@@ -126,7 +126,7 @@ class IndexedAccess:
     def problem(
         self, picked: TensorSpec, plain: TensorSpec, mode: Mode = "raise", *, scatters: bool = False
     ) -> GatherProblem:
-        """The loops between the side that indices name places of, and the one that lies in their order."""
+        """The loops between the indexed side and the dense side."""
         axis = self.axes.start
         if self.names_slices:
             return replace(gather_problem(picked, self.index, plain, axis), mode=mode)
@@ -138,16 +138,16 @@ class IndexedAccess:
 
 
 def slices_access(data: TensorSpec, index: TensorSpec, axis: int) -> IndexedAccess:
-    """Slices along one axis, which the axes of the indices take the place of.
+    """Slices along one axis, which the axes of the indices replace.
 
-    Raises `ElementTypeError`, `LayoutError` or `IndexError` for indices that no data like this has.
+    Raises `ElementTypeError`, `LayoutError` or `IndexError` for indices that do not fit the data's spec.
     """
     return _slices(data, index, data.layout.axis_of(axis))
 
 
 @lru_cache(maxsize=1024)
 def _slices(data: TensorSpec, index: TensorSpec, place: int) -> IndexedAccess:
-    """The same for an axis counted from 0: operands like those of an earlier call are not looked at again."""
+    """As `slices_access`, with the axis counted from 0; cached, so that known operands are not checked again."""
     check_index_type(index.element)
     axes, sizes = range(place, place + 1), data.layout.sizes
     rule = index_rule(index, sizes, axes)
@@ -156,13 +156,13 @@ def _slices(data: TensorSpec, index: TensorSpec, place: int) -> IndexedAccess:
 
 
 def elements_access(data: TensorSpec, index: TensorSpec, axis: int, *, unique: bool = False) -> IndexedAccess:
-    """One element for each index, which is its coordinate along `axis`; errors as of `slices_access`."""
+    """One element for each index, which is its coordinate along `axis`. Raises what `slices_access` raises."""
     return _elements(data, index, data.layout.axis_of(axis), unique=_checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
 def _elements(data: TensorSpec, index: TensorSpec, place: int, *, unique: bool) -> IndexedAccess:
-    """The same for an axis counted from 0."""
+    """As `elements_access`, with the axis counted from 0; cached."""
     check_index_type(index.element)
     _check_sizes(data.layout, index.layout, place)
     axes = range(place, place + 1)
@@ -170,27 +170,27 @@ def _elements(data: TensorSpec, index: TensorSpec, place: int, *, unique: bool) 
 
 
 def tuples_access(data: TensorSpec, index: TensorSpec, batch_dims: int, *, unique: bool = False) -> IndexedAccess:
-    """Elements or slices for tuples of coordinates behind `batch_dims` common axes; errors as of `slices_access`."""
+    """Elements or slices for tuples of coordinates after `batch_dims` shared axes. Raises as `slices_access`."""
     return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=_checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
 def _tuples(data: TensorSpec, index: TensorSpec, axes: range, *, unique: bool) -> IndexedAccess:
-    """The same for axes that were found to fit."""
+    """As `tuples_access`, for axes that are checked already; cached."""
     check_index_type(index.element)
     rule = index_rule(index, data.layout.sizes, axes, has_tuples=True, unique=unique)
     return IndexedAccess(index, axes, (*index.layout.sizes[:-1], *data.layout.sizes[axes.stop :]), rule)
 
 
 def _checked_unique(unique: bool) -> bool:
-    """`unique` as it is. Raises `LayoutError` for anything but a bool."""
+    """`unique`, checked. Raises `LayoutError` for anything but a bool."""
     if not isinstance(unique, bool):
         raise LayoutError(f"unique={unique!r} is not a bool.")
     return unique
 
 
 def _check_sizes(data: Layout, indices: Layout, axis: int) -> None:
-    """Raise `LayoutError` unless the indices have the data's rank, and no more than its sizes on the other axes."""
+    """Raise `LayoutError` unless the indices have the data's rank and, on other axes, at most its sizes."""
     if indices.ndim != data.ndim:
         raise LayoutError(
             f"indices have rank {indices.ndim} (sizes {indices.sizes}) and data rank {data.ndim} "
@@ -205,7 +205,7 @@ def _check_sizes(data: Layout, indices: Layout, axis: int) -> None:
 
 
 def _tuple_axes(data: Layout, indices: Layout, batch_dims: int) -> range:
-    """The axes that tuples along the last axis of `indices` name, behind `batch_dims` common ones.
+    """The axes that tuples along the last axis of `indices` address, after `batch_dims` shared ones.
 
     Raises `LayoutError` for ranks and sizes that do not fit each other.
     """

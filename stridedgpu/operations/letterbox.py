@@ -1,6 +1,6 @@
-"""Letterbox: where a picture lies inside a frame of another shape, whole and undistorted, with borders around it.
+"""Letterbox placement: a whole, undistorted image inside a frame of another shape, with borders around it.
 
-Source: Ultralytics' `LetterBox` (ultralytics/data/augment.py), whose rounding this is.
+Source: Ultralytics' `LetterBox` (ultralytics/data/augment.py), whose rounding is reproduced.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["placement"]
 
 
 def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool) -> tuple[int, int, int, int]:
-    """Top, left, height and width of a picture of `source` (height, width) inside `frame`, in pixels.
+    """Top, left, height and width of an image of `source` (height, width) inside `frame`, in pixels.
 
     The ratio is `min(frame / source)` over both axes, at most 1 without `scale_up`. Sizes are rounded half to even, and
     odd borders have their larger half below and to the right.

@@ -28,11 +28,11 @@ __all__ = ["MemoryOptions", "ValueOptions"]
 
 
 Hashable = tuple[object, Doubles | None, Doubles | None, tuple[int, ...] | None, str]
-"""`ValueOptions` as a key."""
+"""`ValueOptions` as a cache key."""
 
 
 class ValueOptions(NamedTuple):
-    """An element type, and `x * scale + bias` of chosen channels, rounded; None where nothing is asked."""
+    """An element type, and `x * scale + bias` of selected channels, rounded; None for a default."""
 
     dtype: object = None
     scale: float | Iterable[float] | Doubles | None = None
@@ -41,7 +41,7 @@ class ValueOptions(NamedTuple):
     rounding: object = "nearest"
 
     def hashable(self) -> Hashable:
-        """These options as a key, in their order: constants as doubles, channels as a tuple of integers.
+        """These options as a cache key, in order: constants as doubles, channels as a tuple of integers.
 
         Raises `LayoutError` and `ElementTypeError` for values that no conversion takes.
         """
@@ -55,9 +55,9 @@ class ValueOptions(NamedTuple):
         )
 
     def conversion(self, source: ElementType, source_channels: int | None, otherwise: ElementType) -> Conversion:
-        """The same checked, from a source with so many channels (None: with no such axis).
+        """These options as a checked conversion from a source with this many channels (None: no channel axis).
 
-        `otherwise` is the type where none is asked. Raises what `stridedgpu.values.conversion.conversion` does.
+        `otherwise` is the type for a `dtype` of None. Raises what `stridedgpu.values.conversion.conversion` raises.
         """
         dtype, scale, bias, channels, rounding = self
         target = otherwise if dtype is None else element_type(dtype)
@@ -75,7 +75,7 @@ class ValueOptions(NamedTuple):
 
 
 class MemoryOptions(NamedTuple):
-    """A memory order or an exact layout, pitch and alignment in bytes, and a device; None where nothing is asked."""
+    """A memory order or an exact layout, pitch and alignment in bytes, and a device; None for a default."""
 
     layout: str | Layout | None = None
     row_pitch_bytes: int | None = None
@@ -83,7 +83,7 @@ class MemoryOptions(NamedTuple):
     device: str | None = None
 
     def check_beside_out(self) -> None:
-        """Raise `LayoutError` where anything is asked, since `out` says it all."""
+        """Raise `LayoutError` for any option beside `out`, which determines them all."""
         layout, row_pitch_bytes, alignment, device = self
         if layout is None and row_pitch_bytes is None and alignment is None and device is None:
             return
@@ -91,9 +91,9 @@ class MemoryOptions(NamedTuple):
         raise LayoutError(f"out= says where and how to write: leave out {', '.join(given)}.")
 
     def layouts(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> tuple[Layout, Layout]:
-        """The layout of a tensor, and that of the memory that it needs: more, where channels are filled up.
+        """The layout of a tensor, and the layout of its memory, which is larger if channels are filled up.
 
-        Raises `LayoutError` for a layout, an order or a pitch that does not fit the sizes and labels.
+        Raises `LayoutError` for a layout, order or pitch that does not fit the sizes and labels.
         """
         layout = self.checked().layout
         if isinstance(layout, Layout):
@@ -103,11 +103,11 @@ class MemoryOptions(NamedTuple):
         return ordered_layouts(sizes, layout, labels, element.itemsize, self.row_pitch_bytes)
 
     def allocation(self, sizes: tuple[int, ...], labels: Labels, element: ElementType) -> AllocationSpec:
-        """What to allocate for a new tensor; raises also for a layout that is not one place for each element."""
+        """What to allocate for a new tensor. Also raises for a layout whose elements share places."""
         return _allocation(self.checked()[:3], sizes, labels, element)
 
     def checked(self) -> MemoryOptions:
-        """These options, each of a type that it may have. Raises `LayoutError` otherwise."""
+        """These options with each type checked. Raises `LayoutError` for a wrong one."""
         layout, row_pitch_bytes, alignment, _ = self
         if layout is not None and not isinstance(layout, (str, Layout)):
             raise LayoutError(f"layout={layout!r} is neither an axis order such as 'NHWC' nor a Layout.")
@@ -125,7 +125,7 @@ def _allocation(
     labels: Labels,
     element: ElementType,
 ) -> AllocationSpec:
-    """What to allocate for a layout or order, a row pitch and an alignment: worked out once."""
+    """What to allocate for a layout or order, a row pitch and an alignment; cached."""
     memory = MemoryOptions(*options)
     wanted, stored = memory.layouts(sizes, labels, element)
     if wanted.has_overlap:
@@ -137,4 +137,4 @@ def _allocation(
 
 
 _cast: Final = lru_cache(maxsize=1024)(conversion)
-"""Between two types and nothing else: what most calls ask for."""
+"""A cast alone, the most common conversion, cached."""

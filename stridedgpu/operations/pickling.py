@@ -17,11 +17,11 @@ from .relayout import assign_operand
 __all__ = ["State", "copied_operand", "restored_operand", "state_of_operand"]
 
 State = tuple[bytes, Layout, str, int, str]
-"""What is pickled: the bytes that a layout spans, the layout from there, the name of the type, alignment and device."""
+"""A pickled operand: the spanned bytes, the layout within them, the type's name, alignment and device."""
 
 
 def copied_operand(operand: Operand) -> Operand:
-    """Every byte that an operand spans, gaps included, in new memory of its own on the same device."""
+    """A copy of every byte that an operand spans, gaps included, in new memory on the same device."""
     layout = operand.layout.shifted(-operand.layout.first_offset)
     alignment = max(operand.buffer.alignment, operand.element.itemsize)
     made = allocate_operand(layout, operand.element, alignment, operand.buffer.device)
@@ -30,7 +30,7 @@ def copied_operand(operand: Operand) -> Operand:
 
 
 def state_of_operand(operand: Operand) -> State:
-    """An operand as values of this process's memory alone; device memory is read."""
+    """An operand as host values; the bytes of device memory are copied to the host."""
     spanned = _spanned(operand)
     if operand.buffer.device != "cpu":
         there, spanned = spanned, allocate_operand(spanned.layout, spanned.element, 1, "cpu")
@@ -43,7 +43,7 @@ def state_of_operand(operand: Operand) -> State:
 def restored_operand(state: State) -> Operand:
     """The operand of a pickled state, on the same kind of device.
 
-    Where that cannot be had it is made on the CPU, with a warning that says why.
+    If there is no such device, the operand is restored on the CPU, with a warning that gives the reason.
     """
     held, layout, dtype, alignment, device = state
     element = element_type(dtype)
@@ -54,13 +54,13 @@ def restored_operand(state: State) -> Operand:
 
 
 def _spanned(operand: Operand) -> Operand:
-    """The bytes from the lowest element to the highest, whatever lies between them."""
+    """The bytes from the lowest element to the highest, gaps included."""
     layout = Layout((operand.span_bytes,), (1,), operand.start_bytes if operand.span_bytes else 0)
     return Operand(operand.buffer, layout, element_type("uint8"))
 
 
 def _device_like(device: str) -> str:
-    """The device itself, else the first of its kind, else the CPU."""
+    """The same device if it is available, else the first of its kind, else the CPU."""
     for name in dict.fromkeys((device, device.partition(":")[0])):
         try:
             return backend_named(name).name

@@ -1,4 +1,4 @@
-"""`Planned`: what every plan that people are given tells, whatever it plans, and where it can be run."""
+"""`Planned`: the facts that every plan in the public API reports, and the check that it can run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["HasOperand", "Planned", "no_tensor"]
 
 
 class HasOperand(Protocol):
-    """Anything that holds an operand: a tensor."""
+    """Anything with an operand: a tensor."""
 
     @property
     def operand(self) -> Operand:
@@ -21,7 +21,7 @@ class HasOperand(Protocol):
 
 
 def no_tensor(**arguments: object) -> ElementTypeError:
-    """What a plan raises when one of its arguments is not a tensor."""
+    """The error of a plan for an argument that is not a tensor."""
     name, value = next((name, value) for name, value in arguments.items() if not hasattr(value, "operand"))
     return ElementTypeError(
         f"{name} is of type {type(value).__name__}; a plan runs on tensors, and asarray() makes one of any array."
@@ -29,10 +29,10 @@ def no_tensor(**arguments: object) -> ElementTypeError:
 
 
 class Planned:
-    """A plan as people see it. Where its device cannot be had, which `missing` tells, it can only be read.
+    """A plan in the public API. If its device is unavailable, as `missing` tells, it can only be read.
 
-    It never changes, so that a copy is the plan itself. A pickle holds what was to be done and for which device; there
-    it is planned and made ready again, for the device of that name where it arrives.
+    A plan is immutable, so that its copy is the plan itself. A pickle holds the problem and the device's name;
+    unpickling plans and prepares again, for the device of that name on the receiving machine.
     """
 
     __slots__ = ()
@@ -42,7 +42,7 @@ class Planned:
 
     @property
     def device(self) -> str:
-        """The device that this is planned for: "cpu", "cuda:0"."""
+        """The device of the plan: "cpu" or "cuda:N"."""
         return self.plan.device
 
     @property
@@ -62,12 +62,12 @@ class Planned:
 
     @property
     def vector_bytes(self) -> int:
-        """The smaller of the two."""
+        """The smaller of `load_bytes` and `store_bytes`."""
         return min(self.load_bytes, self.store_bytes)
 
     @property
     def index_bits(self) -> int:
-        """Bits of the arithmetic that offsets are worked out in: 32 or 64."""
+        """Bits of the arithmetic for offsets: 32 or 64."""
         return self.plan.index_bits
 
     @property
@@ -76,7 +76,7 @@ class Planned:
         return self.plan.bytes_moved
 
     def explain(self) -> str:
-        """The plan in plain words."""
+        """The plan in words."""
         if self.missing is None:
             return self.plan.explain()
         gpu = REFERENCE_GPU
@@ -86,12 +86,12 @@ class Planned:
         )
 
     def check_runnable(self) -> None:
-        """Raise `DeviceError` where the plan's device cannot be had."""
+        """Raise `DeviceError` if the plan's device is unavailable."""
         if self.missing is not None:
             raise DeviceError(f"This plan can be read and not run. {self.missing}")
 
     def __repr__(self) -> str:
-        """What is planned, in a line; `explain` says all."""
+        """The plan in one line; `explain` tells everything."""
         can_run = "" if self.missing is None else ", to be read only"
         return f"<{type(self).__name__} {self.kernel} on {self.device}, {self.bytes_moved:,} bytes{can_run}>"
 

@@ -1,4 +1,4 @@
-"""Relayout: move the elements of one operand into another of any layout, converting on the way."""
+"""Relayout: move the elements of one operand into another layout, and convert them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["assign_operand", "clear_buffer", "relayout_operand", "result_sizes"]
 
 
 _SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
-"""Types of `layout` that need no look before they are part of a key."""
+"""Types of `layout` that need no check before they become part of a cache key."""
 
 
 def relayout_operand(
     source: Operand, dims: str | None, values: ValueOptions, memory: MemoryOptions, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
-    """What `stridedgpu.relayout` does, on operands; the labels of the result stand beside it."""
+    """`stridedgpu.relayout` on operands; also returns the labels of the result."""
     here, options = source.buffer.device, values.hashable()
     if out is not None:
         memory.check_beside_out()
@@ -43,7 +43,7 @@ def relayout_operand(
             )
         if out.buffer.readonly:
             raise BindingError("out is read-only.")
-        # mypy holds no protocol for hashable
+        # mypy has no protocol for hashable
         launch = _launch_into(source.spec, dims, *options, out.spec, backend_named(here))  # type: ignore[arg-type]
         _check_apart(source, out, "out")
         launch(source.buffer, source.start_bytes, out.buffer, out.start_bytes, stream)
@@ -55,7 +55,7 @@ def relayout_operand(
     result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, backend)  # type: ignore[arg-type]
     target = result.allocation.allocate(backend, stream)
     if result.is_one_launch:
-        # Only now: an allocation that is refused compiles nothing.
+        # Prepared after the allocation: one that fails compiles nothing.
         launch = result.launch or result.prepared(source.spec, backend)
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
     elif result.blocks is not None and result.channel_axis is not None:
@@ -67,9 +67,9 @@ def relayout_operand(
 
 @dataclass(slots=True)
 class _Result:
-    """What a relayout makes: its memory and labels, and the launch, once it is prepared, where one does it all.
+    """The result of a relayout: its memory and labels, and the launch once prepared, if one launch does it all.
 
-    `blocks` is the order that fills channels up, if so.
+    `blocks` is the memory order if it fills channels up, else None.
     """
 
     allocation: AllocationSpec
@@ -81,8 +81,8 @@ class _Result:
     launch: RelayoutLaunch | None = None
 
     def prepared(self, source: TensorSpec, backend: Device) -> RelayoutLaunch:
-        """The launch on a device, from now on known."""
-        # mypy holds no protocol for hashable
+        """The launch on a device, prepared once and kept."""
+        # mypy has no protocol for hashable
         self.launch = launch_for(source, self.allocation.spec, self.conversion, self.channel_axis, backend)  # type: ignore[arg-type]
         return self.launch
 
@@ -102,7 +102,7 @@ def _result(
     here: str,
     backend: Device,
 ) -> _Result:
-    """The result of a relayout from `here` to a device, and how it is made: worked out once."""
+    """The result of a relayout from `here` to a device; cached."""
     order = parse_order(layout) if isinstance(layout, str) else None
     labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
     channel_axis = labels.index("C") if "C" in labels else None
@@ -129,7 +129,7 @@ def _launch_into(
     target: TensorSpec,
     backend: Device,
 ) -> RelayoutLaunch:
-    """The launch of a relayout into an `out` that is there, its layout and type checked: worked out once."""
+    """The launch of a relayout into an existing `out`, whose layout and type are checked; cached."""
     labels = inferred_labels(dims, source.layout.ndim, None)
     channel_axis = labels.index("C") if "C" in labels else None
     made = _conversion(source, channel_axis, ValueOptions(dtype, scale, bias, channels, rounding), target.element)
@@ -142,15 +142,15 @@ def _launch_into(
 def _conversion(
     source: TensorSpec, channel_axis: int | None, values: ValueOptions, otherwise: ElementType
 ) -> Conversion:
-    """What happens to the elements of a source; `otherwise` is the type where none is given."""
+    """The conversion of a source's elements; `otherwise` is the type for a `dtype` of None."""
     count = None if channel_axis is None else source.layout.sizes[channel_axis]
     return values.conversion(source.element, count, otherwise)
 
 
 def assign_operand(source: Operand, target: Operand, stream: object = None, name: str = "out") -> None:
-    """Write `source` into `target`, of the same sizes and on any device, with a cast where the types differ.
+    """Write `source` into `target`, of the same sizes and on any device, with a cast if the types differ.
 
-    `name` is what messages call the target.
+    `name` is the target's name in messages.
     """
     _check_target(source, target, source.layout.sizes, name)
     move_elements(source, target, conversion(source.element, target.element), None, stream)
@@ -182,13 +182,13 @@ def _move_blocks(
         _check_target(window, into, result_sizes(part.source.sizes, part.conversion, part.channel_axis), "out")
         move_elements(window, into, part.conversion, part.channel_axis, stream, filler)
         if part.filler and not filler:
-            # What crosses to another device has no zeros.
+            # Elements that cross to another device bring no zeros.
             zeros = Operand(zero_bytes(there), Layout(()).broadcast_to(part.zeros.sizes), target.element)
             assign_operand(zeros, into.with_layout(part.zeros), None if there == "cpu" else stream)
 
 
 def _check_target(source: Operand, target: Operand, sizes: tuple[int, ...], name: str) -> None:
-    """Raise unless `target` can be written with a result of `sizes` that is made of `source`."""
+    """Raise unless `target` can receive a result of `sizes` computed from `source`."""
     if target.buffer.readonly:
         raise BindingError(f"{name} is read-only.")
     _check_layout(target.layout, sizes, name)
@@ -196,7 +196,7 @@ def _check_target(source: Operand, target: Operand, sizes: tuple[int, ...], name
 
 
 def _check_layout(layout: Layout, sizes: tuple[int, ...], name: str) -> None:
-    """Raise `LayoutError` unless a target of this layout has the sizes, and a place for each element."""
+    """Raise `LayoutError` unless a target's layout has these sizes and a separate place for each element."""
     if layout.sizes != sizes:
         raise LayoutError(f"{name} has sizes {layout.sizes}; this relayout makes sizes {sizes}.")
     if layout.has_overlap:
@@ -204,7 +204,7 @@ def _check_layout(layout: Layout, sizes: tuple[int, ...], name: str) -> None:
 
 
 def _check_apart(source: Operand, target: Operand, name: str) -> None:
-    """Raise `BindingError` where source and target share memory."""
+    """Raise `BindingError` if source and target share memory."""
     if share_memory(source, target):
         raise BindingError(
             f"{name} shares memory with the source; write into another tensor, or copy the source first."
@@ -212,7 +212,7 @@ def _check_apart(source: Operand, target: Operand, name: str) -> None:
 
 
 def result_sizes(sizes: tuple[int, ...], made: Conversion, channel_axis: int | None) -> tuple[int, ...]:
-    """The sizes that come out: the source's, with the chosen channels along the channel axis."""
+    """The sizes of the result: the source's, with the selected channels along the channel axis."""
     if made.channels is None or channel_axis is None:
         return sizes
     return (*sizes[:channel_axis], len(made.channels), *sizes[channel_axis + 1 :])

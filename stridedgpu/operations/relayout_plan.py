@@ -27,9 +27,9 @@ __all__ = ["RelayoutPlan", "move_between"]
 def move_between(
     source: TensorSpec, target: TensorSpec, labels: Labels, values: ValueOptions, name: str
 ) -> tuple[Conversion, int | None]:
-    """The conversion from one side to another, and the axis of its channels.
+    """The conversion from one side to another, and its channel axis.
 
-    Raises `LayoutError` where the target, the argument `name`, does not fit.
+    Raises `LayoutError` if the target, the argument `name`, does not fit.
     """
     channel_axis = labels.index("C") if "C" in labels else None
     source_channels = None if channel_axis is None else source.layout.sizes[channel_axis]
@@ -44,12 +44,12 @@ def move_between(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RelayoutPlan(Planned):
-    """A relayout that `plan_relayout` planned once, to be run many times: `plan(src, out)`.
+    """A relayout, planned once by `plan_relayout` and run many times: `plan(src, out)`.
 
-    It runs on tensors whose sizes, strides and types are those it was made for; their offsets may differ. On a GPU, and
-    in the place of a descriptor, they also keep the alignment and the room behind them that it was promised; on the CPU
-    any whole elements of memory will do. Where the plan's device cannot be had, which `missing` tells, it is for a
-    reference GPU and can only be read.
+    It runs on tensors with the sizes, strides and types of the plan; their offsets may differ. On a GPU, and in place
+    of a descriptor on any device, tensors must also have the planned alignment and slack. On the CPU a tensor in place
+    of a tensor may have any address that is a whole number of elements. If the plan's device is unavailable, as
+    `missing` tells, the plan is for a reference GPU and can only be read.
     """
 
     plan: DevicePlan
@@ -68,7 +68,7 @@ class RelayoutPlan(Planned):
 
     @classmethod
     def of(cls, problem: Problem, source: Requirement, target: Requirement) -> RelayoutPlan:
-        """Plan for the device that the tensors must be on, and make ready to run where it can be had."""
+        """Plan for the device that the requirements name, and prepare the launch if it is available."""
         planner, missing = planner_named(source.device)
         plan = planner.plan(problem)
         return cls(
@@ -76,14 +76,14 @@ class RelayoutPlan(Planned):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is to be done, for which tensors; a kernel that was made ready stays here."""
+        """Pickle the problem and the requirements; a prepared kernel is not pickled."""
         return RelayoutPlan.of, (self.plan.problem, self.source, self.target)
 
     def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
-        """Run on two tensors; nothing is written when they do not fit the plan.
+        """Run on two tensors; nothing is written if they do not fit the plan.
 
-        Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or
-        tensors that share memory; `DeviceError` where the plan's device cannot be had.
+        Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or tensors
+        that share memory. Raises `DeviceError` if the plan's device is unavailable.
         """
         launch = self.launch
         if launch is None:

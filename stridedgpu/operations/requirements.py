@@ -1,4 +1,4 @@
-"""What tensors must be: those that a plan is run on, and any `out=` before anything is written."""
+"""Requirements on tensors: on the arguments of a plan, and on any `out=` before anything is written."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["Given", "Requirement", "check_output", "check_output_layout"]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One operand as it is planned for: what is known of it, and whether a descriptor promised that."""
+    """The spec of one operand to plan for, and whether a descriptor promised it."""
 
     spec: TensorSpec
     promised: bool = False
 
     def within(self, widest: int) -> Given:
-        """The same with no more alignment than the widest access can make use of."""
+        """The same with its alignment limited to what the widest access can use."""
         return replace(self, spec=replace(self.spec, alignment=min(self.spec.alignment, widest)))
 
     def required(self, device: str, *, is_written: bool = False) -> Requirement:
-        """What is asked of each tensor in this one's place.
+        """The requirement on each tensor in this one's place.
 
-        All that the plan relies on where a GPU's kernel does, or where a descriptor promised it. The processor's loops
-        go by the addresses that they meet and leave gaps alone: there, in the place of a tensor, any of its layout and
-        type will do.
+        It contains all that the plan relies on, if a GPU's kernel relies on it or a descriptor promised it. The CPU's
+        loops go by the actual addresses and leave gaps unchanged: on the CPU, in place of a tensor, any tensor of its
+        layout and type will do.
         """
         spec = replace(self.spec, owns_padding=is_written and self.spec.owns_padding)
         if device == "cpu" and not self.promised:
@@ -41,13 +41,13 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What a tensor must be for a plan to run on it: of a layout, type, alignment and slack, on a device."""
+    """What a tensor must be for a plan to run on it: its layout, type, alignment, slack and device."""
 
     spec: TensorSpec
     device: str
 
     def check(self, name: str, operand: Operand) -> None:
-        """Raise `BindingError` unless the operand, which is the argument `name`, is what is required."""
+        """Raise `BindingError` unless the operand, which is the argument `name`, meets the requirement."""
         if operand.fitted is self:
             return
         spec, layout = self.spec, operand.layout
@@ -77,7 +77,7 @@ class Requirement:
 
 
 def _steps_alike(layout: Layout, planned: Layout) -> bool:
-    """Whether two layouts of equal sizes have the same strides; along an axis of size 1 any stride will do."""
+    """True if layouts of equal sizes have the same strides; the stride of an axis of size 1 does not count."""
     return layout.strides == planned.strides or all(
         size == 1 or own == wanted
         for size, own, wanted in zip(layout.sizes, layout.strides, planned.strides, strict=True)
@@ -85,7 +85,7 @@ def _steps_alike(layout: Layout, planned: Layout) -> bool:
 
 
 def check_output_layout(layout: Layout, element: ElementType, sizes: tuple[int, ...], wanted: ElementType) -> None:
-    """Raise `LayoutError` unless an `out` of this layout and type can hold a result of `sizes` and `wanted`."""
+    """Raise `LayoutError` unless an `out` of this layout and type can store a result of `sizes` and `wanted`."""
     if layout.sizes != sizes:
         raise LayoutError(f"out has sizes {layout.sizes}; the result has sizes {sizes}.")
     if element != wanted:
@@ -97,7 +97,7 @@ def check_output_layout(layout: Layout, element: ElementType, sizes: tuple[int, 
 def check_output(
     out: Operand, sizes: tuple[int, ...], element: ElementType, device: str, inputs: Mapping[str, Operand]
 ) -> None:
-    """Raise unless `out` can take a result of these sizes and elements without touching any of the inputs."""
+    """Raise unless `out` can store a result of these sizes and elements without overlapping any input."""
     check_output_layout(out.layout, out.element, sizes, element)
     if out.buffer.device != device:
         raise BindingError(f"out is on {out.buffer.device} and the data on {device}; both must be on one device.")

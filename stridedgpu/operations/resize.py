@@ -1,4 +1,4 @@
-"""Resize: boxes of pictures of any sizes into one batch, converted and laid out in the same pass."""
+"""Resize: boxes of images of any sizes into one batch, converted and laid out in the same pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def resized_size(size: Sequence[int]) -> tuple[int, int]:
 def checked_rule(
     interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
 ) -> ResizeRule:
-    """The rule for pictures of a type. Raises `LayoutError` and `ElementTypeError` for rules that do not exist."""
+    """The rule for images of a type. Raises `LayoutError` and `ElementTypeError` for rules that do not exist."""
     named = interpolation_named(interpolation)
     if passes not in PASSES:
         raise LayoutError(f"passes={passes!r} is unknown; there are {', '.join(PASSES)}.")
@@ -61,7 +61,7 @@ def checked_rule(
 
 
 def as_batch(layout: Layout, labels: str) -> Layout:
-    """A layout of pictures with the axes N, C, H, W; those that `labels` lack have one entry."""
+    """A layout of images with the axes N, C, H, W; an axis that `labels` lacks has size 1."""
     places = [labels.find(axis) for axis in "NCHW"]
     sizes = [1 if place < 0 else layout.sizes[place] for place in places]
     strides = [0 if place < 0 else layout.strides[place] for place in places]
@@ -69,7 +69,7 @@ def as_batch(layout: Layout, labels: str) -> Layout:
 
 
 def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box") -> Box:
-    """Top, left, bottom and right of a box in a picture of `size` (None: all). Raises `LayoutError` outside of it."""
+    """Top, left, bottom and right of a box in an image of `size` (None: all). Raises `LayoutError` outside of it."""
     height, width = size
     if not height or not width:
         raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
@@ -97,13 +97,13 @@ def _box_operand(boxes: object) -> Operand:
 
 
 def box_count(boxes: object) -> int:
-    """How many boxes there are."""
+    """The number of boxes."""
     sizes = _box_operand(boxes).layout.sizes
     return sizes[0] if sizes else 0
 
 
 def boxes_of(boxes: object, sizes: Sequence[tuple[int, int]]) -> list[Box]:
-    """One box for each picture of these sizes, of anything array-like with the sizes (k, 4)."""
+    """One box for each image of these sizes, from anything array-like of sizes (k, 4)."""
     held = _box_operand(boxes)
     count = len(sizes)
     if count == 0 == held.layout.element_count:
@@ -139,9 +139,9 @@ def resized_boxes(
     out: Operand | None,
     stream: object,
 ) -> Operand:
-    """What `stridedgpu.gather_crops` does with boxes: one box of each image, or any number of boxes of a single one.
+    """`stridedgpu.gather_crops` with boxes: one box of each image, or any number of boxes of a single image.
 
-    `rule` is the interpolation and the passes.
+    `rule` has the interpolation and the order of the passes.
     """
     window = resized_size(size)
     sources.check(sources.channels, sources.element, sources.device)
@@ -167,7 +167,7 @@ def write_resized(
     target: Operand,
     stream: object,
 ) -> None:
-    """Every window into `target`, axes N, C, H, W, that nothing else uses; all arguments are checked."""
+    """Write every window into `target`, axes N, C, H, W; all arguments are checked already."""
     steps = source_steps([window.layout for window in windows])
     shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
     channels = len(fill) // made.source.itemsize
@@ -191,7 +191,7 @@ def resize_operands(
     out: Operand | None = None,
     stream: object = None,
 ) -> Operand:
-    """Every window into a batch with the axes `labels`, of pictures of `size`; `sources` are one for each window."""
+    """Resize every window into a batch with the axes `labels`, from images of `size`; one source for each window."""
     channel_count, element, here = sources.channels, sources.element, sources.device
     if out is not None:
         memory.check_beside_out()

@@ -25,10 +25,10 @@ __all__ = ["PlannedResize", "planned_resize"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedResize(Planned):
-    """A resize that `plan_resize` planned once, to be run many times: `plan(src, out)`.
+    """A resize, planned once by `plan_resize` and run many times: `plan(src, out)`.
 
-    It runs on tensors whose sizes, strides and types are those it was made for. Where the plan's device cannot be had,
-    which `missing` tells, it is for a reference GPU and can only be read.
+    It runs on tensors with the sizes, strides and types of the plan. If the plan's device is unavailable, as `missing`
+    tells, the plan is for a reference GPU and can only be read.
     """
 
     plan: DevicePlan
@@ -44,14 +44,14 @@ class PlannedResize(Planned):
         return cls(planner.plan(problem), labels, source, target, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is to be done, for which tensors."""
+        """Pickle the problem and the requirements."""
         return PlannedResize.of, (self.plan.problem, self.labels, self.source, self.target)
 
     def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
-        """Run on two tensors; nothing is written when they do not fit the plan.
+        """Run on two tensors; nothing is written if they do not fit the plan.
 
-        Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or
-        tensors that share memory; `DeviceError` where the plan's device cannot be had.
+        Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or tensors
+        that share memory. Raises `DeviceError` if the plan's device is unavailable.
         """
         self.check_runnable()
         if not hasattr(src, "operand") or not hasattr(out, "operand"):
@@ -73,7 +73,7 @@ class PlannedResize(Planned):
 
 
 def _pictures(source: Operand, labels: str, count: int) -> list[tuple[Any, int]]:
-    """Where each picture of a batch lies."""
+    """The memory of each image of a batch."""
     batch = as_batch(source.layout, labels)
     itemsize = source.element.itemsize
     first = batch.sliced(0).first_offset * itemsize
@@ -92,7 +92,7 @@ def planned_resize(
 ) -> PlannedResize:
     """The plan of a resize between two sides with the axes `labels`.
 
-    Raises `LayoutError` where the target does not fit.
+    Raises `LayoutError` if the target does not fit.
     """
     read, written = as_batch(source.spec.layout, labels), as_batch(target.spec.layout, labels)
     count, channels, height, width = read.sizes

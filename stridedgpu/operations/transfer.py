@@ -1,8 +1,8 @@
-"""Moving elements, on one device or from one to another: which side converts, and what crosses the bus.
+"""Transfer of elements on one device or between two: which side converts, and what is sent over the bus.
 
-Between devices a move has three steps, of which most fall away: pack a carrier on the source's device, copy it,
-unpack it on the target's device. The conversion is done on whichever side lets fewer bytes cross, on the GPU where
-both are equal. Large tensors cross in pieces, so that the carriers stay small beside them.
+A transfer between devices has up to three steps: pack a staging buffer on the source's device, copy it, unpack it on
+the target's device. Most transfers need fewer. The side that lets fewer bytes be sent does the conversion; if both are
+equal, the GPU does. Large tensors are sent in pieces, so that the staging buffers stay small beside them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from stridedgpu.values.tensor_spec import TensorSpec
 __all__ = ["launch_for", "move_elements", "zero_bytes"]
 
 _PIECE_BYTES: Final = 64 * 1024 * 1024
-"""Bytes that cross at once: enough for a bus to be busy, little beside a GPU's memory."""
+"""Bytes sent at once: enough to keep a bus busy, little beside a GPU's memory."""
 
 _WIDEST_ELEMENT: Final = 16
-"""Bytes of complex128."""
+"""Bytes of complex128, the largest element."""
 
 _STAGING_ALIGNMENT: Final = 256
-"""Bytes: more than any vector."""
+"""Bytes: more than any vector access."""
 
 
 def move_elements(
@@ -43,11 +43,12 @@ def move_elements(
     stream: object = None,
     filler: int = 0,
 ) -> None:
-    """Make `target` what `made` makes of `source`, on whatever devices they are.
+    """Write `source`, converted by `made`, into `target`, on any devices.
 
-    `filler` is how many zeros go behind the channels of each pixel, where both are on one device. `stream` is one of
-    the target's device, or of the source's where the target is on the CPU. Raises `DeviceError` for a stream on the CPU
-    alone, and before anything is written when a device has no memory for the carriers.
+    `filler` is the number of zeros after the channels of each pixel; both sides are then on one device. `stream`
+    belongs to the target's device, or to the source's if the target is on the CPU. Raises `DeviceError` for a stream if
+    both sides are on the CPU. Also raises it, before anything is written, if a device has no memory for the staging
+    buffers.
     """
     here, there = source.buffer.device, target.buffer.device
     if here == there:
@@ -59,16 +60,16 @@ def move_elements(
     if whole is not None and _is_copied(whole, here, there):
         _copy(source, target, whole, stream)
         return
-    crossing: _StagedCopy | None = None
+    staged: _StagedCopy | None = None
     for piece, place in _pieces(source, target, channel_axis):
-        # The first piece is the largest: its carriers serve all.
-        crossing = crossing or _StagedCopy.planned(piece, place, stream)
-        crossing.move(piece, place, made, channel_axis)
+        # The first piece is the largest: its staging buffers serve all pieces.
+        staged = staged or _StagedCopy.planned(piece, place, stream)
+        staged.move(piece, place, made, channel_axis)
 
 
 @cache
 def zero_bytes(device: str) -> Buffer:
-    """One element's worth of zeros on a device, whatever its type."""
+    """One element of zeros on a device, large enough for any type."""
     zeros = Buffer.of(bytes(_WIDEST_ELEMENT))
     if device == "cpu":
         return zeros
@@ -80,10 +81,10 @@ def zero_bytes(device: str) -> Buffer:
 
 @dataclass(frozen=True, slots=True)
 class _StagingLayout:
-    """How the elements of a layout travel.
+    """The packed staging layout of a transfer.
 
-    `stored` is each of them once, where they are; `packed` is where in the carrier they go; `view` is the layout's own
-    coordinates over the carrier.
+    `stored` has each element of the layout once, in its own memory; `packed` is the same elements in the staging
+    buffer; `view` is the layout's own coordinates over the staging buffer.
     """
 
     stored: Layout
@@ -92,7 +93,7 @@ class _StagingLayout:
 
     @classmethod
     def of(cls, layout: Layout) -> _StagingLayout:
-        """Repeated elements travel once; windows that overlap travel with all that they span."""
+        """Broadcast elements are sent once; for overlapping windows the whole span is sent."""
         once = tuple(
             size if stride else min(size, 1) for size, stride in zip(layout.sizes, layout.strides, strict=True)
         )
@@ -100,7 +101,7 @@ class _StagingLayout:
         if stored.has_overlap:
             span = Layout((layout.span,), (1,), layout.first_offset)
             return cls(span, Layout((layout.span,)), layout.shifted(-layout.first_offset))
-        # The source's own order and directions, so that what is dense already needs no packing.
+        # The source's own order and directions, so that a dense source needs no packing.
         order = sorted(range(layout.ndim), key=lambda axis: -abs(stored.strides[axis]))
         steps = packed_strides(once, order)
         signed = tuple(-step if stride < 0 else step for step, stride in zip(steps, stored.strides, strict=True))
@@ -111,7 +112,7 @@ class _StagingLayout:
 
 @dataclass(frozen=True, slots=True)
 class _StagedCopy:
-    """How elements cross: converted before (`early`) or after, through a buffer on either side where one is needed."""
+    """A transfer's steps: whether it converts before sending (`early`), and the staging buffers that it needs."""
 
     early: bool
     near: Buffer | None
@@ -120,7 +121,7 @@ class _StagedCopy:
 
     @classmethod
     def planned(cls, source: Operand, target: Operand, stream: object) -> _StagedCopy:
-        """Choose the side that converts, and allocate."""
+        """Choose the side that converts, and allocate the staging buffers."""
         here, there = source.buffer.device, target.buffer.device
         after, before = _stored_bytes(target), _stored_bytes(source)
         early = after < before or (after == before and there == "cpu")
@@ -135,7 +136,7 @@ class _StagedCopy:
         return cls(early, near, far, stream)
 
     def move(self, source: Operand, target: Operand, made: Conversion, channel_axis: int | None) -> None:
-        """Move one piece."""
+        """Transfer one piece."""
         downloads = target.buffer.device == "cpu"
         near_stream, far_stream = (self.stream, None) if downloads else (None, self.stream)
         carried = target if self.early else source
@@ -162,9 +163,9 @@ def _move_on_device(
     stream: object,
     filler: int = 0,
 ) -> None:
-    """Plan, and run."""
+    """Plan a relayout on one device, and run it."""
     backend = backend_named(target.buffer.device)
-    # mypy holds no protocol for hashable
+    # mypy has no protocol for hashable
     launch = launch_for(source.spec, target.spec, made, channel_axis, backend, filler)  # type: ignore[arg-type]
     launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
 
@@ -178,12 +179,12 @@ def launch_for(
     backend: Device,
     filler: int = 0,
 ) -> RelayoutLaunch:
-    """A plan made ready on a device; one that was, is."""
+    """The prepared launch of a relayout on a device; cached."""
     return backend.prepare(backend.plan(relayout_problem(source, target, made, channel_axis, filler)))
 
 
 def _pieces(source: Operand, target: Operand, channel_axis: int | None) -> Iterator[tuple[Operand, Operand]]:
-    """Corresponding parts of both sides, the largest first, cut along the target's outer axes but not the channels."""
+    """Corresponding parts of both sides, the largest first, cut along the target's outer axes except the channels."""
     nbytes = min(_stored_bytes(source), _stored_bytes(target))
     layout = target.layout
     axes = [axis for axis, size in enumerate(layout.sizes) if size > 1 and axis != channel_axis]
@@ -197,18 +198,18 @@ def _pieces(source: Operand, target: Operand, channel_axis: int | None) -> Itera
 
 
 def _part(operand: Operand, axis: int, start: int, step: int) -> Operand:
-    """Some indices along one axis; what lies between the elements belongs to the other parts."""
+    """A range of indices along one axis; the gaps between its elements belong to the other parts."""
     part = operand.layout.sliced((slice(None),) * axis + (slice(start, start + step),))
     return operand.with_layout(part)
 
 
 def _stored_bytes(operand: Operand) -> int:
-    """The bytes that must be sent to have this operand's elements elsewhere."""
+    """The bytes that a transfer of this operand sends."""
     return _StagingLayout.of(operand.layout).packed.span * operand.element.itemsize
 
 
 def _opaque(operand: Operand) -> Conversion:
-    """No conversion."""
+    """The conversion that keeps an operand's bits."""
     return conversion(operand.element, operand.element)
 
 
@@ -221,7 +222,7 @@ def _runs(source: Layout, target: Layout, opaque: Conversion) -> Runs:
 
 
 def _is_copied(runs: Runs, here: str, there: str) -> bool:
-    """Whether runs are left to the copy engine: between GPUs it takes one, to and from the CPU what it does well."""
+    """True if a copy engine does the runs: between GPUs a single run, to and from the CPU any worthwhile ones."""
     return runs.is_worthwhile if "cpu" in (here, there) else runs.is_one_run
 
 
@@ -237,7 +238,7 @@ def _bus(here: str, there: str) -> RemoteDevice:
 
 
 def _allocate(nbytes: int, device: str, bus: RemoteDevice, stream: object) -> Buffer:
-    """Memory for a carrier."""
+    """Allocate a staging buffer."""
     if device == "cpu":
         return bus.allocate_staging(nbytes)
     return backend_named(device).allocate(nbytes, _STAGING_ALIGNMENT, stream)

@@ -62,7 +62,7 @@ class CropProblem:
         batch, channels, height, width = self.target.layout.sizes
         return [
             f"{batch} windows of {height} x {width} pixels, {channels} channels each",
-            f"{self.conversion}" + (": bits move unchanged" if self.conversion.moves_bits else ""),
+            f"{self.conversion}" + (": bits move unchanged" if self.conversion.is_bitwise_copy else ""),
             f"writes in steps of {self.target.layout.strides} elements along N, C, H, W",
             "outside a source: the fill value, converted like any other",
             f"{self.bytes_moved} bytes must move",

@@ -1,8 +1,8 @@
 """`GatherProblem`: a gather or scatter, reduced to simplified loops.
 
-Gather, gather_elements, gather_nd and their scatters share one form. The loops walk the *dense* side in order, together
-with the indices: a gather's result, or a scatter's updates. The *indexed* side is addressed through the indices: a
-gather's data, or a scatter's result.
+Gather, gather_elements, gather_nd and their scatters share one form. The loops walk the dense side (`plain`) in order,
+together with the indices: a gather's result, or a scatter's updates. The indexed side (`picked`) is addressed through
+the indices: a gather's data, or a scatter's result.
 """
 
 from __future__ import annotations

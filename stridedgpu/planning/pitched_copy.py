@@ -78,7 +78,12 @@ def runs_of(problem: Problem) -> Runs | None:
     Runs(width=90, height=4, source_pitch=96, target_pitch=90, outer=(), source_start=0)
     """
     conversion = problem.conversion
-    if not conversion.moves_bits or conversion.channels is not None or problem.filler or problem.element_count == 0:
+    if (
+        not conversion.is_bitwise_copy
+        or conversion.channels is not None
+        or problem.filler
+        or problem.element_count == 0
+    ):
         return None
     itemsize = problem.target.element.itemsize
     axes = [

@@ -102,7 +102,7 @@ class Problem:
             f"writes {self.target.element} in steps of {self.target_strides} elements",
             f"reads {self.source.element} in steps of {self.source_strides} elements",
             *([f"zeros behind each run of {self.sizes[-1]}: {self.filler}"] if self.filler else []),
-            f"{self.conversion}" + (": bits move unchanged" if self.conversion.moves_bits else ""),
+            f"{self.conversion}" + (": bits move unchanged" if self.conversion.is_bitwise_copy else ""),
             "padding of the target is ours and may be written"
             if owned
             else "nothing between the target's elements is written",

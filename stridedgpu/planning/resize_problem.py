@@ -102,7 +102,7 @@ class ResizeProblem:
             lines += self._window_words(window, count * channels)
         if rule.premultiplies:
             lines.append("colours are multiplied by alpha before the first pass and divided by it behind the second")
-        lines.append(f"{made}" + (": pixels keep their type" if made.moves_bits else ""))
+        lines.append(f"{made}" + (": pixels keep their type" if made.is_bitwise_copy else ""))
         lines.append(("" if window is None else f"reads {read:,} bytes, ") + f"writes {written:,} bytes")
         return lines
 

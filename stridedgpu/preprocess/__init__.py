@@ -1,4 +1,4 @@
-"""One declared step for loops, loaders and engines: its declaration, and the worker that keeps to it."""
+"""`Preprocess`, one declared step for loops, loaders and engines: the declaration, and the worker that runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of a PyTorch data set as a batch, for `Preprocess.collate`. PyTorch is imported when it is called."""
+"""Samples of a PyTorch data set as a batch, for `Preprocess.collate`. The first call imports PyTorch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["collated"]
 
 
 def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
-    """What `Preprocess.collate` does: column by column, the pictures by the worker, the rest by PyTorch."""
+    """`Preprocess.collate`: column by column, the images by the worker, all others by PyTorch."""
     import torch
     from torch.utils.data import default_collate
 
@@ -50,7 +50,7 @@ def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
 
 
 def _column(samples: Sequence[Any], name: Any) -> list[Any]:
-    """One part of every sample. Raises `LayoutError` for a sample that lacks it."""
+    """One part of every sample. Raises `LayoutError` for a sample without it."""
     values = []
     for row, sample in enumerate(samples):
         try:
@@ -61,7 +61,7 @@ def _column(samples: Sequence[Any], name: Any) -> list[Any]:
 
 
 def _without_rows(value: Any, collated: Any) -> Any:
-    """What samples such as `value` were collated to, with none of them left: PyTorch does not collate none."""
+    """The empty batch of samples such as `value`, whose batch is `collated`: PyTorch does not collate zero samples."""
     if isinstance(value, Mapping):
         return {name: _without_rows(part, collated[name]) for name, part in value.items()}
     if isinstance(value, (tuple, list)):

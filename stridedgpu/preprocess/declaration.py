@@ -1,4 +1,4 @@
-"""What `Preprocess` declares: plain values, checked as far as they can be before any picture comes."""
+"""The declaration of a `Preprocess` step: plain values, checked before any image arrives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stridedgpu.values.strides import canonical_axes
 __all__ = ["SEEDS", "Declaration"]
 
 SEEDS: Final = range(-(2**63), 2**63)
-"""The seeds there are."""
+"""The range of valid seeds."""
 
 _PIXELS: Final = "a height and a width in pixels, or one for both"
 
@@ -37,7 +37,7 @@ _CHOICES: Final = {"errors": ("raise", "skip"), "output": ("numpy", "tensor")}
 
 @dataclass(frozen=True, repr=False)
 class Declaration:
-    """The fields of `Preprocess`, which says what they mean."""
+    """The fields of `Preprocess`, whose docstring explains them."""
 
     column: str | int | None = None
     _: KW_ONLY
@@ -64,7 +64,7 @@ class Declaration:
     output: Literal["numpy", "tensor"] = "numpy"
 
     def __post_init__(self) -> None:
-        """Refuse what no picture could fit, and keep plain values: tuples, and the type's name."""
+        """Refuse what no image could fit, and normalise the values: sequences to tuples, the type to its name."""
         for name in ("mean", "std", "scale", "bias", "channels", "resize", "crop", "letterbox"):
             object.__setattr__(self, name, _plain_numbers(name, getattr(self, name)))
         for name in ("seed", "row_pitch_bytes"):
@@ -83,28 +83,28 @@ class Declaration:
 
     @property
     def moves_windows(self) -> bool:
-        """Whether pictures are resized, cropped or mirrored."""
+        """True if images are resized, cropped or mirrored."""
         return self.resizes or self.crop is not None or bool(self.flip)
 
     @property
     def resizes(self) -> bool:
-        """Whether pictures are resized."""
+        """True if images are resized."""
         return self.resize is not None or self.random_resized_crop is not None or self.letterbox is not None
 
     @property
     def window(self) -> tuple[int, int] | None:
-        """Height and width of every result as far as the declaration says."""
+        """Height and width of every result, or None if the declaration leaves them open."""
         chosen = self.crop or self.letterbox or (self.resize if self.resize and len(self.resize) == 2 else None)
         return None if chosen is None else (chosen[0], chosen[1])
 
     @property
     def chosen_interpolation(self) -> str:
-        """The interpolation: OpenCV's for letterbox, as YOLO has it, else Pillow's, as torchvision has it."""
+        """The interpolation; by default OpenCV's for letterbox, as in YOLO, else Pillow's, as in torchvision."""
         return self.interpolation or ("pillow-bilinear" if self.letterbox is None else "opencv-linear")
 
     @property
     def channel_count(self) -> int | None:
-        """The channels of the result as far as the declaration says."""
+        """The channels of the result, or None if the declaration leaves them open."""
         if self.channels is not None:
             return len(self.channels)
         declared = (len(values) for values in (self.mean, self.std, self.scale, self.bias) if values is not None)
@@ -144,7 +144,7 @@ def _plain_integer(name: str, value: Any) -> int | None:
 
 
 def _check_choices(step: Declaration) -> None:
-    """Raise unless columns have names or places, and each choice is one that there is."""
+    """Raise unless columns have names or places, and each choice is a valid one."""
     for name in ("column", "key"):
         value = getattr(step, name)
         if value is not None and (not isinstance(value, (str, int)) or isinstance(value, bool)):
@@ -156,7 +156,7 @@ def _check_choices(step: Declaration) -> None:
 
 
 def _check_axes(step: Declaration) -> None:
-    """Raise unless `dims` and `layout` order the same axes, rows among them, that the rest of the step needs."""
+    """Raise unless `dims` and `layout` order the same axes, rows included, and all that the rest needs."""
     if not isinstance(step.layout, str):
         raise LayoutError(f"layout={step.layout!r} is not an axis order such as 'NCHW'.")
     wanted = canonical_axes(step.layout)
@@ -173,7 +173,7 @@ def _check_axes(step: Declaration) -> None:
 
 
 def _plain_ranges(value: Any) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Two ranges of positive numbers as floats; None stays, and True stands for torchvision's own."""
+    """Two ranges of positive numbers as floats; None stays, and True selects torchvision's ranges."""
     if value is None:
         return None
     if value is True:
@@ -196,7 +196,7 @@ _USUAL_RANGES: Final = ((0.08, 1.0), (3 / 4, 4 / 3))
 
 
 def _check_resize(step: Declaration) -> None:
-    """Raise unless one thing at most says how pictures are resized, and all results have one size."""
+    """Raise unless at most one option resizes images, and all results have one size."""
     given = [name for name in ("resize", "random_resized_crop", "letterbox") if getattr(step, name) is not None]
     if len(given) > 1 or (step.letterbox is not None and step.crop is not None):
         both = " and ".join([*given, *(["crop"] if len(given) == 1 else [])])
@@ -216,7 +216,7 @@ def _check_resize(step: Declaration) -> None:
 
 
 def _check_numbers(step: Declaration) -> None:
-    """Raise where mean and std stand beside scale and bias, or for numbers that no channels could have."""
+    """Raise if mean and std stand beside scale and bias, or for numbers that no channels could have."""
     normal, direct = {"mean": step.mean, "std": step.std}, {"scale": step.scale, "bias": step.bias}
     if any(values is not None for values in normal.values()) and any(values is not None for values in direct.values()):
         raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
@@ -235,7 +235,7 @@ def _check_numbers(step: Declaration) -> None:
 
 
 def _check_chance(step: Declaration) -> None:
-    """Raise unless a seed is one of those there are, and a probability between 0 and 1 stands beside one."""
+    """Raise unless the seed is valid, and a probability is between 0 and 1 and has a seed."""
     if step.seed is not None and step.seed not in SEEDS:
         raise LayoutError(f"seed={step.seed} must be from {SEEDS.start} to {SEEDS.stop - 1}.")
     if step.flip is not None and not (isinstance(step.flip, Real) and 0 <= step.flip <= 1):

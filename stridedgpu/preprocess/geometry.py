@@ -1,14 +1,15 @@
-"""Which box of a picture becomes which part of the result: the rules of torchvision's transforms, and letterbox.
+"""The box of an image that becomes each part of the result: the rules of torchvision's transforms, and letterbox.
 
 - `resize=256`: the shorter side becomes 256, the longer `int(256 * longer / shorter)`; `(height, width)` is exact.
-- `crop`: of the resized picture, the middle, where halves are rounded to even; with a seed any window by chance.
-- `random_resized_crop=(scale, ratio)`: up to ten draws of an area, a share of the picture's between both of `scale`,
-  and of the logarithm of width / height between those of both of `ratio`; the first box that fits is taken, anywhere.
-  Otherwise the middle box of the nearest ratio. It becomes `crop`.
-- `letterbox`: all of the picture inside the frame, with borders of 114.
+- `crop`: the middle of the resized image, halves rounded to even; with a seed, a random window.
+- `random_resized_crop=(scale, ratio)`: up to ten draws. Each draws an area, as a share of the image's between the
+  bounds of `scale`, and the logarithm of width / height between those of `ratio`. The first box that fits is taken, at
+  a random place; otherwise the middle box of the nearest ratio. It is resized to `crop`.
+- `letterbox`: the whole image inside the frame, with borders of 114.
 
 Sources: torchvision/transforms/functional.py (`_compute_resized_output_size`, `center_crop`) and transforms.py
-(`RandomResizedCrop.get_params`). Chance is of this library: it depends on a sample's key and the seed alone.
+(`RandomResizedCrop.get_params`). The random numbers are this library's: they depend on a sample's key and the seed
+alone.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from .sample_keys import Draw, uniforms
 __all__ = ["BORDER", "middle", "resized_sizes", "window_of"]
 
 BORDER: Final = 114
-"""The value of every channel around a letterboxed picture."""
+"""The value of every channel around a letterboxed image."""
 
 _TRIES: Final = 10
 
 
 def window_of(step: Declaration, picture: Layout, drawn: Draw | None, key: object) -> ResizeWindow:
-    """What of a picture with axes C, H, W is resized, and where it goes; without `drawn`, nothing is left to chance."""
+    """The box of an image with axes C, H, W that is resized, and where it goes; without `drawn` nothing is random."""
     _, height, width = picture.sizes
     whole: Box = (0.0, 0.0, float(height), float(width))
     flip = bool(step.flip) if drawn is None else drawn.flips(float(step.flip or 0))
@@ -47,13 +48,13 @@ def window_of(step: Declaration, picture: Layout, drawn: Draw | None, key: objec
         return ResizeWindow(picture, whole, (0, 0, *sizes), flip)
     top, left = middle(sizes, step.crop) if drawn is None else drawn.origin(sizes, step.crop)
     if flip:
-        # The window is mirrored, not the picture that it is cut from.
+        # The window is mirrored, not the image that it is cut from.
         left = sizes[1] - step.crop[1] - left
     return ResizeWindow(picture, whole, (-top, -left, *sizes), flip)
 
 
 def resized_sizes(step: Declaration, sizes: tuple[int, int]) -> tuple[int, int]:
-    """Height and width of a resized picture; its own without `resize`."""
+    """Height and width of a resized image; the image's own without `resize`."""
     if step.resize is None:
         return sizes
     if len(step.resize) == 2:
@@ -67,12 +68,12 @@ def resized_sizes(step: Declaration, sizes: tuple[int, int]) -> tuple[int, int]:
 
 
 def middle(sizes: tuple[int, int], window: tuple[int, int]) -> tuple[int, int]:
-    """Where the middle window of a picture begins, as torchvision's CenterCrop rounds."""
+    """The origin of the middle window of an image, rounded as torchvision's CenterCrop does."""
     return round((sizes[0] - window[0]) / 2), round((sizes[1] - window[1]) / 2)
 
 
 def _random_box(step: Declaration, sizes: tuple[int, int], key: object) -> Box:
-    """A box by chance; without a seed the middle box of the nearest ratio."""
+    """A random box; without a seed the middle box of the nearest ratio."""
     assert step.random_resized_crop is not None, "the caller looked"
     (least, most), (narrow, wide) = step.random_resized_crop
     height, width = sizes

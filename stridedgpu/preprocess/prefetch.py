@@ -1,4 +1,4 @@
-"""`prefetch`: batches made ahead in a thread, and brought to a GPU on a stream of their own while the last is used."""
+"""`prefetch`: batches produced ahead in a thread, and copied to a GPU on a stream of their own meanwhile."""
 
 from __future__ import annotations
 
@@ -22,19 +22,18 @@ __all__ = ["prefetch"]
 
 
 def prefetch(batches: Iterable[Any], *, device: str | None = None, depth: int = 2) -> Iterator[Any]:
-    """The batches of an iterable, up to `depth` of them made ahead in a thread of their own.
+    """The batches of an iterable, up to `depth` of them produced ahead in a thread.
 
-    On the CPU (`device=None` or "cpu") they come out as they are. With a CUDA device the arrays and tensors in them,
-    alone or in dicts, lists and tuples, come out as tensors on that device: uploads, and relayouts that the iterable
-    itself does there, run on a stream of the thread's own, and the caller's current stream waits for each batch before
-    it comes out. Memory of a batch is used again once the work that the caller had begun when asking for the next one
-    is done; of one that is kept longer, wait for the work before letting it go.
+    On the CPU (`device=None` or "cpu") batches are passed on unchanged. With a CUDA device the arrays and tensors in
+    them, alone or in dicts, lists and tuples, become tensors on that device. The thread has a stream of its own, for
+    uploads and for relayouts that the iterable itself does there. The caller's current stream waits for each batch
+    before the caller receives it. The memory of a batch is reused once the work that the caller had started before
+    asking for the next batch is done. If you keep a batch longer, wait for its work before releasing it.
 
-    What the iterable raises is raised here, in its place. Closing the iterator, or leaving it to be collected, ends
-    the thread after the batch that it is making, and closes the iterable. Nothing is started before the first `next`.
+    An error of the iterable is raised here, in its place. Closing the iterator, or leaving it to be collected, ends the
+    thread after the current batch, and closes the iterable. Nothing starts before the first `next`.
 
-    Raises `LayoutError` for a depth below 1 or batches that are no iterable, `DeviceError` for a device that cannot be
-    had.
+    Raises `LayoutError` for a depth below 1 or batches that are not iterable, `DeviceError` for an unavailable device.
 
     >>> from stridedgpu.preprocess import Preprocess
     >>> step = Preprocess(layout="NHWC", dtype="uint8")
@@ -51,7 +50,7 @@ def prefetch(batches: Iterable[Any], *, device: str | None = None, depth: int = 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What the iterable, or an upload, raised."""
+    """The error that the iterable, or an upload, raised."""
 
     error: BaseException
 
@@ -60,29 +59,29 @@ _END: Final = object()
 
 
 class _Lane:
-    """How batches go from the thread that makes them to the one that takes them: as they are."""
+    """Passes batches from the producer thread to the consumer, unchanged."""
 
     def open(self) -> AbstractContextManager[None]:
-        """What the making thread works in."""
+        """The context that the producer thread works in."""
         return nullcontext()
 
     def sent(self, batch: Any) -> Any:
-        """Called by the maker with each batch."""
+        """Called by the producer with each batch."""
         return batch
 
     def received(self, parcel: Any) -> Any:
-        """Called by the taker with what `sent` gave; returns the batch."""
+        """Called by the consumer with what `sent` returned; returns the batch."""
         return parcel
 
     def done(self, parcel: Any) -> None:
-        """Called by the taker when it asks for the next batch."""
+        """Called by the consumer when it asks for the next batch."""
 
 
 class _CudaLane(_Lane):
-    """Batches go to a device on the maker's stream; each side's stream waits for the other's events.
+    """Passes batches to a device on the producer's stream; each side's stream waits for the other's events.
 
-    A batch's memory belongs to the maker's stream and would be given out again for it as soon as nobody holds it. So
-    it is held until that stream has been told to wait for what the taker had begun.
+    A batch's memory belongs to the producer's stream, and would be allocated again there once it is released. So the
+    lane keeps the batch until the producer's stream has been told to wait for the work that the consumer started.
     """
 
     def __init__(self, device: str) -> None:
@@ -113,7 +112,7 @@ class _CudaLane(_Lane):
         self._used.put((parcel[1], self._event()))
 
     def _uploaded(self, part: Any, held: list[StridedTensor]) -> Any:
-        """A batch, or a part of one, on the device; what is no array stays."""
+        """A batch, or a part of one, on the device; objects that are not arrays stay as they are."""
         if isinstance(part, Mapping):
             return {name: self._uploaded(value, held) for name, value in part.items()}
         if isinstance(part, (list, tuple)):
@@ -127,7 +126,7 @@ class _CudaLane(_Lane):
 
 
 def _received(batches: Iterable[Any], lane: _Lane, depth: int) -> Iterator[Any]:
-    """The taker's side."""
+    """The consumer's side."""
     ready: SimpleQueue[Any] = SimpleQueue()
     room = threading.Semaphore(depth)
     left = threading.Event()
@@ -150,7 +149,7 @@ def _received(batches: Iterable[Any], lane: _Lane, depth: int) -> Iterator[Any]:
 def _make(
     batches: Iterable[Any], lane: _Lane, ready: SimpleQueue[Any], room: threading.Semaphore, left: threading.Event
 ) -> None:
-    """The maker's side: a batch for each place there is room for, until there are no more or the taker has left."""
+    """The producer's side: fill every free place with a batch, until the batches end or the consumer has left."""
     try:
         with lane.open():
             source = iter(batches)
@@ -166,7 +165,7 @@ def _make(
                 close = getattr(source, "close", None)
                 if close is not None:
                     close()
-    except BaseException as error:  # noqa: BLE001 - whatever it was, the taker shall see it
+    except BaseException as error:  # noqa: BLE001 - the consumer raises every error
         ready.put(_Failure(error))
     else:
         ready.put(_END)

@@ -1,7 +1,7 @@
-"""Chance that depends on a sample and a seed alone: the same crop and flip in any process, batch and order.
+"""Random numbers that depend on a sample and a seed alone: the same in any process, batch and order.
 
-A sample is told by its key: an integer (an index), a string or bytes (a name), or, without one, its own pixels. The
-random words are a BLAKE2 hash of seed and key, so they are the same on every machine and with every version of NumPy.
+A sample is identified by its key: an integer (an index), a string or bytes (a name), or, without one, its own pixels.
+The random words are a BLAKE2 hash of seed and key. They are the same on every machine and with every version of NumPy.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class Draw:
     mirrored: int
 
     def origin(self, sizes: tuple[int, int], window: tuple[int, int]) -> tuple[int, int]:
-        """Where in a picture of `sizes` the window begins: row and column, in pixels, all places alike."""
+        """The origin of a window in an image of `sizes`: row and column, in pixels, uniformly distributed."""
         spare = (sizes[0] - window[0] + 1, sizes[1] - window[1] + 1)
         return (self.row * spare[0] >> _WORD_BITS, self.column * spare[1] >> _WORD_BITS)
 
     def flips(self, probability: float) -> bool:
-        """Whether to mirror, which comes out true with that probability."""
+        """Whether to mirror: True with this probability."""
         return self.mirrored < int(probability * 2**_WORD_BITS)
 
 
@@ -54,7 +54,7 @@ def draw(seed: int, key: object) -> Draw:
 
 
 def uniforms(seed: int, key: object, count: int) -> Iterator[float]:
-    """So many numbers from 0 up to 1 for the sample with that key, besides the words of `draw`.
+    """`count` uniform numbers in [0, 1) for the sample with that key, independent of the words of `draw`.
 
     >>> all(0 <= number < 1 for number in uniforms(1, "cat.png", 4))
     True
@@ -63,12 +63,12 @@ def uniforms(seed: int, key: object, count: int) -> Iterator[float]:
     for number in range(count):
         person = b"area %d" % number
         digest = blake2b(sample, digest_size=8, key=str(seed).encode(), person=person).digest()
-        # 53 bits are what a float64 holds: 1 itself is never reached.
+        # A float64 has 53 bits: the result is always below 1.
         yield (int.from_bytes(digest, "little") >> 11) / 2**53
 
 
 def pixel_key(image: StridedTensor, axes: str) -> bytes:
-    """A key made of a picture's own sizes, type and elements, in the order of `axes`, however they lie in memory."""
+    """A key made of an image's sizes, type and elements, in the order of `axes`, whatever its layout in memory."""
     array = np.ascontiguousarray(image.permute(axes).numpy())
     digest = blake2b(f"{array.shape} {image.element}".encode(), digest_size=16)
     digest.update(array.reshape(-1).view(np.uint8).data)
@@ -76,7 +76,7 @@ def pixel_key(image: StridedTensor, axes: str) -> bytes:
 
 
 def _key_bytes(key: object) -> bytes:
-    """A key as bytes, each kind in a space of its own."""
+    """A key as bytes; each type of key has a prefix of its own."""
     plain: Any = key.item() if hasattr(key, "item") and getattr(key, "ndim", 1) == 0 else key
     if isinstance(plain, bool):
         pass

@@ -1,4 +1,4 @@
-"""`Preprocess`: one declared step from decoded pictures to a network's input, for a loop, a loader or an engine."""
+"""`Preprocess`: one declared step from decoded images to a network's input, for a loop, a loader or an engine."""
 
 from __future__ import annotations
 
@@ -23,38 +23,39 @@ __all__ = ["Preprocess"]
 
 
 class Preprocess(Declaration):
-    """Pictures to a network's input as a value: declared once, pickled to any worker, called with batches.
+    """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
-    A call takes a dict of columns, a bare array, or a list of pictures of different sizes, `Frame`s among them as RGB,
-    and returns the same kind with only the pictures changed; the input is never written, and may be read-only. No
-    engine is imported. The device is looked for where the step is first called, in the worker, and kept there. What
-    comes out is the caller's: its memory serves a later call once nothing refers to it any more, and not before.
+    A call takes a dict of columns, a bare array, or a list of images of different sizes; `Frame`s count as RGB images.
+    It returns the same kind with only the images changed. The input is never written, and may be read-only. No engine
+    is imported. The device is selected in the worker, at the first call, and kept. The caller owns the result: its
+    memory is reused by a later call only once nothing refers to it any more.
 
-    - `column`: the name of the pictures' column. Not needed for bare arrays and lists.
-    - `dims`: the order of the given axes ("NHWC"); pictures in lists have the same without N.
+    - `column`: the name of the images' column. Not needed for bare arrays and lists.
+    - `dims`: the order of the given axes ("NHWC"); images in lists have the same without N.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in `relayout`,
       `layout` being a plain order such as "NCHW" or "NHWC".
-    - `mean`, `std`: in units of 0..1 of an integer picture, one or one for each output channel, as in torchvision; they
-      take the place of `scale` and `bias`.
+    - `mean`, `std`: in units of 0..1 of an integer image, one or one for each output channel, as in torchvision; they
+      replace `scale` and `bias`.
     - `resize`: height and width in pixels, or with `crop` the shorter side alone, as torchvision's Resize.
-    - `crop`: height and width in pixels, or one number for both. Without `seed` the middle is taken, with one a window
-      by chance. A smaller picture is a bad row.
+    - `crop`: height and width in pixels, or one number for both. Without `seed` the middle window is taken, with one a
+      random window. A smaller image is a bad row.
     - `random_resized_crop`: the ranges of the share of the area and of width / height, or True for torchvision's own,
-      ((0.08, 1), (3/4, 4/3)); the box becomes `crop`. It is drawn with `seed`; without, it is the middle.
-    - `letterbox`: height and width, or one number for both: pictures whole inside it, with borders of 114.
+      ((0.08, 1), (3/4, 4/3)); the box is resized to `crop`. It is random with `seed`, else the middle.
+    - `letterbox`: height and width, or one number for both: whole images inside it, with borders of 114.
     - `interpolation`: as in `resize`; "pillow-bilinear" where it is None, and "opencv-linear" with `letterbox`.
-    - `flip`: whether to mirror left and right; with `seed`, with which probability.
-    - `seed`: an integer. What chance decides depends on it and on each row's key alone: the same in any process, batch
-      size and order. The key is the value in column `key` (integer, string or bytes); else what the call is given as
-      `keys`, such as indices; else the picture's own pixels, which costs a hash of them. A new epoch takes a new seed.
+    - `flip`: whether to mirror left and right; with `seed`, the probability to mirror.
+    - `seed`: an integer. Random choices depend on it and on each row's key alone: they are the same in any process,
+      batch size and order. The key is the value in column `key` (integer, string or bytes). Without a column it comes
+      from the call's `keys`, such as indices; without these it is a hash of the image's pixels, which costs time. Give
+      each epoch a new seed.
     - `device`: "cpu", "cuda", "cuda:N"; "auto" is the first CUDA device that works in the worker, else the CPU.
-    - `errors`: "raise" names the row of a picture that cannot be used; "skip" drops its row from every column, logs why
-      and counts it in `skipped`.
-    - `output`: "numpy" for arrays, whose axes are in the order of `layout` and which engines carry; "tensor" for
+    - `errors`: "raise" names the row of an unusable image; "skip" drops its row from every column, logs why and counts
+      it in `skipped`.
+    - `output`: "numpy" for arrays, with axes in the order of `layout`, which engines can transport; "tensor" for
       `StridedTensor`s with canonical axes, left on the device.
 
-    With `crop`, `letterbox` or a `resize` to height and width a list of pictures in a column becomes one array;
-    without, a list (an object array, where it was one).
+    With `crop`, `letterbox` or a `resize` to height and width, a list of images in a column becomes one array.
+    Otherwise it becomes a list (an object array, if it was one).
 
     Raises `LayoutError` for a declaration that breaks a rule, `ElementTypeError` for an unknown type; when called,
     also what `relayout` and `gather_crops` raise.
@@ -76,28 +77,28 @@ class Preprocess(Declaration):
         return f"Preprocess({', '.join(given)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """The declaration, without what this process has made of it."""
+        """The declaration, without the worker of this process."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def _worker(self) -> Worker:
         held: Worker | None = self.__dict__.get("_held")
         if held is None:
-            from .worker import Worker  # what only workers need is loaded there
+            from .worker import Worker  # imported here, since only workers need it
 
-            held = self.__dict__.setdefault("_held", Worker(self))  # of several threads, one's
+            held = self.__dict__.setdefault("_held", Worker(self))  # atomic: threads share the first one's worker
         return held
 
     @property
     def skipped(self) -> int:
-        """How many rows this process has dropped so far, with errors="skip"."""
+        """The number of rows that this process has dropped so far, with errors="skip"."""
         return self._worker.skipped
 
     def __call__(self, batch: Any, keys: Any = None, *, block_info: Any = None) -> Any:
-        """The batch with its pictures preprocessed.
+        """The batch with its images preprocessed.
 
-        `keys` holds each row's key, where no column does (Hugging Face: `with_indices=True`); `block_info` is what Dask
-        says of a block, whose rows then have their place in the whole array as key.
+        `keys` holds each row's key if no column does (Hugging Face: `with_indices=True`). `block_info` is Dask's
+        description of a block; the keys of its rows are then their positions in the whole array.
         """
         if isinstance(batch, Mapping):
             return self._columns(batch, keys)
@@ -112,24 +113,24 @@ class Preprocess(Declaration):
         return pictures
 
     def collate(self, samples: Sequence[Any]) -> Any:
-        """A list of samples as a batch of PyTorch tensors: what `DataLoader` takes as `collate_fn`.
+        """A list of samples as a batch of PyTorch tensors, as the `collate_fn` of `DataLoader`.
 
-        A sample is a dict, a tuple such as (picture, label), or a picture alone; `column` and `key` are names or places
-        in it (a tuple's picture is its first part unless `column` says otherwise). All but the pictures goes through
-        PyTorch's `default_collate`. Pictures have sizes (N, C, H, W), and `layout` is their memory format: "NHWC" is
+        A sample is a dict, a tuple such as (image, label), or an image alone. `column` and `key` are names or places in
+        it; a tuple's image is its first part unless `column` says otherwise. Everything but the images goes through
+        PyTorch's `default_collate`. Images have sizes (N, C, H, W), and `layout` is their memory format: "NHWC" is
         channels_last.
 
-        Raises as a call does; pictures of different sizes need `crop`.
+        Raises what a call raises; images of different sizes need `crop`.
         """
         from .collate import collated
 
         return collated(self, self._worker, samples)
 
     def dask_kwargs(self, array: Any) -> dict[str, Any]:
-        """What `array.map_blocks(step, **step.dask_kwargs(array))` needs: dtype, chunks and meta of the result.
+        """The keyword arguments of `array.map_blocks(step, **step.dask_kwargs(array))`: dtype, chunks and meta.
 
-        `array` has Dask's `shape` and `chunks`. Raises `LayoutError` where blocks do not hold whole pictures
-        (`array.rechunk` makes them), or where rows could be dropped, which would change the chunks.
+        `array` has Dask's `shape` and `chunks`. Raises `LayoutError` if blocks do not contain whole images
+        (`array.rechunk` makes such blocks), or if rows could be dropped, which would change the chunks.
         """
         if self.errors == "skip" or self.output != "numpy":
             raise LayoutError(f"{self} has no chunks known ahead: with Dask, errors='raise' and output='numpy'.")
@@ -156,7 +157,7 @@ class Preprocess(Declaration):
         }
 
     def _columns(self, batch: Mapping[Any, Any], keys: Any) -> dict[Any, Any]:
-        """The batch's columns with one of them changed, and without the rows that were dropped."""
+        """The batch's columns with the image column replaced, and without the dropped rows."""
         names = f"whose columns are {', '.join(map(repr, batch))}" if batch else "which is empty"
         for name, column in (("column", self.column), ("key", self.key)):
             if column is not None and column not in batch:
@@ -184,7 +185,7 @@ class Preprocess(Declaration):
         return {name: pictures if name == self.column else others[name] for name in batch}
 
     def _made(self, given: Any, keys: Any) -> Made:
-        """Preprocess an array, or pictures that lie apart."""
+        """Preprocess an array, or images that are separate objects."""
         if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.dtype == object):
             return self._worker.images(list(given), keys)
         if given is None or isinstance(given, (str, bytes, Path)):
@@ -194,7 +195,7 @@ class Preprocess(Declaration):
         return self._worker.batch(given, keys)
 
     def _exported(self, pictures: StridedTensor | list[StridedTensor]) -> Any:
-        """What goes out: tensors, or arrays with their axes in the order of `layout`."""
+        """The result as the caller sees it: tensors, or arrays with their axes in the order of `layout`."""
         if isinstance(pictures, list):
             return [self._exported(picture) for picture in pictures]
         if self.output == "tensor":
@@ -203,7 +204,7 @@ class Preprocess(Declaration):
 
 
 def _rows_of(name: object, values: Any, rows: list[int], count: int) -> Any:
-    """Some rows of a column, of the same kind where that can be told."""
+    """Some rows of a column, of the column's own type if that is known."""
     if not hasattr(values, "__len__") or len(values) != count:
         held = f"{len(values)} rows" if hasattr(values, "__len__") else f"a {type(values).__name__}"
         raise LayoutError(f"column {name!r} holds {held} beside {count} pictures: a row cannot be dropped from it.")

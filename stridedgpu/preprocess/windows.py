@@ -1,4 +1,4 @@
-"""Windows of images into a batch on any device: what lies on the CPU and goes to a GPU is sent in one piece."""
+"""Windows of images into a batch on any device; windows from the CPU to a GPU are sent in one piece."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def write_windows(
     made: Conversion,
     batch: Operand,
 ) -> None:
-    """One window of each image, from wherever it is, into a new `batch` with axes N, C, H, W.
+    """Write one window of each image, on any device, into a new `batch` with axes N, C, H, W.
 
-    The images are of one type and channel count, and each window lies inside its image. `flips` says which windows are
-    mirrored; `made` converts.
+    The images have one type and channel count, and each window lies inside its image. `flips` says which windows are
+    mirrored; `made` is the conversion.
     """
     if batch.buffer.device != "cpu":
         sources, origins = _sent(sources, origins, batch)
@@ -42,7 +42,7 @@ def write_windows(
 def write_resized_windows(
     sources: CropSources, windows: Sequence[ResizeWindow], rule: ResizeRule, made: Conversion, batch: Operand
 ) -> None:
-    """One resized box of each image, from wherever it is, into a new `batch` with axes N, C, H, W; borders are grey."""
+    """Write one resized box of each image, on any device, into a new `batch` with axes N, C, H, W; borders are grey."""
     device = batch.buffer.device
     if device != "cpu":
         images = [_moved(image, "HWC", device) for image in sources.images()]
@@ -55,10 +55,10 @@ def write_resized_windows(
 def _sent(
     sources: CropSources, origins: Sequence[tuple[int, int]], batch: Operand
 ) -> tuple[CropSources, list[tuple[int, int]]]:
-    """The images on the batch's device, and where their windows begin there.
+    """The images on the batch's device, and the windows' origins there.
 
-    Of those on the CPU only the windows go, packed into pinned memory and copied at once: a copy for each image would
-    cost more than its bytes, and of a photograph most is not in its window.
+    Of images on the CPU only the windows are sent, packed into pinned memory and copied at once. One copy for each
+    image would cost more than its bytes, and most of a photograph is outside its window.
     """
     images = sources.images()
     near = [place for place, image in enumerate(images) if image.buffer.device == "cpu"]
@@ -72,7 +72,7 @@ def _sent(
 
 
 def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Operand) -> Sequence[Operand]:
-    """One window of each image on the device, its channels where the first image has them."""
+    """One window of each image on the device, with the channel order in memory of the first image."""
     first, device = images[0], batch.buffer.device
     sizes = (len(images), first.layout.sizes[0], *batch.layout.sizes[2:])
     is_interleaved = 0 < first.layout.strides[0] < first.layout.strides[2]
@@ -85,7 +85,7 @@ def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Oper
 
 
 def _moved(operand: Operand, layout: str, device: str) -> Operand:
-    """Images on a device, packed in an order of their axes; those that are there already as they are."""
+    """Images on a device, packed in an order of their axes; unchanged if they are there already."""
     if operand.buffer.device == device:
         return operand
     labels = "NCHW" if operand.layout.ndim == len("NCHW") else "CHW"

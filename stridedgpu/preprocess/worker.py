@@ -1,6 +1,6 @@
-"""The worker's side of `Preprocess`: the device that it found, and batches made there.
+"""The worker of `Preprocess`: the selected device, and the batches computed on it.
 
-What a row becomes depends on that row, its key and the declaration, never on the rows beside it or the calls before.
+A row's result depends on that row, its key and the declaration, never on other rows or earlier calls.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ __all__ = ["Made", "Worker"]
 _log = logging.getLogger("stridedgpu")
 
 _USUAL_CHANNELS: Final = 3
-"""Of a batch in which no row is left to tell, and for which none was declared."""
+"""The channels of a batch without usable rows, if none are declared."""
 
 Keys = Sequence[object] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came out: one batch, or a list of pictures of different sizes; and the rows that it was made of."""
+    """A result: one batch, or a list of images of different sizes; and the rows that it was computed from."""
 
     pictures: StridedTensor | list[StridedTensor]
     rows: list[int]
 
 
 class Worker:
-    """What one process holds for a declared step: made at the first batch, and never pickled."""
+    """The state of one process for a declared step: created at the first batch, and never pickled."""
 
     def __init__(self, step: Declaration) -> None:
         self._step = step
@@ -77,10 +77,10 @@ class Worker:
         self.skipped = 0
 
     def batch(self, given: TensorLike, keys: Keys) -> Made:
-        """Pictures of one size that lie in one array: one operand, whose rows are checked once."""
+        """Images of one size in one array: one operand, whose rows are checked once."""
         step = self._step
         shape = getattr(given, "shape", None)
-        if shape is not None:  # said in the order of the given axes
+        if shape is not None:  # in the order of the given axes
             _check_rank(shape, step.dims)
         batch, _ = operand_of(given, step.dims)
         if shape is None:
@@ -109,7 +109,7 @@ class Worker:
         return Made(StridedTensor.over(target, "NCHW"), rows)
 
     def images(self, given: Sequence[TensorLike], keys: Keys, *, stacked: bool = False) -> Made:
-        """Pictures that lie apart, each of its own size: one batch with a crop or `stacked`, which wants them alike."""
+        """Images as separate objects, of any sizes: one batch with a crop or `stacked`, which needs one size."""
         step = self._step
         _check_keys(keys, len(given))
         stacked = stacked or step.window is not None
@@ -137,7 +137,7 @@ class Worker:
         return Made([self._alone(image, row, keys) for image, row in zip(images, rows, strict=True)], rows)
 
     def _image(self, given: TensorLike | Frame) -> Operand:
-        """One picture of a list, with its axes in canonical order. Raises `LayoutError` for what is none."""
+        """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else."""
         if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
             raise LayoutError(
                 f"it is a {type(given).__name__}, which has no element type; pictures are arrays, as "
@@ -151,7 +151,7 @@ class Worker:
         return with_canonical_axes(image, self._image_axes)[0]
 
     def _check(self, element: ElementType, sizes: tuple[int, ...]) -> None:
-        """Raise unless the step can be done with a picture of this type and these sizes."""
+        """Raise unless the step can process an image of this type and these sizes."""
         step = self._step
         self._conversion(element, sizes[0] if "C" in self._image_axes else None)
         if step.resizes:
@@ -165,7 +165,7 @@ class Worker:
                 raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
 
     def _alike_rows(self, count: int, keys: Keys, element: ElementType, sizes: tuple[int, ...]) -> list[int]:
-        """The rows of a batch, in which all pictures can be used, or none."""
+        """The rows of a batch: all if its images are usable, otherwise none."""
         try:
             if count:
                 self._check(element, sizes)
@@ -174,7 +174,7 @@ class Worker:
         return list(range(count))
 
     def _good_rows(self, count: int, keys: Keys, check: Callable[[int], None]) -> list[int]:
-        """The rows that `check` lets pass; a bad one is raised with its number, or counted and left out."""
+        """The rows that `check` accepts; a bad one is raised with its number, or counted and left out."""
         rows = []
         for row in range(count):
             try:
@@ -195,7 +195,7 @@ class Worker:
     def _crops(
         self, images: list[Operand], rows: list[int], keys: Keys, window: tuple[int, int], channel_count: int
     ) -> Operand:
-        """One window of each picture as a batch; pictures of several types or channel counts go one by one."""
+        """One window of each image as a batch; images of several types or channel counts are processed one by one."""
         batch = self._batch_of(len(images), channel_count, window)
         resizes = self._step.resizes
         origins, flips = ([], []) if resizes else self._drawn(lambda: images, rows, keys, window)
@@ -221,7 +221,7 @@ class Worker:
         made: Conversion,
         batch: Operand,
     ) -> None:
-        """A resized box of each picture, with borders where the step letterboxes; `images` makes the operands."""
+        """A resized box of each image, with borders if the step letterboxes; `images` makes the operands."""
         step = self._step
         if step.seed is None:
             windows = [window_of(step, layout, None, None) for layout in sources.layouts]
@@ -234,11 +234,11 @@ class Worker:
         write_resized_windows(sources, windows, self._rule, made, batch)
 
     def _key(self, image: Operand, row: int, keys: Keys) -> object:
-        """What chance goes by: a row's key, or its pixels."""
+        """The key of the random choices: a row's key, or its pixels."""
         return pixel_key(StridedTensor.over(image, "CHW"), self._image_axes) if keys is None else keys[row]
 
     def _alone(self, image: Operand, row: int, keys: Keys) -> StridedTensor:
-        """One picture at its own size."""
+        """One image at its own size."""
         if self._moves_windows:
             channels, height, width = image.layout.sizes
             batch = self._crops([image], [row], keys, (height, width), channels)
@@ -246,7 +246,7 @@ class Worker:
         return self._whole(image, canonical_axes(self._image_axes), self._step.layout.replace("N", ""))
 
     def _whole(self, source: Operand, dims: str, layout: str) -> StridedTensor:
-        """Every pixel of a batch or of a picture."""
+        """Every pixel of a batch or of an image."""
         step = self._step
         sizes, channel_axis = list(source.layout.sizes), dims.find("C")
         made = self._conversion(source.element, sizes[channel_axis] if channel_axis >= 0 else None)
@@ -257,13 +257,13 @@ class Worker:
         return StridedTensor.over(target, dims)
 
     def _batch_of(self, count: int, source_channels: int, window: tuple[int, int]) -> Operand:
-        """Memory for so many windows of pictures with so many channels."""
+        """Memory for `count` windows of images with so many channels."""
         channels = self._step.channels
         channel_count = source_channels if channels is None else len(channels)
         return self._empty((count, channel_count, *window), self._step.layout)
 
     def _empty(self, sizes: tuple[int, ...], layout: str) -> Operand:
-        """Memory for a result: on the CPU that of one that is gone, elsewhere from the device's own pool."""
+        """Memory for a result: on the CPU recycled from a released result, elsewhere from the device's own pool."""
         spec = self._allocation(sizes, layout)
         return spec.allocate(self._memory if self._device == "cpu" else backend_named(self._device))
 
@@ -273,7 +273,7 @@ class Worker:
         return memory.allocation(sizes, labels_of(canonical_axes(layout), len(sizes)), self._element)
 
     def array(self, pictures: StridedTensor) -> NDArray[Any]:
-        """A result as a NumPy array with its axes in the declared order, downloaded where it is not on the CPU."""
+        """A result as a NumPy array with its axes in the declared order, copied to the CPU if necessary."""
         made, order = pictures.operand, self._step.layout
         if len(made.layout.sizes) < len(order):
             order = order.replace("N", "")
@@ -289,7 +289,7 @@ class Worker:
     def _drawn(
         self, images: Callable[[], Sequence[Operand]], rows: list[int], keys: Keys, window: tuple[int, int]
     ) -> tuple[list[tuple[int, int]], list[bool]]:
-        """Where each window begins and whether it is mirrored: by chance where there is a seed."""
+        """The origin of each window and whether it is mirrored: random if there is a seed."""
         step = self._step
         origins: list[tuple[int, int]] = []
         flips: list[bool] = []
@@ -305,7 +305,7 @@ class Worker:
         return origins, flips
 
     def _checked_conversion(self, element: ElementType, source_channels: int | None) -> Conversion:
-        """What happens to pictures of a type. Raises where the step does not fit it, or so many channels."""
+        """The conversion of images of a type. Raises if the step does not fit the type or the number of channels."""
         step = self._step
         scale, bias = step.scale, step.bias
         if step.mean is not None or step.std is not None:
@@ -330,7 +330,7 @@ def _check_rank(sizes: Sequence[int], dims: str) -> None:
 
 
 def _check_keys(keys: Keys, count: int) -> None:
-    """Raise `LayoutError` unless there is a key for each row, or none at all."""
+    """Raise `LayoutError` unless there is one key a row, or none at all."""
     if keys is not None and not (hasattr(keys, "__len__") and hasattr(keys, "__getitem__")):
         raise LayoutError(f"keys={keys!r} must be a sequence with a key for each row, such as list(keys).")
     if keys is not None and len(keys) != count:

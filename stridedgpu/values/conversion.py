@@ -80,7 +80,7 @@ class Conversion:
         object.__setattr__(self, "_identity", identity)
 
     @property
-    def moves_bits(self) -> bool:
+    def is_bitwise_copy(self) -> bool:
         """True if elements keep their bits: same type, no arithmetic. Channels may still be reordered."""
         return self.source == self.target and not self.has_arithmetic
 
@@ -114,7 +114,7 @@ class Conversion:
 
     def __str__(self) -> str:
         """In a few words: "uint8 -> float16, scale, bias, channels (2, 1, 0)"."""
-        words = [f"{self.source}" if self.moves_bits else f"{self.source} -> {self.target}"]
+        words = [f"{self.source}" if self.is_bitwise_copy else f"{self.source} -> {self.target}"]
         words += [name for name in ("scale", "bias") if getattr(self, name) is not None]
         words += [f"channels {self.channels}"] if self.channels is not None else []
         return ", ".join(words)
@@ -169,7 +169,7 @@ def _checked_conversion(
     """The conversion with these constants, given as the bytes of doubles; cached, since programs repeat a few."""
     scales, biases = _per_channel("scale", scale, count), _per_channel("bias", bias, count)
     made = Conversion(source, target, scales, biases, channels, rounding)
-    if not made.moves_bits:
+    if not made.is_bitwise_copy:
         _check_types(made)
     return made
 

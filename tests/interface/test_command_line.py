@@ -305,7 +305,7 @@ def test_samples(folder):
     assert run("preprocess", "--samples", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
     batch = np.load("o.npy", allow_pickle=False)
     assert batch.shape == (len(images.SAMPLES), 224, 224, 3)
-    expected = decoded(*(str(picture.path) for picture in images.sample_pictures()), size=(224, 224))
+    expected = decoded(*(str(picture.path) for picture in images.sample_images()), size=(224, 224))
     assert np.array_equal(batch, expected)
 
 

@@ -36,9 +36,9 @@ def picture(number):
 def real_photographs():
     if not hasattr(real_photographs, "found"):
         try:
-            from stridedgpu.commands.images import load_frame, sample_pictures
+            from stridedgpu.commands.images import load_frame, sample_images
 
-            real_photographs.found = [load_frame(picture.path) for picture in sample_pictures()]
+            real_photographs.found = [load_frame(picture.path) for picture in sample_images()]
         except sg.StridedGpuError:
             real_photographs.found = []
     return real_photographs.found

@@ -16,7 +16,7 @@ U8, F16, F32, F64 = E["uint8"], E["float16"], E["float32"], E["float64"]
 
 
 @pytest.mark.parametrize(
-    "options, moves_bits, has_arithmetic, is_per_channel",
+    "options, is_bitwise_copy, has_arithmetic, is_per_channel",
     [
         pytest.param({}, True, False, False, id="nothing"),
         pytest.param({"channels": (2, 1, 0)}, True, False, True, id="channel order"),
@@ -28,19 +28,23 @@ U8, F16, F32, F64 = E["uint8"], E["float16"], E["float32"], E["float64"]
         pytest.param({"rounding": "truncate"}, True, False, False, id="rounding of nothing"),
     ],
 )
-def test_what_a_conversion_is(options, moves_bits, has_arithmetic, is_per_channel):
+def test_what_a_conversion_is(options, is_bitwise_copy, has_arithmetic, is_per_channel):
     made = conversion(U8, U8, source_channels=3, **options)
-    assert (made.moves_bits, made.has_arithmetic, made.is_per_channel) == (moves_bits, has_arithmetic, is_per_channel)
+    assert (made.is_bitwise_copy, made.has_arithmetic, made.is_per_channel) == (
+        is_bitwise_copy,
+        has_arithmetic,
+        is_per_channel,
+    )
 
 
 def test_a_cast_moves_no_bits():
-    assert not conversion(U8, F32).moves_bits
+    assert not conversion(U8, F32).is_bitwise_copy
     assert not conversion(U8, F32).has_arithmetic
 
 
 def test_float8_and_complex_move_as_bits():
     for name in ("float8_e4m3fn", "float8_e5m2", "complex64", "complex128", "bool", "bfloat16"):
-        assert conversion(E[name], E[name], channels=(1, 0), source_channels=2).moves_bits
+        assert conversion(E[name], E[name], channels=(1, 0), source_channels=2).is_bitwise_copy
 
 
 # float64 as soon as either side is float64 or an integer of 32 or 64 bits

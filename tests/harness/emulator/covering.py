@@ -91,7 +91,7 @@ def widths(one: Case) -> set[Feature]:
         ("load", source, plan.load.nbytes, plan.index_bits),
         ("store", target, plan.store.nbytes, plan.index_bits),
     }
-    if plan.problem.conversion.moves_bits:
+    if plan.problem.conversion.is_bitwise_copy:
         found.add(("moves", source, plan.load.nbytes, plan.store.nbytes))
     return found
 

@@ -80,7 +80,7 @@ class Case:
         """The target's memory afterwards, with the pattern between the elements."""
         target = self.pattern.copy()
         NumpyRelayout(self.plan.problem)(self.source_bytes, target)
-        if self.conversion.moves_bits:
+        if self.conversion.is_bitwise_copy:
             indexed = self._indexed()
             assert indexed.tobytes() == target.tobytes(), f"the NumPy device is wrong: {self}"
         return target

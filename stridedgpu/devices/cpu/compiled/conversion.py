@@ -47,7 +47,7 @@ class Affine:
 def can_compile(conversion: Conversion) -> bool:
     """Whether this module can generate the conversion."""
     source, target = conversion.source.name, conversion.target.name
-    return conversion.moves_bits or (
+    return conversion.is_bitwise_copy or (
         (source in _WORDS or source in _DECODED) and (target in _WORDS or target in _ENCODED or target == "bool")
     )
 
@@ -61,7 +61,7 @@ def storage_type(element: ElementType, *, opaque: bool) -> str:
 
 def converted(code: Code, vector: Value, conversion: Conversion, affine: Affine, *, finite: bool) -> Value:
     """Convert a vector from the source's to the target's storage type; `finite`: scale and bias are finite."""
-    if conversion.moves_bits:
+    if conversion.is_bitwise_copy:
         return vector
     source, target = conversion.source, conversion.target
     if not conversion.has_arithmetic:

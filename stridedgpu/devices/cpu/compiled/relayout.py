@@ -79,7 +79,7 @@ def walk_of(problem: Problem) -> Walk | None:
 
 def _widened(problem: Problem, draft: Draft) -> Draft:
     """Reinterpret short runs of a bitwise copy as larger elements."""
-    if not problem.conversion.moves_bits or len(draft.loops) < 2:
+    if not problem.conversion.is_bitwise_copy or len(draft.loops) < 2:
         return draft
     inner, nbytes = draft.loops[-1], draft.source_bytes
     whole = inner.size * nbytes
@@ -301,8 +301,8 @@ def _lanes_of_row(problem: Problem, draft: Draft, b: Loop, source_step: Step, ta
     """Elements of one step along a row that is written by cached stores."""
     widest = max(draft.source_bytes, draft.target_bytes)
     if Step.STRIDED not in (source_step, target_step):
-        step_bytes = policy().relayout.step_bytes if problem.conversion.moves_bits else LINE_BYTES
-    elif source_step is target_step and problem.conversion.moves_bits:
+        step_bytes = policy().relayout.step_bytes if problem.conversion.is_bitwise_copy else LINE_BYTES
+    elif source_step is target_step and problem.conversion.is_bitwise_copy:
         step_bytes = policy().relayout.scalars * widest
     else:
         step_bytes = LANE_BYTES

@@ -238,7 +238,7 @@ def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | 
         replace(conversion, scale=conversion.scale and (0.0,), bias=conversion.bias and (0.0,), channels=None),
         next((place for loop, place in places if loop is not None and loop.constants), Constants.ITEM),
         bool(finite),
-        draft.source_bytes if conversion.moves_bits else 0,
+        draft.source_bytes if conversion.is_bitwise_copy else 0,
     )
 
 

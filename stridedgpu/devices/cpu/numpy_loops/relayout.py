@@ -79,7 +79,7 @@ class NumpyRelayout:
         """Choose the loops; no memory is allocated."""
         self._problem = problem
         self._conversion = problem.conversion
-        opaque = problem.conversion.moves_bits
+        opaque = problem.conversion.is_bitwise_copy
         self._source_dtype = storage_dtype(problem.source.element, opaque=opaque)
         self._target_dtype = storage_dtype(problem.target.element, opaque=opaque)
         self._looped = _looped_axes(problem)
@@ -101,7 +101,7 @@ class NumpyRelayout:
         read = _strided(source, self._source_dtype, self._source_sizes, problem.source_strides, problem.source_offset)
         written = _strided(target, self._target_dtype, problem.sizes, problem.target_strides, 0)
         made = self._conversion
-        if not self._looped and not self._staged and made.moves_bits and made.channels is None:
+        if not self._looped and not self._staged and made.is_bitwise_copy and made.channels is None:
             np.copyto(written, read)
             return
         stage = self._stage() if self._staged else None
@@ -149,7 +149,7 @@ class NumpyRelayout:
     def _move(self, read: Array, written: Array, place: Slices, stage: Array | None) -> None:
         """Move one block, through the staging buffer if there is one."""
         block = self._taken(read, place)
-        if not self._conversion.moves_bits:
+        if not self._conversion.is_bitwise_copy:
             scale, bias = (self._constant(values, place) for values in self._constants)
             block = convert_block(block, self._conversion, scale, bias)
         if stage is not None:

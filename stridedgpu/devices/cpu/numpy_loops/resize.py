@@ -92,13 +92,13 @@ class _Converted:
     def block(self, block: Array) -> Array:
         """Convert one block of the source's storage type."""
         chosen: Array = block[self._channels]
-        return chosen if self._made.moves_bits else convert_block(chosen, self._made, *self._constants)
+        return chosen if self._made.is_bitwise_copy else convert_block(chosen, self._made, *self._constants)
 
 
 def _stored(problem: ResizeProblem) -> np.dtype[Any]:
     """The dtype of the images' elements in NumPy: unsigned bits if they are only copied."""
     made = problem.conversion
-    return storage_dtype(made.source, opaque=made.moves_bits and problem.rule.interpolation.is_nearest)
+    return storage_dtype(made.source, opaque=made.is_bitwise_copy and problem.rule.interpolation.is_nearest)
 
 
 def resize_windows(
@@ -111,7 +111,7 @@ def resize_windows(
     """Write every window, or those with some `numbers`; `sources` and `target` are bytes from the lowest element on."""
     made, element = problem.conversion, _stored(problem)
     batch = _view(
-        target, problem.target.layout, element if made.moves_bits else storage_dtype(made.target, opaque=False)
+        target, problem.target.layout, element if made.is_bitwise_copy else storage_dtype(made.target, opaque=False)
     )
     converted, borders = _Converted(problem), Borders(problem)
     for number in range(len(windows)) if numbers is None else numbers:

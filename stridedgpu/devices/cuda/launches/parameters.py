@@ -64,7 +64,7 @@ class ParameterBlock:
     def add_affines(self, conversion: Conversion) -> str:
         """An `sg::ChannelAffines` of the conversion's compute type; the argument is its `sg::Channels`."""
         # In C++, opaque words of 4 and 8 bytes are unsigned integers, whose compute type is float64.
-        opaque = conversion.moves_bits
+        opaque = conversion.is_bitwise_copy
         wide = conversion.source.itemsize in (4, 8) if opaque else conversion.compute.itemsize == 8
         code = "d" if wide else "f"
         columns = (conversion.scale or (0.0,), conversion.bias or (0.0,))
@@ -102,7 +102,7 @@ def conversion_argument(conversion: Conversion) -> str:
     Roundings with the same result share one instantiation.
     """
     source, target = conversion.source, conversion.target
-    if conversion.moves_bits:
+    if conversion.is_bitwise_copy:
         word = word_argument(source)
         return f"sg::Conversion<{word}, {word}>"
     flags = ", ".join(str(value is not None).lower() for value in (conversion.scale, conversion.bias))
