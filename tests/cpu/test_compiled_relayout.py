@@ -326,9 +326,9 @@ def test_tiles_of_rows_whose_elements_lie_apart(sizes, source, target, block):
     sides = (TensorSpec.of(Layout(sizes, strides), element, base_alignment=64) for strides in (source, target))
     walk = llvm_relayout.walk_of(chosen_relayout(*sides, conversion(element, element), None).problem)
     assert isinstance(walk.kernel, Rows)
-    (a_size, a_step, _, a_block), (b_size, *_, b_block) = walk.parameters[2:6], walk.parameters[7:11]
-    assert a_step == 4 * min(source), "the rows beside each other in the source"
-    assert (a_block, b_block) == (min(block[0], a_size), min(block[1], b_size))
+    a, b = walk.inner
+    assert a.source == 4 * min(source), "the rows beside each other in the source"
+    assert walk.blocks == (min(block[0], a.size), min(block[1], b.size))
 
 
 def test_one_pixel_repeated_and_long_pixels_of_planes_with_steps():

@@ -146,7 +146,7 @@ def test_integers_of_any_kind_become_pythons():
 SIZES = (2, 3, 4, 5)
 REFUSALS = {
     "unknown type": (lambda: calc_buffer_tensor_size(DataType.UNKNOWN, (1,)), LayoutError, "data_type is UNKNOWN"),
-    "no such type": (lambda: calc_buffer_tensor_size("half", (1,)), ElementTypeError, "no element type 'half'"),
+    "no such type": (lambda: calc_buffer_tensor_size("quarter", (1,)), ElementTypeError, "no element type 'quarter'"),
     "rank 0": (lambda: calc_buffer_tensor_size("uint8", ()), LayoutError, r"rank 0.*a scalar is described as \(1,\)"),
     "rank 9": (
         lambda: calc_buffer_tensor_size("uint8", (1,) * 9),

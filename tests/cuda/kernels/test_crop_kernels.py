@@ -20,6 +20,7 @@ from harness.plans import chosen_crops
 
 from stridedgpu import Layout, LayoutError, packed_strides
 from stridedgpu.devices.buffer import Buffer as Bytes
+from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
 from stridedgpu.devices.cuda.launches.crops import crops_launch, sample_record
 from stridedgpu.devices.cuda.planning.crops import CropChoice
@@ -121,7 +122,9 @@ class Case:
             else:
                 values = rng.integers(0, 256, crop.layout.span * element.itemsize, np.uint8)
             sources.append(values)
-        batch = rng.integers(0, 256, self.plan.target.layout.span * self.plan.target.element.itemsize, np.uint8)
+        batch = rng.integers(
+            0, 256, self.plan.problem.target.layout.span * self.plan.problem.target.element.itemsize, np.uint8
+        )
         return sources, batch
 
     @functools.cached_property
@@ -129,7 +132,14 @@ class Case:
         """The batch's bytes as the CPU makes them."""
         sources, batch = self.memories
         written = batch.copy()
-        run_crops(self.plan, self.crops, [(Bytes.of(source), 0) for source in sources], (Bytes.of(written), 0))
+        device = CpuDevice()
+        run_crops(
+            self.plan.problem,
+            lambda part: device.prepare(device.plan(part)),
+            self.crops,
+            [(Bytes.of(source), 0) for source in sources],
+            (Bytes.of(written), 0),
+        )
         return written.tobytes()
 
     @functools.cached_property
@@ -138,7 +148,7 @@ class Case:
 
     def job(self, order: str) -> Job:
         sources, batch = self.memories
-        itemsize = self.plan.conversion.source.itemsize
+        itemsize = self.plan.problem.conversion.source.itemsize
         records = [sample_record(crop, 0, self.size, itemsize) for crop in self.crops]
         buffers = [Buffer(source, itemsize if n else 16) for n, source in enumerate(sources)]
         pointers = [

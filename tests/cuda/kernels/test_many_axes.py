@@ -19,8 +19,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 
 import stridedgpu as sg
 from stridedgpu import Layout
+from stridedgpu.devices.cuda.plan import cuda_plan
 from stridedgpu.devices.cuda.planning.families import Family
-from stridedgpu.devices.cuda.planning.gpu import GpuProperties, rank_of
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, rank_of
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.picture.footprint import PlanMap
 from stridedgpu.values.conversion import conversion
@@ -106,7 +107,7 @@ def drawn(count: int) -> list[Case]:
 def test_every_plan_has_a_launch_and_a_picture(one):
     assert one.launch.name
     assert " ".join(one.plan.in_words())
-    assert PlanMap(one.plan).read
+    assert PlanMap(cuda_plan(one.plan.problem, "cuda:0", REFERENCE_GPU)).read
 
 
 @pytest.mark.parametrize("count", [pytest.param(40, marks=emulated)])

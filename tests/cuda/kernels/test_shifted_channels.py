@@ -148,7 +148,7 @@ def test_the_plan_says_what_is_shifted():
     assert plan.kernel == "channels_uint8x16B_uint8x16B"
     assert (
         "loads 16 B; stores 16 B\n  rows begin anywhere in their vectors: words are shifted into place"
-        in plan.explain()
+        in "\n  ".join(plan.in_words())
     )
 
 
@@ -192,5 +192,5 @@ def test_few_instructions_for_each_byte():
     sizes = {"sizes": (64, 223)}
     one = case(nhwc(3, 317, **sizes), nchw(3, 317, **sizes), gpu=REFERENCE_GPU)
     code = machine_code.compile_kernels(joined_source(*one.launch.sources), [one.launch.name], "sm_90")
-    moved = one.plan.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
+    moved = one.plan.problem.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
     assert code[one.launch.name].instructions / moved < 10

@@ -120,7 +120,7 @@ def test_the_plan_says_that_words_are_shifted():
     assert (plan.family, plan.load.nbytes, plan.store.nbytes) == (Family.ROWS, 4, 16)
     assert (
         "loads 4 B (the source's runs start 1501 B apart, a multiple of 1 only; pad that to 1504 for 16: words are "
-        "loaded, and shifted into place); stores 16 B\n" in plan.explain()
+        "loaded, and shifted into place); stores 16 B\n" in "\n".join(plan.in_words())
     )
 
 
@@ -172,5 +172,5 @@ def test_few_instructions_for_each_byte():
     """Of all rows' ends too: fewer than the 7 a byte that an H200 can start while it moves one."""
     one = rows_case(pitched(1501, 1507, 4096), packed(1501, 4096), gpu=REFERENCE_GPU)
     code = machine_code.compile_kernels(joined_source(*one.launch.sources), [one.launch.name], "sm_90")
-    moved = one.plan.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
+    moved = one.plan.problem.bytes_moved / (one.launch.grid[0] * one.launch.block[0])
     assert code[one.launch.name].instructions / moved < 4.5
