@@ -22,7 +22,6 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.indexing import Index
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
-from stridedgpu.values.reinterpreting import recounted
 
 from .tensor_facts import set_dims, set_operand
 from .tensor_protocols import TensorProtocols
@@ -129,7 +128,7 @@ class StridedTensor(TensorProtocols):
                 )
             layout = Layout(self.sizes if sizes is None else sizes, strides, start // element.itemsize)
             return self._view(layout, None, element=element, whole=False)
-        layout = recounted(self.layout, self.itemsize, element.itemsize)
+        layout = self.layout.reinterpreted(self.itemsize, element.itemsize)
         if sizes is None:
             return self._view(layout, self.dims, element=element, whole=True)
         return self._view(layout.reshaped(sizes), None, element=element, whole=True)

@@ -13,8 +13,16 @@ from typing import Final, NoReturn
 from .errors import LayoutError
 from .indexing import Index, windowed
 from .overlap import leaves_gaps, self_overlaps
-from .reshaping import repeated_strides, reshaped_strides
-from .strides import MOST_AXES, check_same_length, integer, integers, packed_strides, padded_strides
+from .strides import (
+    MOST_AXES,
+    check_same_length,
+    integer,
+    integers,
+    packed_strides,
+    padded_strides,
+    repeated_strides,
+    reshaped_strides,
+)
 
 __all__ = ["Layout"]
 
@@ -308,6 +316,37 @@ class Layout:
                 "without a copy; relayout first."
             )
         return Layout._trusted(sizes, strides, self.offset)
+
+    def reinterpreted(self, itemsize: int, wanted: int) -> Layout:
+        """The layout over the same bytes with elements of `wanted` bytes (`ndarray.view(dtype)`).
+
+        The size of the last axis changes. Raises `LayoutError` where that axis is not contiguous, or bytes do not make whole elements.
+
+        >>> Layout((2, 6)).reinterpreted(2, 4)
+        Layout((2, 3), strides=(3, 1), offset=0)
+        """
+        if itemsize == wanted:
+            return self
+        if not self.sizes or (self.strides[-1] != 1 and self.sizes[-1] > 1 and self.span):
+            raise LayoutError(
+                f"{self} cannot be seen in elements of {wanted} bytes: its last axis is not contiguous. "
+                "Give sizes and strides, or relayout first."
+            )
+        small, large = sorted((itemsize, wanted))
+        factor = large // small
+        if wanted < itemsize:
+            strides = (*(stride * factor for stride in self.strides[:-1]), 1)
+            return Layout((*self.sizes[:-1], self.sizes[-1] * factor), strides, self.offset * factor)
+        # The stride of an axis of size 1 may be anything.
+        steps = [stride for size, stride in zip(self.sizes[:-1], self.strides[:-1], strict=True) if size > 1]
+        distances = [self.offset, *steps] if self.span else []
+        if any(distance % factor for distance in (self.sizes[-1], *distances)):
+            raise LayoutError(
+                f"{self} cannot be seen in elements of {wanted} bytes: its last size, its offset and its other strides "
+                f"must be multiples of {factor}."
+            )
+        strides = (*(stride // factor for stride in self.strides[:-1]), 1)
+        return Layout((*self.sizes[:-1], self.sizes[-1] // factor), strides, self.offset // factor)
 
     def shifted(self, distance: int) -> Layout:
         """The same layout, with `distance` elements added to its offset."""

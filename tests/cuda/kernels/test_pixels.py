@@ -15,7 +15,7 @@ from harness.emulator.tiled_tests import Fault, TiledTests
 
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
-from stridedgpu.devices.cuda.planning.whole_pixels import whole_pixels_of
+from stridedgpu.devices.cuda.planning.pixels import whole_pixels_of
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.layout import Layout
 

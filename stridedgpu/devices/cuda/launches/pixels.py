@@ -6,9 +6,9 @@ from math import prod
 from typing import Final
 
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch, grid_of
+from stridedgpu.devices.cuda.planning.pixels import whole_pixels_of
 from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
-from stridedgpu.devices.cuda.planning.whole_pixels import whole_pixels_of
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.strides import round_up
 

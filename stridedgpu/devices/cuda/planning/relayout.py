@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.planning.relayout_problem import Problem
 
-from .families import Family, choose_family
-from .kernel_families import kernel_family
-from .shifted_rows import shifted_widths
-from .widths import width_of
+from .families import Family, choose_family, unit_axis
+from .packed_tiles import packed_tiles
+from .pixels import pixels_of
+from .widths import shifted_widths, width_of
 
 __all__ = ["RelayoutChoice", "choose_relayout"]
 
@@ -49,7 +49,7 @@ class RelayoutChoice:
 
 def choose_relayout(problem: Problem, widest: int = 16) -> RelayoutChoice:
     """The kernel for a problem; `widest` is the largest access of the device, in bytes."""
-    family = kernel_family(problem, choose_family(problem))
+    family = _kernel_family(problem, choose_family(problem))
     reach = max(
         problem.written_count,
         _reach(problem.written_sizes, problem.target_strides),
@@ -69,3 +69,21 @@ def choose_relayout(problem: Problem, widest: int = 16) -> RelayoutChoice:
 def _reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
     """The largest distance, in elements, from the element that is visited first."""
     return sum((size - 1) * abs(stride) for size, stride in zip(sizes, strides, strict=True) if size)
+
+
+def _kernel_family(problem: Problem, family: Family) -> Family:
+    """The family whose kernel moves a problem of `family`.
+
+    Pixels that a thread cannot hold go through packed tiles, and so does a transpose that picks channels along the
+    source's run; a table of channels that does not fit into a tile goes element by element.
+    """
+    if family is Family.CHANNELS:
+        pixels = pixels_of(problem)
+        if pixels is not None and pixels.fit_registers:
+            return Family.CHANNELS
+        family = Family.PACKED_TILE
+    if family is Family.TRANSPOSE and problem.conversion.channels is not None:
+        family = Family.PACKED_TILE if problem.channel_axis == unit_axis(problem.source_strides) else family
+    if family is Family.PACKED_TILE and next(packed_tiles(problem), None) is None:
+        return Family.GENERIC
+    return family
