@@ -320,7 +320,8 @@ class Layout:
     def reinterpreted(self, itemsize: int, wanted: int) -> Layout:
         """The layout over the same bytes with elements of `wanted` bytes (`ndarray.view(dtype)`).
 
-        The size of the last axis changes. Raises `LayoutError` where that axis is not contiguous, or bytes do not make whole elements.
+        The size of the last axis changes. Raises `LayoutError` where that axis is not contiguous, or bytes do not make
+        whole elements.
 
         >>> Layout((2, 6)).reinterpreted(2, 4)
         Layout((2, 3), strides=(3, 1), offset=0)
