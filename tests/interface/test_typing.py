@@ -84,13 +84,13 @@ sg.asarray("pixels")  # error: arg-type
 sg.asarray(["pixels"])  # error: list-item
 sg.asarray({1, 2})  # error: arg-type
 sg.asarray(frames, dtype=3)  # error: arg-type
-sg.relayout(object())  # error: arg-type
-sg.relayout(frames, stream="fast")  # error: arg-type
+sg.relayout(object())  # error: call-overload
+sg.relayout(frames, stream="fast")  # error: call-overload
 sg.gather(frames, "0")  # error: arg-type
-sg.plan_relayout(np.zeros(3), frames)  # error: arg-type
+sg.plan_relayout(np.zeros(3), frames)  # error: call-overload
 sg.plan_gather(frames, None)  # error: arg-type
 given[0] = "white"  # error: assignment
-sg.relayout(frames, layouts="NCHW")  # error: call-arg
+sg.relayout(frames, layouts="NCHW")  # error: call-overload
 frames.relayout(row_pitch_bytes="512")  # error: arg-type
 sg.empty(("4",), "uint8")  # error: arg-type
 sg.from_pointer(4096, (2, 3), "float32")  # error: call-arg
@@ -114,7 +114,7 @@ reveal_type(sg.asarray(Image.new("L", (3, 4)), dims="HW"))  # StridedTensor
 reveal_type(sg.asarray(onnxruntime.OrtValue.ortvalue_from_numpy(jnp.zeros(3))))  # StridedTensor
 
 sg.from_dlpack(Image.new("L", (3, 4)))  # error: arg-type
-sg.relayout(torch.float32)  # error: arg-type
+sg.relayout(torch.float32)  # error: call-overload
 """
 
 
