@@ -96,9 +96,9 @@ def make_batch(job: BatchJob, done: Callable[[], None]) -> tuple[StridedTensor, 
             batch = _new_batch(job.step, len(job.pictures))
         if len(compared) == first:
             compared = _affordable([*compared, *samples], job.step)
-        batch[first : first + len(samples)] = job.step(
-            [sample.window(job.step.crop) for sample in samples], [sample.key for sample in samples]
-        )
+        column = job.step.column
+        windows = {column: [sample.window(job.step.crop) for sample in samples]}
+        batch[first : first + len(samples)] = job.step(windows, [sample.key for sample in samples])[column]
         first += len(samples)
     if batch is None:
         raise StridedGpuError("no pictures: a batch holds at least one.")
