@@ -93,7 +93,7 @@ COMPILED: Final = {
     Arithmetic.OPENCV_LINEAR: Arithmetic.OPENCV_LINEAR,
     Arithmetic.OPENCV_QUARTER: Arithmetic.OPENCV_LINEAR,
 }
-"""The supported arithmetics, and the kernel of each: the mean of four is `OPENCV_LINEAR` with all weights one half."""
+"""The supported arithmetic, and the kernel of each kind: the mean of four is `OPENCV_LINEAR`, all weights one half."""
 
 
 @dataclass(frozen=True, slots=True)
