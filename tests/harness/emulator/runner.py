@@ -167,7 +167,7 @@ class Program:
             _build(text, executable)
         return cls(executable, names)
 
-    def run(self, jobs: Sequence[Job], timeout: float = 120) -> list[list[bytes]]:
+    def run(self, jobs: Sequence[Job], timeout: float = 1800) -> list[list[bytes]]:
         """Run the jobs in order; the bytes of each job's buffers afterwards.
 
         Raises:
