@@ -1,7 +1,7 @@
 // Gather elements, each by an index or a tuple of indices of its own; the scatter swaps source and target.
 //
-// A thread makes `items` vectors of `length` elements that are adjacent on the plain side. Its vectors are a block's
-// width apart, so a warp's accesses to the plain side and to the indices are coalesced. The picked side is accessed
+// A thread makes `items` vectors of `length` elements that are adjacent on the dense side. Its vectors are a block's
+// width apart, so a warp's accesses to the dense side and to the indices are coalesced. The indexed side is accessed
 // element by element. All items * length loads through indices are in flight together:
 //
 //     row      | vector 0: length elements | vector 1 | …    | the last: what is left of the row, element by element |
@@ -26,7 +26,7 @@ struct GatherElementsPolicy {
 template <typename Index, GatherElementsPolicy policy> struct GatherElementsParameters {
     GatherParameters<Index, policy.rank, policy.components> common;  // the last axis runs over the vectors of a row
     Index count;                                       // elements of a row
-    Index picked_step, index_step, position_step;      // from one element of a row to the next
+    Index indexed_step, index_step, position_step;      // from one element of a row to the next
 };
 
 template <typename Element, typename Number, typename Index, GatherElementsPolicy policy>
@@ -53,20 +53,20 @@ __global__ void __launch_bounds__(256)
         }
         numbers[item].read(reinterpret_cast<const Number*>(p.common.indices) +
                                Signed<Index>(p.common.index_offset + Index(places[item].index)),
-                           p.index_step, p.common.indexed, left[item]);
+                           p.index_step, p.common.indexed_axes, left[item]);
     }
 
     WrongIndex wrong;
-    Signed<Index> picked[policy.items][policy.length], plain[policy.items];
+    Signed<Index> indexed[policy.items][policy.length], dense[policy.items];
 #pragma unroll
     for (int item = 0; item < policy.items; ++item) {
-        plain[item] = Signed<Index>(p.common.plain_offset + Index(places[item].plain));
+        dense[item] = Signed<Index>(p.common.dense_offset + Index(places[item].dense));
 #pragma unroll
         for (int i = 0; i < policy.length; ++i) {
             const Index place = Index(i < left[item] ? i : left[item] - 1);
-            picked[item][i] = picked_offset<policy.mode>(
-                p.common.indexed, numbers[item].values[i],
-                p.common.picked_offset + Index(places[item].picked) + place * p.picked_step,
+            indexed[item][i] = indexed_offset<policy.mode>(
+                p.common.indexed_axes, numbers[item].values[i],
+                p.common.indexed_offset + Index(places[item].indexed) + place * p.indexed_step,
                 p.common.position_offset + places[item].position + place * p.position_step, wrong);
         }
     }
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int item = 0; item < policy.items; ++item) {
         if (policy.scatters && left[item] == policy.length) {
-            const Piece piece = load_global<Piece>(source + plain[item]);
+            const Piece piece = load_global<Piece>(source + dense[item]);
 #pragma unroll
             for (int i = 0; i < policy.length; ++i) elements[item][i] = piece.get(i);
             continue;
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int i = 0; i < policy.length; ++i) {
             const Signed<Index> place = Signed<Index>(i < left[item] ? i : left[item] - 1);
-            elements[item][i] = load<Element>(source + (policy.scatters ? plain[item] + place : picked[item][i]));
+            elements[item][i] = load<Element>(source + (policy.scatters ? dense[item] + place : indexed[item][i]));
         }
     }
 #pragma unroll
@@ -93,13 +93,13 @@ __global__ void __launch_bounds__(256)
             Piece piece{};
 #pragma unroll
             for (int i = 0; i < policy.length; ++i) piece.set(i, elements[item][i]);
-            store_global(target + plain[item], piece);
+            store_global(target + dense[item], piece);
             continue;
         }
 #pragma unroll
         for (int i = 0; i < policy.length; ++i) {
             if (i >= left[item]) continue;
-            store(target + (policy.scatters ? picked[item][i] : plain[item] + i), elements[item][i]);
+            store(target + (policy.scatters ? indexed[item][i] : dense[item] + i), elements[item][i]);
         }
     }
     if constexpr (policy.mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);

@@ -1,7 +1,7 @@
 // Indices: loaded, resolved to positions inside their axis, and recorded if a wrong one is to be reported.
 //
 // The resolved position is inside the axis for any index value. No kernel that uses these functions accesses memory
-// outside the picked tensor, and no index traps.
+// outside the indexed tensor, and no index traps.
 #pragma once
 #include "indexing.cuh"
 #include "vectors.cuh"
@@ -83,35 +83,35 @@ __device__ __forceinline__ uint64 place_of(Number number, uint64 size) {
     }
 }
 
-// An indexed axis: its stride in elements on the picked side, and the offset of its index in the tuple, in numbers.
+// An indexed axis: its stride in elements on the indexed side, and the offset of its index in the tuple, in numbers.
 // `size` is 64 bits wide, because an axis of stride 0 may be long.
 template <typename Index> struct IndexedAxis {
     uint64 size;
     Index stride, component;
 };
 
-template <typename Index> struct Places { Signed<Index> plain, picked, index; Index position; };
+template <typename Index> struct Places { Signed<Index> dense, indexed, index; Index position; };
 
-// The common loops of the plain side, the picked side and the indices, outermost first; strides in elements. Position
+// The common loops of the dense side, the indexed side and the indices, outermost first; strides in elements. Position
 // strides give the row-major number of an index, for reports.
 template <typename Index, int Rank> struct GatherAxes {
     static_assert(Rank >= 1 && Rank <= 64, "1 to 64 axes");
     Divisor<Index> sizes[Rank];
-    Index plain[Rank], picked[Rank], index[Rank], position[Rank];
+    Index dense[Rank], indexed[Rank], index[Rank], position[Rank];
 
     __device__ __forceinline__ Places<Index> unravel(Index linear) const {
-        Index plain_offset = 0, picked_offset = 0, index_offset = 0;
+        Index dense_offset = 0, indexed_offset = 0, index_offset = 0;
         Index number = 0;
 #pragma unroll
         for (int axis = Rank - 1; axis >= 0; --axis) {
             const Quotient<Index> q = axis > 0 ? divide(linear, sizes[axis]) : Quotient<Index>{0, linear};
-            plain_offset += q.remainder * plain[axis];
-            picked_offset += q.remainder * picked[axis];
+            dense_offset += q.remainder * dense[axis];
+            indexed_offset += q.remainder * indexed[axis];
             index_offset += q.remainder * index[axis];
             number += q.remainder * position[axis];
             linear = q.quotient;
         }
-        return {Signed<Index>(plain_offset), Signed<Index>(picked_offset), Signed<Index>(index_offset), number};
+        return {Signed<Index>(dense_offset), Signed<Index>(indexed_offset), Signed<Index>(index_offset), number};
     }
 };
 
@@ -122,9 +122,9 @@ template <typename Index, int Rank, int Components> struct GatherParameters {
     const uint8* indices;
     IndexReport* report;                  // not looked at unless errors are deferred
     uint32 launch;                        // its number, for reports
-    IndexedAxis<Index> indexed[Components];
+    IndexedAxis<Index> indexed_axes[Components];
     GatherAxes<Index, Rank> axes;
-    Index plain_offset, picked_offset, index_offset;  // of the first element, in elements from the lowest
+    Index dense_offset, indexed_offset, index_offset;  // of the first element, in elements from the lowest
     Index position_offset;
     Index items;                          // runs or elements in all
 };
@@ -139,7 +139,7 @@ template <typename Number, int Length, int Components, int Bytes> struct Numbers
     Number values[Length][Components];
 
     template <typename Index>
-    __device__ __forceinline__ void read(const Number* first, Index step, const IndexedAxis<Index>* indexed,
+    __device__ __forceinline__ void read(const Number* first, Index step, const IndexedAxis<Index>* indexed_axes,
                                          int left) {
         if constexpr (per_load > 1) {
             if (left >= Length) {
@@ -160,24 +160,24 @@ template <typename Number, int Length, int Components, int Bytes> struct Numbers
             const Index at = Index(place < left ? place : left - 1) * step;
 #pragma unroll
             for (int k = 0; k < Components; ++k) {
-                values[place][k] = first[Signed<Index>(at + indexed[k].component)];
+                values[place][k] = first[Signed<Index>(at + indexed_axes[k].component)];
             }
         }
     }
 };
 
-// The offset on the picked side that a tuple of indices selects, added to `offset`; `position` numbers the tuple.
+// The offset on the indexed side that a tuple of indices selects, added to `offset`; `position` numbers the tuple.
 template <OutOfRange Mode, typename Number, typename Index, int Components>
-__device__ __forceinline__ Signed<Index> picked_offset(const IndexedAxis<Index> (&indexed)[Components],
+__device__ __forceinline__ Signed<Index> indexed_offset(const IndexedAxis<Index> (&indexed_axes)[Components],
                                                        const Number (&tuple)[Components], Index offset,
                                                        Index position, WrongIndex& wrong) {
 #pragma unroll
     for (int k = 0; k < Components; ++k) {
         if constexpr (Mode == OutOfRange::deferred) {
             const uint64 number = uint64(position) * Components + k;
-            if (!is_within(tuple[k], indexed[k].size)) wrong.note(number, uint64(int64(tuple[k])));
+            if (!is_within(tuple[k], indexed_axes[k].size)) wrong.note(number, uint64(int64(tuple[k])));
         }
-        offset += Index(place_of<Mode>(tuple[k], indexed[k].size)) * indexed[k].stride;
+        offset += Index(place_of<Mode>(tuple[k], indexed_axes[k].size)) * indexed_axes[k].stride;
     }
     return Signed<Index>(offset);
 }

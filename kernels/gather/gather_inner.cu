@@ -8,7 +8,7 @@
 //     row 0        vector 0  vector 1        | the row's end   | row 1: vector 0
 //     row 0 + groups, row 0 + 2 groups, … `rows` of them
 //
-// Rows of the picked side are read through the cache. Random accesses to a long row would use little of each sector and
+// Rows of the indexed side are read through the cache. Random accesses to a long row would use little of each sector and
 // fetch the row to several SMs, so blocks are larger for long rows.
 //
 // Bytes moved: each element once in and once out, and an index once for every `rows` rows.
@@ -29,7 +29,7 @@ struct GatherInnerPolicy {
 // The axes are those of the outer rows; the inner one has a stride on each side and in the indices.
 template <typename Index, GatherInnerPolicy policy> struct GatherInnerParameters {
     GatherParameters<Index, policy.rank, 1> common;  // items are the outer rows
-    Index count, plain_stride, index_stride, position_stride;
+    Index count, dense_stride, index_stride, position_stride;
     Index groups;            // of rows, one row of each for a thread
     Divisor<Index> vectors;  // of a row
 };
@@ -45,16 +45,16 @@ __global__ void __launch_bounds__(policy.threads)
     Numbers<Number, policy.length, 1, policy.index_bytes> numbers;
     numbers.read(reinterpret_cast<const Number*>(p.common.indices) +
                      Signed<Index>(p.common.index_offset + place * p.index_stride),
-                 p.index_stride, p.common.indexed, left);
+                 p.index_stride, p.common.indexed_axes, left);
     WrongIndex wrong;
     const Element* source = reinterpret_cast<const Element*>(p.common.source);
     Element* target = reinterpret_cast<Element*>(p.common.target) +
-                      Signed<Index>(p.common.plain_offset + place * p.plain_stride);
-    Signed<Index> picked[policy.length];
+                      Signed<Index>(p.common.dense_offset + place * p.dense_stride);
+    Signed<Index> indexed[policy.length];
 #pragma unroll
     for (int i = 0; i < policy.length; ++i) {
         const Index at = place + Index(i < left ? i : left - 1);
-        picked[i] = picked_offset<policy.mode>(p.common.indexed, numbers.values[i], p.common.picked_offset,
+        indexed[i] = indexed_offset<policy.mode>(p.common.indexed_axes, numbers.values[i], p.common.indexed_offset,
                                         p.common.position_offset + at * p.position_stride, wrong);
     }
 
@@ -65,9 +65,9 @@ __global__ void __launch_bounds__(policy.threads)
         const Index outer = number.quotient + Index(row) * p.groups;
         if (outer >= p.common.items) continue;
         const Places<Index> places = p.common.axes.unravel(outer);
-        to[row] = places.plain;
+        to[row] = places.dense;
 #pragma unroll
-        for (int i = 0; i < policy.length; ++i) elements[row][i] = load<Element>(source + (places.picked + picked[i]));
+        for (int i = 0; i < policy.length; ++i) elements[row][i] = load<Element>(source + (places.indexed + indexed[i]));
     }
 #pragma unroll
     for (int row = 0; row < policy.rows; ++row) {

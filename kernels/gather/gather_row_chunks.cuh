@@ -37,16 +37,16 @@ template <typename Element, typename Index, auto policy> struct GatherChunks {
             start[item] = divide(known, p.axes.sizes[policy.rank - 1]).remainder * chunk_elements;
             numbers[item].read(reinterpret_cast<const Number*>(p.indices) +
                                    Signed<Index>(p.index_offset + Index(places[item].index)),
-                               Index(0), p.indexed, 1);
+                               Index(0), p.indexed_axes, 1);
         }
 #pragma unroll
         for (int item = 0; item < policy.items; ++item) {
-            const Signed<Index> plain = Signed<Index>(p.plain_offset + Index(places[item].plain));
-            const Signed<Index> picked = picked_offset<policy.mode>(
-                p.indexed, numbers[item].values[0], p.picked_offset + Index(places[item].picked),
+            const Signed<Index> dense = Signed<Index>(p.dense_offset + Index(places[item].dense));
+            const Signed<Index> indexed = indexed_offset<policy.mode>(
+                p.indexed_axes, numbers[item].values[0], p.indexed_offset + Index(places[item].indexed),
                 p.position_offset + places[item].position, wrong);
-            from[item] = reinterpret_cast<const Element*>(p.source) + (policy.scatters ? plain : picked);
-            to[item] = reinterpret_cast<Element*>(p.target) + (policy.scatters ? picked : plain);
+            from[item] = reinterpret_cast<const Element*>(p.source) + (policy.scatters ? dense : indexed);
+            to[item] = reinterpret_cast<Element*>(p.target) + (policy.scatters ? indexed : dense);
         }
     }
 };

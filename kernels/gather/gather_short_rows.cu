@@ -23,7 +23,7 @@ struct GatherShortRowsPolicy {
 template <typename Index, GatherShortRowsPolicy policy> struct GatherShortRowsParameters {
     GatherParameters<Index, policy.rank, 1> common;       // the last axis runs over fours of rows
     Index count;                                   // rows that follow each other on the target
-    Index picked_step, index_step, position_step;  // from one of them to the next
+    Index indexed_step, index_step, position_step;  // from one of them to the next
 };
 
 template <typename Element, typename Number, typename Index, GatherShortRowsPolicy policy>
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(256)
     Numbers<Number, rows, 1, policy.index_bytes> numbers;
     numbers.read(reinterpret_cast<const Number*>(p.common.indices) +
                      Signed<Index>(p.common.index_offset + Index(places.index)),
-                 p.index_step, p.common.indexed, left);
+                 p.index_step, p.common.indexed_axes, left);
 
     WrongIndex wrong;
     const Element* source = reinterpret_cast<const Element*>(p.common.source);
@@ -48,17 +48,17 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
         const Index place = Index(r < left ? r : left - 1);
-        const Signed<Index> picked = picked_offset<policy.mode>(
-            p.common.indexed, numbers.values[r],
-            p.common.picked_offset + Index(places.picked) + place * p.picked_step,
+        const Signed<Index> indexed = indexed_offset<policy.mode>(
+            p.common.indexed_axes, numbers.values[r],
+            p.common.indexed_offset + Index(places.indexed) + place * p.indexed_step,
             p.common.position_offset + places.position + place * p.position_step, wrong);
 #pragma unroll
         for (int i = 0; i < policy.count; ++i) {
-            pieces[r][i] = load_global<Vector<Element, length>>(source + picked + i * length);
+            pieces[r][i] = load_global<Vector<Element, length>>(source + indexed + i * length);
         }
     }
     Element* target = reinterpret_cast<Element*>(p.common.target) +
-                      Signed<Index>(p.common.plain_offset + Index(places.plain));
+                      Signed<Index>(p.common.dense_offset + Index(places.dense));
     if (left == rows) {
 #pragma unroll
         for (int vector = 0; vector < rows * row / stored; ++vector) {

@@ -8,7 +8,7 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named, default_device, device_name
+from stridedgpu.devices.selection import default_device, device_name, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
 from stridedgpu.exchange.foreign_memory import check_range
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec
@@ -212,7 +212,7 @@ def from_pointer(
             "and not null."
         )
     where = device_name(device)
-    backend_named(where)
+    device_named(where)
     start = address + stored.first_offset * element.itemsize if stored.span else 0
     nbytes = stored.span * element.itemsize
     check_range(f"ptr={address:#x}", address, start, nbytes)
@@ -225,7 +225,7 @@ def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: Memor
     """A new uninitialised tensor, of sizes in canonical order."""
     spec, dims = _spec(integers("sizes", sizes, least=0), element_type(dtype), dims, *memory[:3])
     where = default_device() if memory.device is None else device_name(memory.device)
-    return StridedTensor.over(spec.allocate(backend_named(where)), dims)
+    return StridedTensor.over(spec.allocate(device_named(where)), dims)
 
 
 @memoized

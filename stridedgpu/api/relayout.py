@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn, overload
 
-from stridedgpu.devices.selection import backend_named, backends_in_use, device_name
+from stridedgpu.devices.selection import device_name, device_named, devices_in_use
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.frame_plans import PlannedFrame, planned_frame
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
@@ -204,5 +204,5 @@ def synchronize(device: str | None = None) -> None:
 
     >>> synchronize("cpu")
     """
-    for backend in backends_in_use() if device is None else (backend_named(device),):
-        backend.synchronize()
+    for used in devices_in_use() if device is None else (device_named(device),):
+        used.synchronize()

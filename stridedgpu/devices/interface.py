@@ -5,7 +5,7 @@ type of a problem to its planner and its runner, so that an operation is added b
 depends on the problem alone:
 
     Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
-    GatherProblem   launch(plain: Located, picked: Located, indices: Located, stream)               `GatherLaunch`
+    GatherProblem   launch(dense: Located, indexed: Located, indices: Located, stream)               `GatherLaunch`
     CropProblem     launch(crops, sources: Sequence[Located], target: Located, stream)              `CropsLaunch`
     FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`
     ResizeProblem   launch(windows, sources: Sequence[Located], target: Located, stream)            `ResizeLaunch`
@@ -54,7 +54,7 @@ RelayoutLaunch = Callable[[Buffer, int, Buffer, int, object], None]
 """`launch(source, source_start, target, target_start, stream)`."""
 
 GatherLaunch = Callable[[Located, Located, Located, object], None]
-"""`launch(plain, picked, indices, stream)`. The indices have been checked."""
+"""`launch(dense, indexed, indices, stream)`. The indices have been checked."""
 
 CropsLaunch = Callable[[Sequence[Crop], Sequence[Located], Located, object], None]
 """`launch(crops, sources, target, stream)`, with a source for each window."""

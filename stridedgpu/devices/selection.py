@@ -12,13 +12,13 @@ from stridedgpu.values.errors import DeviceError
 from .interface import Device, DeviceInfo, Planner, RemoteDevice
 
 __all__ = [
-    "backend_named",
-    "backends_in_use",
     "default_device",
     "device_name",
+    "device_named",
     "devices",
+    "devices_in_use",
     "planner_named",
-    "remote_backend_named",
+    "remote_device_named",
 ]
 
 VARIABLE: Final = "STRIDEDGPU_DEVICE"
@@ -68,24 +68,24 @@ def default_device() -> str:
     chosen = os.environ.get(VARIABLE)
     if chosen:
         try:
-            return backend_named(chosen).name
+            return device_named(chosen).name
         except DeviceError as error:
             raise DeviceError(f"{VARIABLE}={chosen!r}: {error}") from None
     return "cuda:0" if cuda_status().device_count else "cpu"
 
 
-def backend_named(device: object) -> Device:
+def device_named(device: object) -> Device:
     """The device of that name, ready for work.
 
     Raises `DeviceError` when it cannot be had, saying why and how to get it.
     """
-    return _CPU if isinstance(device, str) and device == "cpu" else remote_backend_named(device)
+    return _CPU if isinstance(device, str) and device == "cpu" else remote_device_named(device)
 
 
 def planner_named(device: str) -> tuple[Planner, str | None]:
     """The planner of a device, and the reason if the device is unusable: a reference GPU then plans instead."""
     try:
-        return backend_named(device), None
+        return device_named(device), None
     except DeviceError as error:
         # The planners of a GPU are some thirty modules, which a program without a GPU rarely needs.
         from stridedgpu.devices.cuda.plan import GpuPlanner
@@ -93,8 +93,8 @@ def planner_named(device: str) -> tuple[Planner, str | None]:
         return GpuPlanner(device), str(error)
 
 
-def remote_backend_named(device: object) -> RemoteDevice:
-    """The CUDA device of that name; raises as `backend_named` does."""
+def remote_device_named(device: object) -> RemoteDevice:
+    """The CUDA device of that name; raises as `device_named` does."""
     found = _remote.get(device) if isinstance(device, str) else None
     if found is not None:
         return found
@@ -121,6 +121,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_devices)
 
 
-def backends_in_use() -> tuple[Device, ...]:
+def devices_in_use() -> tuple[Device, ...]:
     """The devices that this process uses."""
     return (_CPU, *_remote.values())

@@ -22,7 +22,7 @@ __all__ = ["VARIABLE", "Ran", "is_verbose", "set_verbose", "told", "verbose_line
 VARIABLE: Final = "STRIDEDGPU_VERBOSE"
 """The environment variable that is "1" where every launch is told."""
 
-_SIDES: Final = ("source", "picked", "plain", "index", "target")
+_SIDES: Final = ("source", "indexed", "dense", "index", "target")
 """What problems call their tensors."""
 
 _on = os.environ.get(VARIABLE, "0") not in ("", "0")

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.devices.selection import device_named
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError
 
@@ -225,7 +225,7 @@ def _requested_on(device: str, obj: Any) -> Any:
     The device is made current during the call, since CuPy's arrays use the current device's stream for the device of
     the array.
     """
-    backend_named(device)
+    device_named(device)
     from stridedgpu.devices.cuda.runtime.streams import LEGACY_STREAM, current_on
 
     with current_on(int(device.removeprefix("cuda:")), None) as handle:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from stridedgpu.devices.buffer import Buffer, checked_alignment
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.devices.selection import device_named
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -76,4 +76,4 @@ def allocate_operand(
     Raises `LayoutError` for an alignment that is no power of two or below an element, and `DeviceError` for an
     unavailable device or too little memory.
     """
-    return AllocationSpec.of(layout, element, alignment, stored).allocate(memory or backend_named(device), stream)
+    return AllocationSpec.of(layout, element, alignment, stored).allocate(memory or device_named(device), stream)

@@ -9,7 +9,7 @@ from typing import Any
 
 from stridedgpu.devices.interface import CropsLaunch
 from stridedgpu.devices.operand import share_memory
-from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.crop_windows import Crop, CropProblem, source_steps
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -81,7 +81,7 @@ class PlannedCrops(Planned):
                 f"sources have channel and column strides {steps}; the plan is for {problem.source_steps}."
             )
         windows = zip(images.layouts, origins_of(origins, count), flips_of(flip, count), strict=True)
-        launch: CropsLaunch = backend_named(self.device).prepare(self.plan)
+        launch: CropsLaunch = device_named(self.device).prepare(self.plan)
         launch(list(starmap(Crop, windows)), images.places, (target.buffer, target.start_bytes), stream)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import CropsLaunch, Device, Located
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.devices.selection import device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import Crop, CropProblem, source_steps
@@ -98,7 +98,7 @@ def crop_operands(
     made = request.conversion
     starts, flips = origins_of(origins, count), flips_of(flip, count)
     if out is None:
-        target = memory.allocation(request.sizes, CROP_LABELS, made.target).allocate(backend_named(device), stream)
+        target = memory.allocation(request.sizes, CROP_LABELS, made.target).allocate(device_named(device), stream)
     else:
         inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
         check_output(out, request.sizes, made.target, device, inputs)
@@ -122,7 +122,7 @@ def write_crops(
     stream: object,
 ) -> None:
     """Write one window of each image into `target`, axes N, C, H, W; all arguments are checked already."""
-    device = backend_named(target.buffer.device)
+    device = device_named(target.buffer.device)
     steps = source_steps(sources.layouts)
     # mypy has no protocol for hashable
     launch = _launch(target.spec, steps, made, fill, device)  # type: ignore[arg-type]

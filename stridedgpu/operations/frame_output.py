@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.devices.selection import device_named
 from stridedgpu.planning.frame_problem import SamplesProblem
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.colour_matrix import luma_matrix
@@ -59,6 +59,6 @@ def write_frame(picture: Operand, dims: str | None, values: ValueOptions, frame:
     strides = tuple(plane.layout.strides for plane in frame.planes)
     is_gray = frame.samples.kind == "gray"
     matrix = None if is_gray else luma_matrix(frame.matrix, full_range=frame.full_range)
-    device = backend_named(frame.device)
+    device = device_named(frame.device)
     launch = device.prepare(device.plan(SamplesProblem(frame.samples, frame.sizes, strides, matrix, chosen)))
     launch([picture.with_layout(one) for one in chosen], frame.planes, stream)

@@ -8,7 +8,7 @@ from typing import Any
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import FrameLaunch
 from stridedgpu.devices.operand import share_memory
-from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -40,7 +40,7 @@ class PlannedFrame(Planned):
         """Plan, and make ready on a device where it can be had."""
         planner, missing = planner_named(target.device)
         plan = planner.plan(problem)
-        launch = backend_named(target.device).prepare(plan) if missing is None else None
+        launch = device_named(target.device).prepare(plan) if missing is None else None
         return cls(plan, target, launch, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import FrameLaunch
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.devices.selection import device_named
 from stridedgpu.planning.crop_windows import Crop, Rectangle, rectangles
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.axis_labels import Labels
@@ -118,7 +118,7 @@ def _picture(frame: FrameOperand, stream: object) -> Operand:
         return colours
     same = ValueOptions().conversion(frame.element, CHANNELS, frame.element)
     room = MemoryOptions("HWC").allocation((CHANNELS, *frame.sizes), FRAME_LABELS, frame.element)
-    made = room.allocate(backend_named(frame.device), stream)
+    made = room.allocate(device_named(frame.device), stream)
     _write(frame, (0, 0), made, same, stream)
     return made
 
@@ -160,7 +160,7 @@ def _target(
 ) -> Operand:
     """`out` checked, or new memory."""
     if out is None:
-        return memory.allocation(sizes, labels, made.target).allocate(backend_named(device), stream)
+        return memory.allocation(sizes, labels, made.target).allocate(device_named(device), stream)
     planes = {
         f"frames[{number}].planes[{place}]": plane
         for number, frame in enumerate(frames)
@@ -192,6 +192,6 @@ def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: 
         window = colours.with_layout(colours.layout.sliced((slice(None), rows, columns)))
         move_elements(window, target, made, 0, stream)
         return
-    device = backend_named(frame.device)
+    device = device_named(frame.device)
     launch: FrameLaunch = device.prepare(device.plan(frame_problem(frame, target.spec, made)))
     launch(frame.planes, origin, target, stream)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from stridedgpu.devices.interface import Device, GatherLaunch
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.devices.selection import device_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import Mode
 from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
@@ -32,7 +32,7 @@ __all__ = [
     "gather_elements_operand",
     "gather_nd_operand",
     "gather_operand",
-    "pick",
+    "move_indexed",
     "run_plan",
     "scatter_elements_operand",
     "scatter_nd_operand",
@@ -76,37 +76,37 @@ def gather_nd_operand(
     return target, dims_of((*labels[: axes.start], *(None,) * between, *labels[axes.stop :]))
 
 
-def pick(
+def move_indexed(
     access: IndexedAccess,
     mode: Mode,
-    plain: Operand,
-    picked: Operand,
+    dense: Operand,
+    indexed: Operand,
     indices: Operand,
     stream: object,
     *,
     scatters: bool = False,
 ) -> None:
     """Plan, and run."""
-    device = backend_named(picked.buffer.device)
+    device = device_named(indexed.buffer.device)
     # mypy has no protocol for hashable
-    plan = _planned(access, picked.spec, plain.spec, mode, device, scatters)  # type: ignore[arg-type]
-    run_plan(plan, plain, picked, indices, stream)
+    plan = _planned(access, indexed.spec, dense.spec, mode, device, scatters)  # type: ignore[arg-type]
+    run_plan(plan, dense, indexed, indices, stream)
 
 
 @lru_cache(maxsize=1024)
 def _planned(
-    access: IndexedAccess, picked: TensorSpec, plain: TensorSpec, mode: Mode, device: Device, scatters: bool
+    access: IndexedAccess, indexed: TensorSpec, dense: TensorSpec, mode: Mode, device: Device, scatters: bool
 ) -> DevicePlan:
     """The plan for operands with these specs, cached."""
-    return device.plan(access.problem(picked, plain, mode, scatters=scatters))
+    return device.plan(access.problem(indexed, dense, mode, scatters=scatters))
 
 
-def run_plan(plan: DevicePlan, plain: Operand, picked: Operand, indices: Operand, stream: object) -> None:
+def run_plan(plan: DevicePlan, dense: Operand, indexed: Operand, indices: Operand, stream: object) -> None:
     """Run a plan on operands that fit it."""
-    launch: GatherLaunch = backend_named(plan.device).prepare(plan)
+    launch: GatherLaunch = device_named(plan.device).prepare(plan)
     launch(
-        (plain.buffer, plain.start_bytes),
-        (picked.buffer, picked.start_bytes),
+        (dense.buffer, dense.start_bytes),
+        (indexed.buffer, indexed.start_bytes),
         (indices.buffer, indices.start_bytes),
         stream,
     )
@@ -122,9 +122,8 @@ def _gathered(
     else:
         check_output(out, access.sizes, data.element, device, {"data": data, "indices": indices})
         target = out
-    backend = backend_named(device)
-    backend.check_indices(access.rule, (indices.buffer, indices.start_bytes), mode, stream)
-    pick(access, mode, target, data, indices, stream)
+    device_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), mode, stream)
+    move_indexed(access, mode, target, data, indices, stream)
     return target
 
 
@@ -167,9 +166,9 @@ def _scattered(
         inputs = {"data": data, "indices": indices, "updates": updates}
         check_output(out, data.layout.sizes, data.element, device, inputs)
         target = out
-    backend_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), "raise", stream)
+    device_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), "raise", stream)
     assign_operand(data, target, stream)
-    pick(access, "raise", updates, target, indices, stream, scatters=True)
+    move_indexed(access, "raise", updates, target, indices, stream, scatters=True)
     return target
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule, Mode
@@ -64,8 +64,9 @@ class PlannedGather(Planned):
             raise no_tensor(data=data, indices=indices, out=out) from None
         _check_operands(operands, self.required)
         index = indices.operand
-        backend = backend_named(self.device)
-        backend.check_indices(self.rule, (index.buffer, index.start_bytes), self.plan.problem.mode, stream)
+        device_named(self.device).check_indices(
+            self.rule, (index.buffer, index.start_bytes), self.plan.problem.mode, stream
+        )
         run_plan(self.plan, out.operand, data.operand, index, stream)
 
 
@@ -114,8 +115,7 @@ class PlannedScatter(Planned):
         except AttributeError:
             raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
         _check_operands(operands, self.required)
-        backend = backend_named(self.device)
-        backend.check_indices(self.rule, (index.buffer, index.start_bytes), "raise", stream)
+        device_named(self.device).check_indices(self.rule, (index.buffer, index.start_bytes), "raise", stream)
         assign_operand(data.operand, target, stream)
         run_plan(self.plan, updates.operand, target, index, stream)
 

@@ -124,16 +124,16 @@ class IndexedAccess:
     names_slices: bool = False
 
     def problem(
-        self, picked: TensorSpec, plain: TensorSpec, mode: Mode = "raise", *, scatters: bool = False
+        self, indexed: TensorSpec, dense: TensorSpec, mode: Mode = "raise", *, scatters: bool = False
     ) -> GatherProblem:
         """The loops between the indexed side and the dense side."""
         axis = self.axes.start
         if self.names_slices:
-            return replace(gather_problem(picked, self.index, plain, axis), mode=mode)
+            return replace(gather_problem(indexed, self.index, dense, axis), mode=mode)
         if self.rule.has_tuples:
-            made = tuples_problem(picked, self.index, plain, axis, scatters=scatters)
+            made = tuples_problem(indexed, self.index, dense, axis, scatters=scatters)
         else:
-            made = elements_problem(picked, self.index, plain, axis, scatters=scatters)
+            made = elements_problem(indexed, self.index, dense, axis, scatters=scatters)
         return replace(made, mode=mode)
 
 

@@ -6,7 +6,7 @@ import warnings
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.devices.selection import device_named
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
@@ -63,7 +63,7 @@ def _device_like(device: str) -> str:
     """The same device if it is available, else the first of its kind, else the CPU."""
     for name in dict.fromkeys((device, device.partition(":")[0])):
         try:
-            return backend_named(name).name
+            return device_named(name).name
         except DeviceError as error:
             missing = error
     warnings.warn(f"A tensor from {device} is unpickled on the CPU: {missing}", RuntimeWarning, stacklevel=4)

@@ -9,7 +9,7 @@ from typing import Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import Device, RelayoutLaunch
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import backend_named, device_name
+from stridedgpu.devices.selection import device_name, device_named
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
 from stridedgpu.values.conversion import Conversion, Doubles, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
@@ -44,19 +44,19 @@ def relayout_operand(
         if out.buffer.readonly:
             raise BindingError("out is read-only.")
         # mypy has no protocol for hashable
-        launch = _launch_into(source.spec, dims, *options, out.spec, backend_named(here))  # type: ignore[arg-type]
+        launch = _launch_into(source.spec, dims, *options, out.spec, device_named(here))  # type: ignore[arg-type]
         _check_apart(source, out, "out")
         launch(source.buffer, source.start_bytes, out.buffer, out.start_bytes, stream)
         return out, dims
     layout, row_pitch_bytes, alignment, there = memory
     if row_pitch_bytes is not None or alignment is not None or type(layout) not in _SIMPLE_LAYOUTS:
         layout, row_pitch_bytes, alignment, there = memory.checked()
-    backend = backend_named(here if there is None else device_name(there))
-    result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, backend)  # type: ignore[arg-type]
-    target = result.allocation.allocate(backend, stream)
+    device = device_named(here if there is None else device_name(there))
+    result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, device)  # type: ignore[arg-type]
+    target = result.allocation.allocate(device, stream)
     if result.is_one_launch:
         # Prepared after the allocation: one that fails compiles nothing.
-        launch = result.launch or result.prepared(source.spec, backend)
+        launch = result.launch or result.prepared(source.spec, device)
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
     elif result.blocks is not None and result.channel_axis is not None:
         _move_blocks(source, target, result.conversion, result.channel_axis, result.blocks, stream)
@@ -80,10 +80,10 @@ class _Result:
     is_one_launch: bool
     launch: RelayoutLaunch | None = None
 
-    def prepared(self, source: TensorSpec, backend: Device) -> RelayoutLaunch:
+    def prepared(self, source: TensorSpec, device: Device) -> RelayoutLaunch:
         """The launch on a device, prepared once and kept."""
         # mypy has no protocol for hashable
-        self.launch = launch_for(source, self.allocation.spec, self.conversion, self.channel_axis, backend)  # type: ignore[arg-type]
+        self.launch = launch_for(source, self.allocation.spec, self.conversion, self.channel_axis, device)  # type: ignore[arg-type]
         return self.launch
 
 
@@ -100,7 +100,7 @@ def _result(
     row_pitch_bytes: int | None,
     alignment: int | None,
     here: str,
-    backend: Device,
+    device: Device,
 ) -> _Result:
     """The result of a relayout from `here` to a device; cached."""
     order = parse_order(layout) if isinstance(layout, str) else None
@@ -114,7 +114,7 @@ def _result(
     elif order is not None:
         dims = dims_of(labels)
     blocks = order if order is not None and order.multiple > 1 else None
-    return _Result(allocation, dims, made, channel_axis, blocks, blocks is None and backend.name == here)
+    return _Result(allocation, dims, made, channel_axis, blocks, blocks is None and device.name == here)
 
 
 @lru_cache(maxsize=4096, typed=True)
@@ -127,7 +127,7 @@ def _launch_into(
     channels: tuple[int, ...] | None,
     rounding: str,
     target: TensorSpec,
-    backend: Device,
+    device: Device,
 ) -> RelayoutLaunch:
     """The launch of a relayout into an existing `out`, whose layout and type are checked; cached."""
     labels = inferred_labels(dims, source.layout.ndim, None)
@@ -136,7 +136,7 @@ def _launch_into(
     if target.element != made.target:
         raise LayoutError(f"dtype={made.target} is not what out holds, {target.element}.")
     _check_layout(target.layout, result_sizes(source.layout.sizes, made, channel_axis), "out")
-    return launch_for(source, target, made, channel_axis, backend)  # type: ignore[arg-type]
+    return launch_for(source, target, made, channel_axis, device)  # type: ignore[arg-type]
 
 
 def _conversion(

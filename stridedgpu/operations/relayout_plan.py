@@ -8,7 +8,7 @@ from typing import Any
 
 from stridedgpu.devices.interface import RelayoutLaunch
 from stridedgpu.devices.operand import share_memory
-from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.axis_labels import Labels, inferred_labels
@@ -72,7 +72,7 @@ class RelayoutPlan(Planned):
         planner, missing = planner_named(source.device)
         plan = planner.plan(problem)
         return cls(
-            plan, source, target, backend_named(source.device).prepare(plan) if missing is None else None, missing
+            plan, source, target, device_named(source.device).prepare(plan) if missing is None else None, missing
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

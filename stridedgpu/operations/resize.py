@@ -10,7 +10,7 @@ import numpy as np
 
 from stridedgpu.devices.interface import ResizeLaunch
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named, device_name
+from stridedgpu.devices.selection import device_name, device_named
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import source_steps
@@ -172,7 +172,7 @@ def write_resized(
     shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
     channels = len(fill) // made.source.itemsize
     problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared)
-    device = backend_named(target.buffer.device)
+    device = device_named(target.buffer.device)
     launch: ResizeLaunch = device.prepare(device.plan(problem))
     launch(windows, sources.places, (target.buffer, target.start_bytes), stream)
 
@@ -207,7 +207,7 @@ def resize_operands(
     there = here if memory.device is None else device_name(memory.device)
     if out is None:
         room = memory.allocation(sizes, tuple(labels), made.target)
-        target = room.allocate(backend_named(here), stream)
+        target = room.allocate(device_named(here), stream)
     else:
         inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
         check_output(out, sizes, made.target, here, inputs)
@@ -219,6 +219,6 @@ def resize_operands(
         write_resized(sources, windows, rule, part, color, into, stream)
     if there == here:
         return target
-    arrived = room.allocate(backend_named(there), stream)
+    arrived = room.allocate(device_named(there), stream)
     assign_operand(target, arrived, stream)
     return arrived

@@ -8,7 +8,7 @@ from typing import Any
 
 from stridedgpu.devices.interface import ResizeLaunch
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import backend_named, planner_named
+from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
@@ -67,7 +67,7 @@ class PlannedResize(Planned):
         if problem.window is None:
             return
         count = problem.target.layout.sizes[0]
-        launch: ResizeLaunch = backend_named(self.plan.device).prepare(self.plan)
+        launch: ResizeLaunch = device_named(self.plan.device).prepare(self.plan)
         places = _pictures(source, self.labels, count)
         launch([problem.window] * count, places, (target.buffer, target.start_bytes), stream)
 

@@ -15,7 +15,7 @@ from typing import Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import Device, RelayoutLaunch, RemoteDevice
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named, remote_backend_named
+from stridedgpu.devices.selection import device_named, remote_device_named
 from stridedgpu.planning.pitched_copy import Runs, runs_of
 from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
@@ -73,7 +73,7 @@ def zero_bytes(device: str) -> Buffer:
     zeros = Buffer.of(bytes(_WIDEST_ELEMENT))
     if device == "cpu":
         return zeros
-    bus = remote_backend_named(device)
+    bus = remote_device_named(device)
     buffer = bus.allocate(_WIDEST_ELEMENT, _WIDEST_ELEMENT)
     bus.copy(zeros, 0, buffer, 0, Runs(_WIDEST_ELEMENT), None)
     return buffer
@@ -164,9 +164,9 @@ def _move_on_device(
     filler: int = 0,
 ) -> None:
     """Plan a relayout on one device, and run it."""
-    backend = backend_named(target.buffer.device)
+    device = device_named(target.buffer.device)
     # mypy has no protocol for hashable
-    launch = launch_for(source.spec, target.spec, made, channel_axis, backend, filler)  # type: ignore[arg-type]
+    launch = launch_for(source.spec, target.spec, made, channel_axis, device, filler)  # type: ignore[arg-type]
     launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
 
 
@@ -176,11 +176,11 @@ def launch_for(
     target: TensorSpec,
     made: Conversion,
     channel_axis: int | None,
-    backend: Device,
+    device: Device,
     filler: int = 0,
 ) -> RelayoutLaunch:
     """The prepared launch of a relayout on a device; cached."""
-    return backend.prepare(backend.plan(relayout_problem(source, target, made, channel_axis, filler)))
+    return device.prepare(device.plan(relayout_problem(source, target, made, channel_axis, filler)))
 
 
 def _pieces(source: Operand, target: Operand, channel_axis: int | None) -> Iterator[tuple[Operand, Operand]]:
@@ -234,11 +234,11 @@ def _copy(source: Operand, target: Operand, runs: Runs, stream: object) -> None:
 
 def _bus(here: str, there: str) -> RemoteDevice:
     """The device that sends or receives."""
-    return remote_backend_named(here if there == "cpu" else there)
+    return remote_device_named(here if there == "cpu" else there)
 
 
 def _allocate(nbytes: int, device: str, bus: RemoteDevice, stream: object) -> Buffer:
     """Allocate a staging buffer."""
     if device == "cpu":
         return bus.allocate_staging(nbytes)
-    return backend_named(device).allocate(nbytes, _STAGING_ALIGNMENT, stream)
+    return device_named(device).allocate(nbytes, _STAGING_ALIGNMENT, stream)

@@ -1,7 +1,7 @@
 """`GatherProblem`: a gather or scatter, reduced to simplified loops.
 
-Gather, gather_elements, gather_nd and their scatters share one form. The loops walk the dense side (`plain`) in order,
-together with the indices: a gather's result, or a scatter's updates. The indexed side (`picked`) is addressed through
+Gather, gather_elements, gather_nd and their scatters share one form. The loops walk the dense side (`dense`) in order,
+together with the indices: a gather's result, or a scatter's updates. The indexed side (`indexed`) is addressed through
 the indices: a gather's data, or a scatter's result.
 """
 
@@ -47,17 +47,17 @@ class GatherProblem:
     """
 
     sizes: tuple[int, ...]
-    plain_strides: tuple[int, ...]
-    picked_strides: tuple[int, ...]
+    dense_strides: tuple[int, ...]
+    indexed_strides: tuple[int, ...]
     index_strides: tuple[int, ...]
     position_strides: tuple[int, ...]
-    plain_offset: int
-    picked_offset: int
+    dense_offset: int
+    indexed_offset: int
     index_offset: int
     position_offset: int
-    indexed: tuple[IndexedAxis, ...]
-    plain: TensorSpec
-    picked: TensorSpec
+    indexed_axes: tuple[IndexedAxis, ...]
+    dense: TensorSpec
+    indexed: TensorSpec
     index: TensorSpec
     scatters: bool
     mode: Mode = "raise"
@@ -65,7 +65,7 @@ class GatherProblem:
 
     def __hash__(self) -> int:
         """Equal for equal problems; hashes first what differs most often, since every call looks its plan up."""
-        return hash((self.mode, self.sizes, self.plain_strides, self.picked_strides, self.index_strides))
+        return hash((self.mode, self.sizes, self.dense_strides, self.indexed_strides, self.index_strides))
 
     @property
     def element_count(self) -> int:
@@ -84,10 +84,10 @@ class GatherProblem:
         A loop along which a scatter writes one element repeatedly does not count, since there the order matters.
         """
         count = 0
-        for index_stride, picked_stride in zip(
-            reversed(self.index_strides), reversed(self.picked_strides), strict=True
+        for index_stride, indexed_stride in zip(
+            reversed(self.index_strides), reversed(self.indexed_strides), strict=True
         ):
-            if index_stride or (self.scatters and not picked_stride):
+            if index_stride or (self.scatters and not indexed_stride):
                 break
             count += 1
         return count
@@ -96,8 +96,8 @@ class GatherProblem:
     def bytes_moved(self) -> int:
         """The bytes that must be read and written: every element twice, every index once."""
         return (
-            2 * self.element_count * self.plain.element.itemsize
-            + self.index_count * len(self.indexed) * self.index.element.itemsize
+            2 * self.element_count * self.dense.element.itemsize
+            + self.index_count * len(self.indexed_axes) * self.index.element.itemsize
         )
 
     @property
@@ -107,12 +107,12 @@ class GatherProblem:
 
     def in_words(self) -> list[str]:
         """The lines that `explain()` prints for the problem."""
-        plain, picked = ("reads", "writes") if self.scatters else ("writes", "reads")
-        ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in self.indexed)
+        dense, indexed = ("reads", "writes") if self.scatters else ("writes", "reads")
+        ranges = ", ".join(f"axis {entry.axis} of size {entry.size}" for entry in self.indexed_axes)
         return [
             f"loops {self.sizes}, the {self.row_axes} innermost within one index",
-            f"{plain} in steps of {self.plain_strides} elements",
-            f"{picked} in steps of {self.picked_strides} elements, and where the indices say",
+            f"{dense} in steps of {self.dense_strides} elements",
+            f"{indexed} in steps of {self.indexed_strides} elements, and where the indices say",
             f"indices for {ranges}; out of range: {_MODES[self.mode]}; bits move unchanged",
             f"{self.bytes_moved} bytes must move",
         ]
@@ -140,32 +140,32 @@ def gather_problem(data: TensorSpec, index: TensorSpec, target: TensorSpec, axis
 
 
 def elements_problem(
-    picked: TensorSpec, index: TensorSpec, plain: TensorSpec, axis: int, *, scatters: bool
+    indexed: TensorSpec, index: TensorSpec, dense: TensorSpec, axis: int, *, scatters: bool
 ) -> GatherProblem:
     """Each index is the coordinate along one axis; its other coordinates are its own position in the indices."""
-    strides = picked.layout.strides
+    strides = indexed.layout.strides
     return _problem(
-        plain,
-        (picked, (*strides[:axis], 0, *strides[axis + 1 :])),
+        dense,
+        (indexed, (*strides[:axis], 0, *strides[axis + 1 :])),
         (index, index.layout.strides),
         range(len(strides)),
-        (IndexedAxis(axis, picked.layout.sizes[axis], strides[axis]),),
+        (IndexedAxis(axis, indexed.layout.sizes[axis], strides[axis]),),
         scatters=scatters,
     )
 
 
 def tuples_problem(
-    picked: TensorSpec, index: TensorSpec, plain: TensorSpec, batch_dims: int, *, scatters: bool
+    indexed: TensorSpec, index: TensorSpec, dense: TensorSpec, batch_dims: int, *, scatters: bool
 ) -> GatherProblem:
     """The last axis of the indices holds coordinates of the axes that follow the first `batch_dims`, shared ones."""
-    layout, indices = picked.layout, index.layout
+    layout, indices = indexed.layout, index.layout
     length = indices.sizes[-1]
     rest = layout.strides[batch_dims + length :]
     between = indices.ndim - 1 - batch_dims
     axes = range(batch_dims, batch_dims + length)
     made = _problem(
-        plain,
-        (picked, (*layout.strides[:batch_dims], *(0,) * between, *rest)),
+        dense,
+        (indexed, (*layout.strides[:batch_dims], *(0,) * between, *rest)),
         (index, (*indices.strides[:-1], *(0,) * len(rest))),
         range(indices.ndim - 1),
         tuple(
@@ -178,37 +178,37 @@ def tuples_problem(
 
 
 def _problem(
-    plain: TensorSpec,
-    picked: tuple[TensorSpec, tuple[int, ...]],
+    dense: TensorSpec,
+    indexed: tuple[TensorSpec, tuple[int, ...]],
     index: tuple[TensorSpec, tuple[int, ...]],
     index_axes: range,
-    indexed: tuple[IndexedAxis, ...],
+    indexed_axes: tuple[IndexedAxis, ...],
     *,
     scatters: bool,
 ) -> GatherProblem:
     """The loops over the dense side's coordinates, simplified."""
-    sizes = plain.layout.sizes
+    sizes = dense.layout.sizes
     layouts = [
-        plain.layout,
-        *(Layout(sizes, strides, side.layout.offset) for side, strides in (picked, index)),
+        dense.layout,
+        *(Layout(sizes, strides, side.layout.offset) for side, strides in (indexed, index)),
         Layout(sizes, _positions(sizes, index[1], index_axes)),
     ]
     nest = _in_order(layouts) if scatters else simplify(layouts)
-    plain_strides, picked_strides, index_strides, position_strides = nest.strides
-    start, picked_start, index_start, position_start = nest.offsets
+    dense_strides, indexed_strides, index_strides, position_strides = nest.strides
+    start, indexed_start, index_start, position_start = nest.offsets
     return GatherProblem(
         nest.sizes,
-        plain_strides,
-        picked_strides,
+        dense_strides,
+        indexed_strides,
         index_strides,
         position_strides,
         start,
-        picked_start,
+        indexed_start,
         index_start,
         position_start,
-        indexed,
-        plain,
-        picked[0],
+        indexed_axes,
+        dense,
+        indexed[0],
         index[0],
         scatters,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import remote_backend_named
+from stridedgpu.devices.selection import remote_device_named
 from stridedgpu.operations.crops import CropSources, fill_bytes, write_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
@@ -77,7 +77,7 @@ def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Oper
     sizes = (len(images), first.layout.sizes[0], *batch.layout.sizes[2:])
     is_interleaved = 0 < first.layout.strides[0] < first.layout.strides[2]
     packed = Layout(sizes, packed_strides(sizes, _CHANNELS_LAST if is_interleaved else None))
-    memory = remote_backend_named(device).allocate_staging(packed.element_count * first.element.itemsize)
+    memory = remote_device_named(device).allocate_staging(packed.element_count * first.element.itemsize)
     staged = Operand(memory, packed, first.element)
     unchanged = conversion(first.element, first.element)
     write_windows(CropSources.of_images(images), origins, [False] * len(images), unchanged, staged)

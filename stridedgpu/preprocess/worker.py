@@ -18,7 +18,7 @@ from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import backend_named, default_device, device_name
+from stridedgpu.devices.selection import default_device, device_name, device_named
 from stridedgpu.exchange.array_like import operand_of, with_canonical_axes
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec, allocate_operand
@@ -265,7 +265,7 @@ class Worker:
     def _empty(self, sizes: tuple[int, ...], layout: str) -> Operand:
         """Memory for a result: on the CPU recycled from a released result, elsewhere from the device's own pool."""
         spec = self._allocation(sizes, layout)
-        return spec.allocate(self._memory if self._device == "cpu" else backend_named(self._device))
+        return spec.allocate(self._memory if self._device == "cpu" else device_named(self._device))
 
     def _result_allocation(self, sizes: tuple[int, ...], layout: str) -> AllocationSpec:
         """What to allocate for a result."""

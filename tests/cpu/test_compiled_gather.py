@@ -1,4 +1,4 @@
-"""Compiled gathers pick what the NumPy path picks, to the bit and to the byte, wherever memory and indices end."""
+"""Compiled gathers do what the NumPy path does, to the bit and to the byte, wherever memory and indices end."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def fenced(side, rng, *, at_end):
     return Fenced(side.layout.span * side.element.itemsize, rng, at_end=at_end)
 
 
-def run_items(problem, mode, plain, picked, index, order):
+def run_items(problem, mode, dense, indexed, index, order):
     """Run a problem's kernel one item after another, forwards or, where the walk allows it, backwards."""
     walk = gather_walk(problem, mode)
     order = 1 if walk.in_order else order
     loop = machine_code.compiled(walk.kernel.text)
     parameters = (ctypes.c_int64 * (1 + len(walk.parameters)))(index.address + walk.index_offset, *walk.parameters)
-    ours, theirs = plain.address + walk.plain_offset, picked.address + walk.picked_offset
+    ours, theirs = dense.address + walk.dense_offset, indexed.address + walk.indexed_offset
     reads, writes = (ours, theirs) if problem.scatters else (theirs, ours)
     for item in range(walk.items)[::order]:
         loop.alone(reads, writes, ctypes.addressof(parameters), item, item + 1)
@@ -71,17 +71,17 @@ def run_items(problem, mode, plain, picked, index, order):
 def check(problem, mode, seed, *, valid=True):
     """Pick between fenced memories by a compiled kernel and by NumPy; the kernel."""
     rng = np.random.default_rng(seed)
-    sides = problem.plain, problem.picked, problem.index
-    plain, picked, index = (fenced(side, rng, at_end=bool(seed >> n & 1)) for n, side in enumerate(sides))
+    sides = problem.dense, problem.indexed, problem.index
+    dense, indexed, index = (fenced(side, rng, at_end=bool(seed >> n & 1)) for n, side in enumerate(sides))
     if valid:
         dtype = problem.index.element.name
-        bounds = limits(dtype, min(entry.size for entry in problem.indexed), mode)
+        bounds = limits(dtype, min(entry.size for entry in problem.indexed_axes), mode)
         index.bytes[:] = rng.integers(*bounds, problem.index.layout.span, dtype, endpoint=True).view(np.uint8)
-    written = picked if problem.scatters else plain
+    written = indexed if problem.scatters else dense
     expected = written.bytes.copy()
-    kernel = run_items(problem, mode, plain, picked, index, 1 if seed % 2 else -1)
+    kernel = run_items(problem, mode, dense, indexed, index, 1 if seed % 2 else -1)
     if valid:
-        operands = (plain.bytes, expected) if problem.scatters else (expected, picked.bytes)
+        operands = (dense.bytes, expected) if problem.scatters else (expected, indexed.bytes)
         numpy_gather.NumpyGather(replace(problem, mode=mode))(*operands, index.bytes)
         assert written.bytes.tobytes() == expected.tobytes(), kernel
     return kernel
@@ -95,27 +95,27 @@ def problems(draw):
     scatters = kind != "slices" and draw(st.booleans())
     mode = "raise" if scatters else mode
     sizes = draw(any_sizes)
-    picked = side_of(draw(layouts_of(sizes, broadcast=not scatters)), element)
+    indexed = side_of(draw(layouts_of(sizes, broadcast=not scatters)), element)
     axis = draw(st.integers(0, len(sizes) - 1))
     few = tensor_sizes(0, 2, max_size=300, max_elements=600)
     if kind == "slices":
         index_sizes = draw(few)
-        plain_sizes = (*sizes[:axis], *index_sizes, *sizes[axis + 1 :])
+        dense_sizes = (*sizes[:axis], *index_sizes, *sizes[axis + 1 :])
     elif kind == "elements":
-        index_sizes = plain_sizes = tuple(
+        index_sizes = dense_sizes = tuple(
             draw(st.integers(1, 300 if at == axis and len(sizes) < 3 else size)) for at, size in enumerate(sizes)
         )
     else:
         length = draw(st.integers(1, len(sizes)))
         between = draw(few)
-        index_sizes, plain_sizes = (*between, length), (*between, *sizes[length:])
+        index_sizes, dense_sizes = (*between, length), (*between, *sizes[length:])
     index = side_of(draw(layouts_of(index_sizes)), index_type)
-    plain = side_of(draw(layouts_of(plain_sizes, broadcast=scatters)), element)
+    dense = side_of(draw(layouts_of(dense_sizes, broadcast=scatters)), element)
     if kind == "slices":
-        return gather_problem(picked, index, plain, axis), mode
+        return gather_problem(indexed, index, dense, axis), mode
     if kind == "elements":
-        return elements_problem(picked, index, plain, axis, scatters=scatters), mode
-    return tuples_problem(picked, index, plain, 0, scatters=scatters), mode
+        return elements_problem(indexed, index, dense, axis, scatters=scatters), mode
+    return tuples_problem(indexed, index, dense, 0, scatters=scatters), mode
 
 
 @variants
@@ -204,7 +204,7 @@ def test_sizes_beyond_32_bits():
     index = side_of(Layout((2,)), "int64")
     problem = gather_problem(data, index, side_of(Layout((2, 3)), "uint8"), 0)
     rng = np.random.default_rng(0)
-    sides = [fenced(side, rng, at_end=True) for side in (problem.plain, data, index)]
+    sides = [fenced(side, rng, at_end=True) for side in (problem.dense, data, index)]
     sides[2].bytes.view(np.int64)[:] = 2**40 - 1, -(2**40)
     run_items(problem, "raise", *sides, 1)
     assert sides[0].bytes.reshape(2, 3).tolist() == [sides[1].bytes.tolist()] * 2

@@ -22,7 +22,7 @@ from hypothesis import given, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.frames import FrameKernel, frame_kernel
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
-from stridedgpu.devices.selection import backend_named
+from stridedgpu.devices.selection import device_named
 from stridedgpu.operations.frames import frame_problem
 from stridedgpu.values.conversion import conversion
 
@@ -141,7 +141,7 @@ def test_linear_chroma_is_the_mean_of_its_neighbours_by_distance(made):
 
 def planned(frame, target, made):
     """What the CPU does."""
-    return backend_named("cpu").plan(frame_problem(frame, target, made))
+    return device_named("cpu").plan(frame_problem(frame, target, made))
 
 
 @pytest.mark.skipif(why_unavailable() is not None, reason="no compiled loops")

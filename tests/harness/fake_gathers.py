@@ -62,13 +62,13 @@ def run_take(block):
 def run_gather(plan, block):
     source, target, index, report, launch = struct.unpack("<QQQQI", ctypes.string_at(block, 36))
     problem = plan.problem
-    axes = tuple((entry.axis, entry.size) for entry in problem.indexed)
+    axes = tuple((entry.axis, entry.size) for entry in problem.indexed_axes)
     found = found_in(IndexRule(problem.index, axes, len(axes) > 1), index)
     if plan.mode == "deferred" and found is not None:
         report_first(report, launch, found)
         return
-    plain, picked = (source, target) if problem.scatters else (target, source)
-    NumpyGather(problem)(memory(plain), memory(picked), memory(index))
+    dense, indexed = (source, target) if problem.scatters else (target, source)
+    NumpyGather(problem)(memory(dense), memory(indexed), memory(index))
 
 
 def run_check(rule, block):

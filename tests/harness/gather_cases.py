@@ -35,9 +35,9 @@ MODES = ("raise", "clip", "wrap", "deferred")
 NUMBERS = ("int32", "int64", "uint32", "uint64")
 
 
-def random_layout(rng, sizes, *, output=False, plain=False):
+def random_layout(rng, sizes, *, output=False, packed=False):
     """A layout with its lowest element at 0: permuted, padded, flipped and, for inputs, repeated; or packed."""
-    if plain:
+    if packed:
         return Layout(sizes)
     strides, step = [0] * len(sizes), int(rng.integers(1, 3))
     for axis in rng.permutation(len(sizes))[::-1] if rng.random() < 0.5 else range(len(sizes))[::-1]:
@@ -83,7 +83,7 @@ class Case:
     number: str
     mode: str
     seed: int
-    plain: bool = False
+    packed: bool = False
     alignment: int = 16
     index_bits: int | None = None
     gpu: GpuProperties = REFERENCE_GPU
@@ -104,7 +104,7 @@ class Case:
         return np.random.default_rng(self.seed)
 
     @functools.cached_property
-    def plain_sizes(self):
+    def dense_sizes(self):
         if self.operation == "gather":
             return (*self.sizes[: self.axis], *self.index_sizes, *self.sizes[self.axis + 1 :])
         if self.tuples:
@@ -113,20 +113,20 @@ class Case:
 
     @functools.cached_property
     def sides(self):
-        """Picked, index and plain."""
+        """The indexed side, the indices and the dense side."""
         element, rng = element_type(WORDS[self.itemsize]), self.rng
-        picked = random_layout(rng, self.sizes, output=self.scatters, plain=self.plain)
-        index = random_layout(rng, self.index_sizes, output=self.scatters, plain=self.plain)
-        plain = random_layout(rng, self.plain_sizes, output=not self.scatters, plain=self.plain)
+        indexed = random_layout(rng, self.sizes, output=self.scatters, packed=self.packed)
+        index = random_layout(rng, self.index_sizes, output=self.scatters, packed=self.packed)
+        dense = random_layout(rng, self.dense_sizes, output=not self.scatters, packed=self.packed)
         if self.row_pitch is not None:
-            plain = Layout.padded(self.plain_sizes, None, 1, row_pitch_bytes=self.row_pitch)
+            dense = Layout.padded(self.dense_sizes, None, 1, row_pitch_bytes=self.row_pitch)
         if self.tuples_apart:
             index = Layout(self.index_sizes, (1, self.index_sizes[0]))
         aligned = max(self.alignment, self.itemsize)
         return (
-            TensorSpec(picked, element, aligned),
+            TensorSpec(indexed, element, aligned),
             TensorSpec(index, element_type(self.number), max(self.alignment, np.dtype(self.number).itemsize)),
-            TensorSpec(plain, element, aligned),
+            TensorSpec(dense, element, aligned),
         )
 
     @property
@@ -135,13 +135,13 @@ class Case:
 
     @functools.cached_property
     def plan(self):
-        picked, index, plain = self.sides
+        indexed, index, dense = self.sides
         if self.operation == "gather":
-            problem = gather_problem(picked, index, plain, self.axis)
+            problem = gather_problem(indexed, index, dense, self.axis)
         elif self.tuples:
-            problem = tuples_problem(picked, index, plain, self.axis, scatters=self.scatters)
+            problem = tuples_problem(indexed, index, dense, self.axis, scatters=self.scatters)
         else:
-            problem = elements_problem(picked, index, plain, self.axis, scatters=self.scatters)
+            problem = elements_problem(indexed, index, dense, self.axis, scatters=self.scatters)
         plan = choose_gather(dataclasses.replace(problem, mode=self.mode), self.gpu.widest_access)
         return plan if self.index_bits is None else dataclasses.replace(plan, index_bits=self.index_bits)
 
@@ -151,9 +151,9 @@ class Case:
 
     @functools.cached_property
     def memories(self):
-        """Bytes of the picked side, the indices and the plain side."""
+        """Bytes of the indexed side, the indices and the dense side."""
         rng = self.rng
-        picked, index, plain = (
+        indexed, index, dense = (
             rng.integers(0, 256, side.layout.span * side.element.itemsize, np.uint8) for side in self.sides
         )
         limits = np.iinfo(self.number)
@@ -168,7 +168,7 @@ class Case:
                 numbers[rng.integers(numbers.size)] = bad[rng.integers(len(bad))]
             if rng.random() < 0.1:
                 numbers[:] = bad[rng.integers(len(bad))]
-        return picked, index, plain
+        return indexed, index, dense
 
     def _make_distinct(self, numbers):
         """Indices that name no element twice, since a GPU does not promise which of several wins."""
@@ -201,12 +201,12 @@ class Case:
     @functools.cached_property
     def expected(self):
         """The written side's bytes afterwards."""
-        picked, _, plain = self.memories
+        indexed, _, dense = self.memories
         places, _ = self.places
-        read, written = bits_of(picked, self.sides[0]), plain.copy()
+        read, written = bits_of(indexed, self.sides[0]), dense.copy()
         if self.scatters:
-            written = picked.copy()
-            into, updates = bits_of(written, self.sides[0]), bits_of(plain, self.sides[2])
+            written = indexed.copy()
+            into, updates = bits_of(written, self.sides[0]), bits_of(dense, self.sides[2])
             if self.tuples:
                 for at in np.ndindex(places.shape[:-1]):
                     into[tuple(places[at])] = updates[at]
@@ -225,11 +225,11 @@ class Case:
         return written
 
     def job(self, order):
-        picked, index, plain = (
+        indexed, index, dense = (
             Buffer(memory, side.alignment) for memory, side in zip(self.memories, self.sides, strict=True)
         )
         report = Buffer(bytes(REPORT.size), 8)
-        pair = (plain, picked) if self.scatters else (picked, plain)
+        pair = (dense, indexed) if self.scatters else (indexed, dense)
         pointers = tuple((8 * n, Pointer(buffer)) for n, buffer in enumerate((*pair, index, report)))
         launch = self.launch
         parameters = bytearray(launch.parameters)
@@ -263,4 +263,4 @@ def check_cases(cases):
 
 
 def inner_case(rows: int, number: str, mode: str, itemsize: int, seed: int) -> Case:
-    return Case("gather", (rows, 40), (700,), 1, itemsize, number, mode, seed, plain=True)
+    return Case("gather", (rows, 40), (700,), 1, itemsize, number, mode, seed, packed=True)

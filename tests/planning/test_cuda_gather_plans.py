@@ -50,8 +50,8 @@ def element_plan(data, indices, axis=0, dtype="float32", number="int64", strides
 def tuple_plan(data, indices, dtype="float32", number="int64"):
     element = element_type(dtype)
     sides = TensorSpec(Layout(data), element, 32), TensorSpec(Layout(indices), element_type(number), 32)
-    plain = TensorSpec(Layout((*indices[:-1], *data[indices[-1] :])), element, 32)
-    return chosen_gather(tuples_problem(*sides, plain, 0, scatters=False))
+    dense = TensorSpec(Layout((*indices[:-1], *data[indices[-1] :])), element, 32)
+    return chosen_gather(tuples_problem(*sides, dense, 0, scatters=False))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def inspected_launches() -> list[tuple[Any, Any]]:
     plans += [row_plan((50, run), dtype="uint8") for run in (1000, 20, 6, 7, 3, 18)] + [row_plan((50, 3))]
     plans += [row_plan((50, run), dtype=t, count=count) for run, t, count in SHIFTED]
     cases = [
-        Case(operation, (60, 50, 40), sizes, 0, itemsize, number, mode, 1, plain=True)
+        Case(operation, (60, 50, 40), sizes, 0, itemsize, number, mode, 1, packed=True)
         for (operation, sizes), itemsize, (number, mode) in zip(
             [
                 ("gather_elements", (60, 50, 40)),

@@ -162,7 +162,7 @@ def _numpy_relayout(problem: Problem) -> Callable[[Buffer, int, Buffer, int], No
 
 def _numpy_gather(problem: GatherProblem) -> Callable[[Located, Located, Located], None]:
     blocks = NumpyGather(problem)
-    return lambda plain, picked, indices: blocks(_bytes(plain), _bytes(picked), _bytes(indices))
+    return lambda dense, indexed, indices: blocks(_bytes(dense), _bytes(indexed), _bytes(indices))
 
 
 def _numpy_crops(problem: CropProblem) -> Callable[..., None]:

@@ -46,7 +46,7 @@ def test_devices_lists_name_memory_and_capability(gpus):
 )
 def test_properties_follow_the_device(gpus, name, capability, in_flight, widest):
     gpus.properties.update(name=name, major=capability[0], minor=capability[1])
-    properties = selection.backend_named("cuda:0").properties
+    properties = selection.device_named("cuda:0").properties
     assert properties.name == name.decode()
     assert properties.compute_capability == 10 * capability[0] + capability[1]
     assert properties.shared_bytes == 227 * 1024
@@ -88,9 +88,9 @@ def test_no_memory_says_how_much_was_asked_and_is_free(gpus):
 
 
 def test_threads_that_defer_errors_at_once_share_one_report(gpus, monkeypatch):
-    backend = selection.backend_named("cuda:0")
+    device = selection.device_named("cuda:0")
     together = threading.Barrier(4)
-    allocate = backend.allocate
+    allocate = device.allocate
 
     def slowly(*arguments):
         time.sleep(0.05)
@@ -98,9 +98,9 @@ def test_threads_that_defer_errors_at_once_share_one_report(gpus, monkeypatch):
 
     def ask(_):
         together.wait()
-        return backend.index_errors
+        return device.index_errors
 
-    monkeypatch.setattr(backend, "allocate", slowly)
+    monkeypatch.setattr(device, "allocate", slowly)
     with ThreadPoolExecutor(4) as threads:
         assert len({id(errors) for errors in threads.map(ask, range(4))}) == 1
 

@@ -38,8 +38,8 @@ def test_the_planners_parameters_reach_the_kernel_but_for_the_addresses(gpus, or
     target = sg.zeros((2, 40, 5, 6), "float32", layout=order, row_pitch_bytes=1024, device="cpu")
     plan = sg.plan_relayout(source, target, scale=[channel / 40 for channel in range(40)], device="cuda").plan
     launch = planner_cuda_launch(plan.choice, REFERENCE_GPU)
-    backend = selection.backend_named("cuda:0")
-    tables = tuple(backend.allocate(len(contents), 16) for _, contents in launch.tables)
+    device = selection.device_named("cuda:0")
+    tables = tuple(device.allocate(len(contents), 16) for _, contents in launch.tables)
     prepared_kernel = importlib.import_module("stridedgpu.devices.cuda.runtime.launch").PreparedKernel
     prepared = prepared_kernel(launch, types.SimpleNamespace(ptr=5), 0, tables)
     held = []
@@ -190,8 +190,8 @@ class Dropped:
     """A prepared kernel with a table, launched on a stream and dropped as a cache would; `table` is its memory."""
 
     def __init__(self, gpus, stream):
-        self.backend = selection.backend_named("cuda:0")
-        table = self.backend.uploaded(b"table" * 4)
+        self.device = selection.device_named("cuda:0")
+        table = self.device.uploaded(b"table" * 4)
         self.table = weakref.ref(table.owner)
         launch = KernelLaunch(("fake.cu",), "sg::kernel", (1, 1, 1), (32, 1, 1), 0, bytes(24), ((16, b"table" * 4),))
         gpus.functions[5] = "sg::kernel", 0
@@ -211,7 +211,7 @@ def few_retired(gpus, monkeypatch):
 
 def test_the_table_of_a_queued_kernel_is_not_freed(gpus):
     dropped = Dropped(gpus, stream=77)
-    dropped.backend.uploaded(b"another table")
+    dropped.device.uploaded(b"another table")
     assert dropped.table() is not None
     assert gpus.named("deviceSynchronize") == []
 
@@ -220,7 +220,7 @@ def test_the_table_of_a_queued_kernel_is_not_freed(gpus):
 def test_many_retired_tables_are_freed_behind_all_work_of_the_device(gpus):
     dropped = Dropped(gpus, stream=77)
     gpus.calls.clear()
-    dropped.backend.uploaded(b"another table")
+    dropped.device.uploaded(b"another table")
     assert gpus.named("deviceSynchronize") == [("deviceSynchronize", 0)]
     assert dropped.table() is None
 
@@ -230,7 +230,7 @@ def test_the_table_of_a_captured_launch_is_never_freed(gpus):
     gpus.capturing.add(77)
     dropped = Dropped(gpus, stream=77)
     gpus.capturing.clear()
-    dropped.backend.uploaded(b"another table")
+    dropped.device.uploaded(b"another table")
     assert dropped.table() is not None
 
 
@@ -242,5 +242,5 @@ def test_tables_wait_where_the_device_cannot_be_waited_for(gpus, monkeypatch):
         raise CUDARuntimeError("cudaErrorStreamCaptureUnsupported")
 
     monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "deviceSynchronize", refused)
-    dropped.backend.uploaded(b"another table")
+    dropped.device.uploaded(b"another table")
     assert dropped.table() is not None

@@ -22,7 +22,7 @@ def row_cases() -> list[Case]:
     for seed, (run, itemsize) in enumerate([(1000, 1), (6, 1), (48, 2), (33, 4), (16, 4), (300, 4), (40, 8), (5, 16)]):
         number, mode = NUMBERS[seed % 4], MODES[(seed + seed // 4) % 4]
         for more in range(3):
-            cases.append(Case("gather", (9, run), (5, 4), 0, itemsize, number, mode, 100 * seed + more, plain=True))
+            cases.append(Case("gather", (9, run), (5, 4), 0, itemsize, number, mode, 100 * seed + more, packed=True))
             cases.append(
                 Case("gather", (9, run), (150,), 0, itemsize, number, mode, 100 * seed + 50 + more, True, gpu=SMALL_GPU)
             )
@@ -32,7 +32,7 @@ def row_cases() -> list[Case]:
 def shifted_case(operation: str, row: int, itemsize: int, seed: int, rows: int = 9, **more: Any) -> Case:
     number, mode = NUMBERS[seed % 4], MODES[seed % 4] if operation == "gather" else "raise"
     index_sizes = (rows + 2,) if operation == "gather" else (rows - 2, 1)
-    return Case(operation, (rows, row), index_sizes, 0, itemsize, number, mode, seed, plain=True, **more)
+    return Case(operation, (rows, row), index_sizes, 0, itemsize, number, mode, seed, packed=True, **more)
 
 
 def shifted_cases(operation: str) -> list[Case]:
@@ -77,7 +77,7 @@ def generated(operation: str, kernels: int, per_kernel: int) -> list[Case]:
             str(rng.choice(NUMBERS)),
             str(rng.choice(MODES)) if operation.startswith("gather") else "raise",
             seed,
-            plain=bool(rng.random() < 0.3),
+            packed=bool(rng.random() < 0.3),
             alignment=int(rng.choice([1, 4, 16])),
             index_bits=64 if rng.random() < 0.2 else None,
             gpu=SMALL_GPU if rng.random() < 0.3 else REFERENCE_GPU,
@@ -117,7 +117,7 @@ def vector_cases(operation: str) -> list[Case]:
                 number,
                 mode,
                 seed,
-                plain=True,
+                packed=True,
                 alignment=alignment,
                 row_pitch=pitch,
                 gpu=SMALL_GPU if seed % 2 else REFERENCE_GPU,
@@ -130,7 +130,7 @@ def vector_cases(operation: str) -> list[Case]:
 def small_row_cases(mode: str) -> list[Case]:
     """Colours of a palette, and other rows of a few bytes; some rows are left over at the end."""
     cases = [
-        Case("gather", (9, row), shape, 0, itemsize, number, mode, seed, plain=True, alignment=alignment)
+        Case("gather", (9, row), shape, 0, itemsize, number, mode, seed, packed=True, alignment=alignment)
         for seed, (row, itemsize, shape, number, alignment) in enumerate(
             [
                 (3, 1, (40, 25), "int64", 16),
@@ -149,7 +149,7 @@ def small_row_cases(mode: str) -> list[Case]:
 def inner_cases(mode: str) -> list[Case]:
     """Elements along the innermost axis, rows of indices of every length."""
     cases = [inner_case(rows, number, mode, 4, rows) for rows in (2, 8, 21) for number in ("int32", "uint64")]
-    cases.append(Case("gather", (9, 40), (1101,), 1, 4, "int32", mode, 1, plain=True, gpu=SMALL_GPU))
+    cases.append(Case("gather", (9, 40), (1101,), 1, 4, "int32", mode, 1, packed=True, gpu=SMALL_GPU))
     assert {case.launch.block[0] for case in cases} == {256, 512}
     assert {case.plan.family for case in cases} == {GatherFamily.INNER}
     return cases
@@ -181,6 +181,6 @@ def test_every_kernel_under_sanitizers(table):
 @pytest.mark.parametrize("operation", INDEXED)
 def test_vectors_of_indexed_elements_have_every_length(operation):
     cases = vector_cases(operation)
-    lengths = {case.plan.plain.nbytes // case.itemsize for case in cases}
+    lengths = {case.plan.dense.nbytes // case.itemsize for case in cases}
     assert lengths >= ({2, 4} if not operation.endswith("nd") else {1, 2, 4})
     assert {case.plan.index.nbytes for case in cases} >= {4, 8, 16}

@@ -29,7 +29,7 @@ _GROUPED: Final = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """One loop: its size, and its strides on the plain side, on the picked side and in the indices, in bytes."""
+    """One loop: its size, and its strides on the dense side, on the indexed side and in the indices, in bytes."""
 
     size: int
     strides: tuple[int, int, int]
@@ -50,7 +50,7 @@ class _Nest:
 
     @property
     def items_differ(self) -> bool:
-        """Whether every step of the loops around `b` addresses different elements of the picked side."""
+        """Whether every step of the loops around `b` addresses different elements of the indexed side."""
         return all(loop.strides[1] for loop in (*self.outer, self.a) if loop.size > 1)
 
     @property
@@ -71,8 +71,8 @@ class GatherWalk:
     kernel: Gather
     items: int
     in_order: bool
-    plain_offset: int
-    picked_offset: int
+    dense_offset: int
+    indexed_offset: int
     index_offset: int
     parameters: tuple[int, ...]
 
@@ -82,7 +82,7 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     walk = gather_walk(problem, problem.mode)
     if walk is None:
         return None
-    kernel, element = walk.kernel, problem.plain.element
+    kernel, element = walk.kernel, problem.dense.element
     run, group = kernel.run, kernel.group
     if group > 1:
         kind, words = "grouped_runs", f"{group} runs of {run} B put together to a vector"
@@ -116,17 +116,17 @@ def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None
     form = ctypes.c_int64 * (1 + len(walk.parameters))
     template = bytes(form(0, *walk.parameters))
     scatters, items = problem.scatters, walk.items
-    plain_offset, picked_offset, index_offset = walk.plain_offset, walk.picked_offset, walk.index_offset
+    dense_offset, indexed_offset, index_offset = walk.dense_offset, walk.indexed_offset, walk.index_offset
     nbytes = plan.bytes_moved
     alone = chosen.shared_bytes is None or nbytes < chosen.shared_bytes
 
-    def move(plain: Located, picked: Located, indices: Located) -> None:
-        (held, start), (chosen, chosen_start), (numbers, numbers_start) = plain, picked, indices
+    def move(dense: Located, indexed: Located, indices: Located) -> None:
+        (held, start), (chosen, chosen_start), (numbers, numbers_start) = dense, indexed, indices
         parameters = form.from_buffer_copy(template)
         parameters[0] = numbers.address + numbers_start + index_offset
-        plain_at = held.address + start + plain_offset
-        picked_at = chosen.address + chosen_start + picked_offset
-        reads, writes = (plain_at, picked_at) if scatters else (picked_at, plain_at)
+        dense_at = held.address + start + dense_offset
+        indexed_at = chosen.address + chosen_start + indexed_offset
+        reads, writes = (dense_at, indexed_at) if scatters else (indexed_at, dense_at)
         place = ctypes.addressof(parameters)
         if alone:
             loop.alone(reads, writes, place, 0, items)
@@ -140,7 +140,7 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     """Choose the kernel of a problem; None if there is nothing to move."""
     if 0 in problem.sizes:
         return None
-    itemsize, index_bytes = problem.plain.element.itemsize, problem.index.element.itemsize
+    itemsize, index_bytes = problem.dense.element.itemsize, problem.index.element.itemsize
     nest = _nest(problem, itemsize, index_bytes)
     wanted = policy().gather.bytes_of_item(problem.element_count * itemsize)
     blocks = _scatter_blocks(nest, wanted) if problem.scatters else _blocks(nest, wanted)
@@ -158,14 +158,14 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     fields.append(_lines_of_next(problem, nest))
     for loop in reversed(nest.outer):
         fields += [loop.size, *loop.strides]
-    for entry in problem.indexed:
+    for entry in problem.indexed_axes:
         fields += [entry.size, entry.stride * itemsize, entry.component * index_bytes]
     return GatherWalk(
         kernel,
         items,
         problem.scatters and not nest.items_differ,
-        problem.plain_offset * itemsize,
-        problem.picked_offset * itemsize,
+        problem.dense_offset * itemsize,
+        problem.indexed_offset * itemsize,
         problem.index_offset * index_bytes,
         tuple(fields),
     )
@@ -174,9 +174,9 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
 def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
     """Assign the problem's loops to the roles `run`, `m`, `b`, `a` and `outer`."""
     loops = [
-        _Loop(size, (plain * itemsize, picked * itemsize, index * index_bytes))
-        for size, plain, picked, index in zip(
-            problem.sizes, problem.plain_strides, problem.picked_strides, problem.index_strides, strict=True
+        _Loop(size, (dense * itemsize, indexed * itemsize, index * index_bytes))
+        for size, dense, indexed, index in zip(
+            problem.sizes, problem.dense_strides, problem.indexed_strides, problem.index_strides, strict=True
         )
     ]
     stop = len(loops) - problem.row_axes
@@ -217,7 +217,7 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
     """Choose the kernel of the loops."""
     run, scatters = nest.run, problem.scatters
     group = 1 if scatters else nest.group
-    result_bytes = problem.element_count * problem.plain.element.itemsize
+    result_bytes = problem.element_count * problem.dense.element.itemsize
     return Gather(
         IndexKind(
             problem.index.element.itemsize,
@@ -225,7 +225,7 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
             nest.b.strides[2] == problem.index.element.itemsize,
             mode,
         ),
-        components=len(problem.indexed),
+        components=len(problem.indexed_axes),
         rank=len(nest.outer),
         lanes=lanes_of(b_block),
         follows=scatters or nest.a.strides[2] != 0,
@@ -234,7 +234,9 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
         long=run & (run - 1) != 0 or run > policy().gather.longest_step,
         packed=nest.b.strides[0] == run,
         group=group,
-        lines_ahead=0 if scatters else _lines_ahead(run, problem.picked.layout.span * problem.picked.element.itemsize),
+        lines_ahead=0
+        if scatters
+        else _lines_ahead(run, problem.indexed.layout.span * problem.indexed.element.itemsize),
         streaming=not scatters and result_bytes >= policy().gather.streamed_bytes and group * run >= LINE_BYTES,
         scatters=scatters,
     )
@@ -249,9 +251,9 @@ def _lines_ahead(run: int, span: int) -> int:
 
 def _lines_of_next(problem: GatherProblem, nest: _Nest) -> int:
     """Cache lines that the indices of one step of `a` select from; 0 if there are too many to stay in the cache."""
-    entry, itemsize = problem.indexed[0], problem.picked.element.itemsize
+    entry, itemsize = problem.indexed_axes[0], problem.indexed.element.itemsize
     lines = entry.size * entry.stride * itemsize // LINE_BYTES
-    is_row = len(problem.indexed) == 1 and entry.stride > 0 and not nest.b.strides[1] and nest.run < LINE_BYTES
+    is_row = len(problem.indexed_axes) == 1 and entry.stride > 0 and not nest.b.strides[1] and nest.run < LINE_BYTES
     worth = min(policy().gather.most_lines_of_row, nest.b.size // policy().gather.uses_of_line)
     return lines if is_row and lines <= worth else 0
 

@@ -2,8 +2,8 @@
 
     indices   7  0  3  3 ...         a chunk of some hundred, resolved in vectors to offsets on the stack
               |  |  |  |
-    picked    [=====]  [=====] ...   a run of bytes at each offset: one word, one vector, or vectors in a row
-    plain     [=====][=====][=====]
+    indexed   [=====]  [=====] ...   a run of bytes at each offset: one word, one vector, or vectors in a row
+    dense     [=====][=====][=====]
 
 `b` is the innermost loop with indices of its own, `a` the loop around it. Each index selects the loop `m` over runs,
 and a run is the innermost loop. If the indices do not depend on `a`, the offsets of a chunk of `b` are reused for the
@@ -31,15 +31,15 @@ __all__ = ["Gather"]
 _INDEX, _RUN, _M, _B, _A, _LINES = 0, 1, 4, 10, 16, 22
 _OUTER_PLACE: Final = 23
 """Parameters before the outer loops, in order: the address of the indices; bytes of a run, bytes of its block, number
-of blocks; for each of `m`, `b` and `a` the size, the plain, picked and index strides, the block and the number of
-blocks; the number of picked lines to prefetch for the next step of `a`. Then four for each outer loop, innermost first;
-then three for each component of an index tuple. Strides are in bytes."""
+of blocks; for each of `m`, `b` and `a` the size, the dense, indexed and index strides, the block and the number of
+blocks; the number of indexed lines to prefetch for the next step of `a`. Then four for each outer loop, innermost
+first; then three for each component of an index tuple. Strides are in bytes."""
 
 _OUTER_FIELDS: Final = 4
-"""Fields of an outer loop: size, plain, picked and index stride."""
+"""Fields of an outer loop: size, dense, indexed and index stride."""
 
 _COMPONENT_FIELDS: Final = 3
-"""Fields of a component of an index tuple: the axis' size, its stride on the picked side, its place in the tuple."""
+"""Fields of a component of an index tuple: the axis' size, its stride on the indexed side, its place in the tuple."""
 
 _Block = tuple[Value, Value]
 """The first step of a block of one loop, and the step after its last."""
@@ -50,8 +50,8 @@ class _Loop:
     """An inner loop's parameters."""
 
     size: Value
-    plain: Value
-    picked: Value
+    dense: Value
+    indexed: Value
     index: Value
     block: Value
     blocks: Value
@@ -61,15 +61,15 @@ class _Loop:
 class _Place:
     """The current offset on each operand."""
 
-    plain: Value
-    picked: Value
+    dense: Value
+    indexed: Value
     index: Value
 
     def along(self, code: Code, loop: _Loop, number: Value) -> _Place:
         """The place `number` steps further along a loop."""
         return _Place(
-            code.at(self.plain, code.multiply(number, loop.plain)),
-            code.at(self.picked, code.multiply(number, loop.picked)),
+            code.at(self.dense, code.multiply(number, loop.dense)),
+            code.at(self.indexed, code.multiply(number, loop.indexed)),
             code.at(self.index, code.multiply(number, loop.index)),
         )
 
@@ -89,9 +89,9 @@ class Gather:
     """A kernel with `rank` outer loops, for indices of one kind in tuples of `components`.
 
     `lanes` indices are resolved at once. `follows`: the indices depend on `a`. `deep`: there is a loop `m`. `run` is
-    the bytes of one step; a `long` run takes several steps. `packed`: the runs of `b` are adjacent on the plain side,
+    the bytes of one step; a `long` run takes several steps. `packed`: the runs of `b` are adjacent on the dense side,
     where `group` of them are written as one vector. `lines_ahead` lines of a run are prefetched. `streaming` uses
-    non-temporal stores for aligned cache lines. `scatters`: the plain side is read and the picked side written.
+    non-temporal stores for aligned cache lines. `scatters`: the dense side is read and the indexed side written.
     """
 
     index: IndexKind
@@ -143,7 +143,7 @@ class _Walk:
         self._lines = code.parameter(_LINES)
         self._along = code.full(vector_type(kernel.lanes, "i64"), 0)
         for lane in range(kernel.lanes):
-            self._along = code.insert(self._along, code.multiply(self.b.picked, lane), lane)
+            self._along = code.insert(self._along, code.multiply(self.b.indexed, lane), lane)
         self._outer = [
             tuple(code.parameter(_OUTER_PLACE + _OUTER_FIELDS * axis + field) for field in range(_OUTER_FIELDS))
             for axis in range(kernel.rank)
@@ -158,15 +158,15 @@ class _Walk:
     def items(self) -> Iterator[_Item]:
         """Every item from `first` to `last`."""
         code = self._code
-        plain, picked = (code.source, code.target) if self._kernel.scatters else (code.target, code.source)
+        dense, indexed = (code.source, code.target) if self._kernel.scatters else (code.target, code.source)
         counts = [self._run_blocks, self.m.blocks, self.b.blocks, self.a.blocks, *(size for size, *_ in self._outer)]
         with places_of_items(code, counts) as (part, m, b, a, *outer):
             # The last block of a long run overlaps the one before it, so that all have the same length.
             offset = code.smaller(code.multiply(part, self._run_block), code.binary("sub", self._run, self._run_block))
-            place = _Place(code.at(plain, offset), code.at(picked, offset), self._index)
+            place = _Place(code.at(dense, offset), code.at(indexed, offset), self._index)
             for number, (_, *strides) in zip(outer, self._outer, strict=True):
                 steps = [code.multiply(number, stride) for stride in strides]
-                place = _Place(*map(code.at, (place.plain, place.picked, place.index), steps))
+                place = _Place(*map(code.at, (place.dense, place.indexed, place.index), steps))
             yield _Item(place, self._block(m, self.m), self._block(b, self.b), self._block(a, self.a))
 
     def _block(self, place: Value, loop: _Loop) -> _Block:
@@ -179,7 +179,7 @@ class _Walk:
         """Prefetch the lines that the indices of the next step of `a` select from, if they are few."""
         code = self._code
         with code.loop(0, self._lines) as line:
-            code.prefetch(code.at(code.at(place.picked, self.a.picked), code.multiply(line, LINE_BYTES)))
+            code.prefetch(code.at(code.at(place.indexed, self.a.indexed), code.multiply(line, LINE_BYTES)))
 
     @contextmanager
     def chunks(self, block: _Block) -> Iterator[_Block]:
@@ -198,7 +198,7 @@ class _Walk:
         latest = code.add(end, -kernel.lanes)
         with code.loop(start, end, kernel.lanes) as step:
             at = code.smaller(step, latest)
-            total = code.binary("add", self._along, code.splat(code.multiply(at, self.b.picked), kernel.lanes))
+            total = code.binary("add", self._along, code.splat(code.multiply(at, self.b.indexed), kernel.lanes))
             first = code.at(index, code.multiply(at, self.b.index))
             # Indices are read in bursts, one chunk at a time, which defeats the hardware prefetcher.
             ahead = policy().gather.chunks_ahead * policy().gather.chunk_indices
@@ -220,8 +220,8 @@ class _Walk:
         if kernel.group > 1:
             steps = [code.multiply(chunk[1], kernel.run)]
         else:
-            steps = [self.b.plain, self._run_block, *([self.m.plain] if kernel.deep else [])]
-        aligned = code.is_aligned(place.plain, *steps)
+            steps = [self.b.dense, self._run_block, *([self.m.dense] if kernel.deep else [])]
+        aligned = code.is_aligned(place.dense, *steps)
         with code.when(aligned):
             self._runs(place, chunk, m, offsets, streaming=True)
         with code.when(code.negated(aligned)):
@@ -238,7 +238,7 @@ class _Walk:
                 self._copy_group(place, at, code.binary("sub", at, start), offsets, streaming=streaming)
             return
         count = code.binary("sub", end, start)
-        begin = _Place(code.at(place.plain, code.multiply(start, self.b.plain)), place.picked, place.index)
+        begin = _Place(code.at(place.dense, code.multiply(start, self.b.dense)), place.indexed, place.index)
         unrolled = policy().gather.unrolled
         whole = code.binary("and", count, -unrolled)
         with code.loop(0, whole, unrolled) as first:
@@ -252,13 +252,13 @@ class _Walk:
         code, kernel = self._code, self._kernel
         if kernel.lines_ahead:
             ahead = code.smaller(code.add(number, policy().gather.runs_ahead), code.add(count, -1))
-            soon = self._picked(place, ahead, offsets)
+            soon = self._indexed(place, ahead, offsets)
             for line in range(kernel.lines_ahead):
                 code.prefetch(code.at(soon, line * LINE_BYTES))
         # A step known at compile time needs no multiplication.
-        step = kernel.run if kernel.packed and not kernel.long else self.b.plain
+        step = kernel.run if kernel.packed and not kernel.long else self.b.dense
         run = _Place(
-            code.at(place.plain, code.multiply(number, step)), self._picked(place, number, offsets), place.index
+            code.at(place.dense, code.multiply(number, step)), self._indexed(place, number, offsets), place.index
         )
         if not kernel.deep:
             self._copy(run, streaming=streaming)
@@ -266,10 +266,10 @@ class _Walk:
         with code.loop(*m) as inner:
             self._copy(run.along(code, self.m, inner), streaming=streaming)
 
-    def _picked(self, place: _Place, number: Value, offsets: Value) -> Value:
+    def _indexed(self, place: _Place, number: Value, offsets: Value) -> Value:
         """The address that an index of the chunk selects."""
         code = self._code
-        return code.at(place.picked, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
+        return code.at(place.indexed, code.load("i64", code.at(offsets, code.multiply(number, 8)), 8))
 
     def _copy_group(self, place: _Place, at: Value, number: Value, offsets: Value, *, streaming: bool) -> None:
         """Move a group of short runs as one vector; `number` is the first index of the group, `at` its step of `b`."""
@@ -278,17 +278,17 @@ class _Walk:
         if kernel.lines_ahead:
             for lane in range(kernel.group):
                 # Past the end of a chunk the stack has stale offsets: their prefetch is useless but harmless.
-                code.prefetch(self._picked(place, code.add(number, lane + policy().gather.grouped_ahead), offsets))
+                code.prefetch(self._indexed(place, code.add(number, lane + policy().gather.grouped_ahead), offsets))
         vector = Value(vector_type(kernel.group, type_), "poison")
         for lane in range(kernel.group):
-            found = code.load(type_, self._picked(place, code.add(number, lane), offsets), 1)
+            found = code.load(type_, self._indexed(place, code.add(number, lane), offsets), 1)
             vector = code.insert(vector, found, lane)
-        code.store(vector, code.at(place.plain, code.multiply(at, kernel.run)), 1, streaming=streaming)
+        code.store(vector, code.at(place.dense, code.multiply(at, kernel.run)), 1, streaming=streaming)
 
     def _copy(self, place: _Place, *, streaming: bool) -> None:
         """Move one run, or a block of it."""
         code, kernel = self._code, self._kernel
-        source, target = (place.plain, place.picked) if kernel.scatters else (place.picked, place.plain)
+        source, target = (place.dense, place.indexed) if kernel.scatters else (place.indexed, place.dense)
         if not kernel.long:
             self._copy_step(source, target, streaming=streaming)
             return

@@ -37,7 +37,7 @@ _CHUNK: Final = 128 * 1024
 def numpy_gather_kernel(problem: GatherProblem) -> CpuKernel:
     """The NumPy loops that gather or scatter a problem's elements."""
     verb = "scatter" if problem.scatters else "gather"
-    element, row = problem.plain.element, prod(problem.sizes[len(problem.sizes) - problem.row_axes :])
+    element, row = problem.dense.element, prod(problem.sizes[len(problem.sizes) - problem.row_axes :])
     kind, words = ("rows", "a copy for each index") if row >= _LONG_ROW else ("blocks", "indices looked up in blocks")
     width = Width(element.itemsize, NUMPY_DECIDES)
     return CpuKernel(f"numpy_{verb}_{kind}_{element}_{problem.index.element}", f"NumPy: {words}", width, width)
@@ -61,17 +61,17 @@ class NumpyGather:
         self._stop = rank - problem.row_axes
         self._start = self._looped(problem.index_strides[: self._stop])
         self._row_sizes = problem.sizes[self._stop :]
-        item = storage_dtype(problem.plain.element, opaque=True)
+        item = storage_dtype(problem.dense.element, opaque=True)
         row = prod(self._row_sizes)
         self._one_by_one = row >= _LONG_ROW
-        joined = problem.row_axes == 1 and problem.plain_strides[-1] == problem.picked_strides[-1] == 1
+        joined = problem.row_axes == 1 and problem.dense_strides[-1] == problem.indexed_strides[-1] == 1
         self._joined = joined and 0 < row < _LONG_ROW
         self._dtype = np.dtype((np.void, row * item.itemsize)) if self._joined else item
         self._itemsize = item.itemsize
-        steps = [*problem.picked_strides[self._start : self._stop], *(entry.stride for entry in problem.indexed)]
-        lasts = [size - 1 for size in (*self._indexed_sizes, *(entry.size for entry in problem.indexed))]
+        steps = [*problem.indexed_strides[self._start : self._stop], *(entry.stride for entry in problem.indexed_axes)]
+        lasts = [size - 1 for size in (*self._indexed_sizes, *(entry.size for entry in problem.indexed_axes))]
         reaches = [last * step for last, step in zip(lasts, steps, strict=True)]
-        # Items start between these two offsets, both inside the picked side, at multiples of `unit`.
+        # Items start between these two offsets, both inside the indexed side, at multiples of `unit`.
         self._lowest = sum(reach for reach in reaches if reach < 0)
         self._unit = row if self._joined and not any(step % row for step in steps) else 1
         self._starts = 1 + sum(abs(reach) for reach in reaches) // self._unit
@@ -89,19 +89,19 @@ class NumpyGather:
             outer += 1
         return outer if prod(self._problem.sizes[outer:]) >= _WORTH_A_CALL else 0
 
-    def __call__(self, plain: Array, picked: Array, index: Array) -> None:
+    def __call__(self, dense: Array, indexed: Array, index: Array) -> None:
         """Move every element; each operand is an array of bytes from its lowest element on."""
         problem, start, stop = self._problem, self._start, self._stop
         if 0 in problem.sizes:
             return
         rows = () if self._joined else problem.sizes[stop:]
         kept = len(problem.sizes) if not self._joined else stop
-        walked = self._items(plain, (*problem.sizes[:stop], *rows), problem.plain_strides[:kept], problem.plain_offset)
+        walked = self._items(dense, (*problem.sizes[:stop], *rows), problem.dense_strides[:kept], problem.dense_offset)
         items = self._items(
-            picked,
+            indexed,
             (*problem.sizes[:start], self._starts, *rows),
-            (*problem.picked_strides[:start], self._unit, *problem.picked_strides[stop:kept]),
-            problem.picked_offset + self._lowest,
+            (*problem.indexed_strides[:start], self._unit, *problem.indexed_strides[stop:kept]),
+            problem.indexed_offset + self._lowest,
         )
         dtype = np.dtype(problem.index.element.name)
         numbers = [
@@ -112,7 +112,7 @@ class NumpyGather:
                 problem.index_strides[start:stop],
                 problem.index_offset + entry.component,
             )
-            for entry in problem.indexed
+            for entry in problem.indexed_axes
         ]
         for block in self._blocks():
             places = self._places(numbers, block)
@@ -125,7 +125,7 @@ class NumpyGather:
         return np.ndarray(sizes, self._dtype, memory, offset * self._itemsize, steps)
 
     def _move(self, items: Array, places: NDArray[np.int64], block: Array) -> None:
-        """Move one block between the plain side and its places among `items`."""
+        """Move one block between the dense side and its places among `items`."""
         if self._one_by_one:
             for at in np.ndindex(places.shape):
                 pair = (block[at], items[places[at]])
@@ -152,11 +152,11 @@ class NumpyGather:
         shape = tuple(min(part.stop, size) - part.start for part, size in zip(place, self._indexed_sizes, strict=True))
         places = np.full(shape, -self._lowest // unit, np.int64)
         for axis, part in enumerate(place):
-            step = problem.picked_strides[self._start + axis] // unit
+            step = problem.indexed_strides[self._start + axis] // unit
             if step:
                 along = np.arange(part.start, part.start + shape[axis], dtype=np.int64) * step
                 places += along.reshape(-1, *(1,) * (len(shape) - axis - 1))
-        for entry, values in zip(problem.indexed, numbers, strict=True):
+        for entry, values in zip(problem.indexed_axes, numbers, strict=True):
             along = resolved(np.asarray(values[place]), entry.size, self._mode)
             places += along if entry.stride == unit else along * (entry.stride // unit)
         return places

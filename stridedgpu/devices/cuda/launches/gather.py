@@ -38,11 +38,11 @@ LAUNCH_NUMBER_AT: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """One loop: its size, and its strides on the plain side, the picked side, in the indices and in their numbering."""
+    """One loop: its size; its strides on the dense side, on the indexed side, in the indices and in their numbering."""
 
     size: int
-    plain: int = 0
-    picked: int = 0
+    dense: int = 0
+    indexed: int = 0
     index: int = 0
     position: int = 0
 
@@ -70,8 +70,8 @@ def _loops(problem: GatherProblem) -> list[_Loop]:
         _Loop(*loop)
         for loop in zip(
             problem.sizes,
-            problem.plain_strides,
-            problem.picked_strides,
+            problem.dense_strides,
+            problem.indexed_strides,
             problem.index_strides,
             problem.position_strides,
             strict=True,
@@ -91,17 +91,17 @@ def _common(plan: GatherChoice, loops: Sequence[_Loop], items: int) -> Parameter
     block = ParameterBlock()
     block.add(bytes(16), 8)
     block.add_int32(0)
-    for entry in problem.indexed:
+    for entry in problem.indexed_axes:
         block.add(struct.pack("<Q", entry.size), 8)
         block.add_index(entry.stride if entry.size > 1 else 0, bits)
         block.add_index(entry.component, bits)
     words = [word for loop in loops for word in divisor_words(loop.size, bits)]
-    for steps in zip(*((loop.plain, loop.picked, loop.index, loop.position) for loop in loops), strict=True):
+    for steps in zip(*((loop.dense, loop.indexed, loop.index, loop.position) for loop in loops), strict=True):
         words += steps
     for word in (
         *words,
-        problem.plain_offset,
-        problem.picked_offset,
+        problem.dense_offset,
+        problem.indexed_offset,
         problem.index_offset,
         problem.position_offset,
         items,
@@ -125,7 +125,7 @@ def _launch(source: str, name: str, blocks: int, block: ParameterBlock, threads:
 def _types(plan: GatherChoice) -> tuple[str, str, str]:
     """The C++ types of the elements, of the indices and of offsets."""
     problem = plan.problem
-    return word_argument(problem.plain.element), f"sg::{problem.index.element}", index_argument(plan.index_bits)
+    return word_argument(problem.dense.element), f"sg::{problem.index.element}", index_argument(plan.index_bits)
 
 
 def _mode(plan: GatherChoice) -> str:
@@ -137,7 +137,7 @@ def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """Groups of lanes sized to the run; long runs are cut into chunks."""
     problem = plan.problem
     *outer, run = _loops(problem)
-    length = plan.plain.nbytes // problem.plain.element.itemsize
+    length = plan.dense.nbytes // problem.dense.element.itemsize
     steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), gpu)
     chunk = steps * lanes * length
     chunks = -(-run.size // chunk)
@@ -151,13 +151,13 @@ def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
         "gather_rows",
         _types(plan),
         "GatherRowsPolicy",
-        bytes=plan.plain.nbytes,
+        bytes=plan.dense.nbytes,
         mode=_mode(plan),
         scatters=problem.scatters,
         steps=steps,
         items=items,
         rank=len(loops),
-        components=len(problem.indexed),
+        components=len(problem.indexed_axes),
     )
     return _launch("gather_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
 
@@ -166,7 +166,7 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """The same for unaligned runs."""
     problem = plan.problem
     *outer, run = _loops(problem)
-    length = plan.store.nbytes // problem.plain.element.itemsize
+    length = plan.store.nbytes // problem.dense.element.itemsize
     places = run.size + length - 1
     steps, items, lanes = _shifted_shape(-(-places // length), prod(loop.size for loop in outer), gpu)
     chunk = steps * lanes * length
@@ -174,7 +174,7 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     count = prod(loop.size for loop in loops)
     block = _common(plan, loops, count)
     block.add_index(run.size, plan.index_bits)
-    source = problem.plain if problem.scatters else problem.picked
+    source = problem.dense if problem.scatters else problem.indexed
     block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
     block.add_int32(lanes.bit_length() - 1)
     name = instantiation(
@@ -186,7 +186,7 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
         steps=steps,
         items=items,
         rank=len(loops),
-        components=len(problem.indexed),
+        components=len(problem.indexed_axes),
     )
     return _launch("gather_shifted_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
 
@@ -223,16 +223,18 @@ def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, in
 def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """One thread for several vectors of adjacent elements, each element with its own index or tuple of indices."""
     problem, bits = plan.problem, plan.index_bits
-    length = plan.plain.nbytes // problem.plain.element.itemsize
+    length = plan.dense.nbytes // problem.dense.element.itemsize
     *outer, row = _loops(problem) or [_Loop(1)]
     vectors = -(-row.size // length)
-    steps = (row.plain, row.picked, row.index, row.position)
+    steps = (row.dense, row.indexed, row.index, row.position)
     loops = _filled([*outer, _Loop(vectors, *(length * step for step in steps))])
     count = prod(loop.size for loop in loops)
-    most = max(1, min(policy().gather.in_flight, policy().gather.elements_in_flight // (length * len(problem.indexed))))
+    most = max(
+        1, min(policy().gather.in_flight, policy().gather.elements_in_flight // (length * len(problem.indexed_axes)))
+    )
     items = most if count >= gpu.multiprocessors * THREADS * most else 1
     block = _common(plan, loops, count)
-    for value in (row.size, row.picked, row.index, row.position):
+    for value in (row.size, row.indexed, row.index, row.position):
         block.add_index(value, bits)
     name = instantiation(
         "gather_elements",
@@ -244,7 +246,7 @@ def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
         scatters=problem.scatters,
         items=items,
         rank=len(loops),
-        components=len(problem.indexed),
+        components=len(problem.indexed_axes),
     )
     return _launch("gather_elements.cu", name, -(-count // (THREADS * items)), block)
 
@@ -253,19 +255,19 @@ def _short_rows(plan: GatherChoice) -> KernelLaunch:
     """One thread for several adjacent rows of the target."""
     problem, bits, together = plan.problem, plan.index_bits, SHORT_ROWS_TOGETHER
     *outer, rows, run = _loops(problem)
-    steps = (rows.plain, rows.picked, rows.index, rows.position)
+    steps = (rows.dense, rows.indexed, rows.index, rows.position)
     loops = _filled([*outer, _Loop(-(-rows.size // together), *(together * step for step in steps))])
     count = prod(loop.size for loop in loops)
     block = _common(plan, loops, count)
-    for value in (rows.size, rows.picked, rows.index, rows.position):
+    for value in (rows.size, rows.indexed, rows.index, rows.position):
         block.add_index(value, bits)
     name = instantiation(
         "gather_short_rows",
         _types(plan),
         "GatherShortRowsPolicy",
-        piece_bytes=plan.picked.nbytes,
-        count=run.size * problem.plain.element.itemsize // plan.picked.nbytes,
-        store_bytes=plan.plain.nbytes,
+        piece_bytes=plan.indexed.nbytes,
+        count=run.size * problem.dense.element.itemsize // plan.indexed.nbytes,
+        store_bytes=plan.dense.nbytes,
         index_bytes=plan.index.nbytes,
         mode=_mode(plan),
         rank=len(loops),
@@ -276,7 +278,7 @@ def _short_rows(plan: GatherChoice) -> KernelLaunch:
 def _inner(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     """One thread for a vector of adjacent indices, applied to a few rows."""
     problem, bits = plan.problem, plan.index_bits
-    length = plan.plain.nbytes // problem.plain.element.itemsize
+    length = plan.dense.nbytes // problem.dense.element.itemsize
     *outer, inner = _loops(problem)
     loops = _filled(outer)
     rows = prod(loop.size for loop in outer)
@@ -285,7 +287,7 @@ def _inner(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     enough = groups * vectors >= gpu.multiprocessors * policy().gather.long_row_threads
     threads = policy().gather.long_row_threads if vectors > THREADS and enough else THREADS
     block = _common(plan, loops, rows)
-    for value in (inner.size, inner.plain, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
+    for value in (inner.size, inner.dense, inner.index, inner.position, groups, *divisor_words(vectors, bits)):
         block.add_index(value, bits)
     name = instantiation(
         "gather_inner",

@@ -61,14 +61,14 @@ _DESCRIPTIONS: Final = {
 class GatherChoice:
     """The family of kernels of a gather or scatter, and its access widths.
 
-    `plain` and `picked` are the widths of one access on either side, in bytes, with their limits; `index` is that of a
+    `dense` and `indexed` are the widths of one access on either side, in bytes, with their limits; `index` is that of a
     load of indices. `index_bits` is the width of offset arithmetic, 32 or 64, independent of the indices' type.
     """
 
     problem: GatherProblem
     family: GatherFamily
-    plain: Width
-    picked: Width
+    dense: Width
+    indexed: Width
     index: Width
     index_bits: int
 
@@ -82,17 +82,17 @@ class GatherChoice:
         """The kernel's name: operation, element and bytes of a vector, and the indices' type."""
         problem = self.problem
         verb = "scatter" if problem.scatters else "gather"
-        return f"{verb}_{self.family}_{problem.plain.element}x{self.plain.nbytes}B_{problem.index.element}"
+        return f"{verb}_{self.family}_{problem.dense.element}x{self.dense.nbytes}B_{problem.index.element}"
 
     @property
     def load(self) -> Width:
         """The width of one load."""
-        return self.plain if self.problem.scatters else self.picked
+        return self.dense if self.problem.scatters else self.indexed
 
     @property
     def store(self) -> Width:
         """The width of one store."""
-        return self.picked if self.problem.scatters else self.plain
+        return self.indexed if self.problem.scatters else self.dense
 
     def in_words(self) -> list[str]:
         """The lines that `explain` prints: family, widths and their limits."""
@@ -110,22 +110,22 @@ def choose_gather(problem: GatherProblem, widest: int = 16) -> GatherChoice:
     family = _family(problem)
     reach = max(
         problem.element_count,
-        problem.plain.layout.span,
-        problem.picked.layout.span,
+        problem.dense.layout.span,
+        problem.indexed.layout.span,
         problem.index.layout.span,
     )
     bits = index_bits(reach)
-    plain, picked = _widths(problem, family, widest)
-    index = _index_width(problem, family, plain.nbytes // problem.plain.element.itemsize)
-    if family is GatherFamily.ROWS and _are_short(problem, picked):
+    dense, indexed = _widths(problem, family, widest)
+    index = _index_width(problem, family, dense.nbytes // problem.dense.element.itemsize)
+    if family is GatherFamily.ROWS and _are_short(problem, indexed):
         family = GatherFamily.SHORT_ROWS
-        plain = _four_rows_width(problem, widest)
+        dense = _four_rows_width(problem, widest)
         index = _index_width(problem, family, SHORT_ROWS_TOGETHER)
-    elif family is GatherFamily.ROWS and widest >= _SHIFTED_BYTES and _begin_anywhere(problem, picked):
+    elif family is GatherFamily.ROWS and widest >= _SHIFTED_BYTES and _begin_anywhere(problem, indexed):
         family = GatherFamily.SHIFTED_ROWS
-        load, store = _shifted_widths(picked)
-        plain, picked = (load, store) if problem.scatters else (store, load)
-    return GatherChoice(problem, family, plain, picked, index, bits)
+        load, store = _shifted_widths(indexed)
+        dense, indexed = (load, store) if problem.scatters else (store, load)
+    return GatherChoice(problem, family, dense, indexed, index, bits)
 
 
 def _family(problem: GatherProblem) -> GatherFamily:
@@ -134,23 +134,23 @@ def _family(problem: GatherProblem) -> GatherFamily:
         return GatherFamily.EMPTY
     inner = -1
     if problem.sizes and problem.index_strides[inner] == 0:
-        if problem.plain_strides[inner] == problem.picked_strides[inner] == 1:
+        if problem.dense_strides[inner] == problem.indexed_strides[inner] == 1:
             return GatherFamily.ROWS
-    elif len(problem.indexed) == 1 and len(problem.sizes) > 1 and not any(problem.index_strides[:inner]):
+    elif len(problem.indexed_axes) == 1 and len(problem.sizes) > 1 and not any(problem.index_strides[:inner]):
         return GatherFamily.ELEMENTS if problem.scatters else GatherFamily.INNER
-    return GatherFamily.ELEMENTS if len(problem.indexed) == 1 else GatherFamily.ND
+    return GatherFamily.ELEMENTS if len(problem.indexed_axes) == 1 else GatherFamily.ND
 
 
 def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[Width, Width]:
-    """The access widths of the plain and the picked side."""
+    """The access widths of the dense and the indexed side."""
     if family is GatherFamily.ROWS:
-        run = problem.sizes[-1] * problem.plain.element.itemsize
-        bounds = [*_plain_bounds(problem, widest), *_picked_bounds(problem, widest)]
+        run = problem.sizes[-1] * problem.dense.element.itemsize
+        bounds = [*_dense_bounds(problem, widest), *_indexed_bounds(problem, widest)]
         if run < policy().family.peeled_run_bytes:
             bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
-        width = bounded_width(bounds, problem.plain.element.itemsize, widest)
+        width = bounded_width(bounds, problem.dense.element.itemsize, widest)
         return width, width
-    itemsize = problem.plain.element.itemsize
+    itemsize = problem.dense.element.itemsize
     alone = Width(min(itemsize, widest), "an index stands for one element" if itemsize < widest else "")
     if family is GatherFamily.EMPTY:
         return Width(alone.nbytes), Width(alone.nbytes)
@@ -158,15 +158,15 @@ def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[
 
 
 def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
-    """The width of the plain side if each element has an index: adjacent elements form a vector."""
-    itemsize, count = problem.plain.element.itemsize, problem.sizes[-1] if problem.sizes else 1
-    if count == 1 or problem.plain_strides[-1] != 1:
+    """The width of the dense side if each element has an index: adjacent elements form a vector."""
+    itemsize, count = problem.dense.element.itemsize, problem.sizes[-1] if problem.sizes else 1
+    if count == 1 or problem.dense_strides[-1] != 1:
         return alone
-    tuples = len(problem.indexed)
+    tuples = len(problem.indexed_axes)
     most = policy().gather.most_indices
     length = max(1, most // tuples)
     bounds = [
-        *_plain_bounds(problem, widest),
+        *_dense_bounds(problem, widest),
         Bound(_power_of_two(length) * itemsize, f"a thread holds up to {most} numbers for each vector"),
         Bound(_power_of_two(count) * itemsize, f"a row has {count} elements"),
     ]
@@ -175,22 +175,22 @@ def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
 
 def _are_short(problem: GatherProblem, access: Width) -> bool:
     """Whether rows are shorter than a vector, not themselves a vector, and adjacent on the written side."""
-    run = problem.sizes[-1] * problem.plain.element.itemsize
+    run = problem.sizes[-1] * problem.dense.element.itemsize
     return (
         not problem.scatters
-        and len(problem.indexed) == 1
+        and len(problem.indexed_axes) == 1
         and access.nbytes < run <= policy().gather.short_row_bytes
         and run % access.nbytes == 0
         and len(problem.sizes) > 1
         and problem.sizes[-2] >= SHORT_ROWS_TOGETHER
         and problem.index_strides[-2] != 0
-        and problem.plain_strides[-2] == problem.sizes[-1]
+        and problem.dense_strides[-2] == problem.sizes[-1]
     )
 
 
 def _begin_anywhere(problem: GatherProblem, access: Width) -> bool:
     """Whether rows are long and aligned to a word at most, so that funnel-shifted vectors pay off."""
-    itemsize = problem.plain.element.itemsize
+    itemsize = problem.dense.element.itemsize
     run = problem.sizes[-1] * itemsize
     return itemsize <= _WORD_BYTES and access.nbytes <= _WORD_BYTES and run >= policy().gather.least_shifted_bytes
 
@@ -203,41 +203,41 @@ def _shifted_widths(access: Width) -> tuple[Width, Width]:
 
 def _four_rows_width(problem: GatherProblem, widest: int) -> Width:
     """The store width of several short rows together."""
-    itemsize = problem.plain.element.itemsize
+    itemsize = problem.dense.element.itemsize
     together = SHORT_ROWS_TOGETHER * problem.sizes[-1] * itemsize
     bounds = [
-        alignment_bound("target", gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
-        *(stride_bound("target", abs(stride) * itemsize, widest) for stride in problem.plain_strides[:-2] if stride),
+        alignment_bound("target", gcd(problem.dense.alignment, problem.dense_offset * itemsize)),
+        *(stride_bound("target", abs(stride) * itemsize, widest) for stride in problem.dense_strides[:-2] if stride),
         Bound(together, f"{SHORT_ROWS_TOGETHER} rows are {together} B"),
     ]
     return bounded_width(bounds, itemsize, widest)
 
 
-def _plain_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
-    """Divisors of every row address of the plain side: its alignment, the start offset of loops, and the strides."""
-    itemsize, side = problem.plain.element.itemsize, "source" if problem.scatters else "target"
+def _dense_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
+    """Divisors of every row address of the dense side: its alignment, the start offset of loops, and the strides."""
+    itemsize, side = problem.dense.element.itemsize, "source" if problem.scatters else "target"
     return [
-        alignment_bound(side, gcd(problem.plain.alignment, problem.plain_offset * itemsize)),
-        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in problem.plain_strides[:-1] if stride),
+        alignment_bound(side, gcd(problem.dense.alignment, problem.dense_offset * itemsize)),
+        *(stride_bound(side, abs(stride) * itemsize, widest) for stride in problem.dense_strides[:-1] if stride),
     ]
 
 
-def _picked_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
-    """The same for the picked side, for any indices."""
-    itemsize, side = problem.plain.element.itemsize, "target" if problem.scatters else "source"
-    strides = [*problem.picked_strides[:-1], *(entry.stride for entry in problem.indexed if entry.size > 1)]
+def _indexed_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
+    """The same for the indexed side, for any indices."""
+    itemsize, side = problem.dense.element.itemsize, "target" if problem.scatters else "source"
+    strides = [*problem.indexed_strides[:-1], *(entry.stride for entry in problem.indexed_axes if entry.size > 1)]
     return [
-        alignment_bound(side, gcd(problem.picked.alignment, problem.picked_offset * itemsize)),
+        alignment_bound(side, gcd(problem.indexed.alignment, problem.indexed_offset * itemsize)),
         *(stride_bound(side, abs(stride) * itemsize, widest) for stride in strides if stride),
     ]
 
 
 def _index_width(problem: GatherProblem, family: GatherFamily, length: int) -> Width:
     """The load width of the indices of a vector's `length` places: several numbers if they are adjacent."""
-    itemsize, count = problem.index.element.itemsize, len(problem.indexed)
+    itemsize, count = problem.index.element.itemsize, len(problem.indexed_axes)
     if family is GatherFamily.ROWS:
         return Width(itemsize, "an index stands for a row")
-    in_a_row = all(entry.component == place for place, entry in enumerate(problem.indexed))
+    in_a_row = all(entry.component == place for place, entry in enumerate(problem.indexed_axes))
     along = len(problem.sizes) - (2 if family is GatherFamily.SHORT_ROWS else 1)
     if count * length == 1 or not in_a_row or (length > 1 and problem.index_strides[along] != count):
         return Width(itemsize)

@@ -79,16 +79,16 @@ def _relayout(plan: CudaPlan, gpu: _Gpu) -> Launch:
 def _gather(plan: CudaPlan, gpu: _Gpu) -> GatherLaunch:
     """Both sides and the indices; a wrong index of mode "deferred" is reported."""
     prepared, problem = _PreparedGather(*_compiled(plan, gpu)), plan.problem
-    axes = tuple((entry.axis, entry.size) for entry in problem.indexed)
+    axes = tuple((entry.axis, entry.size) for entry in problem.indexed_axes)
     rule = IndexRule(problem.index, axes, has_tuples=problem.has_tuples)
     defers, scatters = problem.mode == "deferred", problem.scatters
 
-    def launch(plain: Located, picked: Located, indices: Located, stream: object) -> None:
+    def launch(dense: Located, indexed: Located, indices: Located, stream: object) -> None:
         errors = gpu.index_errors if defers else None
         report, number = (errors.address, errors.launched(rule)) if errors is not None else (0, 0)
         buffer, start = indices
         prepared.with_indices(buffer.address + start, report, number)
-        read, written = (plain, picked) if scatters else (picked, plain)
+        read, written = (dense, indexed) if scatters else (indexed, dense)
         prepared(*read, *written, stream)
 
     return launch
