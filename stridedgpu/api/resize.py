@@ -60,9 +60,12 @@ def resize(
     """An image, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
 
     `src` has the axes H and W, and optionally C and N; `dims` is their order ("HWC", "NHWC"), as in `asarray`. A
-    `Frame` is an RGB image, and a list of frames of any sizes a batch. A YUV frame is first converted to RGB of its own
-    size in memory. `size` is the height and width of the result, in pixels. `box` is top, left, bottom and right of the
-    part that is resized, in pixels of the source and fractions of them; None is all.
+    `Frame` is an RGB image, and a list of frames of any sizes and formats a batch. On the CPU the rows of YUV
+    frames are converted as the resize reads them. On a GPU they are converted before, in memory of their
+    own size.
+
+    `size` is the height and width of the result, in pixels. `box` is top, left, bottom and right of the part that is
+    resized, in pixels of the source and fractions of them; None is all.
 
     `interpolation` is the library and its filter. "pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic",
     "pillow-lanczos" and "pillow-nearest" widen their filter when the image shrinks. The others are "opencv-linear",
@@ -95,8 +98,7 @@ def resize(
         sources = CropSources.of_batch(_batched(operand, labels), "src")
     weighs = truth("premultiply", premultiply)
     rule = checked_rule(interpolation, passes, premultiply=weighs, element=sources.element, channels=sources.channels)
-    *_, height, width = sources.operands[0].layout.sizes
-    box_of(box, (height, width))  # raises for a bad box, even if the batch is empty
+    box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
     windows = [
         ResizeWindow(picture, box_of(box, (picture.sizes[1], picture.sizes[2])), (0, 0, *window))
         for picture in sources.layouts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from stridedgpu.planning.frame_problem import FrameSurface
 from stridedgpu.values.colour_matrix import ColourMatrix, colour_matrix
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.layout import Layout
@@ -46,6 +47,12 @@ class FrameOperand:
     def constants(self) -> ColourMatrix:
         """The integers from samples to colours."""
         return colour_matrix(self.matrix, self.samples, full_range=self.full_range)
+
+    @property
+    def surface(self) -> FrameSurface:
+        """What is known of the frame but for its memory."""
+        strides = tuple(plane.layout.strides for plane in self.planes)
+        return FrameSurface(self.samples, self.sizes, strides, self.constants, self.chroma)
 
     @property
     def colours(self) -> Operand | None:

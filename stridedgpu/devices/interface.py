@@ -8,7 +8,7 @@ depends on the problem alone:
     GatherProblem   launch(dense: Located, indexed: Located, indices: Located, stream)               `GatherLaunch`
     CropProblem     launch(crops, sources: Sequence[Located], target: Located, stream)              `CropsLaunch`
     FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`
-    ResizeProblem   launch(windows, sources: Sequence[Located], target: Located, stream)            `ResizeLaunch`
+    ResizeProblem   launch(windows, sources: Sequence[ResizeSource], target: Located, stream)       `ResizeLaunch`
     SamplesProblem  launch(picture: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
 
 Starts are the bytes before the lowest element of an operand in its buffer. A launch allocates nothing that lasts.
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from stridedgpu.planning.crop_windows import Crop
 from stridedgpu.planning.device_plan import DevicePlan
@@ -27,6 +27,7 @@ from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.resize_problem import ResizeWindow
 
 from .buffer import Buffer
+from .frame_operand import FrameOperand
 from .operand import Operand
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "RelayoutLaunch",
     "RemoteDevice",
     "ResizeLaunch",
+    "ResizeSource",
     "SamplesLaunch",
 ]
 
@@ -62,7 +64,10 @@ CropsLaunch = Callable[[Sequence[Crop], Sequence[Located], Located, object], Non
 FrameLaunch = Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]
 """`launch(planes, origin, target, stream)`; the window's first pixel is at `origin` of the frame."""
 
-ResizeLaunch = Callable[[Sequence[ResizeWindow], Sequence[Located], Located, object], None]
+ResizeSource: TypeAlias = "Located | FrameOperand"
+"""The memory of an image, or the frame of a window that has a surface."""
+
+ResizeLaunch = Callable[[Sequence[ResizeWindow], Sequence[ResizeSource], Located, object], None]
 """`launch(windows, sources, target, stream)`, with a source for each window."""
 
 SamplesLaunch = Callable[[Sequence[Operand], Sequence[Operand], object], None]
@@ -104,6 +109,10 @@ class Planner(Protocol):
 
 class Device(Planner, Protocol):
     """A device that owns memory and runs plans."""
+
+    @property
+    def resizes_frames(self) -> bool:
+        """Whether a resize reads frames of luma and chroma; else they are converted in memory before it."""
 
     def prepare(self, plan: DevicePlan) -> Launch:
         """A plan made ready: kernels compiled and parameters packed, so that running it is only the launch."""

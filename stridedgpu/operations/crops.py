@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import CropsLaunch, Device, Located
+from stridedgpu.devices.interface import CropsLaunch, Device, Located, ResizeSource
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
@@ -315,6 +315,15 @@ class CropSources:
         return [batch.with_layout(batch.layout.sliced(number)) for number in range(len(self.places))]
 
     @property
+    def resized(self) -> Sequence[ResizeSource]:
+        """What a resize reads of each image: its memory."""
+        return self.places
+
+    def repeated(self, count: int) -> CropSources:
+        """The same images `count` times."""
+        return replace(self, layouts=list(self.layouts) * count, places=list(self.places) * count)
+
+    @property
     def element(self) -> ElementType:
         """The element type of the first image."""
         return self.operands[0].element
@@ -328,6 +337,12 @@ class CropSources:
     def device(self) -> str:
         """The device of the first image."""
         return self.operands[0].buffer.device
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The height and width of the first image."""
+        *_, height, width = self.operands[0].layout.sizes
+        return height, width
 
     def name(self, number: int) -> str:
         """What messages call an operand."""

@@ -12,13 +12,13 @@ from stridedgpu.planning.crop_windows import Crop, Rectangle, rectangles
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.dtypes import ElementType
-from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
 from .crops import CropSources, batch_parts, crop_request, filled, flips_of, origins_of
+from .frame_sources import FrameSources, check_frames
 from .options import MemoryOptions, ValueOptions
 from .relayout import result_sizes
 from .requirements import check_output
@@ -26,7 +26,6 @@ from .transfer import move_elements
 
 __all__ = [
     "FRAME_LABELS",
-    "check_frames",
     "frame_problem",
     "frame_sources",
     "gather_frame_crops",
@@ -106,8 +105,10 @@ def gather_frame_crops(
 
 
 def frame_sources(frames: Sequence[FrameOperand], stream: object) -> CropSources:
-    """Frames as RGB pictures in memory with axes C, H, W: views of colours, and of luma and chroma new pictures."""
-    check_frames(frames)
+    """Frames as RGB images with axes C, H, W; where a device resizes images in memory alone, frames become such."""
+    _, device = check_frames(frames)
+    if device_named(device).resizes_frames:
+        return FrameSources.of_frames(frames)
     return CropSources.of_images([_picture(frame, stream) for frame in frames])
 
 
@@ -121,25 +122,6 @@ def _picture(frame: FrameOperand, stream: object) -> Operand:
     made = room.allocate(device_named(frame.device), stream)
     _write(frame, (0, 0), made, same, stream)
     return made
-
-
-def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
-    """The type of all frames' colours, and the device where they all lie.
-
-    Raises `LayoutError` for no frames, `ElementTypeError` for 8 bits beside more, `BindingError` for two devices.
-    """
-    if not frames:
-        raise LayoutError("No frames were given: a batch of none has no type.")
-    element, device = frames[0].element, frames[0].device
-    for number, frame in enumerate(frames):
-        if frame.element != element:
-            raise ElementTypeError(
-                f"frames[{number}] ({frame.samples.name}) has colours of {frame.element} and frames[0] "
-                f"({frames[0].samples.name}) of {element}; convert them apart, each with its own scale."
-            )
-        if frame.device != device:
-            raise BindingError(f"frames[{number}] is on {frame.device} and frames[0] on {device}.")
-    return element, device
 
 
 def frame_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FrameProblem:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite
 
 import numpy as np
 
+from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import ResizeLaunch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name, device_named
@@ -24,6 +24,7 @@ from stridedgpu.values.layout import Layout
 
 from .channel_blocks import parse_order
 from .crops import CropSources, batch_parts, fill_bytes, flips_of, window_size
+from .frame_sources import FrameSources
 from .options import MemoryOptions, ValueOptions
 from .relayout import assign_operand
 from .requirements import check_output
@@ -146,8 +147,8 @@ def resized_boxes(
     window = resized_size(size)
     sources.check(sources.channels, sources.element, sources.device)
     count = box_count(boxes)
-    if len(sources.places) == 1 != count:
-        sources = replace(sources, layouts=list(sources.layouts) * count, places=list(sources.places) * count)
+    if len(sources.layouts) == 1 != count:
+        sources = sources.repeated(count)
     sizes = [(layout.sizes[1], layout.sizes[2]) for layout in sources.layouts]
     taken = boxes_of(boxes, sizes)
     checked = checked_rule(*rule, premultiply=False, element=sources.element, channels=sources.channels)
@@ -168,13 +169,19 @@ def write_resized(
     stream: object,
 ) -> None:
     """Write every window into `target`, axes N, C, H, W; all arguments are checked already."""
+    read = sources.resized
+    if isinstance(sources, FrameSources):
+        windows = [
+            window._replace(surface=source.surface) if isinstance(source, FrameOperand) else window
+            for window, source in zip(windows, read, strict=True)
+        ]
     steps = source_steps([window.layout for window in windows])
     shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
     channels = len(fill) // made.source.itemsize
     problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared)
     device = device_named(target.buffer.device)
     launch: ResizeLaunch = device.prepare(device.plan(problem))
-    launch(windows, sources.places, (target.buffer, target.start_bytes), stream)
+    launch(windows, read, (target.buffer, target.start_bytes), stream)
 
 
 def resize_operands(

@@ -16,7 +16,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.pixel_formats import PixelFormat
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["CHROMA", "FrameProblem", "SamplesProblem"]
+__all__ = ["CHROMA", "FrameProblem", "FrameSurface", "SamplesProblem"]
 
 CHROMA: Final = {
     "repeated": "each sample of chroma is that of all its pixels",
@@ -29,6 +29,41 @@ one of two columns, and half-way between two rows. With s the sum of the nearer 
 other row's once (4:2:0), or four times the row's own (4:2:2), an even column is (s + 2) >> 2, and an odd one the sum of
 both neighbours' s, (s + s' + 4) >> 3. At the edges the last sample is its own neighbour.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSurface:
+    """The frames of one format, size and layout: what is known of them before their memory.
+
+    `sizes` are the frame's height and width in pixels, `plane_strides` the strides of each plane in elements of the
+    format.
+    """
+
+    samples: PixelFormat
+    sizes: tuple[int, int]
+    plane_strides: tuple[tuple[int, ...], ...]
+    matrix: ColourMatrix
+    chroma: str
+
+    @property
+    def pixels(self) -> Layout:
+        """The layout of the frame's RGB pixels in packed memory, with axes C, H, W."""
+        return _packed(*self.sizes)
+
+    def window(self, height: int, width: int) -> FrameProblem:
+        """A window of the frame as packed RGB pixels of the samples' type."""
+        element = self.samples.element
+        target, made = TensorSpec(_packed(height, width), element, element.itemsize), Conversion(element, element)
+        return FrameProblem(self.samples, self.sizes, self.plane_strides, self.matrix, self.chroma, target, made)
+
+    def __str__(self) -> str:
+        """The format and the way to colours: "nv12 frames, chroma repeated"."""
+        return f"{self.samples.name} frames, chroma {self.chroma}"
+
+
+def _packed(height: int, width: int) -> Layout:
+    """RGB pixels without gaps, with axes C, H, W."""
+    return Layout((3, height, width), (1, 3 * width, 3))
 
 
 @dataclass(frozen=True, slots=True)

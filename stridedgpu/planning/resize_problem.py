@@ -17,6 +17,7 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .frame_problem import FrameSurface
 from .resize_arithmetic import Arithmetic, Interpolation, Passes, arithmetic_of
 from .resize_taps import AxisGeometry, AxisTaps, pillow_nearest, pillow_taps
 from .resize_taps_opencv import mean_taps, opencv_nearest, opencv_scale, opencv_taps
@@ -48,13 +49,15 @@ class ResizeWindow(NamedTuple):
 
     `layout` is the image's, with axes C, H, W, in elements from the lowest one. `place` is top, left, height and width
     of the resized box in the target, in pixels. Around it the target gets the fill value; the part of it outside the
-    target is not computed. `flip` mirrors the resized box left and right.
+    target is not computed. `flip` mirrors the resized box left and right. `surface` states that the image's memory is
+    a frame of luma and chroma, whose rows are converted as they are read; `layout` is then that of packed RGB pixels.
     """
 
     layout: Layout
     box: Box
     place: tuple[int, int, int, int]
     flip: bool = False
+    surface: FrameSurface | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,9 @@ class ResizeProblem:
             f"  {name}: no pass, pixels are copied" if axis.copies else f"  {name}: up to {axis.most} taps a pixel"
             for name, axis in (("columns", taps.columns), ("rows", taps.rows))
         ]
+        converted = [] if window.surface is None else [f"{window.surface}, whose rows are converted as they are read"]
         return [
+            *converted,
             f"from rows {top:g} to {bottom:g} and columns {left:g} to {right:g} of {height} x {width}",
             *(passes if taps.columns_first else passes[::-1]),
             taps.arithmetic.spec.words,
@@ -159,8 +164,13 @@ def _bytes_moved(problem: ResizeProblem) -> tuple[int, int]:
     written = layout.element_count * made.target.itemsize
     if problem.window is None:
         return 0, written
-    channels = problem.channels if made.channels is None else len(set(made.channels))
     pixels = problem.taps(problem.window).source_pixels
+    surface = problem.window.surface
+    if surface is not None:
+        down, right = surface.samples.chroma_step
+        samples = pixels + 2 * pixels // (down * right)
+        return layout.sizes[0] * samples * made.source.itemsize, written
+    channels = problem.channels if made.channels is None else len(set(made.channels))
     return layout.sizes[0] * channels * pixels * made.source.itemsize, written
 
 

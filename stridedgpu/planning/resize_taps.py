@@ -83,6 +83,11 @@ class AxisTaps:
         parts = self.starts[pixels], self.counts[pixels], self.weights[pixels]
         return AxisTaps(*parts, self.first, self.stop, self.copies)
 
+    def within(self, first: int, stop: int) -> AxisTaps:
+        """The taps relative to a block of source pixels from `first` to `stop`, which has all that they read."""
+        starts, edges = self.starts - np.int32(first), (max(self.first - first, 0), min(self.stop, stop) - first)
+        return AxisTaps(starts, self.counts, self.weights, *edges, self.copies)
+
     def reversed(self) -> AxisTaps:
         """The taps of the mirrored result."""
         starts, counts, weights = (

@@ -45,6 +45,7 @@ class CpuDevice:
 
     name = "cpu"
     widest_access = 16
+    resizes_frames = True
 
     def plan(self, problem: Any) -> CpuPlan:
         """What runs here for a problem."""

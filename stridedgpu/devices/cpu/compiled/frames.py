@@ -1,14 +1,4 @@
-"""Frames by compiled loops: samples to colours to elements of the target, in registers, in one pass.
-
-    luma      y y y y y y y y         one vector of `lanes` pixels
-    chroma    u v u v u v u v         half as many pairs, multiplied once, then each lane repeated
-    colours   r ... | g ... | b ...   clamped; each converted as the target wants it, and stored as rows of three planes
-                                      or interleaved as whole pixels
-
-An item of the work is one row of the window. The last step of a row is moved back to end with it, which does some
-pixels twice and needs no tail; where the width is odd, a last step begins at an odd column and its chroma one lane
-later.
-"""
+"""Frames by compiled loops: which loop a problem has, its windows, and single rows for loops of other operations."""
 
 from __future__ import annotations
 
@@ -18,64 +8,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
 from struct import pack, unpack
-from typing import Final
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.frame_problem import FrameProblem
-from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
+from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
 from stridedgpu.values.conversion import Conversion
-from stridedgpu.values.pixel_formats import PixelFormat, Samples
 
-from .conversion import Affine, can_compile, converted, storage_type
-from .ir import Code, Value, vector_type
+from .conversion import can_compile
+from .frame_kernel import FrameKernel
 from .jit import Loop, compiled
-from .shuffles import gathered
 from .worker_pool import run_shared
 
-__all__ = ["FrameKernel", "compiled_frames", "frame_kernel", "frames_kernel", "why_numpy"]
-
-_FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
-"""Parameters behind the planes' addresses and row strides, in bytes and pixels, before the constants.
-
-`parity` and `phase` are where in its chroma sample's rows and columns the window's first pixel lies.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class FrameKernel:
-    """A kernel over the rows of windows of at least `lanes` pixels.
-
-    `pixel` is the elements from one pixel of an interleaved target to the next, 0 of one of planes. `phase` says that
-    the window begins at an odd column, `odd` that its width is odd, `mirrored` that the target's columns run backwards.
-    """
-
-    samples: PixelFormat
-    matrix: ColourMatrix
-    conversion: Conversion
-    finite: bool
-    lanes: int
-    pixel: int
-    mirrored: bool
-    odd: bool
-    phase: int
-
-    @property
-    def name(self) -> str:
-        """What it does, in a word."""
-        lies = f"pixels{self.pixel}" if self.pixel else "planes"
-        return f"frame_{self.samples.name}_{lies}_{self.conversion.target}x{self.lanes}"
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """Which of red, green and blue each output channel is."""
-        return self.conversion.channels or (0, 1, 2)
-
-    def text(self, name: str) -> str:
-        """The module."""
-        return _Text(self).text(name)
+__all__ = ["RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_loop", "why_numpy"]
 
 
 def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
@@ -146,6 +92,36 @@ def compiled_frames(plan: CpuPlan) -> Callable[[Sequence[Operand], tuple[int, in
     return _Windows(problem, [loop for loop in loops if loop is not None])
 
 
+@dataclass(frozen=True, slots=True)
+class RowLoop:
+    """The compiled loop that other loops call for single rows of a frame, as packed RGB pixels of the samples' type.
+
+    Columns begin at an even `left`. `parameters` are those of the loop for a frame's planes; a row's number is that of
+    the loop's item, and its pixels are written `pitch` bytes after those of the row before.
+    """
+
+    loop: Loop
+    left: int
+    pitch: int
+    windows: _Windows
+
+    def parameters(self, planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
+        """The parameters of the loop, to be kept while it runs."""
+        return self.windows.parameters(planes, (0, self.left))
+
+
+def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
+    """The loop for a frame's rows between two columns, the first of them even; None where it is left to NumPy."""
+    left, right = columns
+    problem = surface.window(surface.sizes[0], right - left)
+    kernel = frame_kernel(problem)
+    loop = None if isinstance(kernel, str) else _loop(kernel)
+    if loop is None:
+        return None
+    itemsize = surface.samples.element.itemsize
+    return RowLoop(loop, left, problem.target.layout.strides[1] * itemsize, _Windows(problem, [loop]))
+
+
 @lru_cache(maxsize=512)
 def _loop(kernel: FrameKernel) -> Loop | None:
     return compiled(kernel.text)
@@ -175,6 +151,16 @@ class _Windows:
 
     def __call__(self, planes: Sequence[Operand], origin: tuple[int, int], target: Operand) -> None:
         """Write one window."""
+        parameters = self.parameters(planes, origin)
+        loop = self._loops[origin[1] % self._problem.samples.chroma_step[1]]
+        height = target.layout.sizes[1]
+        if self._alone:
+            loop.alone(0, target.address, ctypes.addressof(parameters), 0, height)
+        else:
+            run_shared(loop, 0, target.address, ctypes.addressof(parameters), height, nbytes=self._work)
+
+    def parameters(self, planes: Sequence[Operand], origin: tuple[int, int]) -> ctypes.Array[ctypes.c_int64]:
+        """The parameters of the loop for a window that begins at a pixel of a frame."""
         samples, (top, left) = self._problem.samples, origin
         itemsize = samples.element.itemsize
         fields = []
@@ -183,14 +169,8 @@ class _Windows:
             place = top // plane.rows * down + left // plane.columns * right
             fields += [operand.address + place * itemsize, down * itemsize]
         rows_of_chroma, columns_of_chroma = samples.chroma_step
-        phase = left % columns_of_chroma
-        fields += [*self._steps, top % rows_of_chroma, phase, *self._constants]
-        parameters = (ctypes.c_int64 * len(fields))(*(_signed(field) for field in fields))
-        loop, height = self._loops[phase], target.layout.sizes[1]
-        if self._alone:
-            loop.alone(fields[0], target.address, ctypes.addressof(parameters), 0, height)
-        else:
-            run_shared(loop, fields[0], target.address, ctypes.addressof(parameters), height, nbytes=self._work)
+        fields += [*self._steps, top % rows_of_chroma, left % columns_of_chroma, *self._constants]
+        return (ctypes.c_int64 * len(fields))(*(_signed(field) for field in fields))
 
 
 def _narrowed(value: float, kind: str) -> float:
@@ -203,228 +183,3 @@ def _narrowed(value: float, kind: str) -> float:
 def _signed(field: int) -> int:
     """The same 64 bits as a signed number."""
     return field - 2**64 if field >= 2**63 else field
-
-
-class _Text:
-    """One kernel's code while it is written."""
-
-    def __init__(self, kernel: FrameKernel) -> None:
-        """Read the parameters."""
-        self._kernel, self._code = kernel, Code()
-        code, planes = self._code, len(kernel.samples.planes)
-        self._number = "i32" if kernel.matrix.most == 255 else "i64"
-        self._itemsize = kernel.samples.element.itemsize
-        self._planes = [(code.pointer(code.parameter(2 * n)), code.parameter(2 * n + 1)) for n in range(planes)]
-        fields = [code.parameter(2 * planes + n) for n in range(len(_FIELDS))]
-        self._target_row, self._target_channel, self._width, self._parity, self._phase = fields
-        self._affines = self._constants(2 * planes + len(_FIELDS))
-
-    def text(self, name: str) -> str:
-        """The module: rows, steps of a row, and the odd last one."""
-        code, kernel = self._code, self._kernel
-        lanes = kernel.lanes
-        even = code.binary("and", self._width, -2) if kernel.odd else self._width
-        last = code.binary("sub", even, lanes)
-        down = kernel.samples.chroma_step[0]
-        with code.loop(code.first, code.last) as row:
-            shared = code.binary("lshr", code.add(row, self._parity), down.bit_length() - 1)
-            rows = [
-                code.at(address, code.multiply(row if plane.rows == 1 else shared, stride))
-                for plane, (address, stride) in zip(kernel.samples.planes, self._planes, strict=True)
-            ]
-            target = code.at(code.target, code.multiply(row, self._target_row))
-            with code.loop(0, even, lanes) as at:
-                self._step(rows, target, code.smaller(at, last), kernel.phase)
-            if kernel.odd:
-                self._step(rows, target, code.binary("sub", self._width, lanes), 1 - kernel.phase)
-        return code.text(name)
-
-    def _constants(self, place: int) -> list[Affine]:
-        """Each output channel's scale and bias, in every lane."""
-        code, made, count = self._code, self._kernel.conversion, len(self._kernel.order)
-        type_ = storage_type(made.compute, opaque=False)
-        columns: list[list[Value | None]] = []
-        for values in (made.scale, made.bias):
-            if values is None:
-                columns.append([None] * count)
-                continue
-            numbers = [
-                code.load(type_, code.at(Value("ptr", "%parameters"), 8 * (place + n)), made.compute.itemsize)
-                for n in range(count)
-            ]
-            columns.append([code.splat(number, self._kernel.lanes) for number in numbers])
-            place += count
-        return [Affine(scale, bias) for scale, bias in zip(*columns, strict=True)]
-
-    def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
-        """The `lanes` pixels from a column on, the first of which has chroma's second column where `phase` is 1."""
-        code, kernel = self._code, self._kernel
-        if self._goes_by_words and not phase:
-            colours = self._colours_of_words(rows, at)
-        else:
-            colours = self._colours(self._luma(rows, at), *self._chromas(rows, at, phase))
-        made = []
-        for channel, affine in zip(kernel.order, self._affines, strict=True):
-            vector = converted(code, colours[channel], kernel.conversion, affine, finite=kernel.finite)
-            if kernel.mirrored:
-                vector = code.shuffle(vector, None, range(kernel.lanes)[::-1])
-            made.append(vector)
-        self._store(made, target, at)
-
-    def _luma(self, rows: Sequence[Value], at: Value) -> Value:
-        """Samples of luma above black, in 32 or 64 bits."""
-        code, lanes = self._code, self._kernel.lanes
-        luma = self._kernel.samples.channels[0]
-        # Of packed pixels the load begins with the first byte of one, and ends with the last of another.
-        address = code.at(rows[luma.plane], code.multiply(self._whole_column(at, luma.step), self._itemsize))
-        vector = code.load(vector_type(lanes * luma.step, self._element), address, 1)
-        if luma.step > 1:
-            vector = code.shuffle(vector, None, [luma.step * n + luma.first % luma.step for n in range(lanes)])
-        floor = self._kernel.matrix.luma_floor
-        if floor:  # the narrow elements, of which a vector holds more
-            name = f"llvm.usub.sat.v{vector.lanes}{vector.element}"
-            vector = code.call(name, vector.type, vector, code.full(vector.type, floor))
-        return code.cast("zext", vector, self._number)
-
-    def _whole_column(self, at: Value, step: int) -> Value:
-        """Elements from the row's first sample of chroma, or of luma, to the luma at a column."""
-        code = self._code
-        if step == 1:
-            # The plane's address is that of the window's first pixel.
-            return at
-        return code.multiply(code.add(at, self._phase), step)
-
-    @property
-    def _element(self) -> str:
-        return f"i{8 * self._itemsize}"
-
-    def _chromas(self, rows: Sequence[Value], at: Value, phase: int) -> list[tuple[Value, Value]]:
-        """Blue and red difference for the pixels' first columns of chroma, and, where they differ, their second."""
-        code = self._code
-        place = code.binary("lshr", code.add(at, self._phase), 1)
-        first = self._chroma(rows, place)
-        return [first, self._chroma(rows, code.add(place, 1)) if phase else first]
-
-    def _chroma(self, rows: Sequence[Value], place: Value) -> tuple[Value, Value]:
-        """Half as many samples of each kind as pixels, less the centre, from a column of chroma on."""
-        code, half = self._code, self._kernel.lanes // 2
-        loaded: dict[int, Value] = {}
-        made = []
-        for samples in self._kernel.samples.channels[1:]:
-            if samples.plane not in loaded:
-                address = code.at(rows[samples.plane], code.multiply(place, samples.step * self._itemsize))
-                loaded[samples.plane] = code.load(vector_type(half * samples.step, self._element), address, 1)
-            vector = loaded[samples.plane]
-            if samples.step > 1:
-                vector = code.shuffle(vector, None, [samples.step * n + samples.first for n in range(half)])
-            wide = code.cast("zext", vector, self._number)
-            made.append(code.binary("sub", wide, self._kernel.matrix.chroma_centre))
-        return made[0], made[1]
-
-    def _colours(self, luma: Value, *chromas: tuple[Value, Value]) -> list[Value]:
-        """Red, green and blue, clamped."""
-        code, matrix, lanes = self._code, self._kernel.matrix, self._kernel.lanes
-        y = code.binary("mul", luma, matrix.luma)
-        products = [self._products(*chroma) for chroma in chromas]
-        even, odd = products[0], products[-1]
-        places = [lane // 2 + (lane % 2) * (lanes // 2) for lane in range(lanes)]
-        made = []
-        for first, second in zip(even, odd, strict=True):
-            total = code.add(y, code.shuffle(first, second, places))
-            shifted = code.binary("ashr", total, FRACTION_BITS)
-            clamped = self._bounded("smin", self._bounded("smax", shifted, 0), matrix.most)
-            made.append(code.cast("trunc", clamped, self._element))
-        return made
-
-    @property
-    def _goes_by_words(self) -> bool:
-        """Whether four neighbours of 8 bits are taken from one word, with two samples of chroma from another.
-
-        Wider targets need each number in a lane of its own, where it is then already.
-        """
-        is_narrow = self._itemsize == self._kernel.conversion.target.itemsize == 1
-        return is_narrow and len(self._kernel.samples.planes) > 1
-
-    def _colours_of_words(self, rows: Sequence[Value], at: Value) -> list[Value]:
-        """Red, green and blue from words of four pixels, of which one vector holds every first, one every second ….
-
-        Shifts take samples out of their words and put colours into theirs, with no shuffle between:
-
-            luma     y0 y1 y2 y3 | y4 y5 y6 y7 | ...      four vectors of 32-bit numbers
-            chroma   u0 v0 u2 v2 | u4 v4 u6 v6 | ...      two of each kind
-        """
-        code, kernel = self._code, self._kernel
-        luma = code.load(vector_type(kernel.lanes, "i8"), code.at(rows[0], at), 1)
-        if kernel.matrix.luma_floor:
-            name = f"llvm.usub.sat.v{kernel.lanes}i8"
-            luma = code.call(name, luma.type, luma, code.full(luma.type, kernel.matrix.luma_floor))
-        words = code.recast(luma, "i32")
-        shifted = [words if not k else code.binary("lshr", words, 8 * k) for k in range(4)]
-        bright = [
-            code.binary("mul", code.binary("and", word, 255) if k < 3 else word, kernel.matrix.luma)
-            for k, word in enumerate(shifted)
-        ]
-        blue, red = (self._signed_chroma(rows, at, samples) for samples in kernel.samples.channels[1:])
-        products = [self._products(*pair) for pair in zip(blue, red, strict=True)]
-        return [
-            self._in_words([code.add(bright[k], products[k // 2][colour]) for k in range(4)]) for colour in range(3)
-        ]
-
-    def _signed_chroma(self, rows: Sequence[Value], at: Value, samples: Samples) -> list[Value]:
-        """One kind of chroma for every first and second pixel of four, and for the others, less the centre."""
-        code, lanes = self._code, self._kernel.lanes
-        place = code.binary("lshr", code.add(at, self._phase), 1)
-        address = code.at(rows[samples.plane], code.multiply(place, samples.step))
-        loaded = code.load(vector_type(lanes * samples.step // 2, "i8"), address, 1)
-        # Less 128 is the highest bit turned round, and the rest as a signed number.
-        turned = code.recast(code.binary("xor", loaded, -128), f"i{16 * samples.step}")
-        words = turned if samples.step == 2 else code.cast("zext", turned, "i32")
-        places = [samples.first + samples.step * number for number in range(2)]
-        left = [code.binary("shl", words, 24 - 8 * place) if place < 3 else words for place in places]
-        return [code.binary("ashr", word, 24) for word in left]
-
-    def _in_words(self, totals: list[Value]) -> Value:
-        """Sums of every first, second, third and fourth pixel of four, shifted, clamped and in the pixels' order."""
-        code, halves = self._code, []
-        for low, high in ((totals[0], totals[2]), (totals[1], totals[3])):
-            lower = code.binary("and", code.binary("ashr", low, FRACTION_BITS), 0xFFFF)
-            upper = code.binary("and", code.binary("ashr", high, FRACTION_BITS - 16), -0x10000)
-            both = code.recast(code.binary("or", lower, upper), "i16")
-            halves.append(self._bounded("smin", self._bounded("smax", both, 0), self._kernel.matrix.most))
-        odd = code.binary("shl", halves[1], 8)
-        return code.recast(code.binary("or", halves[0], odd), "i8")
-
-    def _products(self, blue: Value, red: Value) -> tuple[Value, Value, Value]:
-        """What chroma adds to each colour, with the half that rounds."""
-        code, matrix = self._code, self._kernel.matrix
-        half = 1 << (FRACTION_BITS - 1)
-        green = code.add(code.binary("mul", red, matrix.green_v), code.binary("mul", blue, matrix.green_u))
-        return (
-            code.add(code.binary("mul", red, matrix.red_v), half),
-            code.add(green, half),
-            code.add(code.binary("mul", blue, matrix.blue_u), half),
-        )
-
-    def _bounded(self, operation: str, vector: Value, bound: int) -> Value:
-        code = self._code
-        name = f"llvm.{operation}.v{vector.lanes}{vector.element}"
-        return code.call(name, vector.type, vector, code.full(vector.type, bound))
-
-    def _store(self, planes: list[Value], target: Value, at: Value) -> None:
-        """Write the pixels as rows of planes, or interleaved."""
-        code, kernel = self._code, self._kernel
-        itemsize, lanes = kernel.conversion.target.itemsize, kernel.lanes
-        step = itemsize * (kernel.pixel or 1)
-        if kernel.mirrored:
-            # The lowest of the step's pixels is the last one.
-            start = code.at(target, code.multiply(code.add(at, lanes - 1), -step))
-        else:
-            start = code.at(target, code.multiply(at, step))
-        if not kernel.pixel:
-            for channel, vector in enumerate(planes):
-                code.store(vector, code.at(start, code.multiply(self._target_channel, channel)), itemsize)
-            return
-        places = [channel * lanes + pixel for pixel in range(lanes) for channel in range(kernel.pixel)]
-        for piece, first in enumerate(range(0, len(places), lanes)):
-            vector = gathered(code, planes, places[first : first + lanes])
-            code.store(vector, code.at(start, piece * lanes * itemsize), itemsize)

@@ -11,19 +11,23 @@ from typing import Final
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders
 from stridedgpu.devices.cpu.plan import CpuKernel
 from stridedgpu.devices.cpu.thread_count import get_num_threads
-from stridedgpu.devices.interface import Located
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.frame_problem import FrameSurface
 from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.planning.resize_arithmetic import Arithmetic
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .conversion import can_compile
+from .frames import RowLoop, row_loop
 from .jit import Loop, compiled, processor, processor_features
 from .relayout import walk_of
-from .resize_kernel import BAND_ROWS, COMPILED, ENTRY_FIELDS, GEOMETRY, ROWS, WORD_BYTES, ResizeKernel
+from .resize_geometry import ENTRY_FIELDS, GEOMETRY
+from .resize_kernel import BAND_ROWS, COMPILED, ROWS, WORD_BYTES, ResizeKernel
 from .resize_tables import Scratch, compacted, failures, memory_functions, tap_pairs, word_taps
 from .worker_pool import run_shared
 
@@ -38,11 +42,14 @@ _LANES: Final = 16
 _PIECES: Final = 2
 """Parts of a window for each thread: small enough that a late thread delays the others little."""
 
-RestMove = Callable[[Sequence[int], Sequence[ResizeWindow], Sequence[Located], Located], None]
+RestMove = Callable[[Sequence[int], Sequence[ResizeWindow], Sequence[ResizeSource], Located], None]
 """Resizes some of the windows, selected by number."""
 
-ResizeMove = Callable[[Sequence[ResizeWindow], Sequence[Located], Located], None]
+ResizeMove = Callable[[Sequence[ResizeWindow], Sequence[ResizeSource], Located], None]
 """What resizes all of them."""
+
+_LEAST_COLUMNS: Final = 16
+"""The fewest columns of a frame that are converted, if it has as many: a vector of the narrowest loop of frames."""
 
 _MOST_CHANNELS: Final = 4
 """The most channels of a pixel whose sums and products fit the registers."""
@@ -85,7 +92,17 @@ def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
         return f"pictures with steps of {window.layout.strides} elements along C, H, W are left to NumPy"
     if shape.elements < ROWS:
         return f"pictures with less than {ROWS} elements in a row are left to NumPy"
+    if window.surface is not None and row_loop(window.surface, _columns_read(taps, window.surface)) is None:
+        return f"{window.surface} of {window.surface.sizes[1]} columns are left to NumPy"
     return None
+
+
+def _columns_read(taps: WindowTaps, surface: FrameSurface) -> tuple[int, int]:
+    """The columns of a frame that are converted: those that taps read, in whole pairs, and some beside few."""
+    first, stop = taps.columns.reach
+    width = surface.sizes[1]
+    left = max(0, min(first, width - _LEAST_COLUMNS)) & -2
+    return left, min(max(stop + stop % 2, left + _LEAST_COLUMNS), width)
 
 
 def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None:
@@ -134,13 +151,14 @@ class _Recipe:
     """A prepared geometry: its loop, the address of its fields, and the objects that keep these alive.
 
     `source` is the distance in bytes from the lowest element to the lowest element of the first row and plane. `work`
-    is the number of products of both passes.
+    is the number of products of both passes. `rows` is what converts the rows of a frame.
     """
 
     loop: Loop
     fields: int
     source: int
     work: int
+    rows: RowLoop | None
     kept: tuple[object, ...]
 
 
@@ -154,7 +172,7 @@ class _Windows:
         self._walks: dict[tuple[int, ...], tuple[_Moved, _Moved]] = {}
         self._borders = Borders(problem)
 
-    def __call__(self, windows: Sequence[ResizeWindow], sources: Sequence[Located], target: Located) -> None:
+    def __call__(self, windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located) -> None:
         """Write every window."""
         problem = self._problem
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
@@ -163,9 +181,10 @@ class _Windows:
         sample, _, down, right = layout.strides
         entries: dict[int, tuple[Loop, list[int]]] = {}
         left: list[int] = []
+        kept: list[object] = []
         work = 0
         pieces = _pieces(len(windows))
-        for number, (window, (memory, begin)) in enumerate(zip(windows, sources, strict=True)):
+        for number, (window, given) in enumerate(zip(windows, sources, strict=True)):
             recipe = self._recipe(window)
             if recipe is None:
                 left.append(number)
@@ -174,7 +193,14 @@ class _Windows:
             if (height, width) != layout.sizes[2:]:
                 self._borders(buffer.bytes[start:], number, place)
             begins = batch + (number * sample + top * down + first * right) * itemsize
-            source = memory.address + begin + recipe.source
+            if isinstance(given, FrameOperand):
+                assert recipe.rows is not None, "windows with a surface have frames"
+                parameters = recipe.rows.parameters(given.planes)
+                kept.append(parameters)
+                source = ctypes.addressof(parameters)
+            else:
+                memory, start_of = given
+                source = memory.address + start_of + recipe.source
             _, fields = entries.setdefault(recipe.loop.address, (recipe.loop, []))
             step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
             for row in range(0, height, step):
@@ -201,10 +227,16 @@ class _Windows:
         shape = _Shape.of(window.layout)
         if shape is None or why_numpy(problem, window) is not None:
             return None
-        taps = problem.taps(window)
+        taps, made_rows = problem.taps(window), None
+        if window.surface is not None:
+            first, stop = _columns_read(taps, window.surface)
+            made_rows = row_loop(window.surface, (first, stop))
+            taps = replace(taps, columns=taps.columns.within(first, stop))
+            shape = replace(shape, elements=(stop - first) * shape.step)
         arithmetic = COMPILED[taps.arithmetic]
         by_pixels = arithmetic is Arithmetic.OPENCV_LINEAR and shape.fits_words and _instructions()[1]
-        kernel = ResizeKernel(arithmetic, shape.channels, shape.step, *_instructions(), by_pixels)
+        converts = made_rows is not None
+        kernel = ResizeKernel(arithmetic, shape.channels, shape.step, *_instructions(), by_pixels, converts)
         loop = _loop(kernel)
         if loop is None:
             return None
@@ -217,7 +249,8 @@ class _Windows:
         rows = compacted(tap_pairs(taps.rows, taps.arithmetic, 1))
         _, _, height, width = problem.visible(window)
         unit = width * kernel.out_step
-        memory = Scratch.of(shape.elements, unit, shape.planes, rows.mask + 1, kernel.between_bytes)
+        pitch = 0 if made_rows is None else made_rows.pitch
+        memory = Scratch.of(shape.elements, unit, shape.planes, rows.mask + 1, kernel.between_bytes, pitch)
         whole, rest = self._walked(height, width, 0 if shape.planes > 1 else kernel.out_step, memory.band_pitch)
         allocate, free = memory_functions()
         fields = {
@@ -249,13 +282,17 @@ class _Windows:
             "band_at": memory.band,
             "target_row": problem.target.layout.strides[2] * problem.target.element.itemsize,
             "band_pitch": memory.band_pitch,
+            "rows_kernel": 0 if made_rows is None else made_rows.loop.address,
+            "rows_at": memory.rows,
+            "rows_pitch": pitch,
             **{f"whole_{name}": value for name, value in whole.fields.items()},
             **{f"rest_{name}": value for name, value in rest.fields.items()},
         }
         packed = (ctypes.c_int64 * len(GEOMETRY))(*(fields[name] for name in GEOMETRY))
         lowest = layout.offset - layout.first_offset - ((layout.sizes[2] - 1) * shape.step if shape.mirrored else 0)
         work = taps.products * problem.channels
-        return _Recipe(loop, ctypes.addressof(packed), lowest, work, (packed, along, rows, whole, rest))
+        kept = (packed, along, rows, whole, rest)
+        return _Recipe(loop, ctypes.addressof(packed), lowest, work, made_rows, kept)
 
     def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[_Moved, _Moved]:
         """The copies of a whole band and of the remaining rows, from a thread's scratch memory to the target."""

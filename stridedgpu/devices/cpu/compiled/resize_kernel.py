@@ -1,6 +1,6 @@
 """The machine code of a resize: both passes over bands of rows, in scratch memory of each thread.
 
-    source rows          16 at a time, each at any address
+    source rows          16 at a time, each at any address; rows of frames are converted into scratch memory before
     columns of 16        transposed: a vector has one element of 16 rows, so one weight serves all its lanes
     first pass           along x: two taps a multiplication, 16 rows at once, for every element of a resized row
     ring                 transposed back: as many rows of the first pass as the second pass reads
@@ -14,15 +14,16 @@ are rounded to 15 bits between the passes, and its second pass takes the upper h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 
 from .ir import Code, Value, vector_type
+from .resize_geometry import ENTRY_FIELDS, GEOMETRY
 
-__all__ = ["BAND_ROWS", "COMPILED", "ENTRY_FIELDS", "GEOMETRY", "LOW_BITS", "ROWS", "WORD_BYTES", "ResizeKernel"]
+__all__ = ["BAND_ROWS", "COMPILED", "LOW_BITS", "ROWS", "WORD_BYTES", "ResizeKernel"]
 
 ROWS: Final = 16
 """Source rows in one step of the first pass: the lanes of a vector."""
@@ -33,60 +34,11 @@ BAND_ROWS: Final = 16
 LOW_BITS: Final = 11
 """Bits of the lower part of Pillow's weights."""
 
-ENTRY_FIELDS: Final = 5
-"""Fields of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, then
-the first row of the result and the row after the last."""
-
 WORD_BYTES: Final = 8
 """Bytes of a word: two neighbouring pixels of up to four elements."""
 
 WORD_LANES: Final = 4
 """Elements of a resized pixel in one word of a vector."""
-
-GEOMETRY: Final = (
-    "allocate",
-    "free",
-    "failed",
-    "scratch_bytes",
-    "sources",
-    "row_stride",
-    "planes",
-    "plane_stride",
-    "elements",
-    "columns",
-    "column_pairs",
-    "column_counts",
-    "column_indices",
-    "column_weights",
-    "row_pairs",
-    "row_counts",
-    "row_indices",
-    "row_weights",
-    "row_firsts",
-    "row_ends",
-    "ring_mask",
-    "ring_pitch",
-    "unit",
-    "outputs_at",
-    "ring_at",
-    "band_at",
-    "target_row",
-    "whole_kernel",
-    "whole_parameters",
-    "whole_items",
-    "whole_source",
-    "whole_target",
-    "rest_kernel",
-    "rest_parameters",
-    "rest_items",
-    "rest_source",
-    "rest_target",
-    "band_pitch",
-)
-"""64-bit fields that all windows of one geometry share, in memory order.
-
-Offsets `_at` are in bytes from the start of the scratch memory, which begins with the transposed columns.
-"""
 
 COMPILED: Final = {
     Arithmetic.PILLOW_FIXED: Arithmetic.PILLOW_FIXED,
@@ -112,6 +64,8 @@ class ResizeKernel:
     """Whether one instruction multiplies 16-bit pairs and adds them (`pmaddwd`), as on every x86-64."""
     by_pixels: bool = False
     """Whether the first pass loads both taps of a pixel in one word, if two neighbouring pixels fit one."""
+    converts_rows: bool = False
+    """Whether `rows_kernel` writes each source row as it is read; an entry's source is then its parameters' address."""
 
     def text(self, name: str) -> str:
         """The module."""
@@ -160,21 +114,22 @@ class _Text:
         code, fields = self._code, self._fields
         columns = self._aligned(allocated)
         outputs, ring, band = (code.at(columns, fields[place]) for place in ("outputs_at", "ring_at", "band_at"))
+        rows = code.at(columns, fields["rows_at"])
         code.store(self._entry("row_firsts", first), made, 8)
         with code.loop(first, last, BAND_ROWS) as begin:
             end = code.smaller(code.add(begin, BAND_ROWS), last)
             with code.loop(begin, end) as row:
                 with code.loop(code.load("i64", made, 8), self._entry("row_ends", row), ROWS) as group:
+                    read = self._source_rows(source, group, rows)
                     if self._kernel.by_pixels:
-                        self._first_pass_by_pixels(ring, source, group)
+                        self._first_pass_by_pixels(ring, read, group)
                     else:
                         with code.loop(0, fields["planes"]) as plane:
-                            self._first_pass(columns, outputs, ring, source, group, plane)
+                            self._first_pass(columns, outputs, ring, read, plane, group)
                     code.store(code.add(group, ROWS), made, 8)
                 place = code.multiply(code.binary("sub", row, begin), fields["band_pitch"])
                 self._second_pass(ring, code.at(band, place), row)
-            rows = code.binary("sub", end, begin)
-            whole = code.compare("icmp eq", rows, BAND_ROWS)
+            whole = code.compare("icmp eq", code.binary("sub", end, begin), BAND_ROWS)
             start = code.add(target, code.multiply(begin, fields["target_row"]))
             for kind, condition in (("whole", whole), ("rest", code.negated(whole))):
                 with code.when(condition):
@@ -187,14 +142,39 @@ class _Text:
                         fields[f"{kind}_items"],
                     )
 
+    def _source_rows(self, source: Value, group: Value, rows: Value) -> Callable[[Value], Value]:
+        """The address of one of 16 source rows, from number `group` of the rows that are read, by its place.
+
+        Rows of frames are converted into `rows` here.
+        """
+        code, fields = self._code, self._fields
+        listed = code.at(self._address("sources"), code.multiply(group, 8))
+
+        def number(place: Value) -> Value:
+            return code.load("i64", code.at(listed, code.multiply(place, 8)), 8)
+
+        if not self._kernel.converts_rows:
+            return lambda place: code.at(source, code.multiply(number(place), fields["row_stride"]))
+        pitch = fields["rows_pitch"]
+        with code.loop(0, ROWS) as place:
+            row = number(place)
+            into = code.at(rows, code.multiply(code.binary("sub", place, row), pitch))
+            code.run(self._address("rows_kernel"), source, into, source, row, code.add(row, 1))
+        return lambda place: code.at(rows, code.multiply(place, pitch))
+
     def _first_pass(
-        self, columns: Value, outputs: Value, ring: Value, source: Value, group: Value, plane: Value
+        self,
+        columns: Value,
+        outputs: Value,
+        ring: Value,
+        read: Callable[[Value], Value],
+        plane: Value,
+        group: Value,
     ) -> None:
         """First pass of 16 source rows of one plane, from number `group` of the rows that are read, into the ring."""
         code, fields = self._code, self._fields
-        start = code.at(source, code.multiply(plane, fields["plane_stride"]))
-        listed = code.at(self._address("sources"), code.multiply(group, 8))
-        rows = [code.at(start, code.multiply(self._word(listed, place), fields["row_stride"])) for place in range(ROWS)]
+        before = code.multiply(plane, fields["plane_stride"])
+        rows = [code.at(read(code.full("i64", place)), before) for place in range(ROWS)]
         byte = vector_type(ROWS, "i8")
         elements = fields["elements"]
         last = code.binary("sub", elements, ROWS)
@@ -254,7 +234,7 @@ class _Text:
             place = code.add(code.multiply(x, kernel.channels), channel)
             code.store(result, code.at(outputs, code.multiply(place, ROWS * kernel.between_bytes)), 16)
 
-    def _first_pass_by_pixels(self, ring: Value, source: Value, group: Value) -> None:
+    def _first_pass_by_pixels(self, ring: Value, read: Callable[[Value], Value], group: Value) -> None:
         """First pass of 16 source rows into the ring, row by row: 8 resized pixels at a time, one word of taps each.
 
         The counts of taps are replaced by a shift of each word: the last words of a row begin earlier, to end within
@@ -271,9 +251,9 @@ class _Text:
         ]
         half = WORD_LANES * pixels
         with code.loop(0, ROWS) as lane:
-            number = code.add(group, lane)
-            row = code.at(source, code.multiply(self._entry("sources", number), fields["row_stride"]))
-            place = code.multiply(code.binary("and", number, fields["ring_mask"]), fields["ring_pitch"])
+            row = read(lane)
+            number = code.binary("and", code.add(group, lane), fields["ring_mask"])
+            place = code.multiply(number, fields["ring_pitch"])
             into = code.at(ring, place)
             with code.loop(0, fields["columns"], pixels) as x:
                 tables = [

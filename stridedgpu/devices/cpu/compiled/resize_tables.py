@@ -112,24 +112,31 @@ def compacted(pairs: TapPairs) -> Compacted:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """The partition of one thread's scratch memory, in bytes: transposed columns first, then outputs, ring and band."""
+    """The partition of one thread's scratch memory, in bytes: transposed columns, outputs, ring, band, source rows."""
 
     outputs: int
     ring: int
     band: int
+    rows: int
     nbytes: int
     ring_pitch: int
     band_pitch: int
 
     @classmethod
-    def of(cls, elements: int, unit: int, planes: int, ring_rows: int, between_bytes: int) -> Scratch:
-        """For rows of `elements` a plane, resized to `unit`, with elements of `between_bytes` between the passes."""
+    def of(
+        cls, elements: int, unit: int, planes: int, ring_rows: int, between_bytes: int, row_bytes: int = 0
+    ) -> Scratch:
+        """For rows of `elements` a plane, resized to `unit`, with elements of `between_bytes` between the passes.
+
+        `row_bytes` are those of a source row that is converted before it is read.
+        """
         outputs = _rounded(elements * ROWS)
         ring = outputs + _rounded(unit + ROWS) * ROWS * between_bytes
         band_pitch = _rounded(unit * planes)
         ring_pitch = (band_pitch + _LINE) * between_bytes
         band = ring + ring_rows * ring_pitch
-        return cls(outputs, ring, band, band + BAND_ROWS * band_pitch + 2 * _LINE, ring_pitch, band_pitch)
+        rows = band + BAND_ROWS * band_pitch
+        return cls(outputs, ring, band, rows, rows + ROWS * row_bytes + 2 * _LINE, ring_pitch, band_pitch)
 
 
 def _rounded(nbytes: int) -> int:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.strides import byte_strides
 
 from .conversion import constants, convert_block, storage_dtype
 
-__all__ = ["colours_of", "frame_loops", "numpy_frames_kernel", "operand_array", "sample_arrays"]
+__all__ = ["colours_of", "frame_loops", "frame_rows", "numpy_frames_kernel", "operand_array", "sample_arrays"]
 
 _BAND_PIXELS: Final = 64 * 1024
 """Pixels of a band, about: its numbers of 32 or 64 bits then lie in a core's second cache."""
@@ -42,6 +42,15 @@ def frame_loops(problem: FrameProblem, planes: Sequence[Operand], origin: tuple[
         for channel, colour in enumerate(order):
             affine = (None if values is None else values[channel] for values in (scale, bias))
             into[channel, rows] = convert_block(colours[colour], made, *affine)
+
+
+def frame_rows(surface: FrameSurface, planes: Sequence[Operand], top: int, bottom: int) -> NDArray[Any]:
+    """Red, green and blue of some rows of a frame, with axes C, H, W."""
+    height, width = bottom - top, surface.sizes[1]
+    made = np.empty((3, height, width), surface.samples.element.name)
+    for rows, colours in _bands(surface.window(height, width), planes, (top, 0)):
+        made[:, rows] = colours
+    return made
 
 
 def operand_array(operand: Operand) -> NDArray[Any]:

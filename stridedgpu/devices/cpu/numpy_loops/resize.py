@@ -7,12 +7,14 @@ summed along x twice, with the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
-from stridedgpu.devices.interface import Located
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
@@ -20,6 +22,7 @@ from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.layout import Layout
 
 from .conversion import Array, constants, convert_block, storage_dtype
+from .frames import frame_rows
 
 __all__ = ["Borders", "numpy_resize_kernel", "resize_located", "resize_windows"]
 
@@ -44,12 +47,12 @@ def resize_located(
     problem: ResizeProblem,
     numbers: Sequence[int],
     windows: Sequence[ResizeWindow],
-    sources: Sequence[Located],
+    sources: Sequence[ResizeSource],
     target: Located,
 ) -> None:
     """Some of the windows, by number, where their pictures lie."""
     buffer, start = target
-    memory = [source.bytes[begin:] for source, begin in sources]
+    memory = [source if isinstance(source, FrameOperand) else source[0].bytes[source[1] :] for source in sources]
     resize_windows(problem, windows, memory, buffer.bytes[start:], numbers)
 
 
@@ -104,11 +107,14 @@ def _stored(problem: ResizeProblem) -> np.dtype[Any]:
 def resize_windows(
     problem: ResizeProblem,
     windows: Sequence[ResizeWindow],
-    sources: Sequence[Array],
+    sources: Sequence[Array | FrameOperand],
     target: Array,
     numbers: Iterable[int] | None = None,
 ) -> None:
-    """Write every window, or those with some `numbers`; `sources` and `target` are bytes from the lowest element on."""
+    """Write every window, or those with some `numbers`.
+
+    `target` and each of `sources` that is no frame are bytes from the lowest element on.
+    """
     made, element = problem.conversion, _stored(problem)
     batch = _view(
         target, problem.target.layout, element if made.is_bitwise_copy else storage_dtype(made.target, opaque=False)
@@ -122,9 +128,9 @@ def resize_windows(
         if not height or not width:
             continue
         inside = picture[:, top : top + height, left : left + width]
-        read = _view(sources[number], window.layout, element)
+        rows_of = _rows_of(window, sources[number], element)
         with np.errstate(all="ignore"):  # infinities and NaN are pixels like others
-            for rows, block in _bands(problem, problem.taps(window), read):
+            for rows, block in _bands(problem, problem.taps(window), rows_of):
                 inside[:, rows] = converted.block(block)
 
 
@@ -134,7 +140,19 @@ def _view(memory: Array, layout: Layout, dtype: np.dtype[Any]) -> Array:
     return np.ndarray(layout.sizes, dtype, memory, (layout.offset - layout.first_offset) * dtype.itemsize, steps)
 
 
-def _bands(problem: ResizeProblem, taps: WindowTaps, read: Array) -> Iterator[tuple[slice, Array]]:
+RowsOf = Callable[[int, int], Array]
+"""Rows of an image from one to another, with axes C, H, W."""
+
+
+def _rows_of(window: ResizeWindow, source: Array | FrameOperand, dtype: np.dtype[Any]) -> RowsOf:
+    """The rows of an image: a view of memory, or the colours of a frame's rows."""
+    if isinstance(source, FrameOperand):
+        return partial(frame_rows, source.surface, source.planes)
+    read = _view(source, window.layout, dtype)
+    return lambda top, bottom: read[:, top:bottom]
+
+
+def _bands(problem: ResizeProblem, taps: WindowTaps, rows_of: RowsOf) -> Iterator[tuple[slice, Array]]:
     """The resized image with all channels, band by band, each with its slice of rows."""
     first, second = _passes(taps, problem.conversion.source.name)
     weighs = problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
@@ -145,7 +163,7 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, read: Array) -> Iterator[tu
     for start in range(0, rows.count, height):
         band = rows.part(slice(start, start + height))
         top, bottom = band.reach
-        block, band = read[:, top:bottom], _shifted(band, top, bottom)
+        block, band = rows_of(top, bottom), band.within(top, bottom)
         if weighs:
             block = _premultiplied(block)
         if taps.columns_first:
@@ -153,11 +171,6 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, read: Array) -> Iterator[tu
         else:
             block = _pass(_pass(block, 1, band, first), 2, taps.columns, second)
         yield slice(start, start + band.count), _divided(block) if weighs else block
-
-
-def _shifted(taps: AxisTaps, top: int, bottom: int) -> AxisTaps:
-    """The taps relative to a block of source rows `top` to `bottom`, which has all rows they read."""
-    return AxisTaps(taps.starts - np.int32(top), taps.counts, taps.weights, 0, bottom - top, taps.copies)
 
 
 class _Summing(NamedTuple):

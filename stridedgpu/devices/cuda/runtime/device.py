@@ -36,6 +36,8 @@ _ALLOCATOR_ALIGNMENT: Final = 256
 class CudaDevice:
     """One NVIDIA GPU: "cuda:N"."""
 
+    resizes_frames = False
+
     def __init__(self, number: int) -> None:
         """Look at the device; nothing is compiled or allocated yet."""
         self._number = number

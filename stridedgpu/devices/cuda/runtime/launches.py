@@ -25,7 +25,16 @@ from stridedgpu.devices.cuda.launches.index_checks import (
 from stridedgpu.devices.cuda.launches.resize import resize_launch, resize_records, resize_samples
 from stridedgpu.devices.cuda.plan import CudaPlan
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
-from stridedgpu.devices.interface import CropsLaunch, FrameLaunch, GatherLaunch, Launch, Located, ResizeLaunch
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.interface import (
+    CropsLaunch,
+    FrameLaunch,
+    GatherLaunch,
+    Launch,
+    Located,
+    ResizeLaunch,
+    ResizeSource,
+)
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.crop_windows import Crop, CropProblem
 from stridedgpu.planning.frame_problem import FrameProblem
@@ -132,8 +141,12 @@ def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
     problem, known = plan.problem, plan.launch
     itemsize = problem.conversion.source.itemsize
 
-    def launch(windows: Sequence[ResizeWindow], sources: Sequence[Located], target: Located, stream: object) -> None:
-        for samples in resize_samples(problem, windows, sources):
+    def launch(
+        windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located, stream: object
+    ) -> None:
+        # Frames have become images in memory, as `CudaDevice.resizes_frames` says.
+        located = [source for source in sources if not isinstance(source, FrameOperand)]
+        for samples in resize_samples(problem, windows, located):
             kernel = gpu.kernel(known or resize_launch(choice, [sample.taps for sample in samples]))
             records = resize_records(samples, itemsize)
             there = gpu.allocate(len(records), _ALIGNMENT, stream)

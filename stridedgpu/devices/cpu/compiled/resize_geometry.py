@@ -1,0 +1,59 @@
+"""The fields through which a resize's machine code is told of its work: those of an entry, and of a geometry."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["ENTRY_FIELDS", "GEOMETRY"]
+
+ENTRY_FIELDS: Final = 5
+"""Fields of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, then
+the first row of the result and the row after the last."""
+
+GEOMETRY: Final = (
+    "allocate",
+    "free",
+    "failed",
+    "scratch_bytes",
+    "sources",
+    "row_stride",
+    "planes",
+    "plane_stride",
+    "elements",
+    "columns",
+    "column_pairs",
+    "column_counts",
+    "column_indices",
+    "column_weights",
+    "row_pairs",
+    "row_counts",
+    "row_indices",
+    "row_weights",
+    "row_firsts",
+    "row_ends",
+    "ring_mask",
+    "ring_pitch",
+    "unit",
+    "outputs_at",
+    "ring_at",
+    "band_at",
+    "target_row",
+    "whole_kernel",
+    "whole_parameters",
+    "whole_items",
+    "whole_source",
+    "whole_target",
+    "rest_kernel",
+    "rest_parameters",
+    "rest_items",
+    "rest_source",
+    "rest_target",
+    "band_pitch",
+    "rows_kernel",
+    "rows_at",
+    "rows_pitch",
+)
+"""64-bit fields that all windows of one geometry share, in memory order.
+
+Offsets `_at` are in bytes from the start of the scratch memory, which begins with the transposed columns.
+"""
