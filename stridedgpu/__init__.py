@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from . import typing
-    from .api.creation import asarray, empty, from_dlpack, from_pointer, full, zeros
+    from .api.creation import asarray, empty, from_dlpack, from_pointer, frombuffer, full, zeros
     from .api.crops import gather_crops, plan_gather_crops
     from .api.frames import Frame
     from .api.gather import gather, gather_elements, gather_nd, scatter_elements, scatter_nd
@@ -71,6 +71,7 @@ __all__ = [
     "empty",
     "from_dlpack",
     "from_pointer",
+    "frombuffer",
     "full",
     "gather",
     "gather_crops",
@@ -129,6 +130,7 @@ _MODULES: Final = {
     "empty": "api.creation",
     "from_dlpack": "api.creation",
     "from_pointer": "api.creation",
+    "frombuffer": "api.creation",
     "full": "api.creation",
     "gather": "api.gather",
     "gather_crops": "api.crops",

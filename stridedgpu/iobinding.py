@@ -19,8 +19,19 @@ __all__ = ["bind_input", "bind_output"]
 _ONNX_TYPES: Final = {"bfloat16": 16, "float8_e4m3fn": 17, "float8_e5m2": 19}
 """`onnx.TensorProto`'s numbers of the types that NumPy lacks."""
 
+_ONNX_NAMES: Final = {
+    "float32": "float",
+    "float64": "double",
+    "float8_e4m3fn": "float8e4m3fn",
+    "float8_e5m2": "float8e5m2",
+}
+"""ONNX Runtime's names of the types that it does not call by NumPy's: a model states "tensor(float)"."""
 
-def bind_input(binding: Any, name: str, tensor: TensorLike) -> StridedTensor:
+_CHANNELS_LAST: Final = {3: (2, 0, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
+"""The axes of HWC, NHWC and NDHWC in the order of CHW, NCHW and NCDHW."""
+
+
+def bind_input(binding: Any, name: str, tensor: TensorLike, *, session: Any = None) -> StridedTensor:
     """Bind an input of a session's `io_binding()` to a tensor's memory, on the tensor's device.
 
     ONNX Runtime wants elements packed in row-major order. A tensor packed so is bound without a copy. A permuted,
@@ -28,7 +39,11 @@ def bind_input(binding: Any, name: str, tensor: TensorLike) -> StridedTensor:
     the packed one: **keep it** until the runs are done, since ONNX Runtime only knows its address. On a CUDA device the
     caller orders pending work: run the session on the same stream (`user_compute_stream`) or wait for it.
 
-    Raises what `asarray` and `relayout` raise.
+    Type and sizes are compared with those that the model states. They are read from `session`, an `InferenceSession`,
+    or from the session that the binding itself refers to, which ONNX Runtime 1.31 has and older ones may lack.
+
+    Raises `BindingError` for a name, type or sizes that the model does not have, with a hint for channels that come
+    last, and what `asarray` and `relayout` raise.
 
     >>> class Binding:
     ...     def bind_input(self, *arguments):
@@ -39,25 +54,85 @@ def bind_input(binding: Any, name: str, tensor: TensorLike) -> StridedTensor:
     (60, 20, 5, 1)
     """
     given = asarray(tensor)
+    _check_stated("input", name, given, _stated(binding, session, "inputs_meta", "get_inputs"))
     bound = given if _is_row_major(given.layout) else given.copy()
     binding.bind_input(name, *_description(bound))
     return bound
 
 
-def bind_output(binding: Any, name: str, tensor: StridedTensor) -> None:
+def bind_output(binding: Any, name: str, tensor: TensorLike, *, session: Any = None) -> StridedTensor:
     """Bind an output of a session's `io_binding()` to a tensor's memory, which the run fills; keep the tensor.
 
+    `tensor` is a tensor, or an array whose memory can be shared; returned is the tensor. Type and sizes are compared
+    with the model's, as for `bind_input`.
+
     Raises `LayoutError` if the elements are not packed in row-major order: bind a packed tensor and write it into the
-    other one with `relayout(out=)` after the run. Raises `BindingError` for read-only memory.
+    other one with `relayout(out=)` after the run. Raises `BindingError` for read-only memory, and for a name, type or
+    sizes that the model does not have.
     """
-    if not _is_row_major(tensor.layout):
+    given = asarray(tensor, copy=False)
+    if not _is_row_major(given.layout):
         raise LayoutError(
-            f"{tensor.layout} is not packed in row-major order, as ONNX Runtime writes; bind a packed tensor, "
+            f"{given.layout} is not packed in row-major order, as ONNX Runtime writes; bind a packed tensor, "
             "then relayout(out=) into this one."
         )
-    if tensor.buffer.readonly:
+    if given.buffer.readonly:
         raise BindingError(f"The output {name!r} cannot be written: the tensor is read-only.")
-    binding.bind_output(name, *_description(tensor))
+    _check_stated("output", name, given, _stated(binding, session, "outputs_meta", "get_outputs"))
+    binding.bind_output(name, *_description(given))
+    return given
+
+
+def _stated(binding: Any, session: Any, attribute: str, method: str) -> list[Any] | None:
+    """What a model states of its inputs or outputs, or None if nothing at hand knows."""
+    if session is not None:
+        return list(getattr(session, method)())
+    found = getattr(getattr(binding, "_session", None), attribute, None)
+    return None if found is None else list(found)
+
+
+def _check_stated(kind: str, name: str, tensor: StridedTensor, stated: list[Any] | None) -> None:
+    """Raise `BindingError` unless the model has this input or output with the tensor's type and sizes."""
+    if stated is None:
+        return
+    entry = next((entry for entry in stated if entry.name == name), None)
+    if entry is None:
+        known = ", ".join(repr(entry.name) for entry in stated)
+        raise BindingError(f"The model has no {kind} {name!r}; its {kind}s are {known}.")
+    element = tensor.element.name
+    typed = f"tensor({_ONNX_NAMES.get(element, element)})"
+    if entry.type != typed:
+        wanted = next((ours for ours, onnx in _ONNX_NAMES.items() if entry.type == f"tensor({onnx})"), entry.type[7:-1])
+        raise BindingError(
+            f"The {kind} {name!r} of the model is {entry.type}, and the tensor holds {element}; "
+            f"relayout(dtype={wanted!r}) converts."
+        )
+    if not _fits(tensor.sizes, entry.shape):
+        raise BindingError(
+            f"The {kind} {name!r} of the model has the sizes {entry.shape}, and the tensor {tensor.sizes}"
+            f"{_channels_hint(tensor, entry.shape)}."
+        )
+
+
+def _fits(sizes: tuple[int, ...], stated: Any) -> bool:
+    """True if sizes are those that a model states, of which names and None stand for any."""
+    return len(sizes) == len(stated) and all(
+        not isinstance(wanted, int) or wanted == size for size, wanted in zip(sizes, stated, strict=True)
+    )
+
+
+def _channels_hint(tensor: StridedTensor, stated: Any) -> str:
+    """What would make the sizes fit, if channels come last on one side only; else nothing."""
+    order = _CHANNELS_LAST.get(tensor.ndim)
+    if order is None:
+        return ""
+    first = "NCDHW" if tensor.ndim == 5 else "NCHW"[-tensor.ndim :]
+    last = first.replace("C", "") + "C"
+    if _fits(tuple(tensor.sizes[axis] for axis in order), stated):
+        return f": the tensor's channels come last; wrap it with asarray(…, dims={last!r}), whose axes are {first}"
+    if _fits(tensor.permute(tuple(order.index(axis) for axis in range(tensor.ndim))).sizes, stated):
+        return f": the model wants its channels last; give tensor.permute({last!r})"
+    return ""
 
 
 def _description(tensor: StridedTensor) -> tuple[object, ...]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         from typing_extensions import Buffer
 
 __all__ = [
+    "BytesLike",
     "DTypeLike",
     "LayoutLike",
     "Nested",
@@ -104,6 +105,9 @@ class Nested(Protocol):
     def __contains__(self, entry: object, /) -> bool:
         """Whether an entry is present; text refuses entries that are not text."""
 
+
+BytesLike: TypeAlias = "Buffer"
+"""Whatever has the buffer protocol: bytes, bytearray, memoryview, mmap, ctypes and NumPy arrays."""
 
 TensorLike: TypeAlias = (
     "SupportsDLPack | SupportsCudaArrayInterface | SupportsArrayInterface | SupportsArray | Buffer | complex | Nested"

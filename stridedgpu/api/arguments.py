@@ -8,7 +8,6 @@ from typing import Final
 
 import numpy as np
 
-from stridedgpu.devices.operand import Operand
 from stridedgpu.operations.requirements import Given
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
@@ -19,17 +18,10 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .creation import asarray
 from .tensor import StridedTensor
 
-__all__ = ["given", "index_tensor", "output_operand", "truth"]
+__all__ = ["given", "index_tensor", "truth"]
 
 _DIRECTML_ALIGNMENT: Final = 16
 """Bytes that every bound buffer offset is a multiple of, even if a descriptor guarantees more."""
-
-
-def output_operand(out: object) -> Operand | None:
-    """The operand of `out`, or None. Raises `LayoutError` for anything but a tensor."""
-    if out is None or isinstance(out, StridedTensor):
-        return None if out is None else out.operand
-    raise LayoutError(f"out must be a StridedTensor, not {type(out).__name__}; wrap it with asarray.")
 
 
 def truth(name: str, value: object) -> bool:

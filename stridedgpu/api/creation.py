@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.buffer import Buffer as Memory
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import default_device, device_name, device_named
+from stridedgpu.devices.selection import chosen_device, default_device, device_name, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
 from stridedgpu.exchange.foreign_memory import check_range
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.relayout import clear_buffer
-from stridedgpu.typing import DTypeLike, LayoutLike, SupportsDLPack, TensorLike
+from stridedgpu.typing import BytesLike, DTypeLike, LayoutLike, SupportsDLPack, TensorLike
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
 from stridedgpu.values.dtypes import ElementType, element_type
-from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.errors import BindingError, DeviceError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
-from stridedgpu.values.strides import canonical_axes, integers
+from stridedgpu.values.strides import canonical_axes, integer, integers
 
 from .tensor import StridedTensor
 
-__all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "full", "zeros"]
+__all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "frombuffer", "full", "zeros"]
 
 
 def empty(
@@ -144,7 +144,7 @@ def asarray(
     if dtype is None and device is None and not isinstance(obj, StridedTensor):
         return tensor.copy() if copy and shared else tensor
     wanted = tensor.element if dtype is None else element_type(dtype)
-    where = tensor.device if device is None else device_name(device)
+    where = tensor.device if device is None else chosen_device(device)
     if wanted == tensor.element and where == tensor.device:
         return tensor.copy() if copy and shared else tensor
     if copy is False:
@@ -163,6 +163,58 @@ def from_dlpack(obj: SupportsDLPack, *, dims: str | None = None) -> StridedTenso
     if not hasattr(obj, "__dlpack__"):
         raise LayoutError(f"{type(obj).__name__} has no __dlpack__; wrap it with asarray.")
     return asarray(obj, dims=dims, copy=False)
+
+
+def frombuffer(
+    buffer: BytesLike,
+    sizes: Sequence[int],
+    dtype: DTypeLike,
+    *,
+    dims: str | None = None,
+    row_pitch_bytes: int | None = None,
+    offset_bytes: int = 0,
+) -> StridedTensor:
+    """A tensor over bytes that a decoder, a file mapping or a socket filled: no copy, padded rows included.
+
+    `buffer` is a contiguous object with the buffer protocol: bytes, bytearray, mmap, a ctypes or NumPy array. `sizes`
+    are the elements along each axis in the order in which they lie, outermost first, and `dims` names these axes
+    ("HWC"), as in `asarray`: the tensor's axes are in canonical order. `row_pitch_bytes` is the bytes from one row to
+    the next, None if rows follow each other; the last row needs no padding. `offset_bytes` is where the first element
+    begins. Memory that cannot be written makes a read-only tensor.
+
+    Raises `BindingError` for a buffer that is too short and an offset that is misaligned for the type, `LayoutError`
+    for sizes, dims and pitches that do not fit.
+
+    >>> surface = bytearray(4 * 512)  # 4 rows of 160 RGB pixels, 512 bytes apart
+    >>> frame = frombuffer(surface, (4, 160, 3), "uint8", dims="HWC", row_pitch_bytes=512)
+    >>> frame.sizes, frame.strides, frame.dims
+    ((3, 4, 160), (1, 512, 3), 'CHW')
+    """
+    given, element = integers("sizes", sizes, least=0), element_type(dtype)
+    if dims is None:
+        ordered, labels = given, labels_of(None, len(given))
+    else:
+        place = labels_of(checked_dims(dims, len(given)), len(given)).index
+        if len(dims) != len(given):
+            raise LayoutError(f"dims={dims!r} names {len(dims)} axes, and there are {len(given)} sizes.")
+        ordered = tuple(given[place(letter)] for letter in canonical_axes(dims))
+        labels = labels_of(canonical_axes(dims), len(given))
+    layout, _ = MemoryOptions(dims, row_pitch_bytes).layouts(ordered, labels, element)
+    memory, offset = Memory.of(buffer), integer("offset_bytes", offset_bytes, least=0)
+    start = memory.address + offset
+    if start % element.itemsize:
+        raise BindingError(
+            f"offset_bytes={offset} puts the first element at the address {start:#x}, which is not a multiple of the "
+            f"{element.itemsize} bytes of {element}; copy the bytes to memory of their own first."
+        )
+    nbytes = layout.span * element.itemsize
+    if offset + nbytes > memory.nbytes:
+        raise BindingError(
+            f"buffer has {memory.nbytes} bytes; sizes={given} of {element} with row_pitch_bytes={row_pitch_bytes} need "
+            f"{nbytes} from offset_bytes={offset} on."
+        )
+    window = Memory(start, nbytes, owner=memory.owner, readonly=memory.readonly)
+    return StridedTensor.over(Operand(window, layout, element), dims and canonical_axes(dims))
 
 
 def from_pointer(
@@ -211,12 +263,14 @@ def from_pointer(
             f"ptr={address:#x} is not the address of {element} elements: it must be a multiple of {element.itemsize}, "
             "and not null."
         )
+    if device == "auto":
+        raise DeviceError("device='auto' cannot say where an address is; it is 'cpu', 'cuda' or 'cuda:N'.")
     where = device_name(device)
     device_named(where)
     start = address + stored.first_offset * element.itemsize if stored.span else 0
     nbytes = stored.span * element.itemsize
     check_range(f"ptr={address:#x}", address, start, nbytes)
-    buffer = Buffer(start, nbytes, owner=owner, device=where, readonly=readonly)
+    buffer = Memory(start, nbytes, owner=owner, device=where, readonly=readonly)
     made = wanted.shifted(-stored.first_offset)
     return StridedTensor.over(Operand(buffer, made, element), dims if made.ndim == len(sizes) else None)
 
@@ -224,7 +278,7 @@ def from_pointer(
 def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: MemoryOptions) -> StridedTensor:
     """A new uninitialised tensor, of sizes in canonical order."""
     spec, dims = _spec(integers("sizes", sizes, least=0), element_type(dtype), dims, *memory[:3])
-    where = default_device() if memory.device is None else device_name(memory.device)
+    where = default_device() if memory.device is None else chosen_device(memory.device)
     return StridedTensor.over(spec.allocate(device_named(where)), dims)
 
 

@@ -23,9 +23,9 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arguments import given, output_operand
+from .arguments import given
 from .frames import FrameLike, frame_operands, frame_pictures, is_frames
-from .tensor import StridedTensor
+from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]
 
@@ -49,7 +49,7 @@ def gather_crops(
     rounding: str = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """One window of each image as a batch (N, C, height, width): the crop-mirror-normalise step of training.
@@ -88,7 +88,8 @@ def gather_crops(
         ValueOptions(dtype, scale, bias, channels, rounding),
         MemoryOptions(layout, row_pitch_bytes, alignment),
     )
-    target = output_operand(out)
+    written = output_tensor(out)
+    target = None if written is None else written.operand
     _check_choice(origins, boxes, interpolation, passes)
     if boxes is not None:
         rule = (interpolation or "pillow-bilinear", passes or "horizontal")
@@ -105,8 +106,8 @@ def gather_crops(
     else:
         images = _images(cast("TensorLike", sources), dims)
         made = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
-    if out is not None:
-        return out
+    if written is not None:
+        return written
     return StridedTensor.over(made, "NCHW" if len(made.layout.sizes) == 4 else None)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import foreign_operand, operand_of
+from stridedgpu.exchange.array_like import operand_of, shared_operand
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.frame_output import write_frame
 from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
@@ -20,8 +20,7 @@ from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
 
-from .arguments import output_operand
-from .tensor import StridedTensor
+from .tensor import StridedTensor, output_tensor
 
 __all__ = ["Frame", "FrameLike", "frame_operands", "frame_pictures", "frame_written", "frames_relaid", "is_frames"]
 
@@ -87,7 +86,7 @@ class Frame:
         if len(planes) != len(samples.planes):
             raise LayoutError(f"planes: {format} has {len(samples.planes)}, and {len(planes)} came.")
         operands = tuple(
-            checked_plane(number, _shared(f"planes[{number}]", memory), samples, size)
+            checked_plane(number, shared_operand(f"planes[{number}]", memory), samples, size)
             for number, memory in enumerate(planes)
         )
         for number, operand in enumerate(operands):
@@ -145,7 +144,7 @@ class Frame:
         """
         samples = pixel_format(format)
         size = checked_sizes(sizes, samples)
-        planes = planes_over(_shared("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
+        planes = planes_over(shared_operand("memory", memory), samples, size, row_pitch_bytes, plane_offsets_bytes)
         made = cls.__new__(cls)
         made._set(samples, size, planes, check_matrix(matrix), full_range, chroma)
         return made
@@ -167,7 +166,7 @@ class Frame:
         row_pitch_bytes: int | None = None,
         alignment: int | None = None,
         device: str | None = None,
-        out: StridedTensor | None = None,
+        out: TensorLike | None = None,
         stream: StreamLike | None = None,
     ) -> StridedTensor:
         """The picture as a tensor with the axes C, H, W: see `stridedgpu.relayout`."""
@@ -232,17 +231,6 @@ def _unpickled(
     return Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
 
 
-def _shared(name: str, memory: object) -> Operand:
-    """The operand of anything array-like over the same memory. Raises `LayoutError` where that takes a copy."""
-    held = getattr(memory, "operand", None)
-    if isinstance(held, Operand):
-        return held
-    operand, is_shared = foreign_operand(memory, copy=False)
-    if not is_shared:
-        raise LayoutError(f"{name} is a {type(memory).__name__}, whose memory cannot be shared: a frame never copies.")
-    return operand
-
-
 FrameLike: TypeAlias = "Frame | Sequence[Frame]"
 """A frame, or several as one batch."""
 
@@ -281,15 +269,17 @@ def frames_relaid(
     frames: FrameLike,
     values: ValueOptions,
     memory: MemoryOptions,
-    out: StridedTensor | None,
+    out: TensorLike | None,
     stream: StreamLike | None,
 ) -> StridedTensor:
     """What `stridedgpu.relayout` does with frames."""
     is_batch = not isinstance(frames, Frame)
     here = memory._replace(device=None)
-    made = relayout_frames(frame_operands(frames), values, here, output_operand(out), stream, is_batch=is_batch)
-    if out is not None:
-        return out
+    written = output_tensor(out)
+    target = None if written is None else written.operand
+    made = relayout_frames(frame_operands(frames), values, here, target, stream, is_batch=is_batch)
+    if written is not None:
+        return written
     rank = 4 if is_batch else 3
     tensor = StridedTensor.over(made, "NCHW"[-rank:] if made.layout.ndim == rank else None)
     return tensor if memory.device is None else tensor.to_device(memory.device)

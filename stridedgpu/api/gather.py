@@ -12,9 +12,9 @@ from stridedgpu.operations.gather import (
 )
 from stridedgpu.typing import StreamLike, TensorLike
 
-from .arguments import index_tensor, output_operand
+from .arguments import index_tensor
 from .creation import asarray
-from .tensor import StridedTensor
+from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
 
@@ -25,7 +25,7 @@ def gather(
     axis: int = 0,
     *,
     mode: str = "raise",
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """Slices of `data` along `axis`, selected by `indices`: `numpy.take`, ONNX Gather, DML_GATHER.
@@ -47,11 +47,10 @@ def gather(
     >>> gather(asarray([[1, 2], [3, 4], [5, 6]]), [2, 0, -1]).numpy().tolist()
     [[5, 6], [1, 2], [5, 6]]
     """
-    tensor = asarray(data)
-    found = gather_operand(
-        tensor.operand, tensor.dims, _indices(indices, tensor, stream), axis, mode, output_operand(out), stream
-    )
-    return StridedTensor.over(*found) if out is None else out
+    tensor, written = asarray(data), output_tensor(out)
+    target = None if written is None else written.operand
+    found = gather_operand(tensor.operand, tensor.dims, _indices(indices, tensor, stream), axis, mode, target, stream)
+    return StridedTensor.over(*found) if written is None else written
 
 
 def gather_elements(
@@ -60,7 +59,7 @@ def gather_elements(
     axis: int = 0,
     *,
     mode: str = "raise",
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """One element for each index: `numpy.take_along_axis`, ONNX GatherElements, DML_GATHER_ELEMENTS.
@@ -72,10 +71,11 @@ def gather_elements(
     >>> gather_elements(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 0]], axis=1).numpy().tolist()
     [[2, 1], [3, 3]]
     """
-    tensor = asarray(data)
+    tensor, written = asarray(data), output_tensor(out)
+    target = None if written is None else written.operand
     index = _indices(indices, tensor, stream)
-    found = gather_elements_operand(tensor.operand, tensor.dims, index, axis, mode, output_operand(out), stream)
-    return StridedTensor.over(*found) if out is None else out
+    found = gather_elements_operand(tensor.operand, tensor.dims, index, axis, mode, target, stream)
+    return StridedTensor.over(*found) if written is None else written
 
 
 def gather_nd(
@@ -84,7 +84,7 @@ def gather_nd(
     *,
     batch_dims: int = 0,
     mode: str = "raise",
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """Elements or slices named by tuples of coordinates: ONNX GatherND, DML_GATHER_ND1.
@@ -96,10 +96,11 @@ def gather_nd(
     >>> gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]]).numpy().tolist()
     [3, 2]
     """
-    tensor = asarray(data)
+    tensor, written = asarray(data), output_tensor(out)
+    target = None if written is None else written.operand
     index = _indices(indices, tensor, stream)
-    found = gather_nd_operand(tensor.operand, tensor.dims, index, batch_dims, mode, output_operand(out), stream)
-    return StridedTensor.over(*found) if out is None else out
+    found = gather_nd_operand(tensor.operand, tensor.dims, index, batch_dims, mode, target, stream)
+    return StridedTensor.over(*found) if written is None else written
 
 
 def scatter_elements(
@@ -109,7 +110,7 @@ def scatter_elements(
     axis: int = 0,
     *,
     unique: bool = False,
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """A copy of `data` in which each index's element is replaced: ONNX ScatterElements, `numpy.put_along_axis`.
@@ -126,10 +127,11 @@ def scatter_elements(
     >>> scatter_elements(asarray([1, 2, 3]), [2, 0], asarray([30, 10])).numpy().tolist()
     [10, 2, 30]
     """
-    tensor = asarray(data)
+    tensor, written = asarray(data), output_tensor(out)
+    target = None if written is None else written.operand
     operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
-    found = scatter_elements_operand(*operands, axis, unique=unique, out=output_operand(out), stream=stream)
-    return StridedTensor.over(found, tensor.dims) if out is None else out
+    found = scatter_elements_operand(*operands, axis, unique=unique, out=target, stream=stream)
+    return StridedTensor.over(found, tensor.dims) if written is None else written
 
 
 def scatter_nd(
@@ -138,7 +140,7 @@ def scatter_nd(
     updates: TensorLike,
     *,
     unique: bool = False,
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """A copy of `data` in which the elements or slices selected by tuples are replaced: ONNX ScatterND, DML_SCATTER_ND.
@@ -150,10 +152,11 @@ def scatter_nd(
     >>> scatter_nd(asarray([[1, 2], [3, 4]]), [[1]], asarray([[7, 8]])).numpy().tolist()
     [[1, 2], [7, 8]]
     """
-    tensor = asarray(data)
+    tensor, written = asarray(data), output_tensor(out)
+    target = None if written is None else written.operand
     operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
-    found = scatter_nd_operand(*operands, unique=unique, out=output_operand(out), stream=stream)
-    return StridedTensor.over(found, tensor.dims) if out is None else out
+    found = scatter_nd_operand(*operands, unique=unique, out=target, stream=stream)
+    return StridedTensor.over(found, tensor.dims) if written is None else written
 
 
 def _indices(indices: TensorLike, data: StridedTensor, stream: StreamLike | None) -> Operand:

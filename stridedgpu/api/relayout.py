@@ -16,9 +16,9 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import given, output_operand
-from .frames import Frame, FrameLike, frame_written, frames_relaid, is_frames
-from .tensor import StridedTensor
+from .arguments import given
+from .frames import Frame, FrameLike, frame_operands, frame_written, frames_relaid, is_frames
+from .tensor import StridedTensor, output_tensor
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
@@ -46,12 +46,14 @@ def relayout(
     dtype: DTypeLike | None = None,
     scale: float | Sequence[float] | None = None,
     bias: float | Sequence[float] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
     channels: Sequence[int] | None = None,
     rounding: str = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     device: str | None = None,
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor: ...
 
@@ -64,12 +66,14 @@ def relayout(
     dtype: DTypeLike | None = None,
     scale: float | Sequence[float] | None = None,
     bias: float | Sequence[float] | None = None,
+    mean: float | Sequence[float] | None = None,
+    std: float | Sequence[float] | None = None,
     channels: Sequence[int] | None = None,
     rounding: str = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     device: str | None = None,
-    out: StridedTensor | Frame | None = None,
+    out: TensorLike | Frame | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor | Frame:
     """The elements of `src` in another memory layout, converted on the way, in one pass.
@@ -79,13 +83,19 @@ def relayout(
     `layout` is the memory order of the result ("NHWC"), an exact `Layout`, or None: packed in the source's own axis
     order, whatever its strides were. Logical axes and sizes do not change. "NHWC8" fills each pixel up with zeros to
     a multiple of 8 channels; "NCHW4" splits C into blocks of 4 that lie innermost, the last filled up with zeros, and
-    the result has one axis more: sizes (N, ceil(C/4), 4, H, W). `dtype` is the result's type; `scale` and
-    `bias` are one value or one for each output channel: `x * scale + bias`, computed in float32, or in float64 when
-    either side is float64 or a 32- or 64-bit integer. `channels` picks the source channel of each output channel:
-    `(2, 1, 0)` swaps RGB and BGR. `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and
-    NaN becomes 0. `row_pitch_bytes` is the bytes from one row to the next, `alignment` that of the result's address
-    in bytes (default 32). `device` is where the result goes, None where the source is. With `out` the elements go
-    into that tensor, of any layout; only its own padding is ever written besides. `stream` is for CUDA.
+    the result has one axis more: sizes (N, ceil(C/4), 4, H, W). `row_pitch_bytes` is the bytes from one row to the
+    next, `alignment` that of the result's address in bytes (default 32).
+
+    `dtype` is the result's type; `scale` and `bias` are one value or one for each output channel: `x * scale + bias`,
+    computed in float32, or in float64 when either side is float64 or a 32- or 64-bit integer. `mean` and `std` stand in
+    their place, in units of 0..1 of an integer source, as in torchvision: for uint8, scale = 1 / (255 * std) and
+    bias = -mean / std. `channels` picks the source channel of each output channel: `(2, 1, 0)` swaps RGB and BGR.
+    `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and NaN becomes 0.
+
+    `device` is where the result goes: "cpu", "cuda", "cuda:N", "auto" (the first CUDA device that works, else the CPU),
+    None where the source is. With `out`, a tensor or an array whose memory can be shared and written, with its axes in
+    the result's order, the elements go there, in any layout, and a tensor over it is returned; only a tensor's own
+    padding is ever written besides. `stream` is for CUDA.
 
     A `Frame` is an RGB picture with the axes C, H, W, and a list of frames of one size a batch of them, N, C, H, W.
     With a `Frame` as `out`, of NV12, NV21, I420, YV12, gray or pixels of four bytes, an RGB picture (C, H, W) of uint8
@@ -107,18 +117,24 @@ def relayout(
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if isinstance(out, Frame):
         memory.check_beside_out()
+        if mean is not None or std is not None:
+            raise LayoutError("mean= and std= normalise a picture, and a Frame as out= holds pixels; leave them out.")
         return frame_written(src, dims, values, out, stream)
     if isinstance(src, StridedTensor) and dims is None:
         source, labels = src.operand, src.dims
     elif is_frames(src):
+        values = values.normalised(frame_operands(src)[0].element, mean, std)
         return frames_relaid(src, values, memory, out, stream)
     else:
         source, labels = operand_of(src, dims)
         if labels is None and isinstance(layout, str):
             _refuse_unlabelled(source.layout, layout)
-    target = None if out is None else output_operand(out)
+    if mean is not None or std is not None:
+        values = values.normalised(source.element, mean, std)
+    written = None if out is None else output_tensor(out)
+    target = None if written is None else written.operand
     operand, labels = relayout_operand(source, labels, values, memory, target, stream)
-    return StridedTensor.over(operand, labels) if out is None else out
+    return StridedTensor.over(operand, labels) if written is None else written
 
 
 def _refuse_unlabelled(layout: Layout, order: str) -> NoReturn:

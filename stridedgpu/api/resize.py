@@ -23,9 +23,9 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import given, output_operand, truth
+from .arguments import given, truth
 from .frames import FrameLike, frame_pictures, is_frames
-from .tensor import StridedTensor
+from .tensor import StridedTensor, output_tensor
 
 __all__ = ["letterbox", "letterbox_placements", "plan_resize", "resize"]
 
@@ -54,7 +54,7 @@ def resize(
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     device: str | None = None,
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """An image, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
@@ -90,7 +90,7 @@ def resize(
 
     Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
     """
-    window = resized_size(size)
+    window, written = resized_size(size), output_tensor(out)
     if is_frames(src):
         sources, labels = frame_pictures(src, stream)
     else:
@@ -111,10 +111,14 @@ def resize(
         ValueOptions(dtype, scale, bias, channels, rounding),
         MemoryOptions(layout, row_pitch_bytes, alignment, device),
         labels=labels,
-        out=output_operand(out),
+        out=None if written is None else written.operand,
         stream=stream,
     )
-    return out if out is not None else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+    return (
+        written
+        if written is not None
+        else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+    )
 
 
 def plan_resize(
@@ -179,7 +183,7 @@ def letterbox(
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     device: str | None = None,
-    out: StridedTensor | None = None,
+    out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """Whole, undistorted images in frames of one `size`, with borders of `value`, as YOLO takes them.
@@ -199,7 +203,7 @@ def letterbox(
 
     Source: Ultralytics' `LetterBox`.
     """
-    frame, enlarges = resized_size(size), truth("scale_up", scale_up)
+    frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
     if is_frames(images):
         sources, labels = frame_pictures(images, stream)
     else:
@@ -220,10 +224,14 @@ def letterbox(
         labels=labels,
         fill=value,
         fill_name="value",
-        out=output_operand(out),
+        out=None if written is None else written.operand,
         stream=stream,
     )
-    return out if out is not None else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+    return (
+        written
+        if written is not None
+        else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
+    )
 
 
 def letterbox_placements(

@@ -10,15 +10,15 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import device_name
-from stridedgpu.exchange.array_like import value_operand
+from stridedgpu.devices.selection import chosen_device
+from stridedgpu.exchange.array_like import shared_operand, value_operand
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from stridedgpu.operations.relayout import assign_operand, relayout_operand
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from stridedgpu.values.dtypes import ElementType, element_type
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.indexing import Index
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
@@ -26,7 +26,7 @@ from stridedgpu.values.memoized import memoized
 from .tensor_facts import set_dims, set_operand
 from .tensor_protocols import TensorProtocols
 
-__all__ = ["StridedTensor"]
+__all__ = ["StridedTensor", "output_tensor"]
 
 
 class StridedTensor(TensorProtocols):
@@ -146,20 +146,25 @@ class StridedTensor(TensorProtocols):
         dtype: DTypeLike | None = None,
         scale: float | Sequence[float] | None = None,
         bias: float | Sequence[float] | None = None,
+        mean: float | Sequence[float] | None = None,
+        std: float | Sequence[float] | None = None,
         channels: Sequence[int] | None = None,
         rounding: str = "nearest",
         row_pitch_bytes: int | None = None,
         alignment: int | None = None,
         device: str | None = None,
-        out: StridedTensor | None = None,
+        out: TensorLike | None = None,
         stream: StreamLike | None = None,
     ) -> StridedTensor:
         """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
         values = ValueOptions(dtype, scale, bias, channels, rounding)
+        if mean is not None or std is not None:
+            values = values.normalised(self.element, mean, std)
         memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
-        target = None if out is None else _operand_of("out", out)
+        written = output_tensor(out)
+        target = None if written is None else written.operand
         operand, dims = relayout_operand(self.operand, self.dims, values, memory, target, stream)
-        return StridedTensor.over(operand, dims) if out is None else out
+        return StridedTensor.over(operand, dims) if written is None else written
 
     def copy(self) -> StridedTensor:
         """A packed copy, in this tensor's own axis order, on the same device."""
@@ -167,7 +172,7 @@ class StridedTensor(TensorProtocols):
 
     def to_device(self, device: str) -> StridedTensor:
         """This tensor on another device, packed; itself when it is there already."""
-        return self if device_name(device) == self.device else self.relayout(device=device)
+        return self if chosen_device(device) == self.device else self.relayout(device=device)
 
     def __setitem__(self, index: Index | tuple[Index, ...], value: TensorLike) -> None:
         """Write a tensor, array or scalar into a view, broadcast and converted as `relayout` does.
@@ -261,8 +266,13 @@ def _unpickled(state: State, dims: str | None) -> StridedTensor:
     return StridedTensor.over(restored_operand(state), dims)
 
 
-def _operand_of(name: str, tensor: object) -> Operand:
-    """A tensor's operand; anything else is refused by name."""
-    if not isinstance(tensor, StridedTensor):
-        raise LayoutError(f"{name} must be a StridedTensor, not {type(tensor).__name__}; wrap it with asarray.")
-    return tensor.operand
+def output_tensor(out: object) -> StridedTensor | None:
+    """`out` as a tensor over the same memory: a tensor itself, or any array whose memory can be shared and written.
+
+    Raises `LayoutError` for anything else. Arrays of JAX, which never change, are refused with a `BindingError`.
+    """
+    if out is None or isinstance(out, StridedTensor):
+        return out
+    if type(out).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        raise BindingError("out is an array of JAX, which never change; write into a tensor, and share that with JAX.")
+    return StridedTensor.over(shared_operand("out", out))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from operator import index
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.exports import array_of_operand, cuda_array_interface, dlpack_capsule, dlpack_device
+from stridedgpu.exchange.exports import (
+    array_of_operand,
+    cuda_array_interface,
+    dlpack_capsule,
+    dlpack_device,
+    native_array,
+)
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.values.layout import Layout
@@ -34,6 +41,25 @@ class TensorProtocols(TensorFacts):
             assign_operand(operand, target)
             operand = target
         return array_of_operand(operand)
+
+    def native(self) -> Any:
+        """The array of the device's library over the same memory: NumPy's on the CPU, CuPy's on a CUDA device.
+
+        Code for both devices computes with it and with `xp`, its module. Nothing is copied, and no stream waits: CuPy's
+        current stream orders its work. Raises `LayoutError` for read-only memory on a CUDA device.
+
+        >>> import stridedgpu as sg
+        >>> tensor = sg.zeros((2, 3), "float32", device="cpu")
+        >>> tensor.native()[:] = tensor.xp.arange(3)
+        >>> tensor.tolist()
+        [[0.0, 1.0, 2.0], [0.0, 1.0, 2.0]]
+        """
+        return native_array(self.operand)
+
+    @property
+    def xp(self) -> ModuleType:
+        """The module of `native()`'s array: `numpy` on the CPU, `cupy` on a CUDA device."""
+        return np if self.device == "cpu" else sys.modules["cupy"]  # a tensor on a CUDA device has loaded it
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """For NumPy's functions, on the CPU only."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from stridedgpu.devices.selection import default_device, device_name
+from stridedgpu.devices.selection import chosen_device, default_device
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
@@ -64,7 +64,7 @@ def warmup(
         return (plan.kernel,)
     if any(given is not None for given in (scale, bias, channels)):
         raise LayoutError("scale, bias and channels are for one pair of tensors: give src and dst with them.")
-    where = default_device() if device is None else device_name(device)
+    where = default_device() if device is None else chosen_device(device)
     return tuple(dict.fromkeys(name for common in _COMMON for name in _warmed(*common, where)))
 
 

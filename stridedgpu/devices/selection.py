@@ -1,8 +1,16 @@
-"""Device selection: by name, by an environment variable, or by what the machine has."""
+"""Device selection: by name, by an environment variable, or by what the machine has.
+
+`device=` is "cpu", "cuda", "cuda:N" or "auto" everywhere: "auto" is the first CUDA device that works, else the CPU.
+`STRIDEDGPU_DEVICE=NAME` is the device of "auto" and of new tensors. `STRIDEDGPU_DEVICE=force:NAME` takes the place of a
+device that a program names, too: a program written for "cuda" then runs on a machine without a GPU, as in CI. Memory
+that exists stays where it is, and a plan for "cuda" stays one: it can be read without a GPU.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
+from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.cpu.device import CpuDevice
@@ -12,6 +20,7 @@ from stridedgpu.values.errors import DeviceError
 from .interface import Device, DeviceInfo, Planner, RemoteDevice
 
 __all__ = [
+    "chosen_device",
     "default_device",
     "device_name",
     "device_named",
@@ -23,6 +32,11 @@ __all__ = [
 
 VARIABLE: Final = "STRIDEDGPU_DEVICE"
 """The environment variable that names the device of new tensors."""
+
+_FORCE: Final = "force:"
+"""The variable's prefix that overrides named devices."""
+
+_LOG: Final = logging.getLogger("stridedgpu")
 
 _CPU: Final = CpuDevice()
 
@@ -49,7 +63,10 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 
 def device_name(device: object) -> str:
-    """`device` in full: "cpu" or "cuda:N" ("cuda" is "cuda:0"). Raises `DeviceError` for any other name."""
+    """`device` in full: "cpu" or "cuda:N" ("cuda" is "cuda:0", "auto" the default device).
+
+    Raises `DeviceError` for any other name.
+    """
     if isinstance(device, str):
         if device == "cpu":
             return "cpu"
@@ -57,21 +74,50 @@ def device_name(device: object) -> str:
             return "cuda:0"
         if device.startswith("cuda:") and device[5:].isdecimal():
             return f"cuda:{int(device[5:])}"
-    raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda' or 'cuda:N'.")
+        if device == "auto":
+            return default_device()
+    raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda', 'cuda:N' or 'auto'.")
+
+
+def chosen_device(device: object) -> str:
+    """The device, in full, of new memory and work for which a program names `device`.
+
+    `STRIDEDGPU_DEVICE=force:NAME` takes its place. Raises `DeviceError` for an unknown name, even where it is replaced.
+    """
+    if os.environ.get(VARIABLE, "").startswith(_FORCE):
+        if device != "auto":
+            device_name(device)
+        return default_device()
+    return device_name(device)
 
 
 def default_device() -> str:
     """The device of new tensors: `STRIDEDGPU_DEVICE`, else the first CUDA device that works, else the CPU.
 
-    Raises `DeviceError` when the variable names a device that cannot be had.
+    One line is logged, once, if the CPU is taken on a machine with a GPU. Raises `DeviceError` when the variable names
+    a device that cannot be had.
     """
     chosen = os.environ.get(VARIABLE)
     if chosen:
+        name = chosen.removeprefix(_FORCE)
+        if name == "auto":
+            raise DeviceError(f"{VARIABLE}={chosen!r} must name a device: 'cpu', 'cuda' or 'cuda:N'.")
         try:
-            return device_named(chosen).name
+            return device_named(name).name
         except DeviceError as error:
             raise DeviceError(f"{VARIABLE}={chosen!r}: {error}") from None
-    return "cuda:0" if cuda_status().device_count else "cpu"
+    status = cuda_status()
+    if status.device_count:
+        return "cuda:0"
+    if status.has_gpu:
+        _log_unused_gpu(status.reason)
+    return "cpu"
+
+
+@lru_cache(maxsize=8)
+def _log_unused_gpu(reason: str | None) -> None:
+    """Log, once for each reason, that a GPU is there and the CPU is taken."""
+    _LOG.warning("This machine has a GPU, and stridedgpu works on the CPU: %s. device='cpu' chooses that.", reason)
 
 
 def device_named(device: object) -> Device:
@@ -79,7 +125,9 @@ def device_named(device: object) -> Device:
 
     Raises `DeviceError` when it cannot be had, saying why and how to get it.
     """
-    return _CPU if isinstance(device, str) and device == "cpu" else remote_device_named(device)
+    if isinstance(device, str) and (device == "cpu" or (device == "auto" and default_device() == "cpu")):
+        return _CPU
+    return remote_device_named(device)
 
 
 def planner_named(device: str) -> tuple[Planner, str | None]:

@@ -22,7 +22,15 @@ from .dlpack import dlpack_operand
 from .exports import array_of_operand
 from .foreign_memory import check_range
 
-__all__ = ["foreign_operand", "operand_of", "operand_of_array", "plain", "value_operand", "with_canonical_axes"]
+__all__ = [
+    "foreign_operand",
+    "operand_of",
+    "operand_of_array",
+    "plain",
+    "shared_operand",
+    "value_operand",
+    "with_canonical_axes",
+]
 
 
 def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | None]:
@@ -95,6 +103,22 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     if held is not None:
         return _operand_of_array(held, copy)
     return _operand_of_values(obj), False
+
+
+def shared_operand(name: str, obj: object) -> Operand:
+    """The operand of the argument `name`, anything array-like, over the same memory.
+
+    Raises `LayoutError` if that takes a copy, as for lists and Pillow's images, besides what `foreign_operand` raises.
+    """
+    held = getattr(obj, "operand", None)
+    if isinstance(held, Operand):
+        return held
+    operand, is_shared = foreign_operand(obj, copy=False)
+    if not is_shared:
+        raise LayoutError(
+            f"{name} is a {type(obj).__name__}, whose memory cannot be shared; give a tensor or an array."
+        )
+    return operand
 
 
 def _operand_of_values(obj: object) -> Operand:

@@ -21,6 +21,7 @@ __all__ = [
     "cuda_array_interface",
     "dlpack_capsule",
     "dlpack_device",
+    "native_array",
     "numpy_dtype",
 ]
 
@@ -66,6 +67,21 @@ def array_of_operand(operand: Operand) -> NDArray[Any]:
     if is_broadcast and array.flags.writeable:
         array.flags.writeable = False
     return array
+
+
+def native_array(operand: Operand) -> Any:
+    """An operand's memory as the array of its device: NumPy's on the CPU, CuPy's on a CUDA device.
+
+    Raises `LayoutError` for read-only memory on a CUDA device, as CuPy's arrays can always be written.
+    """
+    buffer = operand.buffer
+    if buffer.device == "cpu":
+        return array_of_operand(operand)
+    if buffer.readonly:
+        raise LayoutError(f"This memory on {buffer.device} is read-only, and CuPy has no such arrays; take a .copy().")
+    from stridedgpu.devices.cuda.runtime.exchange import cupy_array
+
+    return cupy_array(buffer, operand.layout, numpy_dtype(operand.element))
 
 
 @lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ from stridedgpu.values.conversion import (
     checked_rounding,
     conversion,
     doubles,
+    normalisation,
 )
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
@@ -53,6 +54,20 @@ class ValueOptions(NamedTuple):
             None if channels is None else channel_numbers(channels),
             rounding if type(rounding) is str else checked_rounding(rounding),
         )
+
+    def normalised(
+        self, source: ElementType, mean: float | Iterable[float] | None, std: float | Iterable[float] | None
+    ) -> ValueOptions:
+        """These options with the scale and bias of `mean` and `std`, in units of 0..1 of a source of integers.
+
+        Raises `LayoutError` beside a scale or a bias.
+        """
+        if mean is None and std is None:
+            return self
+        if self.scale is not None or self.bias is not None:
+            raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
+        scale, bias = normalisation(source, mean, std)
+        return self._replace(scale=scale, bias=bias)
 
     def conversion(self, source: ElementType, source_channels: int | None, otherwise: ElementType) -> Conversion:
         """These options as a checked conversion from a source with this many channels (None: no channel axis).

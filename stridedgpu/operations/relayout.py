@@ -9,7 +9,7 @@ from typing import Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import Device, RelayoutLaunch
 from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import device_name, device_named
+from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
 from stridedgpu.values.conversion import Conversion, Doubles, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
@@ -51,7 +51,7 @@ def relayout_operand(
     layout, row_pitch_bytes, alignment, there = memory
     if row_pitch_bytes is not None or alignment is not None or type(layout) not in _SIMPLE_LAYOUTS:
         layout, row_pitch_bytes, alignment, there = memory.checked()
-    device = device_named(here if there is None else device_name(there))
+    device = device_named(here if there is None else chosen_device(there))
     result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, device)  # type: ignore[arg-type]
     target = result.allocation.allocate(device, stream)
     if result.is_one_launch:

@@ -10,7 +10,7 @@ import numpy as np
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import ResizeLaunch
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import device_name, device_named
+from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import source_steps
@@ -211,7 +211,7 @@ def resize_operands(
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if order is not None and order.is_blocked and labels != "NCHW":
         raise LayoutError(f"layout={memory.layout!r} splits the channels of a batch, with axes N, C, H, W, alone.")
-    there = here if memory.device is None else device_name(memory.device)
+    there = here if memory.device is None else chosen_device(memory.device)
     if out is None:
         room = memory.allocation(sizes, tuple(labels), made.target)
         target = room.allocate(device_named(here), stream)

@@ -14,7 +14,7 @@ import numpy as np
 
 from stridedgpu.api.creation import asarray
 from stridedgpu.api.tensor import StridedTensor
-from stridedgpu.devices.selection import device_name, device_named
+from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integer
 
@@ -44,7 +44,7 @@ def prefetch(batches: Iterable[Any], *, device: str | None = None, depth: int = 
     depth = integer("depth", depth, least=1)
     if not hasattr(batches, "__iter__"):
         raise LayoutError(f"batches is of type {type(batches).__name__}, which cannot be iterated over.")
-    where = "cpu" if device is None else device_named(device_name(device)).name
+    where = "cpu" if device is None else device_named(chosen_device(device)).name
     return _received(batches, _Lane() if where == "cpu" else _CudaLane(where), depth)
 
 

@@ -18,7 +18,7 @@ from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import default_device, device_name, device_named
+from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.array_like import operand_of, with_canonical_axes
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec, allocate_operand
@@ -64,7 +64,7 @@ class Worker:
 
     def __init__(self, step: Declaration) -> None:
         self._step = step
-        self._device = default_device() if step.device == "auto" else device_name(step.device)
+        self._device = chosen_device(step.device)
         self._memory = RecycledMemory()
         self._element = element_type(step.dtype)
         self._batch_dims = canonical_axes(step.dims)

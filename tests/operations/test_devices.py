@@ -205,3 +205,95 @@ def test_a_process_forked_from_one_that_used_cuda_says_so(monkeypatch):
         assert sg.empty((2,), "uint8").device == "cpu"
     finally:
         cuda_status.cache_clear()
+
+
+# "auto", and the variable that overrides a program
+
+
+ENTRIES = {
+    "empty": lambda t, device: sg.empty((2,), "uint8", device=device),
+    "asarray": lambda t, device: sg.asarray(np.zeros(3), device=device),
+    "to_device": lambda t, device: t.to_device(device),
+    "relayout": lambda t, device: sg.relayout(t, dtype="float16", device=device),
+    "resize": lambda t, device: sg.resize(np.zeros((4, 4, 3), np.uint8), (2, 2), dims="HWC", device=device),
+    "a frame": lambda t, device: sg.relayout(sg.Frame.over("gray", bytes(4), (2, 2)), device=device),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
+def test_auto_is_the_device_that_works(without_cuda, entry):
+    assert entry(sg.zeros((2,), "uint8", device="cpu"), "auto").device == "cpu"
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
+def test_a_forced_device_takes_the_place_of_a_named_one(without_cuda, monkeypatch, entry):
+    tensor = sg.zeros((2,), "uint8", device="cpu")
+    monkeypatch.setenv("STRIDEDGPU_DEVICE", "force:cpu")
+    assert entry(tensor, "cuda:1").device == "cpu"
+    with pytest.raises(DeviceError, match="device='gpu' is unknown"):
+        entry(tensor, "gpu")
+
+
+def test_auto_is_the_first_gpu_where_there_is_one(gpus, monkeypatch):
+    monkeypatch.delenv("STRIDEDGPU_DEVICE", raising=False)
+    assert sg.empty((2,), "uint8", device="auto").device == "cuda:0"
+    monkeypatch.setenv("STRIDEDGPU_DEVICE", "force:cuda:1")
+    assert sg.empty((2,), "uint8", device="cpu").device == "cuda:1"
+    assert sg.asarray(np.zeros(2)).device == "cpu", "memory that exists stays where it is"
+
+
+def test_a_plan_for_a_gpu_stays_one_where_the_device_is_forced(without_cuda, monkeypatch):
+    monkeypatch.setenv("STRIDEDGPU_DEVICE", "force:cpu")
+    desc = BufferTensorDesc("uint8", (1, 3, 8, 16))
+    assert sg.plan_relayout(desc, desc, device="cuda").device == "cuda:0"
+
+
+@pytest.mark.parametrize("value", ["force:", "force:auto", "force:gpu", "auto"])
+def test_a_forced_device_is_a_device(without_cuda, monkeypatch, value):
+    monkeypatch.setenv("STRIDEDGPU_DEVICE", value)
+    with pytest.raises(DeviceError, match=f"STRIDEDGPU_DEVICE='{value}'"):
+        sg.empty((2,), "uint8")
+
+
+def test_an_address_is_on_a_device_with_a_name():
+    with pytest.raises(DeviceError, match="cannot say where an address is"):
+        sg.from_pointer(4096, (2,), "uint8", owner=None, device="auto")
+
+
+@pytest.mark.parametrize(
+    "status, lines",
+    [
+        pytest.param(CudaStatus(0, f"CuPy is not installed: {INSTALL}", has_gpu=True), 1, id="a GPU, no CuPy"),
+        pytest.param(CudaStatus(0, "no NVIDIA driver was found"), 0, id="no GPU"),
+    ],
+)
+def test_one_line_says_that_the_cpu_is_taken_though_a_gpu_is_there(without_cuda, monkeypatch, caplog, status, lines):
+    selection._log_unused_gpu.cache_clear()
+    monkeypatch.setattr(selection, "cuda_status", lambda: status)
+    for _ in range(3):
+        assert sg.empty((2,), "uint8").device == "cpu"
+        assert sg.empty((2,), "uint8", device="auto").device == "cpu"
+    said = [record.getMessage() for record in caplog.records if record.name == "stridedgpu"]
+    assert len(said) == lines
+    assert all("This machine has a GPU" in line and INSTALL in line for line in said)
+    monkeypatch.setenv("STRIDEDGPU_DEVICE", "cpu")
+    selection._log_unused_gpu.cache_clear()
+    caplog.clear()
+    sg.empty((2,), "uint8")
+    assert not caplog.records, "the CPU was chosen"
+
+
+@pytest.mark.parametrize(
+    "names, there",
+    [
+        pytest.param(["null", "nvidia0", "nvidiactl"], True, id="a card"),
+        pytest.param(["null", "nvidiactl"], False, id="a driver alone"),
+        pytest.param(["dxg"], True, id="WSL"),
+        pytest.param(["nvhost-gpu"], True, id="Jetson"),
+        pytest.param([], False, id="nothing"),
+    ],
+)
+def test_a_gpu_is_there_when_its_device_file_is(monkeypatch, names, there):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(cuda_status_module, "_device_names", lambda: names)
+    assert cuda_status_module._gpu_is_there() is there

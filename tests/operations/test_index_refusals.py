@@ -102,7 +102,7 @@ REFUSALS = {
         "out holds float32; the result is int32",
     ),
     "read-only": (lambda w, o: o.call(w, o.good, out=w.locked(o.made)), BindingError, "out is read-only"),
-    "no tensor": (lambda w, o: o.call(w, o.good, out=DATA), LayoutError, "out must be a StridedTensor, not ndarray"),
+    "no tensor": (lambda w, o: o.call(w, o.good, out=[[0]]), LayoutError, "out is a list, whose memory"),
     "a stream on the CPU": (lambda w, o: o.call(w, o.good, stream=7), DeviceError, "stream=7 has no meaning"),
 }
 

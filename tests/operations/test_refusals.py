@@ -82,11 +82,7 @@ OUT = {
     ),
     "with an alignment": (lambda w: sg.relayout(w.source, alignment=64, out=w.out), LayoutError, "leave out alignment"),
     "with a device": (lambda w: sg.relayout(w.source, device="cpu", out=w.out), LayoutError, "leave out device"),
-    "an array": (
-        lambda w: sg.relayout(w.source, out=w.numbers),
-        LayoutError,
-        "out must be a StridedTensor, not ndarray",
-    ),
+    "a list": (lambda w: sg.relayout(w.source, out=[[0]]), LayoutError, "out is a list, whose memory cannot be"),
     "broadcast": (
         lambda w: sg.relayout(w.source, out=w.out[:, :, :, :1].broadcast_to(SIZES)),
         LayoutError,

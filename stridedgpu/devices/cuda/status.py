@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 __all__ = ["INSTALL", "CudaStatus", "cuda_status"]
@@ -18,12 +20,20 @@ INSTALL: Final = 'pip install "stridedgpu[cuda12]" or "stridedgpu[cuda13]", whic
 _DRIVERS: Final = ("nvcuda.dll",) if sys.platform == "win32" else ("libcuda.so.1", "libcuda.so")
 
 
+_DEVICE_FILES: Final = re.compile(r"nvidia\d+|nvgpu|nvhost-gpu|dxg")
+"""The files of GPUs in /dev: of a card's driver, of Jetson's, and of Windows' under WSL."""
+
+
 @dataclass(frozen=True, slots=True)
 class CudaStatus:
-    """The number of usable CUDA devices; `reason` says why there are none, and how to get one."""
+    """The number of usable CUDA devices; `reason` says why there are none, and how to get one.
+
+    `has_gpu` is True if the machine has a GPU, usable or not.
+    """
 
     device_count: int
     reason: str | None = None
+    has_gpu: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -37,16 +47,18 @@ def cuda_status() -> CudaStatus:
             0,
             f"CUDA was initialised in the process {_processes.forked_from} before this one was forked from it, and "
             'works there alone: start processes with the method "spawn" or "forkserver", or give device="cpu"',
+            has_gpu=True,
         )
     if find_spec("cupy") is None:
         missing = "" if _driver_is_there() else " (and this machine has no NVIDIA driver)"
-        return CudaStatus(0, f"CuPy is not installed{missing}: {INSTALL}")
+        return CudaStatus(0, f"CuPy is not installed{missing}: {INSTALL}", not missing and _gpu_is_there())
     if not _driver_is_there():
         return CudaStatus(0, "no NVIDIA driver was found (libcuda is missing): install the driver of your GPU")
     try:
         import cupy
     except Exception as error:  # noqa: BLE001 - whatever a broken installation raises is the reason
-        return CudaStatus(0, f"CuPy is installed but cannot be imported ({_first_line(error)}): {INSTALL}")
+        reason = f"CuPy is installed but cannot be imported ({_first_line(error)}): {INSTALL}"
+        return CudaStatus(0, reason, _gpu_is_there())
     _processes.initialised_in = os.getpid()
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
@@ -57,8 +69,9 @@ def cuda_status() -> CudaStatus:
     try:
         cupy.cuda.nvrtc.getVersion()
     except Exception as error:  # noqa: BLE001 - the loader's own error, an ImportError or an NVRTCError
-        return CudaStatus(0, f"CuPy finds no CUDA compiler, NVRTC ({_first_line(error)}): {INSTALL}")
-    return CudaStatus(count)
+        reason = f"CuPy finds no CUDA compiler, NVRTC ({_first_line(error)}): {INSTALL}"
+        return CudaStatus(0, reason, has_gpu=True)
+    return CudaStatus(count, has_gpu=True)
 
 
 @dataclass(slots=True)
@@ -83,6 +96,21 @@ if hasattr(os, "register_at_fork"):
 def _first_line(error: Exception) -> str:
     """A message that fits into a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _gpu_is_there() -> bool:
+    """Whether a machine with a driver shows a GPU, seen by its device files; Windows installs the driver beside one."""
+    if sys.platform == "win32":
+        return True
+    return any(_DEVICE_FILES.fullmatch(name) for name in _device_names())
+
+
+def _device_names() -> list[str]:
+    """The names in /dev, none where it cannot be read."""
+    try:
+        return [path.name for path in Path("/dev").iterdir()]
+    except OSError:
+        return []
 
 
 def _driver_is_there() -> bool:
