@@ -51,7 +51,7 @@ def converting(device, monkeypatch):
 
     def remembering(choice, gpu):
         launch = lay_out(choice, gpu)
-        device.runs.setdefault(launch.name, []).append((launch.parameters, partial(run_frames, choice.problem)))
+        device.runs_as(launch, partial(run_frames, choice.problem), first=40)
         return launch
 
     monkeypatch.setattr(cuda_plan, "_PLANNERS", {**cuda_plan._PLANNERS, FrameProblem: (choose, remembering)})

@@ -16,7 +16,7 @@ from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices
 from stridedgpu.devices.cuda import plan as cuda_plan
-from stridedgpu.devices.cuda.launches.index_checks import REPORT
+from stridedgpu.devices.cuda.launches.index_checks import REPORT, take_launch
 from stridedgpu.planning.crop_windows import Crop, CropProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
@@ -112,19 +112,19 @@ def device(gpus, monkeypatch):
     """The stand-in with kernels for gathers."""
     launches = importlib.import_module("stridedgpu.devices.cuda.runtime.launches")
 
-    def remembering(planner, run):
+    def remembering(planner, run, first=16):
         def made(value, *rest):
             launch = planner(value, *rest)
-            gpus.runs.setdefault(launch.name, []).append((launch.parameters, partial(run, value)))
+            gpus.runs_as(launch, partial(run, value), first)
             return launch
 
         return made
 
-    gpus.runs["sg::take_report"] = [(bytes(40), run_take)]
+    gpus.runs_as(take_launch(), run_take)
     planners = dict(cuda_plan._PLANNERS)
-    for problem, run in ((GatherProblem, run_gather), (CropProblem, run_windows)):
+    for problem, run, first in ((GatherProblem, run_gather, 40), (CropProblem, run_windows, 16)):
         choose, lay_out = planners[problem]
-        planners[problem] = (choose, remembering(lay_out, run))
+        planners[problem] = (choose, remembering(lay_out, run, first))
     monkeypatch.setattr(cuda_plan, "_PLANNERS", planners)
     for name, run in (("check_launch", run_check), ("distinct_launch", run_distinct)):
         monkeypatch.setattr(launches, name, remembering(getattr(launches, name), run))

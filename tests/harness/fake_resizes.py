@@ -80,7 +80,7 @@ def resizing(device, monkeypatch):
 
     def remembering(choice, taps):
         launch = planner(choice, taps)
-        device.runs.setdefault(launch.name, []).append((launch.parameters, partial(run_resizes, choice, taps)))
+        device.runs_as(launch, partial(run_resizes, choice, taps))
         return launch
 
     for module in (resize, importlib.import_module("stridedgpu.devices.cuda.runtime.launches")):

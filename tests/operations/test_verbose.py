@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler, policy_with
+from harness.drawn_problems import OPERATIONS
 from harness.fake_frames import converting  # noqa: F401 - a fixture
 from harness.fake_gathers import device  # noqa: F401 - a fixture
+from harness.fake_relayouts import relaying  # noqa: F401 - a fixture
+from harness.fake_resizes import resizing  # noqa: F401 - a fixture
 from harness.frame_cases import surface
+from harness.kernel_names import policy_of
 from harness.profiles import examples
 from harness.strategies import layouts
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices import verbose
 from stridedgpu.devices.cpu import device as cpu, plan as cpu_plan
+from stridedgpu.operations import gather
 from stridedgpu.picture.footprint import footprint_of
 
 
@@ -33,6 +39,85 @@ def facts(line):
     return fields[1], fields[2], fields[3], [field for field in fields[4:] if field.startswith(("loads", "stores"))]
 
 
+some_or_all = pytest.mark.parametrize(
+    "seeds", [range(14), pytest.param(range(14, 60), marks=pytest.mark.slow)], ids=["some", "the rest"]
+)
+"""Of each of nine operations 60 problems, some of them in the default run."""
+
+
+@contextmanager
+def forgotten():
+    """What was planned under other thresholds is not used, before and after."""
+    caches = cpu._prepared, cpu_plan._planned, gather._planned
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        yield
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+
+
+def line_of(drawn, capsys):
+    """The line of a problem's call; a scatter's comes behind that of the copy it writes over."""
+    capsys.readouterr()
+    drawn.run()
+    # The stand-in's kernels are the CPU's loops, which tell too.
+    written = capsys.readouterr().err.splitlines()
+    lines = [line for line in written if line.startswith(f"stridedgpu,{drawn.plan.device},")]
+    assert len(lines) == (2 if drawn.operation == "scatter" else 1)
+    return lines[-1]
+
+
+def checked(line, plan, kernel, operation):
+    """The line is of this plan and kernel."""
+    where, what, name, widths = facts(line)
+    assert (where, what, name) == (plan.device, operation, kernel.name if hasattr(kernel, "name") else plan.kernel)
+    assert widths == [f"loads {kernel.load.nbytes} B", f"stores {kernel.store.nbytes} B"]
+    tile = "x".join(map(str, kernel.tile))
+    assert re.findall(",tile ([^,]*),", line) == ([tile] if tile else [])
+
+
+@some_or_all
+@pytest.mark.parametrize("path", ["NumPy", pytest.param("compiled", marks=needs_compiler)])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_line_on_the_cpu_says_what_was_planned(operation, path, seeds, telling, capsys):
+    at_once = 0 if path == "compiled" else 1 << 60
+    thresholds = {"at_once_bytes": at_once, "resize_bytes": at_once, "frame_bytes": at_once, "calls": 1 << 60}
+    with policy_with(promotion=thresholds), forgotten():
+        for seed in seeds:
+            drawn = OPERATIONS[operation](np.random.default_rng(seed), "cpu")
+            line = line_of(drawn, capsys)
+            checked(line, drawn.plan, drawn.plan.first, drawn.operation)
+            assert drawn.plan.first.name.startswith("numpy_") == (path == "NumPy" or drawn.plan.compiled is None)
+
+
+@some_or_all
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_the_line_on_a_gpu_says_what_was_planned_and_launched(
+    converting,  # noqa: F811 - the fixture
+    resizing,  # noqa: F811 - the fixture
+    relaying,  # noqa: F811 - the fixture
+    operation,
+    seeds,
+    telling,
+    capsys,
+):
+    for seed in seeds:
+        drawn = OPERATIONS[operation](np.random.default_rng(seed), "cuda:0")
+        launch = drawn.plan.launch
+        before = len(relaying.launched)
+        line = line_of(drawn, capsys)
+        checked(line, drawn.plan, drawn.plan, drawn.operation)
+        if launch is not None:
+            assert relaying.launched[-1]["name"] == launch.name, "the last of the call, behind checks and a copy"
+            assert drawn.plan.tile == launch.tile
+            policy = policy_of(launch.name)
+            for member, width in (("load_bytes", drawn.plan.load), ("store_bytes", drawn.plan.store)):
+                assert policy.get(member, "0") in (str(width.nbytes), "0"), "0: element by element"
+        assert len(relaying.launched) > before
+
+
 def drawn_move(data):
     """A source of any layout, and a packed target of any order and maybe another type."""
     layout = data.draw(layouts().filter(lambda one: one.element_count))
@@ -44,47 +129,6 @@ def drawn_move(data):
         tuple(layout.sizes[axis] for axis in order), data.draw(st.sampled_from(("uint8", "float32"))), device="cpu"
     )
     return source, target.permute(tuple(np.argsort(order).tolist())) if layout.ndim else target
-
-
-def checked(lines, plan, kernel, operation):
-    """The last line is of this plan and kernel."""
-    where, what, name, widths = facts(lines[-1])
-    assert (where, what, name) == (plan.device, operation, kernel.name if hasattr(kernel, "name") else plan.kernel)
-    assert widths == [f"loads {kernel.load.nbytes} B", f"stores {kernel.store.nbytes} B"]
-    tile = "x".join(map(str, kernel.tile))
-    assert not tile or f",tile {tile}," in lines[-1]
-
-
-@pytest.mark.parametrize("path", ["NumPy", pytest.param("compiled", marks=needs_compiler)])
-def test_a_relayout_on_the_cpu_is_told_as_it_was_planned(path, telling, capsys):
-    @settings(max_examples=examples(500), suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(st.data())
-    def check(data):
-        for cache in (cpu._prepared, cpu_plan._planned):
-            cache.cache_clear()
-        with policy_with(promotion={"at_once_bytes": 0 if path == "compiled" else 1 << 60, "calls": 1 << 60}):
-            source, target = drawn_move(data)
-            plan = sg.plan_relayout(source, target)
-            capsys.readouterr()
-            plan(source, target)
-        lines = capsys.readouterr().err.splitlines()
-        kernel = plan.plan.first
-        assert len(lines) == 1
-        checked(lines, plan.plan, kernel, "relayout")
-        assert kernel.name.startswith("numpy_") == (path == "NumPy" or plan.plan.compiled is None)
-
-    check()
-
-
-@pytest.mark.parametrize("order", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("sizes", [(2, 3, 40, 60), (1, 64, 32, 32), (4, 1, 8, 200)])
-def test_a_relayout_on_a_gpu_is_told_as_it_was_planned(gpus, telling, capsys, sizes, order):
-    source = sg.zeros(sizes, "uint8", layout="NHWC", device="cuda:0")
-    target = sg.zeros(sizes, "float32", layout=order, device="cuda:0")
-    plan = sg.plan_relayout(source, target)
-    capsys.readouterr()
-    plan(source, target)
-    checked(capsys.readouterr().err.splitlines(), plan.plan, plan.plan, "relayout")
 
 
 @settings(max_examples=examples(500))
@@ -102,33 +146,6 @@ def test_pictures_draw_the_tile_that_is_launched(data):
         for strides, extent in zip(steps, found.groups(), strict=True):
             axis = next(place for place, step in enumerate(strides) if abs(step) == 1)
             assert plan.tile[axis] == min(int(extent), plan.problem.sizes[axis])
-
-
-@pytest.mark.parametrize("where", ["cpu", "cuda:0"])
-def test_gathers_scatters_and_crops_are_told_too(device, telling, capsys, where):  # noqa: F811 - the fixture
-    table = sg.asarray(np.arange(64, dtype=np.float32).reshape(8, 8), device=where, copy=True)
-    ids = sg.asarray(np.array([3, 1]), device=where, copy=True)
-    capsys.readouterr()
-    sg.gather(table, ids)
-    lines = [line for line in capsys.readouterr().err.splitlines() if ",gather," in line]
-    gather = sg.plan_gather(table, ids).plan
-    checked(lines, gather, gather.first if where == "cpu" else gather, "gather")
-    frames = sg.zeros((2, 3, 9, 9), "uint8", layout="NHWC", device=where)
-    capsys.readouterr()
-    sg.gather_crops(frames, [(0, 0), (1, 2)], (4, 5))
-    assert any(line.startswith(f"stridedgpu,{where},crops,") for line in capsys.readouterr().err.splitlines())
-
-
-@pytest.mark.parametrize("where", ["cpu", "cuda:0"])
-def test_frames_are_told_too(converting, telling, capsys, where):  # noqa: F811 - the fixture
-    frame = surface("nv12", (16, 64), seed=1).frame().to_device(where)
-    out = sg.empty((3, 16, 64), "float16", device=where)
-    plan = sg.plan_relayout(frame, out, scale=1 / 255)
-    capsys.readouterr()
-    plan(frame, out)
-    (line,) = capsys.readouterr().err.splitlines()
-    checked([line], plan.plan, plan.plan.first if where == "cpu" else plan.plan, "frame")
-    assert ",target float16 (3, 16, 64)" in line
 
 
 def test_samples_of_colours_are_told_on_the_cpu(telling, capsys):

@@ -170,7 +170,8 @@ def _numpy_crops(problem: CropProblem) -> Callable[..., None]:
     device = CpuDevice()
 
     def prepare(rectangle: Problem) -> Launch:
-        return device.prepare(device.plan(rectangle))
+        # Not by `CpuDevice.prepare`: the verbose line is that of the crops.
+        return _prepared(device.plan(rectangle))[0]
 
     return lambda crops, sources, target: run_crops(problem, prepare, crops, sources, target)
 

@@ -36,7 +36,7 @@ def numpy_resize_kernel(problem: ResizeProblem) -> CpuKernel:
     """NumPy's loops, which do every problem."""
     made = problem.conversion
     return CpuKernel(
-        f"resize_numpy_{problem.rule.interpolation}_{made.source}_{made.target}",
+        f"numpy_resize_{problem.rule.interpolation}_{made.source}_{made.target}",
         "NumPy, over bands of rows that the cache holds",
         Width(made.source.itemsize, NUMPY_DECIDES),
         Width(made.target.itemsize, NUMPY_DECIDES),
