@@ -17,15 +17,16 @@ from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
 
+PILLOW = ("pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic", "pillow-lanczos")
+
 INTERPOLATIONS = (
-    "pillow-box",
-    "pillow-bilinear",
-    "pillow-hamming",
-    "pillow-bicubic",
-    "pillow-lanczos",
+    *PILLOW,
+    "pillow-nearest",
     "opencv-linear",
     "opencv-area",
     "opencv-linear-exact",
+    "opencv-cubic",
+    "opencv-nearest",
 )
 
 
@@ -33,7 +34,7 @@ def on(path: str, case: Resize, source: Array, **arguments: Any) -> Array:
     """A resize on one of the CPU's paths; bfloat16, which NumPy has from ml_dtypes alone, as its bits."""
     with picking_by(path):
         made = sg.resize(source, case.target, box=case.box, **arguments)
-    return (made.reinterpret(dtype="uint16") if arguments["dtype"] == "bfloat16" else made).numpy()
+    return (made.reinterpret(dtype="uint16") if arguments.get("dtype") == "bfloat16" else made).numpy()
 
 
 @pytest.mark.parametrize("interpolation", INTERPOLATIONS)
@@ -57,6 +58,75 @@ def test_every_execution_has_the_same_bits(
     for number, (source, dims) in enumerate(pictures(picture)):
         path = "compiled, 1 thread" if number % 2 else "compiled, 2 threads"
         np.testing.assert_array_equal(on(path, case, source, dims=dims, **arguments), expected)
+
+
+@pytest.mark.parametrize("interpolation", [name for name in INTERPOLATIONS if name != "opencv-linear-exact"])
+@settings(max_examples=examples(40))
+@given(case=resizes(120), element=st.sampled_from(["uint16", "float32"]), cast=st.booleans())
+def test_other_elements(interpolation: str, case: Resize, element: str, cast: bool) -> None:
+    """uint16 and float32 in float arithmetic, infinities and NaN among the floats."""
+    picture = case.picture(element)
+    if element == "float32":
+        picture.reshape(-1)[:: max(7, picture.size // 5)] = [np.nan, np.inf, -0.0][case.seed % 3]
+    arguments: dict[str, Any] = {"interpolation": interpolation, "dtype": "float16" if cast else None}
+    expected = on("NumPy", case, picture, dims="HWC", **arguments)
+    for number, (source, dims) in enumerate(pictures(picture)):
+        path = "compiled, 1 thread" if number % 2 else "compiled, 2 threads"
+        made = on(path, case, source, dims=dims, **arguments)
+        np.testing.assert_array_equal(made.view(f"u{made.itemsize}"), expected.view(f"u{made.itemsize}"))
+
+
+@pytest.mark.parametrize("interpolation", PILLOW)
+@settings(max_examples=examples(40))
+@given(
+    case=resizes(150),
+    passes=st.sampled_from(["vertical", "pillow-13"]),
+    element=st.sampled_from(["uint8", "uint8", "uint16", "float32"]),
+    premultiply=st.booleans(),
+)
+def test_passes_and_alpha(interpolation: str, case: Resize, passes: str, element: str, premultiply: bool) -> None:
+    """Rows first, and colours weighted by alpha, of pixels and of planes."""
+    premultiply = premultiply and element == "uint8"
+    if premultiply:
+        case = replace(case, channels=2 + case.channels % 2 * 2)
+    picture = case.picture(element)
+    if premultiply:
+        picture[..., -1].reshape(-1)[::3] = [0, 255, 1][case.seed % 3]
+    arguments: dict[str, Any] = {"interpolation": interpolation, "passes": passes, "premultiply": premultiply}
+    expected = on("NumPy", case, picture, dims="HWC", **arguments)
+    for number, (source, dims) in enumerate(pictures(picture)):
+        path = "compiled, 1 thread" if number % 2 else "compiled, 2 threads"
+        np.testing.assert_array_equal(on(path, case, source, dims=dims, **arguments), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "int32", "float64", "int64", "complex64"])
+@pytest.mark.parametrize("interpolation", ["pillow-nearest", "opencv-nearest"])
+@settings(max_examples=examples(10))
+@given(case=resizes(80))
+def test_nearest_moves_elements_of_every_type(interpolation: str, dtype: str, case: Resize) -> None:
+    """Bits are copied, those of NaN too."""
+    rng = np.random.default_rng(case.seed)
+    shape = (*case.source, case.channels, np.dtype(dtype).itemsize)
+    bits = rng.integers(0, 2 if dtype == "bool" else 256, shape, np.uint8)
+    picture = bits.view(dtype)[..., 0]
+    expected = on("NumPy", case, picture, dims="HWC", interpolation=interpolation)
+    for source, dims in pictures(picture):
+        made = on("compiled, 2 threads", case, source, dims=dims, interpolation=interpolation)
+        assert made.tobytes() == expected.tobytes()
+
+
+def test_every_rule_is_compiled() -> None:
+    """Plans of ordinary photographs, of every rule and type, run compiled loops."""
+    for interpolation in INTERPOLATIONS:
+        for element in ("uint8", "uint16", "float32"):
+            for passes in ("horizontal", "vertical") if interpolation in PILLOW else ("horizontal",):
+                if element != "uint8" and interpolation == "opencv-linear-exact":
+                    continue
+                photo = sg.BufferTensorDesc(element, (3, 480, 640), (1, 1920, 3))
+                plan = sg.plan_resize(
+                    photo, sg.BufferTensorDesc(element, (3, 224, 224)), interpolation=interpolation, passes=passes
+                )
+                assert plan.kernel.startswith("resize_compiled"), plan.explain()
 
 
 @settings(max_examples=examples(40))

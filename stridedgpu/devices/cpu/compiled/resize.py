@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import numpy as np
 
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders
 from stridedgpu.devices.cpu.plan import CpuKernel
@@ -18,6 +20,7 @@ from stridedgpu.planning.frame_problem import FrameSurface
 from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
+from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -27,8 +30,9 @@ from .frames import RowLoop, row_loop
 from .jit import Loop, compiled, processor, processor_features
 from .relayout import walk_of
 from .resize_geometry import ENTRY_FIELDS, GEOMETRY
-from .resize_kernel import BAND_ROWS, COMPILED, ROWS, WORD_BYTES, ResizeKernel
-from .resize_tables import Scratch, compacted, failures, memory_functions, tap_pairs, word_taps
+from .resize_kernel import BAND_ROWS, ROWS, WORD_BYTES, ResizeKernel
+from .resize_rules import passes_of
+from .resize_tables import Scratch, compacted, failures, memory_functions, tap_groups, word_taps
 from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "resize_kernel", "why_numpy"]
@@ -54,6 +58,12 @@ _LEAST_COLUMNS: Final = 16
 _MOST_CHANNELS: Final = 4
 """The most channels of a pixel whose sums and products fit the registers."""
 
+_MOST_STEP: Final = 16
+"""The most elements between neighbouring pixels: the elements between are transposed, too."""
+
+_WIDEST_ELEMENT: Final = 8
+"""Bytes of the widest element in a vector's lane."""
+
 
 def resize_kernel(problem: ResizeProblem) -> CpuKernel | None:
     """The compiled loops of a problem; None where it is left to NumPy.
@@ -78,23 +88,28 @@ def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
     """None if a window's loops are compiled; else the reason why NumPy resizes it."""
     if 0 in problem.visible(window)[2:]:
         return "nothing of the picture is seen"
-    taps = problem.taps(window)
-    if taps.arithmetic not in COMPILED:
-        return f"the arithmetic {taps.arithmetic} is left to NumPy"
-    if not taps.columns_first:
-        return "resizes whose rows come first are left to NumPy"
-    if problem.rule.premultiplies:
-        return "alpha is left to NumPy"
     if not can_compile(problem.conversion):
         return f"{problem.conversion} is left to NumPy"
+    if problem.conversion.source.itemsize > _WIDEST_ELEMENT:
+        return f"elements of {problem.conversion.source.itemsize} bytes are left to NumPy"
     shape = _Shape.of(window.layout)
     if shape is None:
         return f"pictures with steps of {window.layout.strides} elements along C, H, W are left to NumPy"
     if shape.elements < ROWS:
         return f"pictures with less than {ROWS} elements in a row are left to NumPy"
-    if window.surface is not None and row_loop(window.surface, _columns_read(taps, window.surface)) is None:
-        return f"{window.surface} of {window.surface.sizes[1]} columns are left to NumPy"
+    taps, surface = problem.taps(window), window.surface
+    if surface is not None and not taps.columns_first:
+        return "frames whose rows are resized first are left to NumPy"
+    if surface is not None and row_loop(surface, _columns_read(taps, surface)) is None:
+        return f"{surface} of {surface.sizes[1]} columns are left to NumPy"
+    if _weighs(problem, taps) and (shape.planes > 1 or shape.step != shape.channels):
+        return "alpha in a plane of its own, or of padded pixels, is left to NumPy"
     return None
+
+
+def _weighs(problem: ResizeProblem, taps: WindowTaps) -> bool:
+    """Whether alpha weights the colours: not where all pixels are copies."""
+    return problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
 
 
 def _columns_read(taps: WindowTaps, surface: FrameSurface) -> tuple[int, int]:
@@ -139,9 +154,9 @@ class _Shape:
         step = 1 if width == 1 else abs(right)
         if count == 1:
             across = 1
-        if across == 1 and count <= step and count <= _MOST_CHANNELS and step <= 2 * _MOST_CHANNELS:
+        if across == 1 and count <= step and count <= _MOST_CHANNELS and step <= _MOST_STEP:
             return cls(count, step, 1, 0, (width - 1) * step + count, right < 0)
-        if step <= 2 * _MOST_CHANNELS:
+        if step <= _MOST_STEP:
             return cls(1, step, count, across, (width - 1) * step + 1, right < 0)
         return None
 
@@ -227,30 +242,27 @@ class _Windows:
         shape = _Shape.of(window.layout)
         if shape is None or why_numpy(problem, window) is not None:
             return None
-        taps, made_rows = problem.taps(window), None
+        taps, layout, made_rows = problem.taps(window), window.layout, None
+        first, last = _reached(taps.columns, layout.sizes[2], shape)
         if window.surface is not None:
-            first, stop = _columns_read(taps, window.surface)
-            made_rows = row_loop(window.surface, (first, stop))
-            taps = replace(taps, columns=taps.columns.within(first, stop))
-            shape = replace(shape, elements=(stop - first) * shape.step)
-        arithmetic = COMPILED[taps.arithmetic]
-        by_pixels = arithmetic is Arithmetic.OPENCV_LINEAR and shape.fits_words and _instructions()[1]
-        converts = made_rows is not None
-        kernel = ResizeKernel(arithmetic, shape.channels, shape.step, *_instructions(), by_pixels, converts)
+            first, last = _columns_read(taps, window.surface)
+            made_rows = row_loop(window.surface, (first, last))
+        kernel = _kernel(problem, taps, shape, converts_rows=made_rows is not None)
         loop = _loop(kernel)
         if loop is None:
             return None
-        layout = window.layout
-        along = tap_pairs(taps.columns, taps.arithmetic, shape.step)
-        if shape.mirrored:
-            along = replace(along, indices=(layout.sizes[2] - 1) * shape.step - along.indices)
-        if by_pixels:
-            along = word_taps(along, shape.elements)
-        rows = compacted(tap_pairs(taps.rows, taps.arithmetic, 1))
+        elements = (last - first - 1) * shape.step + shape.channels
+        along = tap_groups(taps.columns, kernel.along, taps.arithmetic)
+        np.clip(along.indices, first, last - 1, out=along.indices)  # padding may name the pixel behind the last
+        along.indices[...] = ((last - 1) - along.indices if shape.mirrored else along.indices - first) * shape.step
+        if kernel.by_pixels:
+            along = word_taps(along, elements)
+        rows = compacted(tap_groups(taps.rows, kernel.down, taps.arithmetic))
+        down = rows.taps if kernel.columns_first else tap_groups(taps.rows, kernel.down, taps.arithmetic)
         _, _, height, width = problem.visible(window)
-        unit = width * kernel.out_step
-        pitch = 0 if made_rows is None else made_rows.pitch
-        memory = Scratch.of(shape.elements, unit, shape.planes, rows.mask + 1, kernel.between_bytes, pitch)
+        unit, itemsize = width * kernel.out_step, problem.conversion.source.itemsize
+        pitch, ring_rows = 0 if made_rows is None else made_rows.pitch, rows.mask + 1 if kernel.columns_first else ROWS
+        memory = Scratch.of(kernel, elements, unit, shape.planes, ring_rows, pitch)
         whole, rest = self._walked(height, width, 0 if shape.planes > 1 else kernel.out_step, memory.band_pitch)
         allocate, free = memory_functions()
         fields = {
@@ -259,19 +271,19 @@ class _Windows:
             "failed": failures.ctypes.data,
             "scratch_bytes": memory.nbytes,
             "sources": rows.sources.ctypes.data,
-            "row_stride": layout.strides[1],
+            "row_stride": layout.strides[1] * itemsize,
             "planes": shape.planes,
-            "plane_stride": shape.plane_stride,
-            "elements": shape.elements,
+            "plane_stride": shape.plane_stride * itemsize,
+            "elements": elements,
             "columns": width,
-            "column_pairs": along.most,
+            "column_groups": along.most,
             "column_counts": along.counts.ctypes.data,
             "column_indices": along.indices.ctypes.data,
             "column_weights": along.weights.ctypes.data,
-            "row_pairs": rows.pairs.most,
-            "row_counts": rows.pairs.counts.ctypes.data,
-            "row_indices": rows.pairs.indices.ctypes.data,
-            "row_weights": rows.pairs.weights.ctypes.data,
+            "row_groups": down.most,
+            "row_counts": down.counts.ctypes.data,
+            "row_indices": down.indices.ctypes.data,
+            "row_weights": down.weights.ctypes.data,
             "row_firsts": rows.firsts.ctypes.data,
             "row_ends": rows.ends.ctypes.data,
             "ring_mask": rows.mask,
@@ -285,14 +297,15 @@ class _Windows:
             "rows_kernel": 0 if made_rows is None else made_rows.loop.address,
             "rows_at": memory.rows,
             "rows_pitch": pitch,
+            "factor": int(np.float32(taps.factor).view(np.int32)),
             **{f"whole_{name}": value for name, value in whole.fields.items()},
             **{f"rest_{name}": value for name, value in rest.fields.items()},
         }
         packed = (ctypes.c_int64 * len(GEOMETRY))(*(fields[name] for name in GEOMETRY))
-        lowest = layout.offset - layout.first_offset - ((layout.sizes[2] - 1) * shape.step if shape.mirrored else 0)
+        lowest = layout.offset - layout.first_offset + (1 - last if shape.mirrored else first) * shape.step
         work = taps.products * problem.channels
-        kept = (packed, along, rows, whole, rest)
-        return _Recipe(loop, ctypes.addressof(packed), lowest, work, made_rows, kept)
+        kept = (packed, along, rows, down, whole, rest)
+        return _Recipe(loop, ctypes.addressof(packed), lowest * itemsize, work, made_rows, kept)
 
     def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[_Moved, _Moved]:
         """The copies of a whole band and of the remaining rows, from a thread's scratch memory to the target."""
@@ -334,6 +347,33 @@ class _Moved:
 
     fields: dict[str, int]
     kept: tuple[object, ...]
+
+
+def _reached(columns: AxisTaps, width: int, shape: _Shape) -> tuple[int, int]:
+    """The columns of the source that are read, from first to one past the last: widened to a vector at least."""
+    first, last = columns.reach
+    least = min(width, -(-(ROWS - shape.channels) // shape.step) + 1)
+    last = min(width, max(last, first + least))
+    return min(first, last - least), last
+
+
+def _kernel(problem: ResizeProblem, taps: WindowTaps, shape: _Shape, *, converts_rows: bool) -> ResizeKernel:
+    """The kernel of a window."""
+    # The mean of four bytes is INTER_LINEAR with weights of one half.
+    halves = taps.arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8"
+    arithmetic = Arithmetic.OPENCV_LINEAR if halves else taps.arithmetic
+    copies = taps.columns.copies, taps.rows.copies
+    widest, pairs = _instructions()
+    rules = passes_of(
+        arithmetic,
+        problem.conversion.source,
+        copies if taps.columns_first else copies[::-1],
+        pairs=pairs,
+        widest=widest,
+    )
+    by_pixels = arithmetic is Arithmetic.OPENCV_LINEAR and shape.fits_words and pairs
+    weighs = _weighs(problem, taps)
+    return ResizeKernel(*rules, shape.channels, shape.step, taps.columns_first, by_pixels, weighs, converts_rows)
 
 
 @lru_cache(maxsize=64)

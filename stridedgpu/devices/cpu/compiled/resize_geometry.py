@@ -21,11 +21,11 @@ GEOMETRY: Final = (
     "plane_stride",
     "elements",
     "columns",
-    "column_pairs",
+    "column_groups",
     "column_counts",
     "column_indices",
     "column_weights",
-    "row_pairs",
+    "row_groups",
     "row_counts",
     "row_indices",
     "row_weights",
@@ -49,11 +49,14 @@ GEOMETRY: Final = (
     "rest_source",
     "rest_target",
     "band_pitch",
+    "factor",
     "rows_kernel",
     "rows_at",
     "rows_pitch",
 )
 """64-bit fields that all windows of one geometry share, in memory order.
 
-Offsets `_at` are in bytes from the start of the scratch memory, which begins with the transposed columns.
+Offsets `_at`, the strides of the source and the ring's pitch are in bytes, `unit` and the band's pitch in elements.
+Offsets count from the start of the scratch memory, which begins with the transposed columns. `factor` is that of a
+mean, in bits of float32.
 """

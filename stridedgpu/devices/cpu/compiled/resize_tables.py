@@ -1,4 +1,4 @@
-"""The tables of one geometry as a resize's machine code reads them: tap pairs, source rows, scratch memory."""
+"""The tables of one geometry as a resize's machine code reads them: groups of taps, source rows, scratch memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_taps import AxisTaps
 
-from .resize_kernel import BAND_ROWS, LOW_BITS, ROWS, WORD_BYTES
+from .resize_kernel import BAND_ROWS, ROWS, WORD_BYTES, ResizeKernel
+from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
 
-__all__ = ["Array", "Scratch", "TapPairs", "compacted", "failures", "memory_functions", "tap_pairs", "word_taps"]
+__all__ = ["Array", "Scratch", "TapGroups", "compacted", "failures", "memory_functions", "tap_groups", "word_taps"]
 
 Array = NDArray[Any]
 
@@ -22,11 +23,12 @@ _LINE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class TapPairs:
-    """Taps in pairs: `counts` of pairs, `indices` (pixels, pairs, 2) and `weights` (pixels, pairs, parts).
+class TapGroups:
+    """Taps one by one or in pairs: `counts` of groups, `indices` (pixels, groups, 1 or 2) and `weights`.
 
-    `indices` and `counts` are int64. A weight packs two 16-bit numbers in 32 bits, the first tap's in the lower half.
-    The parts are the upper and the lower bits of Pillow's weights. Padding after the last tap has weight 0.
+    `indices` and `counts` are int64. Single taps have one weight each, (pixels, groups), of the sum's type. Pairs have
+    weights (pixels, groups, parts), each of which packs two 16-bit numbers in 32 bits, the first tap's in the lower
+    half. The parts are the upper and the lower bits of Pillow's weights. Padding after the last tap has weight 0.
     """
 
     counts: Array
@@ -35,38 +37,52 @@ class TapPairs:
 
     @property
     def most(self) -> int:
-        """The largest number of pairs of any pixel."""
+        """The largest number of groups of any pixel."""
         return int(self.indices.shape[1])
 
 
-def tap_pairs(taps: AxisTaps, arithmetic: Arithmetic, scale: int) -> TapPairs:
-    """Pair the taps of an axis; `scale` converts pixels to the unit of the indices."""
+_NUMBERS: Final = {"i32": np.int32, "float": np.float32, "double": np.float64}
+
+
+def tap_groups(taps: AxisTaps, rule: Pass, arithmetic: Arithmetic) -> TapGroups:
+    """The taps of an axis as a pass reads them, in pixels of the source."""
+    if rule.index_bytes > _INDEX_BYTES:
+        return _pairs(taps, arithmetic, 2 if isinstance(rule, PairPass) and rule.parts == 2 else 1)
+    indices = taps.indices.astype(np.int64)[:, :, None]
+    number = _NUMBERS[rule.number] if isinstance(rule, NumberPass) else np.int32
+    return TapGroups(taps.counts.astype(np.int64), indices, np.ascontiguousarray(taps.weights, number))
+
+
+_INDEX_BYTES: Final = 8
+
+
+def _pairs(taps: AxisTaps, arithmetic: Arithmetic, parts: int) -> TapGroups:
+    """The taps of an axis in pairs."""
     width = taps.most + taps.most % 2
     # Padding taps have weight 0, so any pixel inside the image serves.
     indices = np.minimum(taps.starts[:, None] + np.arange(width), taps.stop - 1)
     if len(taps.starts) and taps.starts.min() < taps.first:
         np.maximum(indices, taps.first, out=indices)
-    indices *= scale
     weights = taps.weights
     if taps.most != width:
         weights = np.zeros((taps.count, width), np.int32)
         weights[:, : taps.most] = taps.weights
     shift = 0
-    if taps.copies and arithmetic is Arithmetic.PILLOW_FIXED:
+    if taps.copies:
         shift = arithmetic.spec.bits
     elif arithmetic is Arithmetic.OPENCV_QUARTER:
         shift = Arithmetic.OPENCV_LINEAR.spec.bits - 1
     if shift:
         weights = weights << shift
-    pillow = arithmetic is Arithmetic.PILLOW_FIXED
-    joined = np.empty((taps.count, width // 2, 2 if pillow else 1), np.int32)
-    for part, values in enumerate((weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1) if pillow else (weights,)):
+    joined = np.empty((taps.count, width // 2, parts), np.int32)
+    for part, values in enumerate((weights >> LOW_BITS, weights & (1 << LOW_BITS) - 1) if parts > 1 else (weights,)):
         np.bitwise_or(values[:, 0::2] & 0xFFFF, values[:, 1::2] << 16, out=joined[:, :, part])
-    return TapPairs((taps.counts.astype(np.int64) + 1) // 2, indices.reshape(taps.count, width // 2, 2), joined)
+    counts = (taps.counts.astype(np.int64) + 1) // 2
+    return TapGroups(counts, indices.reshape(taps.count, width // 2, 2), joined)
 
 
-def word_taps(pairs: TapPairs, elements: int) -> TapPairs:
-    """The taps of an axis with one pair for each pixel, whose two pixels are neighbours and are loaded as one word.
+def word_taps(pairs: TapGroups, elements: int) -> TapGroups:
+    """The taps of an axis, in elements: one pair for each pixel, two neighbours that are loaded as one word.
 
     `counts` are bit shifts: near the end of a row of `elements`, a word begins earlier and is shifted by as much. The
     tables are padded by at most 8 pixels.
@@ -75,7 +91,7 @@ def word_taps(pairs: TapPairs, elements: int) -> TapPairs:
     first = np.pad(pairs.indices[:, 0, 0], (0, fill))
     places = np.minimum(first, elements - WORD_BYTES)
     weights = np.pad(pairs.weights[:, 0], ((0, fill), (0, 0)))
-    return TapPairs((first - places) * 8, places.reshape(-1, 1, 1), weights)
+    return TapGroups((first - places) * 8, places.reshape(-1, 1, 1), weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +103,15 @@ class Compacted:
     """
 
     sources: Array
-    pairs: TapPairs
+    taps: TapGroups
     firsts: Array
     ends: Array
     mask: int
 
 
-def compacted(pairs: TapPairs) -> Compacted:
+def compacted(taps: TapGroups) -> Compacted:
     """Renumber the rows' taps over the rows that any of them reads."""
-    indices = pairs.indices
+    indices = taps.indices
     low, high = int(indices.min()), int(indices.max())
     if high - low < indices.size:
         used, places = np.arange(low, high + 1), indices - low
@@ -107,12 +123,15 @@ def compacted(pairs: TapPairs) -> Compacted:
     span = int((ends - firsts).max()) + ROWS
     mask = (1 << (span - 1).bit_length()) - 1
     sources = np.concatenate([used, np.full(ROWS, used[-1], np.int64)])
-    return Compacted(sources, TapPairs(pairs.counts, places & mask, pairs.weights), firsts, ends, mask)
+    return Compacted(sources, TapGroups(taps.counts, places & mask, taps.weights), firsts, ends, mask)
 
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """The partition of one thread's scratch memory, in bytes: transposed columns, outputs, ring, band, source rows."""
+    """The partition of one thread's scratch memory, in bytes: transposed columns, outputs, ring, band, source rows.
+
+    `band_pitch` is in elements.
+    """
 
     outputs: int
     ring: int
@@ -124,18 +143,21 @@ class Scratch:
 
     @classmethod
     def of(
-        cls, elements: int, unit: int, planes: int, ring_rows: int, between_bytes: int, row_bytes: int = 0
+        cls, kernel: ResizeKernel, elements: int, unit: int, planes: int, ring_rows: int, row_bytes: int = 0
     ) -> Scratch:
-        """For rows of `elements` a plane, resized to `unit`, with elements of `between_bytes` between the passes.
+        """For rows of `elements` a plane, resized to `unit`; `ring_rows` is 16 where rows come first.
 
         `row_bytes` are those of a source row that is converted before it is read.
         """
-        outputs = _rounded(elements * ROWS)
-        ring = outputs + _rounded(unit + ROWS) * ROWS * between_bytes
-        band_pitch = _rounded(unit * planes)
-        ring_pitch = (band_pitch + _LINE) * between_bytes
+        along, down = kernel.along, kernel.down
+        outputs = _rounded(elements * ROWS * along.read_bytes)
+        ring = outputs + _rounded(unit + ROWS) * ROWS * along.written_bytes
+        # A store of 16 elements may reach behind a plane's end.
+        band_pitch = _rounded(unit * planes + ROWS)
+        between = band_pitch * along.written_bytes if kernel.columns_first else elements * down.written_bytes
+        ring_pitch = _rounded(between) + _LINE * along.written_bytes
         band = ring + ring_rows * ring_pitch
-        rows = band + BAND_ROWS * band_pitch
+        rows = band + BAND_ROWS * band_pitch * kernel.second.written_bytes
         return cls(outputs, ring, band, rows, rows + ROWS * row_bytes + 2 * _LINE, ring_pitch, band_pitch)
 
 
