@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer as Memory
-from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import chosen_device, default_device, device_name, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
 from stridedgpu.exchange.foreign_memory import check_range
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.relayout import clear_buffer

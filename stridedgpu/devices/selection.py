@@ -20,6 +20,7 @@ from stridedgpu.values.errors import DeviceError
 from .interface import Device, DeviceInfo, Planner, RemoteDevice
 
 __all__ = [
+    "CPU",
     "chosen_device",
     "default_device",
     "device_name",
@@ -38,7 +39,8 @@ _FORCE: Final = "force:"
 
 _LOG: Final = logging.getLogger("stridedgpu")
 
-_CPU: Final = CpuDevice()
+CPU: Final = CpuDevice()
+"""The one CPU device."""
 
 _remote: Final[dict[str, RemoteDevice]] = {}
 """The devices in use, by name."""
@@ -126,7 +128,7 @@ def device_named(device: object) -> Device:
     Raises `DeviceError` when it cannot be had, saying why and how to get it.
     """
     if isinstance(device, str) and (device == "cpu" or (device == "auto" and default_device() == "cpu")):
-        return _CPU
+        return CPU
     return remote_device_named(device)
 
 
@@ -171,4 +173,4 @@ if hasattr(os, "register_at_fork"):
 
 def devices_in_use() -> tuple[Device, ...]:
     """The devices that this process uses."""
-    return (_CPU, *_remote.values())
+    return (CPU, *_remote.values())

@@ -7,14 +7,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from stridedgpu.devices.buffer import checked_alignment
+from stridedgpu.devices.operand import AllocationSpec
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import (
     Conversion,
     Doubles,
-    channel_numbers,
-    checked_rounding,
     conversion,
-    doubles,
     normalisation,
 )
 from stridedgpu.values.dtypes import ElementType, element_type
@@ -22,14 +20,10 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 
-from .allocation import DEFAULT_ALIGNMENT, AllocationSpec
+from .allocation import DEFAULT_ALIGNMENT
 from .channel_blocks import ordered_layouts
 
 __all__ = ["MemoryOptions", "ValueOptions"]
-
-
-Hashable = tuple[object, Doubles | None, Doubles | None, tuple[int, ...] | None, str]
-"""`ValueOptions` as a cache key."""
 
 
 class ValueOptions(NamedTuple):
@@ -40,20 +34,6 @@ class ValueOptions(NamedTuple):
     bias: float | Iterable[float] | Doubles | None = None
     channels: Sequence[int] | None = None
     rounding: object = "nearest"
-
-    def hashable(self) -> Hashable:
-        """These options as a cache key, in order: constants as doubles, channels as a tuple of integers.
-
-        Raises `LayoutError` and `ElementTypeError` for values that no conversion takes.
-        """
-        dtype, scale, bias, channels, rounding = self
-        return (
-            dtype if dtype is None or type(dtype) is str else element_type(dtype),
-            None if scale is None else doubles("scale", scale),
-            None if bias is None else doubles("bias", bias),
-            None if channels is None else channel_numbers(channels),
-            rounding if type(rounding) is str else checked_rounding(rounding),
-        )
 
     def normalised(
         self, source: ElementType, mean: float | Iterable[float] | None, std: float | Iterable[float] | None

@@ -8,32 +8,42 @@ from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import Device, RelayoutLaunch
-from stridedgpu.devices.operand import Operand, share_memory
-from stridedgpu.devices.selection import chosen_device, device_named
+from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
+from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
-from stridedgpu.values.conversion import Conversion, Doubles, conversion
-from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
+from stridedgpu.values.conversion import (
+    Conversion,
+    Doubles,
+    channel_numbers,
+    checked_rounding,
+    conversion,
+    doubles,
+    one_double,
+)
+from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, element_type
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .allocation import AllocationSpec
 from .channel_blocks import ChannelOrder, parse_order, parts
 from .options import MemoryOptions, ValueOptions
 from .transfer import launch_for, move_elements, zero_bytes
 
-__all__ = ["assign_operand", "clear_buffer", "relayout_operand", "result_sizes"]
+__all__ = ["assign_operand", "clear_buffer", "conversion_key", "relayout_operand", "result_sizes"]
 
 
 _SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
 """Types of `layout` that need no check before they become part of a cache key."""
+
+ConversionKey = tuple[object, Doubles | None, Doubles | None, tuple[int, ...] | None, str]
+"""`ValueOptions` as a cache key."""
 
 
 def relayout_operand(
     source: Operand, dims: str | None, values: ValueOptions, memory: MemoryOptions, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
     """`stridedgpu.relayout` on operands; also returns the labels of the result."""
-    here, options = source.buffer.device, values.hashable()
+    here, options = source.buffer.device, conversion_key(values)
     if out is not None:
         memory.check_beside_out()
         if here != out.buffer.device:
@@ -44,14 +54,15 @@ def relayout_operand(
         if out.buffer.readonly:
             raise BindingError("out is read-only.")
         # mypy has no protocol for hashable
-        launch = _launch_into(source.spec, dims, *options, out.spec, device_named(here))  # type: ignore[arg-type]
+        launch = _launch_into(source.spec, dims, *options, out.spec, CPU if here == "cpu" else device_named(here))  # type: ignore[arg-type]
         _check_apart(source, out, "out")
         launch(source.buffer, source.start_bytes, out.buffer, out.start_bytes, stream)
         return out, dims
     layout, row_pitch_bytes, alignment, there = memory
     if row_pitch_bytes is not None or alignment is not None or type(layout) not in _SIMPLE_LAYOUTS:
         layout, row_pitch_bytes, alignment, there = memory.checked()
-    device = device_named(here if there is None else chosen_device(there))
+    there = here if there is None else chosen_device(there)
+    device = CPU if there == "cpu" else device_named(there)
     result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, device)  # type: ignore[arg-type]
     target = result.allocation.allocate(device, stream)
     if result.is_one_launch:
@@ -63,6 +74,22 @@ def relayout_operand(
     else:
         move_elements(source, target, result.conversion, result.channel_axis, stream)
     return target, result.dims
+
+
+def conversion_key(values: ValueOptions) -> ConversionKey:
+    """Options as a cache key, in order: constants as doubles, channels as a tuple of integers.
+
+    Raises `LayoutError` and `ElementTypeError` for values that no conversion takes.
+    """
+    dtype, scale, bias, channels, rounding = values
+    # A float needs no check: every relayout comes by here, and each call of a function shows.
+    return (
+        dtype if dtype is None or type(dtype) is str else element_type(dtype),
+        None if scale is None else Doubles(one_double(scale)) if type(scale) is float else doubles("scale", scale),
+        None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),
+        None if channels is None else channel_numbers(channels),
+        rounding if type(rounding) is str else checked_rounding(rounding),
+    )
 
 
 @dataclass(slots=True)

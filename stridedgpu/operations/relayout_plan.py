@@ -18,7 +18,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .options import ValueOptions
 from .planned import HasOperand, Planned, no_tensor
-from .relayout import result_sizes
+from .relayout import conversion_key, result_sizes
 from .requirements import Given, Requirement
 
 __all__ = ["RelayoutPlan", "move_between"]
@@ -64,7 +64,7 @@ class RelayoutPlan(Planned):
 
         Raises `LayoutError` where the target does not fit.
         """
-        return cls.of(*_required(source, target, dims, *values.hashable(), device))
+        return cls.of(*_required(source, target, dims, *conversion_key(values), device))
 
     @classmethod
     def of(cls, problem: Problem, source: Requirement, target: Requirement) -> RelayoutPlan:

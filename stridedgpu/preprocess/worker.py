@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
-from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.array_like import operand_of, with_canonical_axes
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, AllocationSpec, allocate_operand
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import assign_operand

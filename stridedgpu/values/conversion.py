@@ -48,6 +48,7 @@ __all__ = [
     "conversion",
     "doubles",
     "normalisation",
+    "one_double",
 ]
 
 Rounding = Literal["nearest", "truncate"]
@@ -246,7 +247,7 @@ def _floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
 def doubles(name: str, value: float | Iterable[float] | Doubles) -> Doubles:
     """One number or several as doubles; `name` is the argument in the message of a `LayoutError`."""
     if type(value) is float:
-        return Doubles(_one_double(value))
+        return Doubles(one_double(value))
     if type(value) is Doubles:
         return value
     if type(value) is tuple and value and set(map(type, value)) == {float}:
@@ -255,7 +256,8 @@ def doubles(name: str, value: float | Iterable[float] | Doubles) -> Doubles:
     return Doubles(pack(f"{len(numbers)}d", *numbers))
 
 
-_one_double: Final = Struct("d").pack
+one_double: Final = Struct("d").pack
+"""The bytes of one number."""
 
 
 def _per_channel(name: str, constants: Doubles | None, count: int | None) -> tuple[float, ...] | None:
