@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .operations.gather_plans import PlannedGather, PlannedScatter
     from .operations.relayout_plan import RelayoutPlan
     from .operations.resize_plan import PlannedResize
+    from .preprocess.loader import Loader, load
     from .preprocess.prefetch import prefetch
     from .preprocess.step import Preprocess
     from .values.descriptor import BufferTensorDesc
@@ -55,6 +56,7 @@ __all__ = [
     "Frame",
     "Layout",
     "LayoutError",
+    "Loader",
     "PlannedCrops",
     "PlannedGather",
     "PlannedResize",
@@ -80,6 +82,7 @@ __all__ = [
     "get_num_threads",
     "letterbox",
     "letterbox_placements",
+    "load",
     "packed_strides",
     "plan_gather",
     "plan_gather_crops",
@@ -115,6 +118,7 @@ _MODULES: Final = {
     "Frame": "api.frames",
     "Layout": "values.layout",
     "LayoutError": "values.errors",
+    "Loader": "preprocess.loader",
     "PlannedCrops": "operations.crop_plans",
     "PlannedGather": "operations.gather_plans",
     "PlannedResize": "operations.resize_plan",
@@ -139,6 +143,7 @@ _MODULES: Final = {
     "get_num_threads": "devices.cpu.thread_count",
     "letterbox": "api.resize",
     "letterbox_placements": "api.resize",
+    "load": "preprocess.loader",
     "packed_strides": "values.strides",
     "plan_gather": "api.gather_plans",
     "plan_gather_crops": "api.crops",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -20,6 +19,8 @@ from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.options import ValueOptions
+from stridedgpu.preprocess.decoding import Pixels, quiet_decoders
+from stridedgpu.preprocess.image_files import ImageFile, sample_keys
 from stridedgpu.preprocess.sample_keys import draw
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.windows import write_windows
@@ -27,7 +28,7 @@ from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
 
-from .images import Frame, ImageFile, load_frame, quiet_decoders, window_origin
+from .images import load_frame, window_origin
 
 # Images that are decoded together; besides the batch and the compared samples, only they are in memory.
 IMAGES_AT_ONCE = 16
@@ -56,17 +57,17 @@ class BatchJob:
 class Sample:
     """A decoded picture (HWC), its key, where its window begins, and whether that is mirrored."""
 
-    frame: Frame
+    frame: Pixels
     key: str
     origin: tuple[int, int]
     is_mirrored: bool
 
-    def window(self, size: tuple[int, int]) -> Frame:
+    def window(self, size: tuple[int, int]) -> Pixels:
         """The window's pixels where the decoder left them, not mirrored."""
         (top, left), (height, width) = self.origin, size
         return self.frame[top : top + height, left : left + width]
 
-    def mirrored_window(self, size: tuple[int, int]) -> Frame:
+    def mirrored_window(self, size: tuple[int, int]) -> Pixels:
         """The window's pixels as NumPy sees them."""
         pixels = self.window(size)
         return pixels[:, ::-1] if self.is_mirrored else pixels
@@ -139,18 +140,6 @@ def _decoded(job: BatchJob, done: Callable[[], None]) -> Iterator[list[Sample]]:
             yield samples
 
 
-def sample_keys(names: Iterable[str]) -> Iterator[str]:
-    """A key for each image: its name, with a number added to repeated names.
-
-    >>> list(sample_keys(["cat.png", "dog.png", "cat.png"]))
-    ['cat.png', 'dog.png', 'cat.png 2']
-    """
-    seen: Counter[str] = Counter()
-    for name in names:
-        seen[name] += 1
-        yield name if seen[name] == 1 else f"{name} {seen[name]}"
-
-
 def _affordable(samples: list[Sample], step: Preprocess) -> list[Sample]:
     """The first samples that together stay below what is kept for comparison; one at least."""
     frame_bytes, crop_bytes = 0, 0
@@ -174,7 +163,7 @@ def write_with_gather_crops(samples: Sequence[Sample], batch: StridedTensor, ste
     )
 
 
-def write_with_numpy(crop: Frame, slot: np.ndarray[Any, np.dtype[Any]], step: Preprocess) -> None:
+def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: Preprocess) -> None:
     """The same as NumPy's users write it, `slot` being HWC: expression by expression, each with its own temporary."""
     values: np.ndarray[Any, np.dtype[Any]] = crop[..., ::-1] if step.channels == (2, 1, 0) else crop
     bounds = np.iinfo(slot.dtype) if slot.dtype.kind in "iu" else None

@@ -23,23 +23,15 @@ import numpy as np
 from stridedgpu import __version__
 from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.exchange.exports import numpy_dtype
+from stridedgpu.preprocess.decoding import Decoder, Pixels, quiet_decoders
+from stridedgpu.preprocess.image_files import ImageError, image_names
+from stridedgpu.preprocess.npy import replacement, write_elements
 from stridedgpu.preprocess.sample_keys import draw
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import StridedGpuError
 
-from .images import (
-    INTERPOLATION,
-    PASSES,
-    Frame,
-    ImageError,
-    decoder,
-    image_names,
-    load_frame,
-    quiet_decoders,
-    window_origin,
-)
-from .npy import replacement, write_elements
+from .images import INTERPOLATION, PASSES, load_frame, window_origin
 
 __all__ = [
     "FolderJob",
@@ -125,7 +117,7 @@ def start(job: FolderJob) -> list[Shard]:
         "size": list(job.step.crop),
         "interpolation": INTERPOLATION if job.resize is not None else None,
         "passes": PASSES if job.resize is not None else None,
-        "decoder": decoder(),
+        "decoder": Decoder().version,
     }
     if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
@@ -158,7 +150,7 @@ def write_shard(
     Decoding is done by so many threads (None: one for each core), one batch ahead of the writing. Raises
     `FolderJobError` where this process has another decoder than the one that began.
     """
-    _check_manifest(job, {"decoder": decoder()})
+    _check_manifest(job, {"decoder": Decoder().version})
     kept: list[str] = []
     failures: dict[str, str] = {}
     bytes_read = 0
@@ -199,7 +191,7 @@ class _Decoded:
     """One image: the pixels of its window, or why there are none; and the bytes of its file."""
 
     name: str
-    window: Frame | None
+    window: Pixels | None
     failure: str | None
     nbytes: int
 

@@ -12,6 +12,8 @@ from typing import Any
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.preprocess.declaration import SEEDS
+from stridedgpu.preprocess.image_files import ImageFile, find_images
+from stridedgpu.preprocess.npy import check_writable, replacement, write_array, write_elements
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.conversion import IMAGENET
 from stridedgpu.values.strides import AXIS_LETTERS
@@ -19,8 +21,7 @@ from stridedgpu.values.strides import AXIS_LETTERS
 from .compare import BatchJob, Comparison, compare, make_batch, memory_of
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
-from .images import ImageFile, find_images, sample_images
-from .npy import check_writable, replacement, write_array, write_elements
+from .images import sample_images
 
 __all__ = ["add_preprocess"]
 

@@ -19,6 +19,7 @@ from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
 from stridedgpu.operations.options import ValueOptions
 from stridedgpu.operations.relayout_plan import move_between
 from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.preprocess.npy import check_writable, read_array, replacement
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -35,7 +36,6 @@ from .layout_arguments import (
     sizes_of,
     strides_of,
 )
-from .npy import check_writable, read_array, replacement
 
 __all__ = ["add_explain", "add_show"]
 

@@ -64,7 +64,7 @@ class Worker:
 
     def __init__(self, step: Declaration) -> None:
         self._step = step
-        self._device = chosen_device(step.device)
+        self.device = chosen_device(step.device)
         self._memory = RecycledMemory()
         self._element = element_type(step.dtype)
         self._batch_dims = canonical_axes(step.dims)
@@ -92,7 +92,7 @@ class Worker:
         channels, height, width = sizes
         rows = self._alike_rows(count, keys, batch.element, (channels, height, width))
         window = step.window or (height, width)
-        target = self._batch_of(len(rows), channels, window)
+        target = self.batch_of(len(rows), channels, window)
         if rows and step.resizes:
             sources = CropSources.of_batch(batch)
             chosen = [sources.layouts[row] for row in rows], [sources.places[row] for row in rows]
@@ -108,12 +108,26 @@ class Worker:
             write_windows(sources, origins, flips, self._conversion(batch.element, channels), target)
         return Made(StridedTensor.over(target, "NCHW"), rows)
 
-    def images(self, given: Sequence[TensorLike], keys: Keys, *, stacked: bool = False) -> Made:
-        """Images as separate objects, of any sizes: one batch with a crop or `stacked`, which needs one size."""
+    def images(
+        self,
+        given: Sequence[TensorLike],
+        keys: Keys,
+        *,
+        stacked: bool = False,
+        out: Operand | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> Made:
+        """Images as separate objects, of any sizes: one batch with a crop or `stacked`, which needs one size.
+
+        The batch is written into the first rows of `out` if that is given: it has axes N, C, H, W, a row for each image
+        and the step's type. `numbers` are the rows' numbers in messages, if these images are a part of a batch.
+        """
         step = self._step
         _check_keys(keys, len(given))
         stacked = stacked or step.window is not None
         window, channel_count = step.window, step.channel_count
+        if out is not None:
+            channel_count = out.layout.sizes[1] if step.channels is None else channel_count
         found: dict[int, Operand] = {}
 
         def check(row: int) -> None:
@@ -128,11 +142,13 @@ class Worker:
                 raise LayoutError(f"it has {count} channels and others {channel_count}; channels= picks from each.")
             window, channel_count, found[row] = window or size, channel_count or count, image
 
-        rows = self._good_rows(len(given), keys, check)
+        rows = self._good_rows(len(given), keys, check, numbers)
         images = [found[row] for row in rows]
         if stacked:
-            size = window or (0, 0)
-            batch = self._crops(images, rows, keys, size, channel_count or _USUAL_CHANNELS)
+            size, channels = window or (0, 0), channel_count or _USUAL_CHANNELS
+            whole = self.batch_of(len(images), channels, size) if out is None else out
+            batch = whole.with_layout(whole.layout.sliced(slice(len(images))))
+            self._crops(images, rows, keys, size, batch)
             return Made(StridedTensor.over(batch, "NCHW"), rows)
         return Made([self._alone(image, row, keys) for image, row in zip(images, rows, strict=True)], rows)
 
@@ -173,30 +189,35 @@ class Worker:
             return self._good_rows(count, keys, lambda _: self._check(element, sizes))
         return list(range(count))
 
-    def _good_rows(self, count: int, keys: Keys, check: Callable[[int], None]) -> list[int]:
+    def _good_rows(
+        self, count: int, keys: Keys, check: Callable[[int], None], numbers: Sequence[int] | None = None
+    ) -> list[int]:
         """The rows that `check` accepts; a bad one is raised with its number, or counted and left out."""
         rows = []
         for row in range(count):
             try:
                 check(row)
             except StridedGpuError as problem:
-                column = "" if self._step.column is None else f" of column {self._step.column!r}"
-                named = f"row {row}{column}" + ("" if keys is None else f" (key {keys[row]!r})")
-                if self._step.errors == "raise":
-                    kind = type(problem) if isinstance(problem, (LayoutError, ElementTypeError)) else LayoutError
-                    raise kind(f"{named}: {problem}") from problem
-                with self._counting:
-                    self.skipped += 1
-                _log.warning("skipped %s: %s", named, problem)
+                self.refuse(row if numbers is None else numbers[row], None if keys is None else keys[row], problem)
             else:
                 rows.append(row)
         return rows
 
+    def refuse(self, row: int, key: object, problem: StridedGpuError) -> None:
+        """Raise the problem with the number of its row, or count the row as left out, as the step declares."""
+        column = "" if self._step.column is None else f" of column {self._step.column!r}"
+        named = f"row {row}{column}" + ("" if key is None else f" (key {key!r})")
+        if self._step.errors == "raise":
+            kind = type(problem) if isinstance(problem, (LayoutError, ElementTypeError)) else LayoutError
+            raise kind(f"{named}: {problem}") from problem
+        with self._counting:
+            self.skipped += 1
+        _log.warning("skipped %s: %s", named, problem)
+
     def _crops(
-        self, images: list[Operand], rows: list[int], keys: Keys, window: tuple[int, int], channel_count: int
-    ) -> Operand:
-        """One window of each image as a batch; images of several types or channel counts are processed one by one."""
-        batch = self._batch_of(len(images), channel_count, window)
+        self, images: list[Operand], rows: list[int], keys: Keys, window: tuple[int, int], batch: Operand
+    ) -> None:
+        """One window of each image, in a batch; images of several types or channel counts are processed one by one."""
         resizes = self._step.resizes
         origins, flips = ([], []) if resizes else self._drawn(lambda: images, rows, keys, window)
         alike = len({(image.element, image.layout.sizes[0]) for image in images}) == 1
@@ -210,7 +231,6 @@ class Worker:
                 self._resized(sources, sources.images, rows[group], keys, made, target)
             else:
                 write_windows(sources, origins[group], flips[group], made, target)
-        return batch
 
     def _resized(
         self,
@@ -241,7 +261,8 @@ class Worker:
         """One image at its own size."""
         if self._moves_windows:
             channels, height, width = image.layout.sizes
-            batch = self._crops([image], [row], keys, (height, width), channels)
+            batch = self.batch_of(1, channels, (height, width))
+            self._crops([image], [row], keys, (height, width), batch)
             return StridedTensor.over(batch.with_layout(batch.layout.sliced(0)), "CHW")
         return self._whole(image, canonical_axes(self._image_axes), self._step.layout.replace("N", ""))
 
@@ -256,7 +277,7 @@ class Worker:
         move_elements(source, target, made, channel_axis if channel_axis >= 0 else None)
         return StridedTensor.over(target, dims)
 
-    def _batch_of(self, count: int, source_channels: int, window: tuple[int, int]) -> Operand:
+    def batch_of(self, count: int, source_channels: int, window: tuple[int, int]) -> Operand:
         """Memory for `count` windows of images with so many channels."""
         channels = self._step.channels
         channel_count = source_channels if channels is None else len(channels)
@@ -265,7 +286,7 @@ class Worker:
     def _empty(self, sizes: tuple[int, ...], layout: str) -> Operand:
         """Memory for a result: on the CPU recycled from a released result, elsewhere from the device's own pool."""
         spec = self._allocation(sizes, layout)
-        return spec.allocate(self._memory if self._device == "cpu" else device_named(self._device))
+        return spec.allocate(self._memory if self.device == "cpu" else device_named(self.device))
 
     def _result_allocation(self, sizes: tuple[int, ...], layout: str) -> AllocationSpec:
         """What to allocate for a result."""

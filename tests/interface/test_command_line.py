@@ -438,7 +438,7 @@ def test_out_of_memory_while_decoding(folder, monkeypatch, capsys):
     def exhausted(*_arguments: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("stridedgpu.commands.images._pixels", exhausted)
+    monkeypatch.setattr("stridedgpu.preprocess.decoding._by_pillow", exhausted)
     assert run(*PICTURE, *TO) == 2
     assert "out of memory" in capsys.readouterr().err
 

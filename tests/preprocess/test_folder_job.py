@@ -20,6 +20,7 @@ from stridedgpu.__main__ import main
 from stridedgpu.commands.folder import _task_needs
 from stridedgpu.commands.folder_job import FolderJob, FolderJobError, start, write_shard
 from stridedgpu.commands.images import load_frame
+from stridedgpu.preprocess.decoding import Decoder
 
 PIL = pytest.importorskip("PIL", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
 Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
@@ -221,7 +222,7 @@ def test_another_decoder_is_refused_and_another_stridedgpu_is_not(folder, monkey
     record.unlink()
     capsys.readouterr()
     began = json.loads(manifest.read_text())["decoder"]
-    monkeypatch.setattr("stridedgpu.commands.folder_job.decoder", lambda: "Pillow 1.0")
+    monkeypatch.setattr(Decoder, "version", "Pillow 1.0")
     assert main(arguments(folder, 2)) == 2
     said = f"holds shards of other decoder ({began!r}, now 'Pillow 1.0'): give a new --out, or what it began with."
     assert said in capsys.readouterr().err
@@ -231,7 +232,7 @@ def test_another_decoder_is_refused_and_another_stridedgpu_is_not(folder, monkey
 def test_a_worker_with_another_decoder_writes_no_shard(folder, monkeypatch):
     job = FolderJob(folder / "photos", folder / "out", 2, sg.Preprocess("image", crop=8, device="cpu"))
     first, _ = start(job)
-    monkeypatch.setattr("stridedgpu.commands.folder_job.decoder", lambda: "Pillow 1.0")
+    monkeypatch.setattr(Decoder, "version", "Pillow 1.0")
     with pytest.raises(FolderJobError, match="holds shards of other decoder"):
         write_shard(job, first)
     assert not job.path(0).exists()

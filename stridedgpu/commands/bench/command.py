@@ -14,7 +14,7 @@ import stridedgpu as sg
 from stridedgpu.commands.bench.peers.peer import Peer
 from stridedgpu.commands.bench.peers.registry import PEERS, installed_peers
 from stridedgpu.commands.console import progress
-from stridedgpu.commands.npy import check_writable, replacement
+from stridedgpu.preprocess.npy import check_writable, replacement
 from stridedgpu.values.errors import StridedGpuError
 
 from .chart import check_plotting, draw_chart

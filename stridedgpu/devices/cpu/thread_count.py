@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from functools import lru_cache
 from typing import Final
 
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.strides import integer
 
-__all__ = ["VARIABLE", "get_num_threads", "set_num_threads", "usable_cores"]
+__all__ = ["VARIABLE", "get_num_threads", "limit_this_thread", "set_num_threads", "usable_cores"]
 
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable with the number of threads of one call."""
@@ -32,6 +33,9 @@ def get_num_threads() -> int:
     >>> get_num_threads() >= 1
     True
     """
+    limit: int | None = getattr(_this_thread, "limit", None)
+    if limit is not None:
+        return limit
     return _default() if _chosen is None else _chosen
 
 
@@ -57,4 +61,10 @@ def set_num_threads(count: int) -> None:
     _chosen = integer("count", count, least=1)
 
 
+def limit_this_thread(count: int) -> None:
+    """Set the number of threads of the calls that this thread makes: one in a pool whose threads share the cores."""
+    _this_thread.limit = count
+
+
 _chosen: int | None = None
+_this_thread: Final = threading.local()

@@ -1,0 +1,215 @@
+"""Batches in parts: each thread decodes some samples and writes their windows into their slots of the batch.
+
+On the CPU a window goes from the decoded image into the batch at once. For a GPU the threads cut, resize and mirror in
+8 bits, into pinned memory, and the GPU converts and lays out. That sends a quarter of float32's bytes. The pixels are
+the same, since a resized pixel is rounded to the image's type before it is converted. If the declaration leaves the
+size or the channels of the result open, a batch is made of its decoded images when the last of them is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any, Final
+
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import remote_device_named
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.operations.relayout import assign_operand
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.errors import LayoutError, StridedGpuError
+from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import packed_strides
+
+from .decoding import Decoder
+from .samples import Row, Source
+from .step import Preprocess
+from .worker import Worker
+
+__all__ = ["PART_SAMPLES", "Batch", "BatchMaker", "Part", "PartMade"]
+
+PART_SAMPLES: Final = 8
+"""Samples that a thread decodes before it makes their windows in one call.
+
+It is as few as keep the call's own cost (some 100 us) below a tenth of the time that eight images take: a thread holds
+the decoded images of its part, and nobody else does. Measured on images of 500x375: 0.65 ms an image for one at a time,
+0.41 for eight, 0.41 for 64 (resize 256, crop 224, float32, one thread of an AMD EPYC).
+"""
+
+_ENCODED_CHANNELS: Final = 3
+_CHANNELS_LAST: Final = (0, 2, 3, 1)
+
+
+@dataclass(eq=False)
+class Batch:
+    """The numbers of a batch's samples, and its memory from the moment that a part needs it."""
+
+    numbers: Sequence[int]
+    memory: Operand | None = None
+    lock: Lock = field(default_factory=Lock)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows of a batch."""
+
+    batch: Batch
+    first: int
+    count: int
+
+    @property
+    def is_last(self) -> bool:
+        """True for the part that completes its batch."""
+        return self.first + self.count == len(self.batch.numbers)
+
+
+@dataclass(frozen=True)
+class PartMade:
+    """The usable rows of a part; and their pixels, where these are not in the part's slots already."""
+
+    rows: list[Row]
+    pixels: list[Any]
+
+
+class BatchMaker:
+    """A step over a source: parts of batches, by any number of threads, and batches of parts."""
+
+    def __init__(self, step: Preprocess, source: Source, decoder: Decoder) -> None:
+        self._step, self._source, self._decoder = step, source, decoder
+        self._worker = self._near = step._worker
+        self._far: Worker | None = None
+        is_encoded = source.is_encoded
+        if is_encoded and step.dims.replace("N", "") != "HWC":
+            raise LayoutError(f"dims={step.dims!r}: decoded images have the axes HWC; declare dims='NHWC'.")
+        self._channels = _ENCODED_CHANNELS if is_encoded else step.channel_count
+        self._has_slots = step.window is not None and self._channels is not None
+        if self._worker.device != "cpu":
+            self._has_slots = self._has_slots and is_encoded
+            if self._has_slots:
+                self._near, self._far = _geometry_alone(step)._worker, _conversion_alone(step)._worker
+
+    @staticmethod
+    def parts(numbers: Sequence[int], batch_size: int) -> Iterator[Part]:
+        """The samples as parts of consecutive batches."""
+        for start in range(0, len(numbers), batch_size):
+            batch = Batch(numbers[start : start + batch_size])
+            for first in range(0, len(batch.numbers), PART_SAMPLES):
+                yield Part(batch, first, min(PART_SAMPLES, len(batch.numbers) - first))
+
+    def part(self, part: Part) -> PartMade:
+        """Decode a part's samples, and write their windows into their slots. Called by several threads at once.
+
+        An unusable sample is raised with its number, or left out and counted, as the step declares.
+        """
+        rows: list[Row] = []
+        pixels: list[Any] = []
+        for number in part.batch.numbers[part.first : part.first + part.count]:
+            key: object = None
+            try:
+                sample = self._source[number]
+                key = sample.row.key
+                pixels.append(sample.pixels(self._decoder))
+            except StridedGpuError as problem:
+                self._worker.refuse(number, key, problem)
+            else:
+                rows.append(sample.row)
+        if not self._has_slots:
+            return PartMade(rows, pixels)
+        made = self._near.images(pixels, _keys(rows), stacked=True, out=self._slots(part), numbers=_numbers(rows))
+        return PartMade([rows[row] for row in made.rows], [])
+
+    def batch(self, batch: Batch, made: Sequence[tuple[Part, PartMade]]) -> tuple[StridedTensor, list[Row]]:
+        """A batch whose parts are all made, and its rows."""
+        rows = [row for _, part in made for row in part.rows]
+        if not self._has_slots:
+            pixels = [image for _, part in made for image in part.pixels]
+            whole = self._worker.images(pixels, _keys(rows), stacked=True, numbers=_numbers(rows))
+            assert isinstance(whole.pictures, StridedTensor), "they are stacked"
+            return whole.pictures, [rows[row] for row in whole.rows]
+        memory = self._memory(batch)
+        if len(rows) < len(batch.numbers):
+            memory = self._closed_up(memory, made, len(rows))
+        near = StridedTensor.over(memory, "NCHW")
+        if self._far is None:
+            return near, rows
+        far = self._far.batch(near.permute("NHWC"), None).pictures
+        assert isinstance(far, StridedTensor), "it is one batch"
+        return far, rows
+
+    def _slots(self, part: Part) -> Operand:
+        memory = self._memory(part.batch)
+        return memory.with_layout(memory.layout.sliced(slice(part.first, part.first + part.count)))
+
+    def _memory(self, batch: Batch) -> Operand:
+        """The memory of a batch: allocated once, by the part that comes first."""
+        with batch.lock:
+            if batch.memory is None:
+                batch.memory = self._allocated(len(batch.numbers))
+            return batch.memory
+
+    def _allocated(self, count: int) -> Operand:
+        window, channels = self._step.window, self._channels
+        assert window is not None, "there are slots"
+        assert channels is not None, "there are slots"
+        if self._far is None:
+            return self._worker.batch_of(count, channels, window)
+        sizes = (count, channels, *window)
+        layout = Layout(sizes, packed_strides(sizes, _CHANNELS_LAST))
+        staging = remote_device_named(self._worker.device).allocate_staging(layout.element_count)
+        return Operand(staging, layout, element_type("uint8"))
+
+    def _closed_up(self, memory: Operand, made: Sequence[tuple[Part, PartMade]], count: int) -> Operand:
+        """A batch without the slots of samples that were left out."""
+        closed = self._allocated(count)
+        place = 0
+        for part, result in made:
+            kept = len(result.rows)
+            source = memory.with_layout(memory.layout.sliced(slice(part.first, part.first + kept)))
+            assign_operand(source, closed.with_layout(closed.layout.sliced(slice(place, place + kept))))
+            place += kept
+        return closed
+
+
+def _keys(rows: Sequence[Row]) -> list[object]:
+    return [row.key for row in rows]
+
+
+def _numbers(rows: Sequence[Row]) -> list[int]:
+    return [row.number for row in rows]
+
+
+def _geometry_alone(step: Preprocess) -> Preprocess:
+    """The step's windows in 8 bits on the CPU."""
+    return replace(
+        step,
+        layout="NHWC",
+        dtype="uint8",
+        mean=None,
+        std=None,
+        scale=None,
+        bias=None,
+        channels=None,
+        row_pitch_bytes=None,
+        alignment=DEFAULT_ALIGNMENT,
+        device="cpu",
+        output="tensor",
+    )
+
+
+def _conversion_alone(step: Preprocess) -> Preprocess:
+    """The step's conversion and layout of whole batches, on its device."""
+    return Preprocess(
+        layout=step.layout,
+        dtype=step.dtype,
+        mean=step.mean,
+        std=step.std,
+        scale=step.scale,
+        bias=step.bias,
+        channels=step.channels,
+        row_pitch_bytes=step.row_pitch_bytes,
+        alignment=step.alignment,
+        device=step.device,
+        output="tensor",
+    )

@@ -1,0 +1,230 @@
+"""Files and encoded bytes to pixels: decoders, and what is refused.
+
+`Pixels` are an array of 8-bit RGB pixels, axes HWC, of any strides. Decoders are imported when they are first used.
+
+- "pillow": Pillow, at full size. Its memory is shared through the Arrow interface where Pillow has it (11.2 or newer).
+- "pillow-draft": Pillow, and JPEG at 1/2, 1/4 or 1/8 of its size as long as that is no smaller than the step's resize.
+  These pixels differ from those of the full size.
+- "simplejpeg": libjpeg-turbo for JPEG, without Pillow's parsing, and Pillow for the rest. The pixels are those of the
+  libjpeg-turbo in simplejpeg's wheel, which may differ from Pillow's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from stridedgpu.values.errors import LayoutError
+
+from .arrow_pixels import shared_pixels
+from .image_files import ImageError
+from .npy import read_array
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as Picture
+
+__all__ = ["DECODERS", "Decoder", "Pixels", "quiet_decoders"]
+
+Pixels = np.ndarray[Any, np.dtype[np.uint8]]
+
+DECODERS: Final = ("pillow", "pillow-draft", "simplejpeg")
+"""The names of the decoders."""
+
+_FORMATS: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Pillow's names of the formats that are read. Pillow goes by content: other formats, such as EPS, run programs."""
+
+_EIGHT_BIT_MODES: Final = frozenset(("1", "CMYK", "HSV", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr"))
+"""Pillow's names of the pixel formats whose samples have 8 bits or fewer; others would be truncated."""
+
+_JPEG_START: Final = b"\xff\xd8\xff"
+_ORIENTATION: Final = 0x0112
+_FIRST_TURNED: Final = 5
+"""EXIF orientations from this one on swap height and width."""
+
+_SEARCHED_BYTES: Final = 1 << 16
+"""The EXIF data of a JPEG lie in one of its first segments, each of 64 KiB at most."""
+
+_UPRIGHT: Final[dict[int, Callable[[Pixels], Pixels]]] = {
+    2: lambda frame: frame[:, ::-1],
+    3: lambda frame: frame[::-1, ::-1],
+    4: lambda frame: frame[::-1],
+    5: lambda frame: frame.swapaxes(0, 1),
+    6: lambda frame: frame.swapaxes(0, 1)[:, ::-1],
+    7: lambda frame: frame.swapaxes(0, 1)[::-1, ::-1],
+    8: lambda frame: frame.swapaxes(0, 1)[::-1],
+}
+"""The view that shows an image of each EXIF orientation upright (TIFF 6.0, tag Orientation)."""
+
+Needed = Callable[[tuple[int, int]], tuple[int, int]]
+"""From an image's height and width, the height and width that it is going to be resized to."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A decoder by name; `needed` says how large an image must stay, where it may be decoded smaller.
+
+    Raises `LayoutError` for an unknown name, and for one whose library is not installed.
+    """
+
+    name: str = "pillow"
+    needed: Needed | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in DECODERS:
+            raise LayoutError(f"decoder={self.name!r} is unknown; it is one of {', '.join(map(repr, DECODERS))}.")
+        if self.name == "simplejpeg":
+            try:
+                import simplejpeg  # noqa: F401 - imported here, used in the threads
+            except ModuleNotFoundError:
+                raise LayoutError(
+                    f"decoder={self.name!r} is not installed: pip install simplejpeg, or take 'pillow'."
+                ) from None
+
+    @property
+    def version(self) -> str | None:
+        """The decoder and its JPEG library with their versions, on which the pixels of a lossy file depend."""
+        try:
+            from PIL import __version__, features
+        except ModuleNotFoundError:
+            return None
+        turbo = features.version_feature("libjpeg_turbo")
+        pillow = f"Pillow {__version__}" if turbo is None else f"Pillow {__version__}, libjpeg-turbo {turbo}"
+        if self.name == "simplejpeg":
+            from importlib.metadata import version
+
+            return f"simplejpeg {version('simplejpeg')}, {pillow}"
+        return pillow if self.name == "pillow" else f"{pillow}, draft"
+
+    def frame(self, source: Path | bytes, name: str) -> Pixels:
+        """The pixels of a file, or of an encoded image, whose `name` is for messages.
+
+        The camera's orientation (EXIF) is applied, grey becomes RGB, alpha is dropped, and an animation gives its first
+        image. A `.npy` file must have uint8 sizes (H, W) or (H, W, 1, 3 or 4). Raises `ImageError`.
+        """
+        if isinstance(source, Path) and source.suffix.lower() == ".npy":
+            return _three_channels(read_array(source), name)
+        return _decoded(name, lambda: _opened(self, source, name))
+
+    def picture(self, image: Picture, name: str) -> Pixels:
+        """The pixels of an image that Pillow has opened, as `frame` gives them. Raises `ImageError`."""
+        return _decoded(name, lambda: _by_pillow(image, name, self))
+
+
+@contextmanager
+def quiet_decoders() -> Iterator[None]:
+    """Silence decoders' warnings. Filters belong to the whole process: start decoding threads inside this block."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _three_channels(array: np.ndarray[Any, np.dtype[Any]], name: str) -> Pixels:
+    """`array` as an RGB frame over the same memory: grey is broadcast by a stride of 0, alpha is sliced off."""
+    if array.ndim == 2:
+        array = array[..., np.newaxis]
+    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:
+        raise ImageError(
+            f"{name!r} holds {array.dtype} sizes {array.shape}, which is not a picture: "
+            "uint8 sizes (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) are read."
+        )
+    if array.shape[2] == 1:
+        return np.broadcast_to(array, (*array.shape[:2], 3))
+    return array[..., :3]
+
+
+def _decoded(name: str, decode: Callable[[], Pixels]) -> Pixels:
+    """What `decode` gives; every failure becomes one sentence."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ModuleNotFoundError:
+        raise ImageError(
+            f'{name!r} needs Pillow to be read, which is not installed: pip install "stridedgpu[cli]".'
+        ) from None
+    try:
+        return decode()
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ImageError(
+            f"{name!r} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
+        ) from None
+    except UnidentifiedImageError:
+        raise ImageError(f"{name!r} is not a picture in a format that Pillow reads.") from None
+    except (ImageError, MemoryError):
+        raise
+    except Exception as problem:  # noqa: BLE001 - damaged files make decoders raise errors of any type
+        reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
+        raise ImageError(f"{name!r} cannot be read as a picture: {reason}.") from None
+
+
+def _opened(decoder: Decoder, source: Path | bytes, name: str) -> Pixels:
+    """The pixels of a file or of encoded bytes."""
+    from PIL import Image
+
+    if decoder.name == "simplejpeg":
+        source = source.read_bytes() if isinstance(source, Path) else source
+        pixels = _by_simplejpeg(source)
+        if pixels is not None:
+            return pixels
+    with Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=_FORMATS) as image:
+        _check_size(image.width * image.height)
+        return _by_pillow(image, name, decoder)
+
+
+def _check_size(pixels: int) -> None:
+    """Raise for more pixels than Pillow's limit; up to twice the limit, Pillow only warns."""
+    from PIL import Image
+
+    if Image.MAX_IMAGE_PIXELS is not None and pixels > Image.MAX_IMAGE_PIXELS:
+        raise Image.DecompressionBombError
+
+
+def _by_pillow(image: Picture, name: str, decoder: Decoder) -> Pixels:
+    """The pixels of an opened image."""
+    if image.mode not in _EIGHT_BIT_MODES:
+        raise ImageError(
+            f"{name!r} has pixels of Pillow's mode {image.mode!r}; only pictures of 8-bit samples are read."
+        )
+    if decoder.name == "pillow-draft" and decoder.needed is not None and image.format == "JPEG":
+        is_turned = image.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
+        height, width = decoder.needed((image.width, image.height) if is_turned else (image.height, image.width))
+        image.draft("RGB", (height, width) if is_turned else (width, height))
+    if image.mode == "RGB":
+        image.load()
+        rgb: Picture = image
+    else:
+        rgb = image.convert("RGB")
+    upright = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))  # read now: loading turns a TIFF, and says so
+    frame = shared_pixels(rgb)
+    return frame if upright is None else upright(frame)
+
+
+def _by_simplejpeg(encoded: bytes) -> Pixels | None:
+    """The pixels of a JPEG, or None for what is left to Pillow: other formats, and CMYK."""
+    import simplejpeg
+
+    if not encoded.startswith(_JPEG_START):
+        return None
+    height, width, colours, _ = simplejpeg.decode_jpeg_header(encoded)
+    if colours not in ("YCbCr", "Gray", "RGB"):
+        return None
+    _check_size(height * width)
+    frame: Pixels = simplejpeg.decode_jpeg(encoded, "RGB")
+    upright = _UPRIGHT.get(_orientation(encoded))
+    return frame if upright is None else upright(frame)
+
+
+def _orientation(encoded: bytes) -> int:
+    """The EXIF orientation of a JPEG: 1 without."""
+    if b"Exif\0\0" not in encoded[:_SEARCHED_BYTES]:
+        return 1
+    from PIL import Image
+
+    with Image.open(BytesIO(encoded), formats=("JPEG",)) as image:
+        found: int = image.getexif().get(_ORIENTATION, 1)
+    return found

@@ -1,0 +1,204 @@
+"""Samples of a source by their number, for `load`: the image of each, its key, and the columns beside the image."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from stridedgpu.values.errors import LayoutError
+
+from .declaration import Declaration
+from .decoding import Decoder
+from .image_files import ImageError, image_names
+
+__all__ = ["Form", "Row", "Sample", "Source", "source_of"]
+
+_NAME: Final = "name"
+"""The column with the names of a folder's files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What stays of a sample once its window is made: its number, its key, and its columns beside the image."""
+
+    number: int
+    key: object
+    columns: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A sample: its row, and the image as it was stored."""
+
+    row: Row
+    image: Any
+
+    def pixels(self, decoder: Decoder) -> Any:
+        """The image's pixels: decoded if it is a path, encoded bytes or an image of Pillow, else as they are.
+
+        Raises `ImageError`.
+        """
+        if isinstance(self.image, (str, Path)):
+            return decoder.frame(Path(self.image), str(self.image))
+        if isinstance(self.image, (bytes, bytearray)):
+            return decoder.frame(bytes(self.image), "the encoded image")
+        return decoder.picture(self.image, "the image") if _is_picture(self.image) else self.image
+
+    @property
+    def is_encoded(self) -> bool:
+        """True if `pixels` decodes it, so that its pixels are 8-bit RGB."""
+        return isinstance(self.image, (str, Path, bytes, bytearray)) or _is_picture(self.image)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form of samples and of batches: a dict or tuple with the image in one place, or the image alone."""
+
+    kind: type | None
+    names: tuple[Any, ...] = ()
+    place: object = None
+
+    def batch(self, images: Any, rows: Sequence[Row]) -> Any:
+        """The images of a batch with the other columns of its rows, which are at least one."""
+        if self.kind is None:
+            return images
+        columns = iter(map(_column, zip(*(row.columns for row in rows), strict=True)))
+        parts = [images if name == self.place else next(columns) for name in self.names]
+        return tuple(parts) if self.kind is tuple else dict(zip(self.names, parts, strict=True))
+
+
+class Source(Protocol):
+    """Numbered samples, of one form."""
+
+    @property
+    def form(self) -> Form:
+        """The form of the samples."""
+
+    @property
+    def is_encoded(self) -> bool:
+        """True if all images are decoded by `Sample.pixels`, as far as can be told from the first."""
+
+    def __len__(self) -> int:
+        """The number of samples."""
+
+    def __getitem__(self, number: int) -> Sample:
+        """A sample; called by several threads at once. Raises `ImageError` for an unusable one."""
+
+
+def source_of(given: Any, step: Declaration) -> Source:
+    """The samples of a folder of images, or of anything with a length and numbered samples.
+
+    Raises `LayoutError` for anything else, and `ImageError` for a folder without images.
+    """
+    if isinstance(given, (str, Path)):
+        folder = Path(given)
+        if not folder.is_dir():
+            raise LayoutError(f"source={str(given)!r} is not a folder; give a folder, or a list of files or samples.")
+        return _Folder(folder, step)
+    if not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
+        raise LayoutError(
+            f"source is of type {type(given).__name__}, which has no length and no numbered samples; give a folder, a "
+            "list of files, or a data set with __len__ and __getitem__."
+        )
+    return _Dataset(given, step)
+
+
+class _Folder:
+    """The files of a folder and below, whose keys are their names in it, as for the command line."""
+
+    is_encoded = True
+
+    def __init__(self, folder: Path, step: Declaration) -> None:
+        if step.key not in (None, _NAME):
+            raise LayoutError(f"key={step.key!r} is no column of a folder of files, which has {_NAME!r}.")
+        self._folder = folder
+        self._names = list(image_names(folder))
+        self.form = Form(None) if step.column is None else Form(dict, (step.column, _NAME), step.column)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, number: int) -> Sample:
+        name = self._names[number]
+        return Sample(Row(number, name, () if self.form.kind is None else (name,)), self._folder / name)
+
+
+class _Dataset:
+    """A data set's samples, whose keys are their numbers, or the column that the step names."""
+
+    def __init__(self, dataset: Any, step: Declaration) -> None:
+        self._dataset, self._step = dataset, step
+        first = self._first() if len(dataset) else None
+        kind, names = _form_of(first)
+        place = 0 if step.column is None else step.column
+        for argument, name in (("column", place if names else None), ("key", step.key)):
+            if name is not None and first is not None and name not in names:
+                held = ", ".join(map(repr, names)) or "no parts"
+                raise LayoutError(f"{argument}={name!r} is not in the samples, which have {held}.")
+        self.form = Form(kind, names, place)
+        self.is_encoded = first is None or self._sample(0, first).is_encoded
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, number: int) -> Sample:
+        return self._sample(number, self._fetched(number))
+
+    def _first(self) -> Any:
+        """The first sample that can be fetched."""
+        for number in range(len(self) - 1):
+            with suppress(ImageError):
+                return self._fetched(number)
+        return self._fetched(len(self) - 1)
+
+    def _fetched(self, number: int) -> Any:
+        try:
+            return self._dataset[number]
+        except OSError as problem:  # a file that is missing or damaged, also where Pillow opens it
+            raise ImageError(f"it cannot be read: {problem}.") from problem
+        except Exception as problem:
+            problem.add_note(f"Sample {number} of the source raised this.")
+            raise
+
+    def _sample(self, number: int, given: Any) -> Sample:
+        form = self.form
+        if form.kind is None:
+            return Sample(Row(number, number, ()), given)
+        try:
+            parts = {name: given[name] for name in form.names}
+        except (LookupError, TypeError):
+            held = ", ".join(map(repr, form.names))
+            raise ImageError(f"it has not the parts {held}, which the first sample has.") from None
+        image = parts.pop(form.place)
+        key = number if self._step.key is None else (parts | {form.place: image})[self._step.key]
+        return Sample(Row(number, key, tuple(parts.values())), image)
+
+
+def _form_of(sample: object) -> tuple[type | None, tuple[Any, ...]]:
+    """Whether a sample is a dict, a tuple or an image alone, and the names or places of its parts."""
+    if isinstance(sample, Mapping):
+        return dict, tuple(sample)
+    if isinstance(sample, (tuple, list)):
+        return tuple, tuple(range(len(sample)))
+    return None, ()
+
+
+def _is_picture(image: object) -> bool:
+    """True for an image of Pillow, which is not imported for this."""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(image, pillow.Image)
+
+
+def _column(values: tuple[Any, ...]) -> Any:
+    """The values of a column: an array if they are numbers or arrays of one shape, else a list."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # arrays of several shapes
+        return list(values)
+    return array if array.dtype.kind in "biufc" else list(values)

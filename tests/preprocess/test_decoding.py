@@ -1,0 +1,138 @@
+"""Decoders: the pixels of Pillow in every mode and orientation, without a copy where its memory can be shared."""
+
+from __future__ import annotations
+
+import gc
+from io import BytesIO
+
+import numpy as np
+import pytest
+
+from stridedgpu.preprocess.arrow_pixels import shared_pixels
+from stridedgpu.preprocess.decoding import DECODERS, Decoder
+from stridedgpu.preprocess.image_files import ImageError
+
+Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the images: pip install stridedgpu[cli]")
+ImageOps = pytest.importorskip("PIL.ImageOps", reason="Pillow decodes the images: pip install stridedgpu[cli]")
+
+ORIENTATION = 0x0112
+
+
+def picture(height=33, width=47, mode="RGB", seed=0):
+    smooth = np.linspace(0, 1, height)[:, None, None] * np.linspace(0, 200, width)[None, :, None]
+    noise = np.random.default_rng(seed).integers(0, 50, (height, width, 3))
+    return Image.fromarray((smooth + noise).astype(np.uint8)).convert(mode)
+
+
+def encoded(image, kind, **options):
+    stored = BytesIO()
+    image.save(stored, kind, **options)
+    return stored.getvalue()
+
+
+def by_pillow(stored):
+    return np.asarray(ImageOps.exif_transpose(Image.open(BytesIO(stored))).convert("RGB"))
+
+
+@pytest.fixture(params=["pillow", "simplejpeg"])
+def decoder(request):
+    if request.param == "simplejpeg":
+        pytest.importorskip("simplejpeg", reason="an optional decoder: pip install stridedgpu[load]")
+    return Decoder(request.param)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+def test_images_stand_upright_as_pillow_turns_them(kind, orientation, decoder):
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    stored = encoded(picture(), kind, exif=exif)
+    assert np.array_equal(decoder.frame(stored, "image"), by_pillow(stored))
+
+
+@pytest.mark.parametrize(
+    "kind, mode",
+    [("JPEG", "L"), ("JPEG", "CMYK"), *(("PNG", mode) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")), ("GIF", "P")],
+)
+def test_modes_become_rgb_as_pillow_converts_them(kind, mode, decoder):
+    stored = encoded(picture(mode=mode), kind)
+    assert np.array_equal(decoder.frame(stored, "image"), by_pillow(stored))
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("quality", [40, 90])
+def test_jpegs_of_every_subsampling(decoder, subsampling, quality):
+    stored = encoded(picture(101, 67), "JPEG", subsampling=subsampling, quality=quality)
+    assert np.array_equal(decoder.frame(stored, "image"), by_pillow(stored))
+
+
+def test_files_and_opened_images_are_the_same(tmp_path, decoder):
+    path = tmp_path / "image.jpg"
+    path.write_bytes(encoded(picture(), "JPEG"))
+    expected = by_pillow(path.read_bytes())
+    assert np.array_equal(decoder.frame(path, "image"), expected)
+    assert np.array_equal(decoder.picture(Image.open(path), "image"), expected)
+
+
+def test_shared_memory_outlives_its_image():
+    image = picture(300, 200)
+    expected = np.array(image)
+    shared = shared_pixels(image)
+    del image
+    gc.collect()
+    assert len([picture(300, 200, seed=seed) for seed in range(1, 20)]) == 19  # they would take freed memory
+    assert np.array_equal(shared, expected)
+    assert not shared.flags.writeable
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (2600, 2100)], ids=str)
+def test_shared_memory_of_every_size(size):
+    image = picture(*size)
+    assert np.array_equal(shared_pixels(image), np.asarray(image))
+
+
+def test_an_image_without_an_arrow_interface_is_copied():
+    class Older:
+        def __init__(self):
+            self.__array_interface__ = {"shape": (1, 1, 3), "typestr": "|u1", "version": 3, "data": b"\1\2\3"}
+
+    assert shared_pixels(Older()).tolist() == [[[1, 2, 3]]]
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+@pytest.mark.parametrize("needed, factor", [((100, 80), 1), ((50, 40), 2), ((49, 33), 2), ((25, 20), 4), ((5, 5), 8)])
+def test_a_draft_is_no_smaller_than_needed(needed, factor, orientation):
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    stored = encoded(picture(80, 100) if orientation == 6 else picture(100, 80), "JPEG", exif=exif)
+    pixels = Decoder("pillow-draft", lambda sizes: needed if sizes == (100, 80) else (0, 0)).frame(stored, "image")
+    assert pixels.shape[:2] == (-(-100 // factor), -(-80 // factor))
+    assert pixels.shape[0] >= needed[0]
+    assert pixels.shape[1] >= needed[1]
+
+
+@pytest.mark.parametrize(
+    "stored, said",
+    [
+        (b"", "is not a picture in a format that Pillow reads"),
+        (b"\xff\xd8\xff" + bytes(30), "is not a picture|cannot be read as a picture"),
+        (encoded(picture(), "JPEG")[:400], "cannot be read as a picture"),
+        (encoded(picture(), "PNG")[:-200], "cannot be read as a picture"),
+    ],
+    ids=["empty", "start alone", "half a JPEG", "half a PNG"],
+)
+def test_what_is_no_image_is_refused_by_name(stored, said, decoder):
+    with pytest.raises(ImageError, match=f"^'the name' ({said})"):
+        decoder.frame(stored, "the name")
+
+
+def test_bombs_are_refused(monkeypatch, decoder):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(ImageError, match="decompression bomb: at most 1000 pixels are read"):
+        decoder.frame(encoded(picture(), "JPEG"), "image")
+
+
+def test_versions_name_the_decoder():
+    versions = [Decoder(name).version for name in DECODERS if name != "simplejpeg"]
+    assert versions[0].startswith(f"Pillow {Image.__version__}")
+    assert versions[1] == f"{versions[0]}, draft"
