@@ -15,7 +15,7 @@ from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, pla
 from stridedgpu.operations.frames import frame_sources, relayout_frames
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.planning.frame_problem import CHROMA
-from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
@@ -162,6 +162,7 @@ class Frame:
         scale: float | Sequence[float] | None = None,
         bias: float | Sequence[float] | None = None,
         channels: Sequence[int] | None = None,
+        matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
         rounding: str = "nearest",
         row_pitch_bytes: int | None = None,
         alignment: int | None = None,
@@ -170,7 +171,7 @@ class Frame:
         stream: StreamLike | None = None,
     ) -> StridedTensor:
         """The picture as a tensor with the axes C, H, W: see `stridedgpu.relayout`."""
-        values = ValueOptions(dtype, scale, bias, channels, rounding)
+        values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
         return frames_relaid(self, values, MemoryOptions(layout, row_pitch_bytes, alignment, device), out, stream)
 
     def to_device(self, device: str) -> Frame:

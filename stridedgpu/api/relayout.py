@@ -11,7 +11,7 @@ from stridedgpu.operations.frame_plans import PlannedFrame, planned_frame
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan
-from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -49,6 +49,7 @@ def relayout(
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: str = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
@@ -69,6 +70,7 @@ def relayout(
     mean: float | Sequence[float] | None = None,
     std: float | Sequence[float] | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: str = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
@@ -90,6 +92,8 @@ def relayout(
     computed in float32, or in float64 when either side is float64 or a 32- or 64-bit integer. `mean` and `std` stand in
     their place, in units of 0..1 of an integer source, as in torchvision: for uint8, scale = 1 / (255 * std) and
     bias = -mean / std. `channels` picks the source channel of each output channel: `(2, 1, 0)` swaps RGB and BGR.
+    `matrix` mixes channels before scale and bias: a row for each output channel, with a number for each source channel,
+    such as `[[0.299, 0.587, 0.114]]` for grey. Products are rounded, and added in the source's order of channels.
     `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and NaN becomes 0.
 
     `device` is where the result goes: "cpu", "cuda", "cuda:N", "auto" (the first CUDA device that works, else the CPU),
@@ -112,8 +116,10 @@ def relayout(
     >>> planes = relayout(frame, dims="NHWC", layout="NCHW", dtype="float32", scale=1 / 255)
     >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
     ((1, 3, 2, 4), (24, 8, 4, 1), True)
+    >>> relayout(frame, dims="NHWC", matrix=[[0.299, 0.587, 0.114]]).numpy()[0, 0].tolist()
+    [[1, 4, 7, 10], [13, 16, 19, 22]]
     """
-    values = ValueOptions(dtype, scale, bias, channels, rounding)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if isinstance(out, Frame):
         memory.check_beside_out()
@@ -153,6 +159,7 @@ def plan_relayout(
     scale: float | Iterable[float] | None = None,
     bias: float | Iterable[float] | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: str = "nearest",
     device: str | None = None,
 ) -> PlannedFrame: ...
@@ -166,6 +173,7 @@ def plan_relayout(
     scale: float | Iterable[float] | None = None,
     bias: float | Iterable[float] | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: str = "nearest",
     device: str | None = None,
 ) -> RelayoutPlan: ...
@@ -178,6 +186,7 @@ def plan_relayout(
     scale: float | Iterable[float] | None = None,
     bias: float | Iterable[float] | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: str = "nearest",
     device: str | None = None,
 ) -> RelayoutPlan | PlannedFrame:
@@ -202,7 +211,7 @@ def plan_relayout(
     """
     written = given("dst", dst, is_written=True)
     if isinstance(src, Frame):
-        chosen = ValueOptions(written.spec.element, scale, bias, channels, rounding)
+        chosen = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
         return planned_frame(src.operand, written, chosen, src.device if device is None else device_name(device))
     read = given("src", src)
     dims = src.dims if isinstance(src, StridedTensor) else None
@@ -212,7 +221,7 @@ def plan_relayout(
         where = dst.device
     else:
         where = src.device if isinstance(src, StridedTensor) else "cpu"
-    return RelayoutPlan.between(read, written, dims, ValueOptions(None, scale, bias, channels, rounding), where)
+    return RelayoutPlan.between(read, written, dims, ValueOptions(None, scale, bias, channels, rounding, matrix), where)
 
 
 def synchronize(device: str | None = None) -> None:

@@ -15,7 +15,7 @@ from stridedgpu.exchange.array_like import shared_operand, value_operand
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from stridedgpu.operations.relayout import assign_operand, relayout_operand
-from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, TensorLike
+from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -149,6 +149,7 @@ class StridedTensor(TensorProtocols):
         mean: float | Sequence[float] | None = None,
         std: float | Sequence[float] | None = None,
         channels: Sequence[int] | None = None,
+        matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
         rounding: str = "nearest",
         row_pitch_bytes: int | None = None,
         alignment: int | None = None,
@@ -157,7 +158,7 @@ class StridedTensor(TensorProtocols):
         stream: StreamLike | None = None,
     ) -> StridedTensor:
         """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
-        values = ValueOptions(dtype, scale, bias, channels, rounding)
+        values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
         if mean is not None or std is not None:
             values = values.normalised(self.element, mean, std)
         memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)

@@ -247,6 +247,8 @@ def batch_parts(
     if order is None or order.multiple == 1:
         yield target, made
         return
+    if made.matrix is not None:
+        raise LayoutError("matrix= does not fill channels up: relayout with matrix= first, then into a filled layout.")
     layout = target.layout
     chosen = made.channels or tuple(range(source_channels))
     count, multiple = len(chosen), order.multiple

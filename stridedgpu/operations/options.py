@@ -9,12 +9,9 @@ from typing import Final, NamedTuple
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.operand import AllocationSpec
 from stridedgpu.values.axis_labels import Labels
-from stridedgpu.values.conversion import (
-    Conversion,
-    Doubles,
-    conversion,
-    normalisation,
-)
+from stridedgpu.values.channel_matrix import matrix_rows
+from stridedgpu.values.conversion import Conversion, conversion, normalisation
+from stridedgpu.values.doubles import Doubles
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -27,13 +24,14 @@ __all__ = ["MemoryOptions", "ValueOptions"]
 
 
 class ValueOptions(NamedTuple):
-    """An element type, and `x * scale + bias` of selected channels, rounded; None for a default."""
+    """An element type, and `x * scale + bias` of selected or mixed channels, rounded; None for a default."""
 
     dtype: object = None
     scale: float | Iterable[float] | Doubles | None = None
     bias: float | Iterable[float] | Doubles | None = None
     channels: Sequence[int] | None = None
     rounding: object = "nearest"
+    matrix: object = None
 
     def normalised(
         self, source: ElementType, mean: float | Iterable[float] | None, std: float | Iterable[float] | None
@@ -54,9 +52,10 @@ class ValueOptions(NamedTuple):
 
         `otherwise` is the type for a `dtype` of None. Raises what `stridedgpu.values.conversion.conversion` raises.
         """
-        dtype, scale, bias, channels, rounding = self
+        dtype, scale, bias, channels, rounding, matrix = self
         target = otherwise if dtype is None else element_type(dtype)
-        if scale is None and bias is None and channels is None and isinstance(rounding, str) and rounding == "nearest":
+        changes = scale is not None or bias is not None or channels is not None or matrix is not None
+        if not changes and isinstance(rounding, str) and rounding == "nearest":
             return _cast(source, target)
         return conversion(
             source,
@@ -66,6 +65,7 @@ class ValueOptions(NamedTuple):
             channels=channels,
             source_channels=source_channels,
             rounding=rounding,
+            matrix=None if matrix is None else matrix_rows(matrix),
         )
 
 

@@ -11,15 +11,9 @@ from stridedgpu.devices.interface import Device, RelayoutLaunch
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
-from stridedgpu.values.conversion import (
-    Conversion,
-    Doubles,
-    channel_numbers,
-    checked_rounding,
-    conversion,
-    doubles,
-    one_double,
-)
+from stridedgpu.values.channel_matrix import MatrixRows, matrix_rows
+from stridedgpu.values.conversion import Conversion, channel_numbers, checked_rounding, conversion
+from stridedgpu.values.doubles import Doubles, doubles, one_double
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, element_type
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -35,7 +29,7 @@ __all__ = ["assign_operand", "clear_buffer", "conversion_key", "relayout_operand
 _SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
 """Types of `layout` that need no check before they become part of a cache key."""
 
-ConversionKey = tuple[object, Doubles | None, Doubles | None, tuple[int, ...] | None, str]
+ConversionKey = tuple[object, Doubles | None, Doubles | None, tuple[int, ...] | None, str, MatrixRows | None]
 """`ValueOptions` as a cache key."""
 
 
@@ -77,11 +71,11 @@ def relayout_operand(
 
 
 def conversion_key(values: ValueOptions) -> ConversionKey:
-    """Options as a cache key, in order: constants as doubles, channels as a tuple of integers.
+    """Options as a cache key, in order: constants as doubles, channels as a tuple of integers, a matrix as its rows.
 
     Raises `LayoutError` and `ElementTypeError` for values that no conversion takes.
     """
-    dtype, scale, bias, channels, rounding = values
+    dtype, scale, bias, channels, rounding, matrix = values
     # A float needs no check: every relayout comes by here, and each call of a function shows.
     return (
         dtype if dtype is None or type(dtype) is str else element_type(dtype),
@@ -89,6 +83,7 @@ def conversion_key(values: ValueOptions) -> ConversionKey:
         None if bias is None else Doubles(one_double(bias)) if type(bias) is float else doubles("bias", bias),
         None if channels is None else channel_numbers(channels),
         rounding if type(rounding) is str else checked_rounding(rounding),
+        None if matrix is None else matrix_rows(matrix),
     )
 
 
@@ -123,6 +118,7 @@ def _result(
     bias: Doubles | None,
     channels: tuple[int, ...] | None,
     rounding: str,
+    matrix: MatrixRows | None,
     layout: str | Layout | None,
     row_pitch_bytes: int | None,
     alignment: int | None,
@@ -133,7 +129,8 @@ def _result(
     order = parse_order(layout) if isinstance(layout, str) else None
     labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
     channel_axis = labels.index("C") if "C" in labels else None
-    made = _conversion(source, channel_axis, ValueOptions(dtype, scale, bias, channels, rounding), source.element)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
+    made = _conversion(source, channel_axis, values, source.element)
     sizes = result_sizes(source.layout.sizes, made, channel_axis)
     allocation = MemoryOptions(layout, row_pitch_bytes, alignment).allocation(sizes, labels, made.target)
     if allocation.layout.ndim != len(labels):
@@ -141,6 +138,10 @@ def _result(
     elif order is not None:
         dims = dims_of(labels)
     blocks = order if order is not None and order.multiple > 1 else None
+    if blocks is not None and matrix is not None:
+        raise LayoutError(
+            f"layout={layout!r} fills channels up, which matrix= does not: relayout with matrix= first, then into it."
+        )
     return _Result(allocation, dims, made, channel_axis, blocks, blocks is None and device.name == here)
 
 
@@ -153,13 +154,15 @@ def _launch_into(
     bias: Doubles | None,
     channels: tuple[int, ...] | None,
     rounding: str,
+    matrix: MatrixRows | None,
     target: TensorSpec,
     device: Device,
 ) -> RelayoutLaunch:
     """The launch of a relayout into an existing `out`, whose layout and type are checked; cached."""
     labels = inferred_labels(dims, source.layout.ndim, None)
     channel_axis = labels.index("C") if "C" in labels else None
-    made = _conversion(source, channel_axis, ValueOptions(dtype, scale, bias, channels, rounding), target.element)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
+    made = _conversion(source, channel_axis, values, target.element)
     if target.element != made.target:
         raise LayoutError(f"dtype={made.target} is not what out holds, {target.element}.")
     _check_layout(target.layout, result_sizes(source.layout.sizes, made, channel_axis), "out")
@@ -240,6 +243,6 @@ def _check_apart(source: Operand, target: Operand, name: str) -> None:
 
 def result_sizes(sizes: tuple[int, ...], made: Conversion, channel_axis: int | None) -> tuple[int, ...]:
     """The sizes of the result: the source's, with the selected channels along the channel axis."""
-    if made.channels is None or channel_axis is None:
+    if channel_axis is None:
         return sizes
-    return (*sizes[:channel_axis], len(made.channels), *sizes[channel_axis + 1 :])
+    return (*sizes[:channel_axis], made.output_channels(sizes[channel_axis]), *sizes[channel_axis + 1 :])

@@ -9,10 +9,13 @@ from typing import Any
 from stridedgpu.devices.interface import RelayoutLaunch
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.axis_labels import Labels, inferred_labels
-from stridedgpu.values.conversion import Conversion, Doubles
+from stridedgpu.values.channel_matrix import MatrixRows
+from stridedgpu.values.conversion import Conversion
+from stridedgpu.values.doubles import Doubles
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -67,7 +70,7 @@ class RelayoutPlan(Planned):
         return cls.of(*_required(source, target, dims, *conversion_key(values), device))
 
     @classmethod
-    def of(cls, problem: Problem, source: Requirement, target: Requirement) -> RelayoutPlan:
+    def of(cls, problem: Problem | ChannelMatrixProblem, source: Requirement, target: Requirement) -> RelayoutPlan:
         """Plan for the device that the requirements name, and prepare the launch if it is available."""
         planner, missing = planner_named(source.device)
         plan = planner.plan(problem)
@@ -115,11 +118,12 @@ def _required(
     bias: Doubles | None,
     channels: tuple[int, ...] | None,
     rounding: str,
+    matrix: MatrixRows | None,
     device: str,
-) -> tuple[Problem, Requirement, Requirement]:
+) -> tuple[Problem | ChannelMatrixProblem, Requirement, Requirement]:
     """The problem between two sides, and what the tensors in their places must be: worked out once."""
     labels = inferred_labels(dims, source.spec.layout.ndim)
-    values = ValueOptions(dtype, scale, bias, channels, rounding)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
     made, channel_axis = move_between(source.spec, target.spec, labels, values, "dst")
-    problem = relayout_problem(source.spec, target.spec, made, channel_axis)
+    problem = moving_problem(source.spec, target.spec, made, channel_axis)
     return problem, source.required(device), target.required(device, is_written=True)

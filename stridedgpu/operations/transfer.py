@@ -16,6 +16,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import Device, RelayoutLaunch, RemoteDevice
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named, remote_device_named
+from stridedgpu.planning.channel_matrix_problem import moving_problem
 from stridedgpu.planning.pitched_copy import Runs, runs_of
 from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
@@ -56,7 +57,8 @@ def move_elements(
         return
     if target.layout.element_count == 0:
         return
-    whole = runs_of(relayout_problem(source.spec, target.spec, made, channel_axis))
+    is_mixed = made.matrix is not None
+    whole = None if is_mixed else runs_of(relayout_problem(source.spec, target.spec, made, channel_axis))
     if whole is not None and _is_copied(whole, here, there):
         _copy(source, target, whole, stream)
         return
@@ -180,7 +182,7 @@ def launch_for(
     filler: int = 0,
 ) -> RelayoutLaunch:
     """The prepared launch of a relayout on a device; cached."""
-    return device.prepare(device.plan(relayout_problem(source, target, made, channel_axis, filler)))
+    return device.prepare(device.plan(moving_problem(source, target, made, channel_axis, filler)))
 
 
 def _pieces(source: Operand, target: Operand, channel_axis: int | None) -> Iterator[tuple[Operand, Operand]]:

@@ -6,9 +6,11 @@ The rules, the same to the bit on every device:
 - A cast alone is one direct conversion, rounded once, to nearest even. To an integer it rounds half to even
   (`rounding="truncate"`: toward zero) and saturates; NaN becomes 0. A NaN cast to another float keeps its sign and
   leading payload bits and is quiet, as in hardware.
-- With scale or bias the arithmetic is in float32, or in float64 when either side is float64 or an integer of 32 or
-  64 bits. `x * scale` is rounded, then `+ bias` is rounded; what is absent is not computed. A NaN that comes out of
-  this arithmetic is the positive quiet NaN. Then the cast rules apply.
+- With scale, bias or matrix the arithmetic is in float32, or in float64 when either side is float64 or an integer of
+  32 or 64 bits. `x * scale` is rounded, then `+ bias` is rounded; what is absent is not computed. A NaN that comes out
+  of this arithmetic is the positive quiet NaN. Then the cast rules apply.
+- With a matrix, `x` is the sum of a pixel's channels times one row of the matrix: each product is rounded, and the
+  products are added from the first channel to the last, each sum rounded. Zeros of the matrix are multiplied too.
 
 NumPy, the compiled loops and CUDA each implement the same primitives. A new type or rounding adds one entry to each. A
 missing entry raises an error, or falls back to NumPy:
@@ -30,25 +32,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from numbers import Real
 from operator import index
-from struct import Struct, pack, unpack
+from struct import unpack
 from typing import Final, Literal, cast, get_args
 
+from .channel_matrix import Matrix, MatrixRows, check_rows
+from .doubles import Doubles, doubles, floats
 from .dtypes import ELEMENT_TYPES, ElementType
 from .errors import ElementTypeError, LayoutError
 
 __all__ = [
     "IMAGENET",
     "Conversion",
-    "Doubles",
     "Rounding",
     "channel_numbers",
     "checked_rounding",
     "conversion",
-    "doubles",
     "normalisation",
-    "one_double",
 ]
 
 Rounding = Literal["nearest", "truncate"]
@@ -63,7 +63,8 @@ class Conversion:
     """From `source` to `target` elements, with optional scale, bias and channel order.
 
     `scale` and `bias` are None, one value, or one value for each **output** channel; `channels` is None or the
-    source channel of each output channel. `conversion` makes and checks these values.
+    source channel of each output channel. `matrix` is None or a row for each output channel, with a number for each
+    source channel. `conversion` makes and checks these values.
     """
 
     source: ElementType
@@ -72,11 +73,12 @@ class Conversion:
     bias: tuple[float, ...] | None = None
     channels: tuple[int, ...] | None = None
     rounding: Rounding = "nearest"
+    matrix: Matrix | None = None
     _identity: tuple[object, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Compute once the key that conversions are compared and hashed by."""
-        numbers = tuple(None if values is None else repr(values) for values in (self.scale, self.bias))
+        numbers = tuple(None if values is None else repr(values) for values in (self.scale, self.bias, self.matrix))
         identity = (self.source.name, self.target.name, *numbers, self.channels, self.rounding)
         object.__setattr__(self, "_identity", identity)
 
@@ -87,21 +89,28 @@ class Conversion:
 
     @property
     def has_arithmetic(self) -> bool:
-        """Whether there is a scale or a bias."""
-        return self.scale is not None or self.bias is not None
+        """Whether there is a scale, a bias or a matrix."""
+        return self.scale is not None or self.bias is not None or self.matrix is not None
 
     @property
     def is_per_channel(self) -> bool:
         """Whether an element's value or place depends on its channel."""
-        return self.channels is not None or any(
-            values is not None and len(values) > 1 for values in (self.scale, self.bias)
+        return (
+            self.matrix is not None
+            or self.channels is not None
+            or any(values is not None and len(values) > 1 for values in (self.scale, self.bias))
         )
 
     @property
     def compute(self) -> ElementType:
-        """The type that scale and bias are computed in: float32, or float64 when either side is wide."""
+        """The type that arithmetic is computed in: float32, or float64 when either side is wide."""
         wide = self.source.name in _WIDE or self.target.name in _WIDE
         return ELEMENT_TYPES["float64" if wide else "float32"]
+
+    def output_channels(self, source_channels: int) -> int:
+        """The channels of the result of a source with so many."""
+        chosen = self.matrix or self.channels
+        return source_channels if chosen is None else len(chosen)
 
     def __eq__(self, other: object) -> bool:
         """Whether the results are the same to the bit: a bias of -0.0 is not one of 0.0, and a NaN equals itself."""
@@ -118,13 +127,8 @@ class Conversion:
         words = [f"{self.source}" if self.is_bitwise_copy else f"{self.source} -> {self.target}"]
         words += [name for name in ("scale", "bias") if getattr(self, name) is not None]
         words += [f"channels {self.channels}"] if self.channels is not None else []
+        words += [f"matrix {len(self.matrix)} x {len(self.matrix[0])}"] if self.matrix is not None else []
         return ", ".join(words)
-
-
-class Doubles(bytes):
-    """Numbers as the bytes of doubles, a key that tells -0.0 from 0.0 and makes equal NaNs equal."""
-
-    __slots__ = ()
 
 
 def conversion(
@@ -136,6 +140,7 @@ def conversion(
     channels: Sequence[int] | None = None,
     source_channels: int | None = None,
     rounding: object = "nearest",
+    matrix: MatrixRows | None = None,
 ) -> Conversion:
     """A checked `Conversion`; `source_channels` is the size of the source's channel axis, None without one.
 
@@ -145,9 +150,12 @@ def conversion(
     checked = checked_rounding(rounding)
     order = None if channels is None else _checked_channels(channels, source_channels)
     count = source_channels if order is None else len(order)
+    if matrix is not None:
+        check_rows(matrix, channels, source_channels)
+        count = len(matrix)
     scales = None if scale is None else doubles("scale", scale)
     biases = None if bias is None else doubles("bias", bias)
-    return _checked_conversion(source, target, scales, biases, order, count, checked)
+    return _checked_conversion(source, target, scales, biases, order, count, checked, matrix)
 
 
 def checked_rounding(rounding: object) -> Rounding:
@@ -166,10 +174,12 @@ def _checked_conversion(
     channels: tuple[int, ...] | None,
     count: int | None,
     rounding: Rounding,
+    matrix: MatrixRows | None,
 ) -> Conversion:
     """The conversion with these constants, given as the bytes of doubles; cached, since programs repeat a few."""
     scales, biases = _per_channel("scale", scale, count), _per_channel("bias", bias, count)
-    made = Conversion(source, target, scales, biases, channels, rounding)
+    rows = None if matrix is None else tuple(_numbers(row) for row in matrix)
+    made = Conversion(source, target, scales, biases, channels, rounding, rows)
     if not made.is_bitwise_copy:
         _check_types(made)
     return made
@@ -188,8 +198,8 @@ def normalisation(
 
     `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them.
     """
-    means = _floats("mean", 0.0 if mean is None else mean)
-    deviations = _floats("std", 1.0 if std is None else std)
+    means = floats("mean", 0.0 if mean is None else mean)
+    deviations = floats("std", 1.0 if std is None else std)
     if any(value == 0 for value in deviations):
         raise LayoutError(f"std={deviations} must not hold 0.")
     count = max(len(means), len(deviations))
@@ -230,46 +240,21 @@ def channel_numbers(channels: Sequence[int]) -> tuple[int, ...]:
     return order
 
 
-def _floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
-    """One float or several as a tuple."""
-    values = (value,) if isinstance(value, Real) else value
-    try:
-        numbers = tuple(float(entry) for entry in values)  # type: ignore[union-attr]
-    except (TypeError, ValueError):
-        numbers = ()
-    except OverflowError:
-        raise LayoutError(f"{name} has a number beyond the largest float64, 1.8e308.") from None
-    if not numbers or isinstance(value, (str, bytes)):
-        raise LayoutError(f"{name}={value!r} must be a number, or one number a channel.")
-    return numbers
-
-
-def doubles(name: str, value: float | Iterable[float] | Doubles) -> Doubles:
-    """One number or several as doubles; `name` is the argument in the message of a `LayoutError`."""
-    if type(value) is float:
-        return Doubles(one_double(value))
-    if type(value) is Doubles:
-        return value
-    if type(value) is tuple and value and set(map(type, value)) == {float}:
-        return Doubles(pack(f"{len(value)}d", *value))
-    numbers = _floats(name, cast("float | Iterable[float]", value))
-    return Doubles(pack(f"{len(numbers)}d", *numbers))
-
-
-one_double: Final = Struct("d").pack
-"""The bytes of one number."""
-
-
 def _per_channel(name: str, constants: Doubles | None, count: int | None) -> tuple[float, ...] | None:
     """One value, or one for each output channel; equal values become one."""
     if constants is None:
         return None
-    numbers = unpack(f"{len(constants) // 8}d", constants)
+    numbers = _numbers(constants)
     if len(numbers) > 1 and len(numbers) != count:
         channels = "no labelled channel axis" if count is None else f"{count} output channels"
         raise LayoutError(f"{name} has {len(numbers)} values for {channels}; give one value, or one a channel.")
     # repr tells -0.0 from 0.0 and makes equal NaNs equal.
     return numbers[:1] if len({repr(number) for number in numbers}) == 1 else numbers
+
+
+def _numbers(constants: Doubles) -> tuple[float, ...]:
+    """Doubles as floats."""
+    return unpack(f"{len(constants) // 8}d", constants)
 
 
 def _check_types(made: Conversion) -> None:
@@ -285,4 +270,4 @@ def _check_types(made: Conversion) -> None:
             f"see the parts as {source.component} with reinterpret(dtype={source.component.name!r}) and pick one."
         )
     if made.has_arithmetic and "c" in (source.kind, target.kind):
-        raise ElementTypeError(f"scale and bias are for real elements, not {source} -> {target}.")
+        raise ElementTypeError(f"scale, bias and matrix are for real elements, not {source} -> {target}.")

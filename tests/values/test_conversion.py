@@ -215,7 +215,7 @@ REFUSALS = {
     "scaled complex": (
         make(source=E["complex64"], target=E["complex64"], scale=2),
         ElementTypeError,
-        "scale and bias are for real elements, not complex64 -> complex64",
+        "scale, bias and matrix are for real elements, not complex64 -> complex64",
     ),
     "biased into complex": (make(target=E["complex64"], bias=2), ElementTypeError, "not uint8 -> complex64"),
     "std of 0": (lambda: normalisation(U8, 0, (1, 0, 1)), LayoutError, r"std=\(1.0, 0.0, 1.0\) must not hold 0"),

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels, numpy_channel_matrix_kernel
 from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_crops
 from stridedgpu.devices.cpu.numpy_loops.frame_samples import numpy_samples_kernel, write_samples
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops, numpy_frames_kernel
@@ -20,6 +21,7 @@ from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_rel
 from stridedgpu.devices.cpu.numpy_loops.resize import numpy_resize_kernel, resize_located
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
 from stridedgpu.devices.verbose import is_verbose, told
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
@@ -273,6 +275,31 @@ def _why_numpy_resize(problem: ResizeProblem) -> str | None:
     return why_numpy(problem, problem.window)
 
 
+def _channel_matrix(problem: ChannelMatrixProblem) -> Callable[..., None]:
+    return partial(mix_channels, problem)
+
+
+def _channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.channel_matrix import channel_matrix_kernel
+
+    return channel_matrix_kernel(problem)
+
+
+def _compiled_channel_matrix(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.channel_matrix import compiled_channel_matrix
+
+    return compiled_channel_matrix(plan)
+
+
+def _why_numpy_channel_matrix(problem: ChannelMatrixProblem) -> str | None:
+    missing = why_unavailable()
+    if missing is not None:
+        return missing
+    from stridedgpu.devices.cpu.compiled.channel_matrix import why_numpy
+
+    return why_numpy(problem)
+
+
 def _resize_bytes() -> int:
     return policy().promotion.resize_bytes
 
@@ -301,6 +328,14 @@ _OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
             _compiled_resize,
             at_once_bytes=_resize_bytes,
             why_numpy=_why_numpy_resize,
+        ),
+        ChannelMatrixProblem: CpuOperation(
+            numpy_channel_matrix_kernel,
+            _channel_matrix,
+            _channel_matrix_kernel,
+            _compiled_channel_matrix,
+            4,
+            why_numpy=_why_numpy_channel_matrix,
         ),
         SamplesProblem: CpuOperation(numpy_samples_kernel, _numpy_samples, _uncompiled, _uncompiled, 2),
     }

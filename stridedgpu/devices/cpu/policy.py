@@ -252,6 +252,29 @@ class FramesPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelMatrixPolicy:
+    """Pixels mixed by a matrix: the same thresholds as those of frames, whose loops are alike."""
+
+    shared_bytes: int = 256 * _KB
+    """Bytes moved from which on threads share the pixels."""
+
+    arithmetic: int = 2
+    """Weight of a byte in the decision to wake threads, beside one of a plain move."""
+
+    step_bytes: int = 64
+    """Bytes of the numbers of one channel in a step: a vector of the widest registers."""
+
+    least_lanes: int = 4
+    """Pixels of the shortest row; NumPy has shorter ones."""
+
+    most_channels: int = 4
+    """The most channels of either side: 16 numbers of a matrix and 8 vectors of pixels fit the registers."""
+
+    item_pixels: int = 16 * 1024
+    """Pixels of an item of a row: threads share long rows, and an item's cost outweighs its start."""
+
+
+@dataclass(frozen=True, slots=True)
 class IndexCheckPolicy:
     """Indices checked before a gather."""
 
@@ -272,6 +295,7 @@ class Policy:
     gather: GatherPolicy = field(default_factory=GatherPolicy)
     crops: CropsPolicy = field(default_factory=CropsPolicy)
     frames: FramesPolicy = field(default_factory=FramesPolicy)
+    channel_matrix: ChannelMatrixPolicy = field(default_factory=ChannelMatrixPolicy)
     index_check: IndexCheckPolicy = field(default_factory=IndexCheckPolicy)
 
 

@@ -20,6 +20,7 @@ from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.pixel_formats import PixelFormat, Samples
 
+from .channel_matrix import mixed_vectors
 from .conversion import Affine, converted, storage_type
 from .ir import Code, Value, vector_type
 from .shuffles import gathered
@@ -62,6 +63,11 @@ class FrameKernel:
         """Which of red, green and blue each output channel is."""
         return self.conversion.channels or (0, 1, 2)
 
+    @property
+    def count(self) -> int:
+        """The output channels."""
+        return self.conversion.output_channels(3)
+
     def text(self, name: str) -> str:
         """The module."""
         return _Text(self).text(name)
@@ -79,7 +85,9 @@ class _Text:
         self._planes = [(code.pointer(code.parameter(2 * n)), code.parameter(2 * n + 1)) for n in range(planes)]
         fields = [code.parameter(2 * planes + n) for n in range(len(_FIELDS))]
         self._target_row, self._target_channel, self._width, self._parity, self._phase = fields
-        self._affines = self._constants(2 * planes + len(_FIELDS))
+        place, rows = 2 * planes + len(_FIELDS), len(kernel.conversion.matrix or ())
+        self._matrix = [[self._constant(place + 3 * row + colour) for colour in range(3)] for row in range(rows)]
+        self._affines = self._constants(place + 3 * rows)
 
     def text(self, name: str) -> str:
         """The module: rows, steps of a row, and the odd last one."""
@@ -103,20 +111,22 @@ class _Text:
 
     def _constants(self, place: int) -> list[Affine]:
         """Each output channel's scale and bias, in every lane."""
-        code, made, count = self._code, self._kernel.conversion, len(self._kernel.order)
-        type_ = storage_type(made.compute, opaque=False)
+        made, count = self._kernel.conversion, self._kernel.count
         columns: list[list[Value | None]] = []
         for values in (made.scale, made.bias):
             if values is None:
                 columns.append([None] * count)
                 continue
-            numbers = [
-                code.load(type_, code.at(Value("ptr", "%parameters"), 8 * (place + n)), made.compute.itemsize)
-                for n in range(count)
-            ]
-            columns.append([code.splat(number, self._kernel.lanes) for number in numbers])
+            columns.append([self._constant(place + number) for number in range(count)])
             place += count
         return [Affine(scale, bias) for scale, bias in zip(*columns, strict=True)]
+
+    def _constant(self, place: int) -> Value:
+        """One of the parameters as a number of the arithmetic, in every lane."""
+        code, compute = self._code, self._kernel.conversion.compute
+        address = code.at(Value("ptr", "%parameters"), 8 * place)
+        number = code.load(storage_type(compute, opaque=False), address, compute.itemsize)
+        return code.splat(number, self._kernel.lanes)
 
     def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
         """The `lanes` pixels from a column on, the first of which has chroma's second column where `phase` is 1."""
@@ -125,12 +135,15 @@ class _Text:
             colours = self._colours_of_words(rows, at)
         else:
             colours = self._colours(self._luma(rows, at), *self._chromas(rows, at, phase))
-        made = []
-        for channel, affine in zip(kernel.order, self._affines, strict=True):
-            vector = converted(code, colours[channel], kernel.conversion, affine, finite=kernel.finite)
-            if kernel.mirrored:
-                vector = code.shuffle(vector, None, range(kernel.lanes)[::-1])
-            made.append(vector)
+        if kernel.conversion.matrix is not None:
+            made = mixed_vectors(code, colours, kernel.conversion, self._matrix, self._affines)
+        else:
+            made = [
+                converted(code, colours[channel], kernel.conversion, affine, finite=kernel.finite)
+                for channel, affine in zip(kernel.order, self._affines, strict=True)
+            ]
+        if kernel.mirrored:
+            made = [code.shuffle(vector, None, range(kernel.lanes)[::-1]) for vector in made]
         self._store(made, target, at)
 
     def _luma(self, rows: Sequence[Value], at: Value) -> Value:

@@ -46,6 +46,8 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
         return f"targets with steps of {layout.strides} elements along C, H, W are left to NumPy"
     widest = max(made.target.itemsize, problem.samples.element.itemsize)
     lanes = min(max(limits.step_bytes // widest, limits.least_lanes), 1 << (width.bit_length() - 1))
+    if made.matrix is not None and len(made.matrix) > policy().channel_matrix.most_channels:
+        return f"{made} is left to NumPy"
     constants = (*(made.scale or ()), *(made.bias or ()))
     # Constants come as parameters: those of one kind of conversion share a kernel.
     shape = Conversion(
@@ -55,6 +57,7 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
         None if made.bias is None else (0.0,),
         made.channels,
         made.rounding,
+        None if made.matrix is None else ((1.0,) * 3,) * len(made.matrix),
     )
     finite = all(isfinite(unpack("f", pack("f", value))[0]) if abs(value) < 3e38 else False for value in constants)
     odd = bool(width % 2) and problem.samples.chroma_step[1] == 2
@@ -138,13 +141,12 @@ class _Windows:
         self._steps = (down * itemsize, across * itemsize, layout.sizes[2])
         made = problem.conversion
         kind = "d" if made.compute.itemsize == 8 else "f"
-        count = len(problem.order)
-        self._constants = [
-            int.from_bytes(pack(kind, _narrowed(value, kind)), "little")
-            for values in (made.scale, made.bias)
-            if values is not None
-            for value in (values if len(values) > 1 else values * count)
-        ]
+        count = layout.sizes[0]
+        numbers = [number for row in made.matrix or () for number in row]
+        for values in (made.scale, made.bias):
+            if values is not None:
+                numbers += values if len(values) > 1 else values * count
+        self._constants = [int.from_bytes(pack(kind, _narrowed(number, kind)), "little") for number in numbers]
         limits = policy().frames
         self._alone = problem.bytes_moved < limits.shared_bytes
         self._work = limits.arithmetic * problem.bytes_moved

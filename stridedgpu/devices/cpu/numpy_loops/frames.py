@@ -15,6 +15,7 @@ from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
 from stridedgpu.values.colour_matrix import FRACTION_BITS, ColourMatrix
 from stridedgpu.values.strides import byte_strides
 
+from .channel_matrix import mixed
 from .conversion import constants, convert_block, storage_dtype
 
 __all__ = ["colours_of", "frame_loops", "frame_rows", "numpy_frames_kernel", "operand_array", "sample_arrays"]
@@ -39,6 +40,10 @@ def frame_loops(problem: FrameProblem, planes: Sequence[Operand], origin: tuple[
         for values in (made.scale, made.bias)
     )
     for rows, colours in _bands(problem, planes, origin):
+        if made.matrix is not None:
+            for channel, numbers in enumerate(mixed(colours, made)):
+                into[channel, rows] = numbers
+            continue
         for channel, colour in enumerate(order):
             affine = (None if values is None else values[channel] for values in (scale, bias))
             into[channel, rows] = convert_block(colours[colour], made, *affine)

@@ -52,6 +52,10 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice:
             f"chroma={problem.chroma!r} is computed on the CPU alone; bring the frame there with to_device('cpu'), "
             "or take chroma='repeated'."
         )
+    if problem.conversion.matrix is not None:
+        raise DeviceError(
+            "matrix= of a frame is computed on the CPU alone; relayout the frame into RGB, and that with matrix=."
+        )
     for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
         if strides[1:] != ((plane.samples, 1) if plane.samples > 1 else (1,)):
             raise DeviceError(
