@@ -180,7 +180,7 @@ CONVERSIONS = {
     "scaled complex": (
         lambda w: w.floats.relayout(dtype="complex64", scale=2.0),
         ElementTypeError,
-        "scale and bias are for real elements, not float32 -> complex64",
+        "scale, bias and matrix are for real elements, not float32 -> complex64",
     ),
     "float8": (
         lambda w: w.source.relayout(dtype="float8_e5m2"),
