@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from stridedgpu.operations.resize import as_batch, box_of, checked_rule, resize_
 from stridedgpu.operations.resize_plan import PlannedResize, planned_resize
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
-from stridedgpu.values.axis_labels import inferred_labels
+from stridedgpu.values.axis_labels import Labels, inferred_labels
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -288,7 +289,12 @@ def _batched(operand: Operand, labels: str) -> Operand:
 def _pictures(name: str, pictures: object, dims: str | None) -> tuple[Operand, str]:
     """An object with the axes H and W, and optionally N and C, and its labels in canonical order."""
     operand, labels = operand_of(pictures, dims)
-    layout = operand.layout
+    return operand, _letters(name, operand.layout, labels, dims)
+
+
+@lru_cache(maxsize=1024)
+def _letters(name: str, layout: Layout, labels: Labels | None, dims: str | None) -> str:
+    """The axes of an argument's layout, in canonical order. Raises `LayoutError` for axes that no image has."""
     known = inferred_labels(labels, layout.ndim, "NCHW"[-layout.ndim :] if 2 <= layout.ndim <= 4 else None)
     letters = "".join(label or "?" for label in known)
     if letters not in _AXES:
@@ -301,7 +307,7 @@ def _pictures(name: str, pictures: object, dims: str | None) -> tuple[Operand, s
             f"{name} has sizes {layout.sizes}, which look like channels that come last: say "
             f"dims={letters[:-3] + 'HWC'!r} if they do, and dims={letters!r} if not."
         )
-    return operand, letters
+    return letters
 
 
 def _looks_interleaved(layout: Layout) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import isfinite
 
 import numpy as np
@@ -46,6 +47,15 @@ def checked_rule(
     interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
 ) -> ResizeRule:
     """The rule for images of a type. Raises `LayoutError` and `ElementTypeError` for rules that do not exist."""
+    if type(interpolation) is str and type(passes) is str:
+        return _rule_of_words(interpolation, passes, premultiply=premultiply, element=element, channels=channels)
+    return _rule(interpolation, passes, premultiply=premultiply, element=element, channels=channels)
+
+
+def _rule(
+    interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
+) -> ResizeRule:
+    """The rule of an interpolation and the order of its passes."""
     named = interpolation_named(interpolation)
     if passes not in PASSES:
         raise LayoutError(f"passes={passes!r} is unknown; there are {', '.join(PASSES)}.")
@@ -61,6 +71,10 @@ def checked_rule(
     return ResizeRule(named, known, premultiply and not named.is_nearest)
 
 
+_rule_of_words = lru_cache(maxsize=256)(_rule)
+
+
+@lru_cache(maxsize=1024)
 def as_batch(layout: Layout, labels: str) -> Layout:
     """A layout of images with the axes N, C, H, W; an axis that `labels` lacks has size 1."""
     places = [labels.find(axis) for axis in "NCHW"]
