@@ -10,10 +10,11 @@ import pytest
 from harness.cpu_paths import picking_by
 from harness.profiles import examples
 from harness.resize_cases import Array, Resize, pictures, resizes
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.compiled import resize as compiled_resize
+from stridedgpu.devices.cpu.compiled.jit import processor, why_unavailable
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
 
@@ -113,6 +114,23 @@ def test_nearest_moves_elements_of_every_type(interpolation: str, dtype: str, ca
     for source, dims in pictures(picture):
         made = on("compiled, 2 threads", case, source, dims=dims, interpolation=interpolation)
         assert made.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("instructions", [(False, True), (False, False)], ids=["pairs of 16 bits", "no pairs"])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=resizes(120))
+def test_fewer_instructions_have_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, instructions: tuple[bool, bool], case: Resize
+) -> None:
+    """Loops for processors without AVX-512, and for those that are not x86-64."""
+    if instructions[1] and processor() not in ("x86_64", "amd64"):
+        pytest.skip("pairs are multiplied by an instruction of x86-64")
+    case = replace(case, channels=3)
+    for interpolation in ("opencv-linear", "pillow-bicubic", "opencv-cubic"):
+        expected = on("NumPy", case, case.picture(), dims="HWC", interpolation=interpolation)
+        monkeypatch.setattr(compiled_resize, "_instructions", lambda: instructions)
+        made = on("compiled, 1 thread", case, case.picture(), dims="HWC", interpolation=interpolation)
+        np.testing.assert_array_equal(made, expected)
 
 
 def test_every_rule_is_compiled() -> None:

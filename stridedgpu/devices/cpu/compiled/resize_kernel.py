@@ -20,9 +20,9 @@ from typing import Final
 from .ir import Code, Value, vector_type
 from .resize_alpha import divided, premultiplied
 from .resize_geometry import ENTRY_FIELDS, GEOMETRY
-from .resize_passes import PairPass, Pass, Taps, pair_products
+from .resize_passes import PairPass, Pass, Taps, packed_words, pair_products
 
-__all__ = ["BAND_ROWS", "ROWS", "WORD_BYTES", "ResizeKernel"]
+__all__ = ["BAND_ROWS", "ROWS", "WORD_BYTES", "WORD_LANES", "ResizeKernel"]
 
 ROWS: Final = 16
 """Source rows in one step of the first pass: the lanes of a vector."""
@@ -283,13 +283,20 @@ class _Text:
         assert isinstance(rule, PairPass), "pixels are loaded as pairs"
         pixels = 8
         words = vector_type(pixels, "i64")
-        taken = [
-            pixel * WORD_BYTES + tap * kernel.step + min(lane, kernel.channels - 1)
-            for pixel in range(pixels)
-            for lane in range(WORD_LANES)
-            for tap in range(2)
+        zeros = code.full(vector_type(pixels * WORD_BYTES, "i8"), 0)
+        # Even pixels, then odd ones: packing two vectors of sums interleaves them by four.
+        halves = [
+            [
+                pixel * WORD_BYTES + tap * kernel.step + min(lane, kernel.channels - 1)
+                if byte == 0
+                else pixels * WORD_BYTES
+                for pixel in range(half, pixels, 2)
+                for lane in range(WORD_LANES)
+                for tap in range(2)
+                for byte in range(2)
+            ]
+            for half in range(2)
         ]
-        half = WORD_LANES * pixels
         with code.loop(0, ROWS) as lane:
             row = read(lane)
             number = code.binary("and", code.add(group, lane), fields["ring_mask"])
@@ -298,22 +305,21 @@ class _Text:
             with code.loop(0, fields["columns"], pixels) as x:
                 tables = [
                     code.at(self._address(f"column_{name}"), code.multiply(x, nbytes))
-                    for name, nbytes in (("indices", 8), ("counts", 8), ("weights", 4))
+                    for name, nbytes in (("indices", 8), ("counts", 8), ("weights", 4 * WORD_LANES))
                 ]
                 gathered = Value(words, "poison")
                 for pixel in range(pixels):
                     word = code.load("i64", code.at(row, self._word(tables[0], pixel)), 1)
                     gathered = code.insert(gathered, word, pixel)
-                shifted = code.binary("lshr", gathered, code.load(words, tables[1], 8))
-                pairs = code.shuffle(code.recast(shifted, "i8"), None, taken)
-                weights = code.load(vector_type(pixels, "i32"), tables[2], 4)
-                for part in range(2):
-                    chosen = code.cast("zext", code.shuffle(pairs, None, range(part * half, (part + 1) * half)), "i16")
-                    repeated = [4 * part + lane_ // WORD_LANES for lane_ in range(16)]
-                    sums = pair_products(code, chosen, code.shuffle(weights, None, repeated), widest=rule.widest)
-                    short = rule.finish(code, sums, fields["factor"])
-                    start = code.at(into, code.multiply(x, 2 * WORD_LANES))
-                    code.store(short, code.at(start, 32 * part), 1)
+                shifted = code.recast(code.binary("lshr", gathered, code.load(words, tables[1], 8)), "i8")
+                sums = []
+                for half, taken in enumerate(halves):
+                    pairs = code.recast(code.shuffle(shifted, zeros, taken), "i16")
+                    weights = code.load(vector_type(16, "i32"), code.at(tables[2], 64 * half), 4)
+                    products = pair_products(code, pairs, weights, widest=rule.widest)
+                    sums.append(code.binary("lshr", products, 4))
+                short = packed_words(code, *sums, widest=rule.widest)
+                code.store(short, code.at(into, code.multiply(x, 2 * WORD_LANES)), 1)
 
     def _divide(self, band: Value, rows: Value) -> None:
         """Divide the colours of finished rows by their alpha."""

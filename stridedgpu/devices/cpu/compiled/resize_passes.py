@@ -18,7 +18,18 @@ from typing import Final
 
 from .ir import Code, Value, vector_type
 
-__all__ = ["LOW_BITS", "CopyPass", "Finish", "NumberPass", "PairPass", "Pass", "Taps", "UpperPass", "pair_products"]
+__all__ = [
+    "LOW_BITS",
+    "CopyPass",
+    "Finish",
+    "NumberPass",
+    "PairPass",
+    "Pass",
+    "Taps",
+    "UpperPass",
+    "packed_words",
+    "pair_products",
+]
 
 LOW_BITS: Final = 11
 """Bits of the lower part of Pillow's weights."""
@@ -228,6 +239,14 @@ def pair_products(code: Code, pixels: Value | tuple[Value, Value], weights: Valu
         parts = [code.shuffle(vector, None, range(first, first + LANES)) for vector in (pixels, pairs)]
         halves.append(code.call("llvm.x86.avx2.pmadd.wd", vector_type(LANES // 2, "i32"), *parts))
     return code.shuffle(halves[0], halves[1], range(LANES))
+
+
+def packed_words(code: Code, left: Value, right: Value, *, widest: bool) -> Value:
+    """Two vectors of 16 numbers below 2^16 as 32 words: four of `left`, then four of `right`, and so on."""
+    if widest:
+        return code.call("llvm.x86.avx512.packusdw.512", vector_type(2 * LANES, "i16"), left, right)
+    order = [start + half * LANES + place for start in range(0, LANES, 4) for half in range(2) for place in range(4)]
+    return code.cast("trunc", code.shuffle(left, right, order), "i16")
 
 
 @dataclass(frozen=True, slots=True)

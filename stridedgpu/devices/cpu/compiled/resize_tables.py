@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_taps import AxisTaps
 
-from .resize_kernel import BAND_ROWS, ROWS, WORD_BYTES, ResizeKernel
+from .resize_kernel import BAND_ROWS, ROWS, WORD_BYTES, WORD_LANES, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
 
 __all__ = ["Array", "Scratch", "TapGroups", "compacted", "failures", "memory_functions", "tap_groups", "word_taps"]
@@ -90,7 +90,9 @@ def word_taps(pairs: TapGroups, elements: int) -> TapGroups:
     fill = -len(pairs.counts) % 8
     first = np.pad(pairs.indices[:, 0, 0], (0, fill))
     places = np.minimum(first, elements - WORD_BYTES)
-    weights = np.pad(pairs.weights[:, 0], ((0, fill), (0, 0)))
+    weights = np.pad(pairs.weights[:, 0], ((0, fill), (0, 0))).reshape(-1, 4, 2)
+    # Eight pixels at a time, the even ones before the odd ones, each weight for every element of its pixel.
+    weights = np.ascontiguousarray(np.repeat(weights.transpose(0, 2, 1).reshape(-1), WORD_LANES))
     return TapGroups((first - places) * 8, places.reshape(-1, 1, 1), weights)
 
 
