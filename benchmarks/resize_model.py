@@ -74,7 +74,8 @@ def computed(work: Work) -> dict[str, object]:
     assert window is not None
     choice = choose_resize(problem, REFERENCE_GPU)
     picture = window.layout.span
-    samples = [ResizeSample(window, problem.taps(window), SOURCE + number * picture, number) for number in range(BATCH)]
+    taps, place = problem.taps(window), problem.visible(window)
+    samples = [ResizeSample(window, taps, SOURCE + number * picture, number, place) for number in range(BATCH)]
     launch = resize_launch(choice, [sample.taps for sample in samples])
     code = disassembled(joined_source(*launch.sources), [launch.name], ARCHITECTURE)[launch.name]
     figures = model(launch, code, problem.bytes_moved, records=resize_records(samples, 1))
