@@ -100,12 +100,12 @@ class RelayoutPlan(Planned):
             self.source.check("src", source)
         if target.fitted is not self.target:
             self.target.check("out", target)
-        if target.buffer.readonly:
+        written = target.buffer
+        if written.readonly:
             raise BindingError("out is read-only.")
-        (start, end), (first, last) = source.reach, target.reach
-        if start < last and first < end and share_memory(source, target):
+        if source.reach[0] < target.reach[1] and target.reach[0] < source.reach[1] and share_memory(source, target):
             raise BindingError("out shares memory with src.")
-        launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        launch(source.buffer, source.start_bytes, written, target.start_bytes, stream)
 
 
 @lru_cache(maxsize=1024, typed=True)

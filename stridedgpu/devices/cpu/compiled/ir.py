@@ -56,19 +56,20 @@ _LOOP_ARGUMENTS: Final = ("ptr noalias source", "ptr noalias target", "ptr param
 
 
 class Code:
-    """A function under construction, without a return value.
+    """A function under construction; it returns the value passed to `give`, by default none.
 
     The default signature is that of a kernel, `void name(ptr source, ptr target, ptr parameters, i64 first, i64 last)`,
     which runs the work items from `first` to `last`. `arguments` ("type name") replace it.
     """
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, returns: str = "void") -> None:
         """Start with an empty body."""
         self._lines: list[str] = ["entry:"]
         self._block = "entry"
         self._count = 0
         self._loops: list[str] = []
         self._declared: dict[str, None] = {}
+        self._returns, self._result = returns, returns
         self._arguments = [argument.rpartition(" ") for argument in arguments or _LOOP_ARGUMENTS]
         self.source = Value("ptr", "%source")
         self.target = Value("ptr", "%target")
@@ -94,11 +95,11 @@ class Code:
         arguments = ", ".join(f"{type_} %{argument}" for type_, _, argument in self._arguments)
         return "\n".join(
             [
-                f"define void @{name}({arguments}) nounwind {{",
+                f"define {self._returns} @{name}({arguments}) nounwind {{",
                 *self._lines,
                 # The release store that signals completion does not order non-temporal stores; a fence does.
                 *(["  fence seq_cst"] if any("!nontemporal" in line for line in self._lines) else []),
-                "  ret void",
+                f"  ret {self._result}",
                 "}",
             ]
         )
@@ -384,6 +385,10 @@ class Code:
         self._lines += [f"  br label %{label}", f"{label}.end:"]
         self._block = f"{label}.end"
         values[:] = carried
+
+    def give(self, value: Value) -> None:
+        """Return a value at the function's end."""
+        self._result = f"{value.type} {value.name}"
 
     def call_for(self, type_: str, function: Value, *arguments: Value) -> Value:
         """Call the function at an address and return its result."""

@@ -15,9 +15,11 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import lru_cache
+from struct import pack
 from typing import Any, Final, NamedTuple
 
 from . import kernel_cache
+from .python_function_ir import ARITIES, PYTHON_FUNCTIONS, python_functions_text
 
 __all__ = [
     "DISABLING",
@@ -27,14 +29,15 @@ __all__ = [
     "machine_functions",
     "processor",
     "processor_features",
+    "python_function",
     "why_unavailable",
 ]
 
 DISABLING: Final = "STRIDEDGPU_COMPILED"
 """The environment variable that disables compiled loops when it is "0"."""
 
-_FUNCTION: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)
-"""Three addresses and two item numbers; all pass as pointers, which ctypes converts in half of c_int64's time."""
+_METH_FASTCALL: Final = 0x80
+"""The calling convention of `python_functions_text`: `self`, an array of arguments, and their number."""
 
 
 class Loop(NamedTuple):
@@ -74,7 +77,7 @@ def compiled(text: Callable[[str], str]) -> Loop | None:
         if _compiler().lacks:
             return None
         (address,) = machine_functions(text("kernel"), "")
-        return Loop(_FUNCTION(address), address)
+        return Loop(python_function(address, 5), address)
 
 
 def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
@@ -99,6 +102,45 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
 
 _LOADED: Final[dict[str, tuple[int, ...]]] = {}
 """The function addresses of every loaded module, by the digest of its text and compiler: some 200 bytes each."""
+
+
+class _Definition(ctypes.Structure):
+    """CPython's `PyMethodDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+def python_function(address: int, arity: int) -> Callable[..., None]:
+    """The function at an address as a Python function of so many unsigned 64-bit integers, which returns None.
+
+    A call releases Python's lock. It does not check its arguments: their number and types must be right. Outside of
+    CPython it goes through `ctypes`.
+    """
+    if sys.implementation.name != "cpython":
+        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
+    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
+    words = pack(f"={len(functions) + 2}Q", address, *functions, id(None))
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
+    function: Callable[..., None] = make(ctypes.addressof(_definitions()[arity]), words, None)
+    return function
+
+
+@lru_cache(maxsize=1)
+def _definitions() -> dict[int, _Definition]:
+    """The definition of the builtin functions, for each number of arguments. CPython refers to them for ever."""
+    contents = b"contents"
+    offset = (ctypes.cast(contents, ctypes.c_void_p).value or 0) - id(contents)
+    addresses = machine_functions(python_functions_text(offset), *(f"_{arity}" for arity in ARITIES))
+    return {
+        arity: _Definition(b"run", address, _METH_FASTCALL, None)
+        for arity, address in zip(ARITIES, addresses, strict=True)
+    }
 
 
 def assembly(text: str) -> str:

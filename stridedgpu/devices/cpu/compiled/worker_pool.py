@@ -21,7 +21,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads, usable_cores
 
 from .ir import LINE_BYTES
-from .jit import Loop, machine_functions, processor
+from .jit import Loop, machine_functions, processor, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, pool_text
 
 __all__ = ["run_shared"]
@@ -71,7 +71,7 @@ class _Block:
 
 
 class _Code(NamedTuple):
-    """The compiled functions; all integer arguments pass as pointers."""
+    """The compiled functions; all arguments are integers."""
 
     serve: Callable[..., None]
     run: Callable[..., None]
@@ -80,8 +80,7 @@ class _Code(NamedTuple):
 @lru_cache(maxsize=1)
 def _code() -> _Code:
     serve, run = machine_functions(pool_text(processor()), "_serve", "_run")
-    word = ctypes.c_void_p
-    return _Code(ctypes.CFUNCTYPE(None, *[word] * 2)(serve), ctypes.CFUNCTYPE(None, *[word] * 10)(run))
+    return _Code(ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(serve), python_function(run, 10))
 
 
 class _Pool:
