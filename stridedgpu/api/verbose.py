@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stridedgpu.devices import verbose
-from stridedgpu.operations import crops, relayout, transfer
+from stridedgpu.operations import crops, gather, relayout, transfer
 from stridedgpu.values.errors import LayoutError
 
 __all__ = ["set_verbose"]
@@ -28,4 +28,5 @@ def set_verbose(on: bool = True) -> None:
     transfer.launch_for.cache_clear()
     relayout._result.cache_clear()
     relayout._launch_into.cache_clear()
+    gather._gathering.cache_clear()
     crops._launch.cache_clear()

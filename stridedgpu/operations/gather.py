@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from stridedgpu.devices.interface import Device, GatherLaunch
@@ -13,9 +15,10 @@ from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .allocation import DEFAULT_ALIGNMENT, allocate_operand
+from .allocation import DEFAULT_ALIGNMENT, AllocationSpec, allocate_operand
 from .index_arguments import (
     IndexedAccess,
     check_index_operand,
@@ -25,14 +28,13 @@ from .index_arguments import (
     tuples_access,
 )
 from .relayout import assign_operand
-from .requirements import check_output
+from .requirements import check_output, check_output_layout, check_output_memory
 
 __all__ = [
     "check_updates",
     "gather_elements_operand",
     "gather_nd_operand",
     "gather_operand",
-    "move_indexed",
     "run_plan",
     "scatter_elements_operand",
     "scatter_nd_operand",
@@ -43,62 +45,91 @@ def gather_operand(
     data: Operand, dims: str | None, indices: Operand, axis: int, mode: str, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
     """`stridedgpu.gather` on operands; also returns the labels of the result."""
-    wanted = checked_mode(mode)
-    check_index_operand(indices, data.buffer.device)
-    access = slices_access(data.spec, indices.spec, axis)
-    target = _gathered(access, wanted, data, indices, out, stream)
-    place, rank = access.axes.start, indices.layout.ndim
-    labels = labels_of(dims, data.layout.ndim)
-    kept: Labels = (labels[place],) if rank == 1 else (None,) * rank
-    return target, dims_of((*labels[:place], *kept, *labels[place + 1 :]))
+    return _gathered(_slices, data, dims, indices, axis, mode, out, stream)
 
 
 def gather_elements_operand(
     data: Operand, dims: str | None, indices: Operand, axis: int, mode: str, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
     """`stridedgpu.gather_elements` on operands."""
-    wanted = checked_mode(mode)
-    check_index_operand(indices, data.buffer.device)
-    access = elements_access(data.spec, indices.spec, axis)
-    return _gathered(access, wanted, data, indices, out, stream), dims
+    return _gathered(_elements, data, dims, indices, axis, mode, out, stream)
 
 
 def gather_nd_operand(
     data: Operand, dims: str | None, indices: Operand, batch_dims: int, mode: str, out: Operand | None, stream: object
 ) -> tuple[Operand, str | None]:
     """`stridedgpu.gather_nd` on operands."""
-    wanted = checked_mode(mode)
-    check_index_operand(indices, data.buffer.device)
-    access = tuples_access(data.spec, indices.spec, batch_dims)
-    target = _gathered(access, wanted, data, indices, out, stream)
+    return _gathered(_tuples, data, dims, indices, batch_dims, mode, out, stream)
+
+
+_Access = Callable[[TensorSpec, str | None, TensorSpec, int], tuple[IndexedAccess, str | None]]
+"""From the specs of data and indices, the data's labels and the axis: the access, and the labels of its result."""
+
+
+def _slices(data: TensorSpec, dims: str | None, index: TensorSpec, axis: int) -> tuple[IndexedAccess, str | None]:
+    """Slices along an axis, whose label is that of the result's axis if one axis of indices replaces it."""
+    access = slices_access(data, index, axis)
+    place, rank = access.axes.start, index.layout.ndim
+    labels = labels_of(dims, data.layout.ndim)
+    kept: Labels = (labels[place],) if rank == 1 else (None,) * rank
+    return access, dims_of((*labels[:place], *kept, *labels[place + 1 :]))
+
+
+def _elements(data: TensorSpec, dims: str | None, index: TensorSpec, axis: int) -> tuple[IndexedAccess, str | None]:
+    """Elements along an axis; the labels are the data's."""
+    return elements_access(data, index, axis), dims
+
+
+def _tuples(data: TensorSpec, dims: str | None, index: TensorSpec, batch_dims: int) -> tuple[IndexedAccess, str | None]:
+    """Slices at tuples of coordinates, which take the place of the indexed axes."""
+    access = tuples_access(data, index, batch_dims)
     axes, labels = access.axes, labels_of(dims, data.layout.ndim)
-    between = indices.layout.ndim - 1 - axes.start
-    return target, dims_of((*labels[: axes.start], *(None,) * between, *labels[axes.stop :]))
+    between = index.layout.ndim - 1 - axes.start
+    return access, dims_of((*labels[: axes.start], *(None,) * between, *labels[axes.stop :]))
 
 
-def move_indexed(
-    access: IndexedAccess,
-    mode: Mode,
-    dense: Operand,
-    indexed: Operand,
-    indices: Operand,
-    stream: object,
-    *,
-    scatters: bool = False,
-) -> None:
-    """Plan, and run."""
-    device = device_named(indexed.buffer.device)
-    # mypy has no protocol for hashable
-    plan = _planned(access, indexed.spec, dense.spec, mode, device, scatters)  # type: ignore[arg-type]
-    run_plan(plan, dense, indexed, indices, stream)
+@dataclass(slots=True)
+class _Gathering:
+    """A gather of operands with known specs: its access and labels, its result if it is new, its launch once prepared.
+
+    `target` is the spec of the result, new or not.
+    """
+
+    access: IndexedAccess
+    mode: Mode
+    dims: str | None
+    allocation: AllocationSpec | None
+    data: TensorSpec
+    target: TensorSpec
+    device: Device
+    launch: GatherLaunch | None = None
+
+    def prepared(self) -> GatherLaunch:
+        """The launch, prepared once and kept."""
+        problem = self.access.problem(self.data, self.target, self.mode)
+        self.launch = self.device.prepare(self.device.plan(problem))
+        return self.launch
 
 
-@lru_cache(maxsize=1024)
-def _planned(
-    access: IndexedAccess, indexed: TensorSpec, dense: TensorSpec, mode: Mode, device: Device, scatters: bool
-) -> DevicePlan:
-    """The plan for operands with these specs, cached."""
-    return device.plan(access.problem(indexed, dense, mode, scatters=scatters))
+@lru_cache(maxsize=4096, typed=True)
+def _gathering(
+    access_of: _Access,
+    data: TensorSpec,
+    dims: str | None,
+    index: TensorSpec,
+    place: int,
+    mode: str,
+    out: TensorSpec | None,
+    device: Device,
+) -> _Gathering:
+    """A gather, whose arguments are checked but for what their memory decides; cached."""
+    wanted = checked_mode(mode)
+    access, labels = access_of(data, dims, index, place)
+    if out is not None:
+        check_output_layout(out.layout, out.element, access.sizes, data.element)
+        return _Gathering(access, wanted, labels, None, data, out, device)
+    allocation = AllocationSpec.of(Layout(access.sizes), data.element, DEFAULT_ALIGNMENT)
+    return _Gathering(access, wanted, labels, allocation, data, allocation.spec, device)
 
 
 def run_plan(plan: DevicePlan, dense: Operand, indexed: Operand, indices: Operand, stream: object) -> None:
@@ -113,18 +144,36 @@ def run_plan(plan: DevicePlan, dense: Operand, indexed: Operand, indices: Operan
 
 
 def _gathered(
-    access: IndexedAccess, mode: Mode, data: Operand, indices: Operand, out: Operand | None, stream: object
-) -> Operand:
-    """Check the indices, then gather into a checked `out`, or into new packed memory."""
-    device = data.buffer.device
-    if out is None:
-        target = allocate_operand(Layout(access.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
-    else:
-        check_output(out, access.sizes, data.element, device, {"data": data, "indices": indices})
+    access_of: _Access,
+    data: Operand,
+    dims: str | None,
+    indices: Operand,
+    place: int,
+    mode: str,
+    out: Operand | None,
+    stream: object,
+) -> tuple[Operand, str | None]:
+    """Check the indices, then gather into a checked `out`, or into new packed memory; also returns the labels."""
+    here = data.buffer.device
+    if type(mode) is not str:
+        checked_mode(mode)
+    check_index_operand(indices, here)
+    if type(place) is not int:
+        place = integer("axis" if access_of is not _tuples else "batch_dims", place)
+    written = None if out is None else out.spec
+    # mypy has no protocol for hashable
+    made = _gathering(access_of, data.spec, dims, indices.spec, place, mode, written, device_named(here))  # type: ignore[arg-type]
+    if out is not None:
+        check_output_memory(out, here, data=data, indices=indices)
         target = out
-    device_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), mode, stream)
-    move_indexed(access, mode, target, data, indices, stream)
-    return target
+    elif made.allocation is not None:
+        target = made.allocation.allocate(made.device, stream)
+    where = indices.buffer, indices.start_bytes
+    made.device.check_indices(made.access.rule, where, made.mode, stream)
+    # Prepared after the checks: a gather that fails compiles nothing.
+    launch = made.launch or made.prepared()
+    launch((target.buffer, target.start_bytes), (data.buffer, data.start_bytes), where, stream)
+    return target, made.dims
 
 
 def scatter_elements_operand(
@@ -168,8 +217,16 @@ def _scattered(
         target = out
     device_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), "raise", stream)
     assign_operand(data, target, stream)
-    move_indexed(access, "raise", updates, target, indices, stream, scatters=True)
+    # mypy has no protocol for hashable
+    plan = _scatter_plan(access, target.spec, updates.spec, device_named(device))  # type: ignore[arg-type]
+    run_plan(plan, updates, target, indices, stream)
     return target
+
+
+@lru_cache(maxsize=1024)
+def _scatter_plan(access: IndexedAccess, target: TensorSpec, updates: TensorSpec, device: Device) -> DevicePlan:
+    """The plan that writes updates into a target; cached."""
+    return device.plan(access.problem(target, updates, scatters=True))
 
 
 def check_updates(updates: TensorSpec, element: ElementType, sizes: tuple[int, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import memset
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -25,6 +26,9 @@ from .transfer import launch_for, move_elements, zero_bytes
 
 __all__ = ["assign_operand", "clear_buffer", "conversion_key", "relayout_operand", "result_sizes"]
 
+
+_CLEARED_AT_ONCE: Final = 1024 * 1024
+"""Bytes of the CPU's memory below which the C library clears them: from here on threads share the work."""
 
 _SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
 """Types of `layout` that need no check before they become part of a cache key."""
@@ -188,6 +192,9 @@ def assign_operand(source: Operand, target: Operand, stream: object = None, name
 
 def clear_buffer(buffer: Buffer) -> None:
     """Make every byte of a buffer zero."""
+    if buffer.device == "cpu" and buffer.nbytes < _CLEARED_AT_ONCE:
+        memset(buffer.address, 0, buffer.nbytes)
+        return
     zeros, whole = _byte_layouts(buffer.nbytes)
     byte = ELEMENT_TYPES["uint8"]
     assign_operand(Operand(zero_bytes(buffer.device), zeros, byte), Operand(buffer, whole, byte))

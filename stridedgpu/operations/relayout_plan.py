@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.policy import is_temporary
 from stridedgpu.devices.interface import RelayoutLaunch
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
+from stridedgpu.devices.verbose import is_verbose
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import Problem
@@ -67,7 +70,10 @@ class RelayoutPlan(Planned):
 
         Raises `LayoutError` where the target does not fit.
         """
-        return cls.of(*_required(source, target, dims, *conversion_key(values), device))
+        required = source, target, dims, *conversion_key(values), device
+        if device == "cpu" and not is_temporary():
+            return _plan_on_cpu(is_verbose(), why_unavailable(), *required)
+        return cls.of(*_required(*required))
 
     @classmethod
     def of(cls, problem: Problem | ChannelMatrixProblem, source: Requirement, target: Requirement) -> RelayoutPlan:
@@ -106,6 +112,12 @@ class RelayoutPlan(Planned):
         if source.reach[0] < target.reach[1] and target.reach[0] < source.reach[1] and share_memory(source, target):
             raise BindingError("out shares memory with src.")
         launch(source.buffer, source.start_bytes, written, target.start_bytes, stream)
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _plan_on_cpu(told: bool, missing: str | None, *required: Any) -> RelayoutPlan:  # noqa: ARG001 - of the key
+    """A plan for this processor: one value for all calls alike, while launches are told or not, and loops compile."""
+    return RelayoutPlan.of(*_required(*required))
 
 
 @lru_cache(maxsize=1024, typed=True)

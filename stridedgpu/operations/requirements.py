@@ -11,7 +11,7 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["Given", "Requirement", "check_output", "check_output_layout"]
+__all__ = ["Given", "Requirement", "check_output", "check_output_layout", "check_output_memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,11 @@ def check_output(
 ) -> None:
     """Raise unless `out` can store a result of these sizes and elements without overlapping any input."""
     check_output_layout(out.layout, out.element, sizes, element)
+    check_output_memory(out, device, **inputs)
+
+
+def check_output_memory(out: Operand, device: str, **inputs: Operand) -> None:
+    """Raise `BindingError` unless `out` is on the device, may be written, and shares no memory with the inputs."""
     if out.buffer.device != device:
         raise BindingError(f"out is on {out.buffer.device} and the data on {device}; both must be on one device.")
     if out.buffer.readonly:

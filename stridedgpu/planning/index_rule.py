@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 from typing import Literal
 
@@ -32,6 +32,15 @@ class IndexRule:
     has_tuples: bool = False
     own_pitches: tuple[int, ...] = ()
     axis_pitches: tuple[int, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Hash once: every call looks its check up by the rule."""
+        object.__setattr__(self, "_hash", hash((self.index, self.axes, self.has_tuples, self.axis_pitches)))
+
+    def __hash__(self) -> int:
+        """Equal for equal rules."""
+        return self._hash
 
     @property
     def is_signed(self) -> bool:

@@ -20,6 +20,7 @@ from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
+from stridedgpu.devices.cpu.compiled.gather_elements_loop import GatherElements
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
@@ -41,7 +42,7 @@ def planned_as(variant):
     changes = {
         "cached": {},
         "streaming": {"streamed_bytes": 0},
-        "small items": {"item_bytes": range(64, 65), "large_span_bytes": 0},
+        "small items": {"item_bytes": range(64, 65), "large_span_bytes": 0, "prefetched_span_bytes": 0},
     }
     with policy_with(gather=changes[variant]):
         yield
@@ -144,11 +145,48 @@ def test_runs_of_every_length(variant, nbytes):
     with planned_as(variant):
         problem = gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0)
         kernel = check(problem, "raise", nbytes)
-        assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
-        assert kernel.group == (64 // nbytes if nbytes in (1, 2, 4, 8) else 1)
+        if nbytes in (1, 2, 4, 8) and variant != "small items":
+            assert kernel.lanes == 64 // nbytes
+        else:
+            assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
+            assert kernel.group == (64 // nbytes if nbytes in (1, 2, 4, 8) else 1)
         pitched = side_of(Layout((count, nbytes), (nbytes + 3, 1)), "uint8")
         kernel = check(gather_problem(data, index, pitched, 0), "raise", nbytes)
         assert kernel.group == 1
+
+
+@variants
+@settings(max_examples=examples(100))
+@given(st.data())
+def test_elements_in_rows_of_any_width(variant, data):
+    """Short rows share vectors: every width, and indices along either axis, of a matrix or of a batch of them."""
+    element, index_type = (
+        data.draw(st.sampled_from(("uint8", "float16", "float32", "int64"))),
+        data.draw(st.sampled_from(INDEX_TYPES)),
+    )
+    width, height, axis = (
+        data.draw(st.integers(1, 70)),
+        data.draw(st.integers(1, 60)),
+        data.draw(st.sampled_from((1, 2))),
+    )
+    sizes = data.draw(st.sampled_from((1, 3))), height, width
+    layout = data.draw(st.sampled_from((Layout(sizes), Layout((sizes[0], width, height)).permuted((0, 2, 1)))))
+    if data.draw(st.booleans()):
+        layout = layout.sliced((slice(None), slice(None, None, -1)))
+    index, dense = side_of(Layout(sizes), index_type), side_of(Layout(sizes), element)
+    problem = elements_problem(side_of(layout, element), index, dense, axis, scatters=False)
+    mode, seed = data.draw(st.sampled_from(MODES)), data.draw(seeds)
+    with planned_as(variant):
+        check(problem, mode, seed)
+        check(problem, mode, seed, valid=False)
+
+
+def test_rows_of_elements_are_gathered_as_vectors():
+    square, index = side_of(Layout((300, 10)), "float32"), side_of(Layout((300, 10)), "int64")
+    for axis in (0, 1):
+        assert isinstance(
+            gather_walk(elements_problem(square, index, square, axis, scatters=False), "raise").kernel, GatherElements
+        )
 
 
 def test_items_that_write_the_same_elements_are_done_in_order():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import stat
@@ -50,7 +51,7 @@ def test_a_second_process_finds_the_kernel(tmp_path):
     directory = tmp_path / "new" / "cache"
     assert move_in_a_process(directory) == ["False", "True"]
     files = kernel_files(directory)
-    assert len(files) == 2  # the kernel, and how threads share it out
+    assert len(files) == 3  # the kernel, how Python calls it, and how threads share it out
     assert move_in_a_process(directory) == ["False", "True"]
     assert kernel_files(directory) == files
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
@@ -173,9 +174,23 @@ def test_a_module_is_loaded_once_however_many_there_are(monkeypatch):
 def test_another_kernel_has_another_file(tmp_path, monkeypatch):
     monkeypatch.setenv(kernel_cache.VARIABLE, str(tmp_path))
     monkeypatch.setattr(machine_code, "_LOADED", {})
-    for target in ("float32", "float16"):
-        machine_code.compiled(kernel_text(target))
-    assert len(kernel_files(tmp_path)) == 2
+    machine_code.compiled(kernel_text("float32"))
+    before = len(kernel_files(tmp_path))
+    machine_code.compiled(kernel_text("float16"))
+    assert len(kernel_files(tmp_path)) == before + 1
+
+
+@needs_compiler
+@pytest.mark.parametrize("arity", [5, 10])
+def test_python_calls_machine_code_with_words(arity):
+    taken = []
+    words = [0, 1, 2**31, 2**63, 2**64 - 1, *range(5)][:arity]
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * arity)(lambda *given: taken.append(list(given)))
+    called = machine_code.python_function(ctypes.cast(function, ctypes.c_void_p).value, arity)
+    before = sys.getrefcount(None)
+    assert [called(*words) for _ in range(3)] == [None] * 3
+    assert taken == [words] * 3
+    assert abs(sys.getrefcount(None) - before) < 20  # each call returns None, which it owns
 
 
 def test_numpy_does_all_where_it_is_asked_to(tmp_path):

@@ -54,5 +54,5 @@ def picking_by(path: str) -> Iterator[None]:
 
 def _forget() -> None:
     """What was made ready on another path is not used."""
-    for cache in (cpu._prepared, cpu._look, cpu_plan._planned, gather._planned):
+    for cache in (cpu._prepared, cpu._look, cpu_plan._planned, gather._gathering, gather._scatter_plan):
         cache.cache_clear()

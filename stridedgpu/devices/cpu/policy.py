@@ -25,6 +25,7 @@ __all__ = [
     "PromotionPolicy",
     "RelayoutPolicy",
     "SharingPolicy",
+    "is_temporary",
     "last_level_cache_bytes",
     "policy",
     "using",
@@ -196,6 +197,10 @@ class GatherPolicy:
     most_lines_ahead: int = 16
     """The most cache lines of a run that are prefetched; the hardware prefetcher fetches the following ones."""
 
+    prefetched_span_bytes: int = 2 * _MB
+    """Span in bytes from which on runs are prefetched: a smaller one is in the second-level cache of most processors,
+    where a prefetch costs as much as a load."""
+
     large_span_bytes: int = 16 * _MB
     """Span in bytes from which on single elements are prefetched, too."""
 
@@ -302,6 +307,11 @@ class Policy:
 def policy() -> Policy:
     """The current policy."""
     return _of_this_machine() if _chosen is None else _chosen
+
+
+def is_temporary() -> bool:
+    """Whether the current policy is that of a `using` block, whose plans are not kept for calls after it."""
+    return _chosen is not None
 
 
 @contextmanager

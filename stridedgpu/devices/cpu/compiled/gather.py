@@ -15,6 +15,7 @@ from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode
 
+from .gather_elements_loop import GatherElements
 from .gather_indices import IndexKind, lanes_of
 from .gather_loop import Gather
 from .ir import LINE_BYTES
@@ -25,6 +26,11 @@ __all__ = ["GatherWalk", "compiled_gather", "gather_kernel", "gather_walk"]
 
 _GROUPED: Final = (1, 2, 4, 8)
 """Run lengths, in bytes, that are combined into vectors."""
+
+_LEAST_SPAN: Final = 4
+_LARGEST_SPAN: Final = 2**30
+"""Bytes of memory from which elements are gathered at offsets of 32 bits: those of the smallest gather, and half of
+those that such offsets reach, so that rows ahead of the last one do not wrap round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,7 @@ class GatherWalk:
     `in_order`: items may write the same element and the last one wins, so they run one after another.
     """
 
-    kernel: Gather
+    kernel: Gather | GatherElements
     items: int
     in_order: bool
     dense_offset: int
@@ -83,15 +89,18 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     if walk is None:
         return None
     kernel, element = walk.kernel, problem.dense.element
-    run, group = kernel.run, kernel.group
-    if group > 1:
+    run, group = kernel.run, kernel.lanes if isinstance(kernel, GatherElements) else kernel.group
+    is_long = isinstance(kernel, Gather) and kernel.long
+    if isinstance(kernel, GatherElements):
+        kind, words = "elements", f"{group} elements of {run} B gathered to a vector"
+    elif group > 1:
         kind, words = "grouped_runs", f"{group} runs of {run} B put together to a vector"
-    elif kernel.long:
+    elif is_long:
         kind, words = "long_runs", f"runs in steps of {run} B"
     else:
         kind, words = "runs", f"runs of {run} B, a step each"
     alone = f"an index stands for {run} B"
-    read, written = Width(run, "" if kernel.long else alone), Width(run * group, "" if kernel.long else alone)
+    read, written = Width(run, "" if is_long else alone), Width(run * group, "" if is_long else alone)
     return CpuKernel(
         f"{'scatter' if problem.scatters else 'gather'}_{kind}_{element}x{written.nbytes}B_{problem.index.element}",
         f"compiled {words}, indices resolved {kernel.lanes} at once"
@@ -113,27 +122,41 @@ def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None
     loop = compiled(walk.kernel.text)
     if loop is None:
         return None
-    form = ctypes.c_int64 * (1 + len(walk.parameters))
-    template = bytes(form(0, *walk.parameters))
     scatters, items = problem.scatters, walk.items
     dense_offset, indexed_offset, index_offset = walk.dense_offset, walk.indexed_offset, walk.index_offset
     nbytes = plan.bytes_moved
-    alone = chosen.shared_bytes is None or nbytes < chosen.shared_bytes
+    alone = None if chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes else loop.alone
+    unused: list[_Parameters] = []
 
     def move(dense: Located, indexed: Located, indices: Located) -> None:
-        (held, start), (chosen, chosen_start), (numbers, numbers_start) = dense, indexed, indices
-        parameters = form.from_buffer_copy(template)
-        parameters[0] = numbers.address + numbers_start + index_offset
-        dense_at = held.address + start + dense_offset
-        indexed_at = chosen.address + chosen_start + indexed_offset
-        reads, writes = (dense_at, indexed_at) if scatters else (indexed_at, dense_at)
-        place = ctypes.addressof(parameters)
-        if alone:
-            loop.alone(reads, writes, place, 0, items)
+        (held, start), (other, other_start), (numbers, numbers_start) = dense, indexed, indices
+        try:
+            parameters, place = unused.pop()
+        except IndexError:  # calls at the same time have parameters of their own
+            parameters, place = _parameters(walk)
+        parameters[0] = numbers.address + (numbers_start + index_offset)
+        reads = other.address + (other_start + indexed_offset)
+        writes = held.address + (start + dense_offset)
+        if scatters:
+            reads, writes = writes, reads
+        if alone is not None:
+            alone(reads, writes, place, 0, items)
         else:
             run_shared(loop, reads, writes, place, items, nbytes=nbytes)
+        unused.append((parameters, place))
 
     return move
+
+
+_Parameters = tuple[ctypes.Array[ctypes.c_uint64], int]
+"""The parameters of one call at a time, and their address."""
+
+
+def _parameters(walk: GatherWalk) -> _Parameters:
+    """New parameters, in which the address of the indices comes first."""
+    words = [0, *(field % 2**64 for field in walk.parameters)]
+    made = (ctypes.c_uint64 * len(words))(*words)
+    return made, ctypes.addressof(made)
 
 
 def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
@@ -142,6 +165,9 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
         return None
     itemsize, index_bytes = problem.dense.element.itemsize, problem.index.element.itemsize
     nest = _nest(problem, itemsize, index_bytes)
+    elements = _elements_walk(problem, mode, nest)
+    if elements is not None:
+        return elements
     wanted = policy().gather.bytes_of_item(problem.element_count * itemsize)
     blocks = _scatter_blocks(nest, wanted) if problem.scatters else _blocks(nest, wanted)
     kernel = _kernel(problem, mode, nest, blocks[2])
@@ -168,6 +194,50 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
         problem.indexed_offset * itemsize,
         problem.index_offset * index_bytes,
         tuple(fields),
+    )
+
+
+def _elements_walk(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherWalk | None:
+    """The kernel of single elements; None where rows of indices or results do not follow one another, or far away."""
+    run, index_bytes = nest.run, problem.index.element.itemsize
+    if problem.scatters or run not in _GROUPED or nest.m is not _ONCE or len(problem.indexed_axes) > 1:
+        return None
+    inner = (nest.b, nest.a) if nest.b.strides[0] == run else (nest.a, nest.b)
+    width, rows = inner
+    follows = rows.size == 1 or (rows.strides[0], rows.strides[2]) == (width.size * run, width.size * index_bytes)
+    if (width.strides[0], width.strides[2]) != (run, index_bytes) or not follows:
+        return None
+    (axis,), layout = problem.indexed_axes, problem.indexed.layout
+    itemsize = problem.indexed.element.itemsize
+    span, total = layout.span * itemsize, width.size * rows.size
+    if not _LEAST_SPAN <= span <= _LARGEST_SPAN or total < LINE_BYTES // run:
+        return None
+    if rows.size == 1 and span >= policy().gather.large_span_bytes:
+        return None  # indices that lead anywhere in a large memory are prefetched
+    kernel = GatherElements(
+        IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode),
+        len(nest.outer),
+        run,
+        adjacent=axis.stride * itemsize == run,
+        streaming=problem.element_count * itemsize >= policy().gather.streamed_bytes,
+    )
+    wanted = policy().gather.bytes_of_item(problem.element_count * itemsize) // run
+    block = min(-(-wanted // kernel.lanes) * kernel.lanes, total)
+    # The lowest element is at offset 0 of the memory, and the first one at `indexed_offset`.
+    latest = span - _LEAST_SPAN - problem.indexed_offset * itemsize
+    fields = [total, width.size, width.strides[1], rows.strides[1], axis.size, axis.stride * itemsize, latest]
+    fields += [block, -(-total // block)]
+    items = fields[-1] * prod(loop.size for loop in nest.outer)
+    for loop in reversed(nest.outer):
+        fields += [loop.size, *loop.strides]
+    return GatherWalk(
+        kernel,
+        items,
+        in_order=False,
+        dense_offset=problem.dense_offset * itemsize,
+        indexed_offset=problem.indexed_offset * itemsize,
+        index_offset=problem.index_offset * index_bytes,
+        parameters=tuple(fields),
     )
 
 
@@ -246,6 +316,8 @@ def _lines_ahead(run: int, span: int) -> int:
     """Cache lines of a `run` to prefetch, in a tensor that spans `span` bytes."""
     if run < LINE_BYTES:
         return int(span >= policy().gather.large_span_bytes)
+    if span < policy().gather.prefetched_span_bytes:
+        return 0
     return _power_of_two(min(policy().gather.most_lines_ahead, run // LINE_BYTES))
 
 

@@ -61,14 +61,24 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
     looked_at = nbytes * prod(count for count, _ in (*loops, b))
     alone = looked_at < policy().index_check.shared_bytes
 
-    def within(indices: Located) -> bool:
+    place = ctypes.addressof(parameters)
+    unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
+
+    def within(indices: Located, _held: ctypes.Array[ctypes.c_int64] = parameters) -> bool:
         buffer, start = indices
-        reads, wrong = buffer.address + start + offset, ctypes.c_int64(0)
-        status, place = ctypes.addressof(wrong), ctypes.addressof(parameters)
+        reads = buffer.address + (start + offset)
+        try:
+            wrong, status = unused.pop()
+        except IndexError:  # calls at the same time have a status each
+            wrong = (ctypes.c_int64 * 1)()
+            status = ctypes.addressof(wrong)
         if alone:
             loop.alone(reads, status, place, 0, items)
         else:
             run_shared(loop, reads, status, place, items, nbytes=looked_at)
-        return not wrong.value
+        if wrong[0]:
+            return False
+        unused.append((wrong, status))
+        return True
 
     return within

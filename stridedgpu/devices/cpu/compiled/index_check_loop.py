@@ -44,10 +44,14 @@ class IndexCheck:
             for place, (_, step) in zip(places, outer, strict=True):
                 address = code.at(address, code.multiply(place, step))
             latest = code.add(end, -self.lanes)
-            with code.loop(start, end, self.lanes) as step:
-                at = code.at(address, code.multiply(code.smaller(step, latest), stride))
+            steps = code.binary("udiv", code.add(code.binary("sub", end, start), self.lanes - 1), self.lanes)
+            # What is wrong is collected in a register, and looked at once for each item.
+            with code.fold(steps, [code.full(vector_type(self.lanes, "i1"), "false")]) as (step, found):
+                here = code.add(start, code.multiply(step, self.lanes))
+                at = code.at(address, code.multiply(code.smaller(here, latest), stride))
                 numbers = load_indices(code, kind, at, stride, self.lanes)
                 wrong = code.compare("icmp uge", code.binary("add", numbers, shift), valid)
-                with code.when(code.call(f"llvm.vector.reduce.or.v{self.lanes}i1", "i1", wrong)):
-                    code.store(Value("i64", "1"), code.target, 8)
+                found[0] = code.binary("or", found[0], wrong)
+            with code.when(code.call(f"llvm.vector.reduce.or.v{self.lanes}i1", "i1", found[0])):
+                code.store(Value("i64", "1"), code.target, 8)
         return code.text(name)

@@ -135,7 +135,7 @@ def python_function(address: int, arity: int) -> Callable[..., None]:
 def _definitions() -> dict[int, _Definition]:
     """The definition of the builtin functions, for each number of arguments. CPython refers to them for ever."""
     contents = b"contents"
-    offset = (ctypes.cast(contents, ctypes.c_void_p).value or 0) - id(contents)
+    offset = (ctypes.cast(ctypes.c_char_p(contents), ctypes.c_void_p).value or 0) - id(contents)
     addresses = machine_functions(python_functions_text(offset), *(f"_{arity}" for arity in ARITIES))
     return {
         arity: _Definition(b"run", address, _METH_FASTCALL, None)

@@ -1,0 +1,185 @@
+"""The kernel of single elements by index: `take` of elements and `take_along_axis`, in vectors all the way.
+
+    indices    7 0 3 9 3 ...      as many as fill a cache line of elements, at any place of a row
+                    |             resolved to offsets in 32 bits, and added to the offsets of their rows
+    indexed    x . . x . . x .    one hardware gather a vector
+    dense      x x x x x ...      one vector store
+
+Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
+For each lane, the place in its row and the row's offset are kept in registers, and counted up from vector to vector.
+An element of 1 or 2 bytes is the low or the high part of the 4 bytes that are gathered; at the end of the memory these
+begin before it. A rest of less than a vector is moved element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from .gather_indices import IndexKind, resolved
+from .ir import LINE_BYTES, Code, Value, constant, vector_type
+from .work_grid import places_of_items
+
+__all__ = ["GatherElements"]
+
+_INDEX, _TOTAL, _WIDTH, _ALONG, _ROW, _SIZE, _STRIDE, _LAST, _BLOCK, _BLOCKS = range(10)
+_OUTER_PLACE: Final = 10
+"""Parameters before the outer loops: the address of the indices; elements in all and in a row; offsets in bytes from
+one element of a row to the next and from one row to the next; the indexed axis' size, and its stride in bytes; the
+offset of the last 4 bytes of memory; elements of a block, and the number of blocks. Then the size, and the strides in
+bytes on the dense, the indexed and the index side, of each outer loop, innermost first."""
+
+_OUTER_FIELDS: Final = 4
+
+_GATHERED_BYTES: Final = 4
+"""Bytes of the smallest hardware gather."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatherElements:
+    """A kernel over runs of `run` bytes, at offsets of 32 bits, with `rank` outer loops.
+
+    `adjacent`: the indexed axis is contiguous. `streaming`: non-temporal stores, where the lines are aligned.
+    """
+
+    index: IndexKind
+    rank: int
+    run: int
+    adjacent: bool
+    streaming: bool
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector: a cache line."""
+        return LINE_BYTES // self.run
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code, lanes = Code(), self.lanes
+        index, total, width, along, row, size, stride, last, block, blocks = (
+            code.parameter(place) for place in range(_OUTER_PLACE)
+        )
+        outer = [
+            [code.parameter(_OUTER_PLACE + _OUTER_FIELDS * loop + field) for field in range(_OUTER_FIELDS)]
+            for loop in range(self.rank)
+        ]
+        steps = _Steps(code, lanes, width, along, row)
+        with places_of_items(code, [blocks, *(count for count, *_ in outer)]) as (number, *places):
+            dense, indexed, indices = code.target, code.source, code.pointer(index)
+            left = last
+            for place, (_, *strides) in zip(places, outer, strict=True):
+                moved = [code.multiply(place, step) for step in strides]
+                dense, indexed, indices = (
+                    code.at(base, step) for base, step in zip((dense, indexed, indices), moved, strict=True)
+                )
+                left = code.binary("sub", left, moved[1])
+            axis = _Axis(*(code.cast("trunc", value, "i32") for value in (size, stride, left)))
+            start = code.multiply(number, block)
+            end = code.smaller(code.add(start, block), total)
+            whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
+            apart = code.is_aligned(code.at(dense, code.multiply(start, self.run))) if self.streaming else None
+            with steps.over(start, whole) as (at, base):
+                found = code.load(
+                    vector_type(lanes, self._index_type), code.at(indices, code.multiply(at, self.index.nbytes)), 1
+                )
+                vector = self._gathered(code, indexed, self._offsets(code, found, base, axis), axis)
+                code.store_all([(vector, code.at(dense, code.multiply(at, self.run)))], apart)
+            with code.loop(whole, end) as at:
+                base = steps.offset_of(at)
+                found = code.load(self._index_type, code.at(indices, code.multiply(at, self.index.nbytes)), 1)
+                offset = code.cast("sext", self._offsets(code, found, base, axis), "i64")
+                element = code.load(f"i{8 * self.run}", code.at(indexed, offset), 1)
+                code.store(element, code.at(dense, code.multiply(at, self.run)), 1)
+        return code.text(name)
+
+    @property
+    def _index_type(self) -> str:
+        return f"i{8 * self.index.nbytes}"
+
+    def _offsets(self, code: Code, numbers: Value, base: Value, axis: _Axis) -> Value:
+        """The offsets of the elements that indices select, one or a vector of them, from their row's."""
+
+        def spread(value: Value) -> Value:
+            return value if not numbers.type.startswith("<") else code.splat(value, numbers.lanes)
+
+        size = axis.size if self.index.nbytes == _GATHERED_BYTES else code.cast("zext", axis.size, self._index_type)
+        places = resolved(code, self.index, numbers, spread(size))
+        if self.index.nbytes > _GATHERED_BYTES:
+            places = code.cast("trunc", places, "i32")
+        if self.adjacent:
+            return code.add(base, code.binary("mul", places, self.run))
+        return code.add(base, code.binary("mul", places, spread(axis.stride)))
+
+    def _gathered(self, code: Code, indexed: Value, offsets: Value, axis: _Axis) -> Value:
+        """A vector of the elements at offsets."""
+        lanes, word = self.lanes, max(self.run, _GATHERED_BYTES)
+        starts = offsets
+        if self.run < word:
+            latest = code.splat(axis.last, lanes)
+            starts = code.select(code.compare("icmp slt", offsets, latest), offsets, latest)
+        type_, pointers = vector_type(lanes, f"i{8 * word}"), vector_type(lanes, "ptr")
+        at = code.value(pointers, f"getelementptr i8, ptr {indexed.name}, {starts.type} {starts.name}")
+        every = code.full(vector_type(lanes, "i1"), "true")
+        none = Value(type_, "zeroinitializer")
+        name = f"llvm.masked.gather.v{lanes}i{8 * word}.v{lanes}p0"
+        found = code.call(name, type_, at, Value("i32", "1"), every, none)
+        if self.run == word:
+            return found
+        bits = code.binary("mul", code.binary("sub", offsets, starts), 8)
+        return code.cast("trunc", code.binary("lshr", found, bits), f"i{8 * self.run}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """The indexed axis in 32 bits: its size, its stride, and the distance to the last 4 bytes of memory."""
+
+    size: Value
+    stride: Value
+    last: Value
+
+
+class _Steps:
+    """The places of vectors in rows: from one to the next, `lanes` elements are some whole rows and a rest."""
+
+    def __init__(self, code: Code, lanes: int, width: Value, along: Value, row: Value) -> None:
+        """Work out one step, outside every loop."""
+        self._code, self._lanes = code, lanes
+        self._width, self._along, self._row = width, along, row
+        self._columns, self._bases = (code.scratch(4 * lanes) for _ in range(2))
+        rows = code.binary("udiv", constant(lanes), width)
+        rest = code.binary("sub", constant(lanes), code.multiply(rows, width))
+        back = code.binary("sub", row, code.multiply(width, along))
+        onward = code.add(code.multiply(rows, row), code.multiply(rest, along))
+        self._vectors = [code.splat(code.cast("trunc", value, "i32"), lanes) for value in (width, rest, onward, back)]
+
+    def offset_of(self, place: Value) -> Value:
+        """The offset of the row and the place in it of one element, in 32 bits."""
+        code = self._code
+        row = code.binary("udiv", place, self._width)
+        column = code.binary("sub", place, code.multiply(row, self._width))
+        return code.cast("trunc", code.add(code.multiply(row, self._row), code.multiply(column, self._along)), "i32")
+
+    @contextmanager
+    def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
+        """The first place of every vector from `start` to `stop`, and its elements' offsets."""
+        code, lanes = self._code, self._lanes
+        width, rest, onward, back = self._vectors
+        columns, bases = self._columns, self._bases
+        with code.loop(0, lanes) as lane:
+            place = code.add(start, lane)
+            column = code.binary("urem", place, self._width)
+            at = code.multiply(lane, 4)
+            code.store(code.cast("trunc", column, "i32"), code.at(columns, at), 4)
+            code.store(self.offset_of(place), code.at(bases, at), 4)
+        type_ = vector_type(lanes, "i32")
+        initial = [code.load(type_, place, 4) for place in (columns, bases)]
+        count = code.binary("udiv", code.binary("sub", stop, start), lanes)
+        with code.fold(count, initial) as (number, carried):
+            column, base = carried
+            yield code.add(start, code.multiply(number, lanes)), base
+            column, base = code.add(column, rest), code.add(base, onward)
+            wraps = code.compare("icmp uge", column, width)
+            carried[0] = code.select(wraps, code.binary("sub", column, width), column)
+            carried[1] = code.select(wraps, code.add(base, back), base)
