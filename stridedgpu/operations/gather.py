@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from stridedgpu.devices.interface import Device, GatherLaunch
-from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import device_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import Mode
@@ -18,7 +18,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .allocation import DEFAULT_ALIGNMENT, AllocationSpec, allocate_operand
+from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .index_arguments import (
     IndexedAccess,
     check_index_operand,

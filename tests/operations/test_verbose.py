@@ -48,7 +48,7 @@ some_or_all = pytest.mark.parametrize(
 @contextmanager
 def forgotten():
     """What was planned under other thresholds is not used, before and after."""
-    caches = cpu._prepared, cpu_plan._planned, gather._planned
+    caches = cpu._prepared, cpu_plan._planned, gather._gathering, gather._scatter_plan
     for cache in caches:
         cache.cache_clear()
     try:
