@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from . import typing
+    from . import iobinding, picture, typing
     from .api.creation import asarray, empty, from_dlpack, from_pointer, frombuffer, full, zeros
     from .api.crops import gather_crops, plan_gather_crops
     from .api.frames import Frame
@@ -80,10 +80,12 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "get_num_threads",
+    "iobinding",
     "letterbox",
     "letterbox_placements",
     "load",
     "packed_strides",
+    "picture",
     "plan_gather",
     "plan_gather_crops",
     "plan_gather_elements",
@@ -141,10 +143,12 @@ _MODULES: Final = {
     "gather_elements": "api.gather",
     "gather_nd": "api.gather",
     "get_num_threads": "devices.cpu.thread_count",
+    "iobinding": "iobinding",
     "letterbox": "api.resize",
     "letterbox_placements": "api.resize",
     "load": "preprocess.loader",
     "packed_strides": "values.strides",
+    "picture": "picture",
     "plan_gather": "api.gather_plans",
     "plan_gather_crops": "api.crops",
     "plan_gather_elements": "api.gather_plans",
@@ -167,7 +171,10 @@ _MODULES: Final = {
     "warmup": "api.warmup",
     "zeros": "api.creation",
 }
-"""The module of each public name; `typing` is itself one."""
+"""The module of each public name."""
+
+_ARE_MODULES: Final = frozenset({"iobinding", "picture", "typing"})
+"""The public names that are modules themselves."""
 
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would take every name for one that is there
 
@@ -176,7 +183,7 @@ if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would take every 
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = import_module(f"{__name__}.{_MODULES[name]}")
-        value = globals()[name] = module if name == "typing" else getattr(module, name)
+        value = globals()[name] = module if name in _ARE_MODULES else getattr(module, name)
         return value
 
 

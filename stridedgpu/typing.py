@@ -1,6 +1,5 @@
 """Types for annotations: what `asarray` and the operations take, as protocols that need no library.
 
->>> import numpy as np
 >>> from stridedgpu.typing import SupportsDLPack
 >>> isinstance(np.zeros(3), SupportsDLPack), isinstance([0, 0, 0], SupportsDLPack)
 (True, False)
@@ -9,14 +8,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, runtime_checkable
 
+import numpy as np
+
+from .values.conversion import Rounding
+from .values.doubles import PerChannel
 from .values.dtypes import DataType, ElementType
 from .values.layout import Layout
 
 if TYPE_CHECKING:
-    import numpy as np
-
     if sys.version_info >= (3, 12):
         from collections.abc import Buffer
     else:
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
 __all__ = [
     "BytesLike",
     "DTypeLike",
+    "IndexMode",
+    "Interpolation",
     "LayoutLike",
     "Nested",
+    "Passes",
+    "PerChannel",
+    "Rounding",
     "StreamLike",
     "SupportsArray",
     "SupportsArrayInterface",
@@ -106,19 +112,46 @@ class Nested(Protocol):
         """Whether an entry is present; text refuses entries that are not text."""
 
 
-BytesLike: TypeAlias = "Buffer"
+BytesLike: TypeAlias = Union["Buffer", bytes, bytearray, memoryview]
 """Whatever has the buffer protocol: bytes, bytearray, memoryview, mmap, ctypes and NumPy arrays."""
 
-TensorLike: TypeAlias = (
-    "SupportsDLPack | SupportsCudaArrayInterface | SupportsArrayInterface | SupportsArray | Buffer | complex | Nested"
-)
+TensorLike: TypeAlias = Union[
+    SupportsDLPack,
+    SupportsCudaArrayInterface,
+    SupportsArrayInterface,
+    SupportsArray,
+    "Buffer",
+    complex,
+    Nested,
+]
 """Whatever `asarray` accepts."""
 
-DTypeLike: TypeAlias = "str | DataType | ElementType | np.dtype[Any] | type[Any] | TorchDType"
+DTypeLike: TypeAlias = str | DataType | ElementType | np.dtype[Any] | type[Any] | TorchDType
 """Whatever names an element type."""
 
-LayoutLike: TypeAlias = "str | Layout"
+IndexMode: TypeAlias = Literal["raise", "clip", "wrap", "deferred"]
+"""The rule for indices out of range, of `gather` and its relatives."""
+
+Interpolation: TypeAlias = Literal[
+    "pillow-box",
+    "pillow-bilinear",
+    "pillow-hamming",
+    "pillow-bicubic",
+    "pillow-lanczos",
+    "pillow-nearest",
+    "opencv-linear",
+    "opencv-linear-exact",
+    "opencv-nearest",
+    "opencv-area",
+    "opencv-cubic",
+]
+"""The library and its filter, of `resize` and its relatives."""
+
+Passes: TypeAlias = Literal["horizontal", "vertical", "pillow-13"]
+"""The first pass of Pillow's filters."""
+
+LayoutLike: TypeAlias = str | Layout
 """A memory order such as "NHWC", or an exact layout."""
 
-StreamLike: TypeAlias = "int | SupportsCudaStream"
+StreamLike: TypeAlias = int | SupportsCudaStream
 """Whatever `stream=` accepts."""

@@ -16,7 +16,17 @@ from stridedgpu.operations.frames import gather_frame_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.requirements import Given
 from stridedgpu.operations.resize import resized_boxes
-from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
+from stridedgpu.typing import (
+    DTypeLike,
+    Interpolation,
+    LayoutLike,
+    Passes,
+    PerChannel,
+    Rounding,
+    StreamLike,
+    SupportsArray,
+    TensorLike,
+)
 from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
@@ -37,16 +47,16 @@ def gather_crops(
     *,
     dims: str | None = None,
     boxes: TensorLike | None = None,
-    interpolation: str | None = None,
-    passes: str | None = None,
+    interpolation: Interpolation | None = None,
+    passes: Passes | None = None,
     flip: bool | Sequence[bool] | SupportsArray | None = None,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
-    scale: float | Sequence[float] | None = None,
-    bias: float | Sequence[float] | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     fill: complex | Sequence[complex] | SupportsArray = 0,
-    rounding: str = "nearest",
+    rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     out: TensorLike | None = None,
@@ -128,11 +138,11 @@ def plan_gather_crops(
     dims: str | None = None,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
-    scale: float | Sequence[float] | None = None,
-    bias: float | Sequence[float] | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     fill: complex | Sequence[complex] | SupportsArray = 0,
-    rounding: str = "nearest",
+    rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     out: StridedTensor | BufferTensorDesc | None = None,
     device: str | None = None,

@@ -15,7 +15,7 @@ from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, pla
 from stridedgpu.operations.frames import frame_sources, relayout_frames
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.planning.frame_problem import CHROMA
-from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
+from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
@@ -159,11 +159,11 @@ class Frame:
         *,
         layout: LayoutLike | None = None,
         dtype: DTypeLike | None = None,
-        scale: float | Sequence[float] | None = None,
-        bias: float | Sequence[float] | None = None,
+        scale: PerChannel | None = None,
+        bias: PerChannel | None = None,
         channels: Sequence[int] | None = None,
         matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-        rounding: str = "nearest",
+        rounding: Rounding = "nearest",
         row_pitch_bytes: int | None = None,
         alignment: int | None = None,
         device: str | None = None,

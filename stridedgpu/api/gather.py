@@ -10,7 +10,7 @@ from stridedgpu.operations.gather import (
     scatter_elements_operand,
     scatter_nd_operand,
 )
-from stridedgpu.typing import StreamLike, TensorLike
+from stridedgpu.typing import IndexMode, StreamLike, TensorLike
 
 from .arguments import index_tensor
 from .creation import asarray
@@ -24,7 +24,7 @@ def gather(
     indices: TensorLike,
     axis: int = 0,
     *,
-    mode: str = "raise",
+    mode: IndexMode = "raise",
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
@@ -58,7 +58,7 @@ def gather_elements(
     indices: TensorLike,
     axis: int = 0,
     *,
-    mode: str = "raise",
+    mode: IndexMode = "raise",
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
@@ -83,7 +83,7 @@ def gather_nd(
     indices: TensorLike,
     *,
     batch_dims: int = 0,
-    mode: str = "raise",
+    mode: IndexMode = "raise",
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:

@@ -16,7 +16,7 @@ from stridedgpu.operations.index_arguments import (
 )
 from stridedgpu.operations.requirements import Given
 from stridedgpu.planning.index_rule import Mode
-from stridedgpu.typing import TensorLike
+from stridedgpu.typing import IndexMode, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 
 from .arguments import given, index_tensor
@@ -31,7 +31,7 @@ def plan_gather(
     indices: TensorLike | BufferTensorDesc,
     axis: int = 0,
     *,
-    mode: str = "raise",
+    mode: IndexMode = "raise",
     out: StridedTensor | BufferTensorDesc | None = None,
     device: str | None = None,
 ) -> PlannedGather:
@@ -61,7 +61,7 @@ def plan_gather_elements(
     indices: TensorLike | BufferTensorDesc,
     axis: int = 0,
     *,
-    mode: str = "raise",
+    mode: IndexMode = "raise",
     out: StridedTensor | BufferTensorDesc | None = None,
     device: str | None = None,
 ) -> PlannedGather:
@@ -82,7 +82,7 @@ def plan_gather_nd(
     indices: TensorLike | BufferTensorDesc,
     *,
     batch_dims: int = 0,
-    mode: str = "raise",
+    mode: IndexMode = "raise",
     out: StridedTensor | BufferTensorDesc | None = None,
     device: str | None = None,
 ) -> PlannedGather:

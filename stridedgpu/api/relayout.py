@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NoReturn, overload
 
 from stridedgpu.devices.selection import device_name, device_named, devices_in_use
@@ -11,7 +11,7 @@ from stridedgpu.operations.frame_plans import PlannedFrame, planned_frame
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan
-from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
+from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -44,13 +44,13 @@ def relayout(
     dims: str | None = None,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
-    scale: float | Sequence[float] | None = None,
-    bias: float | Sequence[float] | None = None,
-    mean: float | Sequence[float] | None = None,
-    std: float | Sequence[float] | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: str = "nearest",
+    rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     device: str | None = None,
@@ -65,13 +65,13 @@ def relayout(
     dims: str | None = None,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
-    scale: float | Sequence[float] | None = None,
-    bias: float | Sequence[float] | None = None,
-    mean: float | Sequence[float] | None = None,
-    std: float | Sequence[float] | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
+    mean: PerChannel | None = None,
+    std: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: str = "nearest",
+    rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
     device: str | None = None,
@@ -156,11 +156,11 @@ def plan_relayout(
     src: Frame,
     dst: StridedTensor | BufferTensorDesc,
     *,
-    scale: float | Iterable[float] | None = None,
-    bias: float | Iterable[float] | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: str = "nearest",
+    rounding: Rounding = "nearest",
     device: str | None = None,
 ) -> PlannedFrame: ...
 
@@ -170,11 +170,11 @@ def plan_relayout(
     src: StridedTensor | BufferTensorDesc,
     dst: StridedTensor | BufferTensorDesc,
     *,
-    scale: float | Iterable[float] | None = None,
-    bias: float | Iterable[float] | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: str = "nearest",
+    rounding: Rounding = "nearest",
     device: str | None = None,
 ) -> RelayoutPlan: ...
 
@@ -183,11 +183,11 @@ def plan_relayout(
     src: StridedTensor | BufferTensorDesc | Frame,
     dst: StridedTensor | BufferTensorDesc,
     *,
-    scale: float | Iterable[float] | None = None,
-    bias: float | Iterable[float] | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: str = "nearest",
+    rounding: Rounding = "nearest",
     device: str | None = None,
 ) -> RelayoutPlan | PlannedFrame:
     """Plan `relayout(src, out=dst)` once, to run it many times and to explain it.

@@ -15,7 +15,7 @@ from stridedgpu.exchange.array_like import shared_operand, value_operand
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from stridedgpu.operations.relayout import assign_operand, relayout_operand
-from stridedgpu.typing import DTypeLike, LayoutLike, StreamLike, SupportsArray, TensorLike
+from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -144,13 +144,13 @@ class StridedTensor(TensorProtocols):
         *,
         layout: LayoutLike | None = None,
         dtype: DTypeLike | None = None,
-        scale: float | Sequence[float] | None = None,
-        bias: float | Sequence[float] | None = None,
-        mean: float | Sequence[float] | None = None,
-        std: float | Sequence[float] | None = None,
+        scale: PerChannel | None = None,
+        bias: PerChannel | None = None,
+        mean: PerChannel | None = None,
+        std: PerChannel | None = None,
         channels: Sequence[int] | None = None,
         matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-        rounding: str = "nearest",
+        rounding: Rounding = "nearest",
         row_pitch_bytes: int | None = None,
         alignment: int | None = None,
         device: str | None = None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from stridedgpu.devices.selection import chosen_device, default_device
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.typing import PerChannel, Rounding
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import calculate_strides
@@ -36,10 +37,10 @@ def warmup(
     src: StridedTensor | BufferTensorDesc | None = None,
     dst: StridedTensor | BufferTensorDesc | None = None,
     *,
-    scale: float | Iterable[float] | None = None,
-    bias: float | Iterable[float] | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
-    rounding: str = "nearest",
+    rounding: Rounding = "nearest",
     device: str | None = None,
 ) -> tuple[str, ...]:
     """Compile ahead what `relayout(src, out=dst)` will run, so that the first call is as fast as the others.

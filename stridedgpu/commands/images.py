@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -11,8 +12,8 @@ from stridedgpu.preprocess.decoding import Decoder, Pixels
 from stridedgpu.preprocess.image_files import ImageError, ImageFile
 from stridedgpu.preprocess.sample_keys import Draw
 
-INTERPOLATION = "pillow-bilinear"
-PASSES = "horizontal"
+INTERPOLATION: Final = "pillow-bilinear"
+PASSES: Final = "horizontal"
 """How `resize` scales a picture, and which axis it scales first: names of `stridedgpu.resize`."""
 
 SAMPLES = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from stridedgpu.devices.operand import AllocationSpec
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.channel_matrix import matrix_rows
 from stridedgpu.values.conversion import Conversion, conversion, normalisation
-from stridedgpu.values.doubles import Doubles
+from stridedgpu.values.doubles import Doubles, PerChannel
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -27,15 +27,13 @@ class ValueOptions(NamedTuple):
     """An element type, and `x * scale + bias` of selected or mixed channels, rounded; None for a default."""
 
     dtype: object = None
-    scale: float | Iterable[float] | Doubles | None = None
-    bias: float | Iterable[float] | Doubles | None = None
+    scale: PerChannel | Doubles | None = None
+    bias: PerChannel | Doubles | None = None
     channels: Sequence[int] | None = None
     rounding: object = "nearest"
     matrix: object = None
 
-    def normalised(
-        self, source: ElementType, mean: float | Iterable[float] | None, std: float | Iterable[float] | None
-    ) -> ValueOptions:
+    def normalised(self, source: ElementType, mean: PerChannel | None, std: PerChannel | None) -> ValueOptions:
         """These options with the scale and bias of `mean` and `std`, in units of 0..1 of a source of integers.
 
         Raises `LayoutError` beside a scale or a bias.

@@ -29,7 +29,7 @@ missing entry raises an error, or falls back to NumPy:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import index
@@ -37,7 +37,7 @@ from struct import unpack
 from typing import Final, Literal, cast, get_args
 
 from .channel_matrix import Matrix, MatrixRows, check_rows
-from .doubles import Doubles, doubles, floats
+from .doubles import Doubles, PerChannel, doubles, floats
 from .dtypes import ELEMENT_TYPES, ElementType
 from .errors import ElementTypeError, LayoutError
 
@@ -135,8 +135,8 @@ def conversion(
     source: ElementType,
     target: ElementType,
     *,
-    scale: float | Iterable[float] | Doubles | None = None,
-    bias: float | Iterable[float] | Doubles | None = None,
+    scale: PerChannel | Doubles | None = None,
+    bias: PerChannel | Doubles | None = None,
     channels: Sequence[int] | None = None,
     source_channels: int | None = None,
     rounding: object = "nearest",
@@ -191,8 +191,8 @@ IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 def normalisation(
     source: ElementType,
-    mean: float | Iterable[float] | None,
-    std: float | Iterable[float] | None,
+    mean: PerChannel | None,
+    std: PerChannel | None,
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The scale and bias of `(x / most - mean) / std`; `most` is an integer source's largest value, else 1.
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from numbers import Real
 from struct import Struct, pack
-from typing import Final, cast
+from typing import Final, SupportsFloat, TypeAlias, cast
 
 from .errors import LayoutError
 
-__all__ = ["Doubles", "doubles", "floats", "one_double"]
+__all__ = ["Doubles", "PerChannel", "doubles", "floats", "one_double"]
+
+PerChannel: TypeAlias = SupportsFloat | Iterable[SupportsFloat]
+"""One number, or one for each output channel: a list, a tuple or an array."""
 
 
 class Doubles(bytes):
@@ -18,11 +21,12 @@ class Doubles(bytes):
     __slots__ = ()
 
 
-def floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
+def floats(name: str, value: PerChannel) -> tuple[float, ...]:
     """One float or several as a tuple."""
-    values = (value,) if isinstance(value, Real) else value
+    one = isinstance(value, Real) or getattr(value, "ndim", 1) == 0
+    values = cast("Iterable[SupportsFloat]", (value,) if one else value)
     try:
-        numbers = tuple(float(entry) for entry in values)  # type: ignore[union-attr]
+        numbers = tuple(float(entry) for entry in values)
     except (TypeError, ValueError):
         numbers = ()
     except OverflowError:
@@ -32,7 +36,7 @@ def floats(name: str, value: float | Iterable[float]) -> tuple[float, ...]:
     return numbers
 
 
-def doubles(name: str, value: float | Iterable[float] | Doubles) -> Doubles:
+def doubles(name: str, value: PerChannel | Doubles) -> Doubles:
     """One number or several as doubles; `name` is the argument in the message of a `LayoutError`."""
     if type(value) is float:
         return Doubles(one_double(value))
@@ -40,7 +44,7 @@ def doubles(name: str, value: float | Iterable[float] | Doubles) -> Doubles:
         return value
     if type(value) is tuple and value and set(map(type, value)) == {float}:
         return Doubles(pack(f"{len(value)}d", *value))
-    numbers = floats(name, cast("float | Iterable[float]", value))
+    numbers = floats(name, value)
     return Doubles(pack(f"{len(numbers)}d", *numbers))
 
 

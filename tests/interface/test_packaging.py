@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -81,6 +82,66 @@ def built(tmp_path_factory) -> Iterator[Path]:
     shutil.rmtree(source)
 
 
+PROGRAMS = sorted((Path(__file__).parent / "user_programs").glob("*.py"))
+CHECKERS = {
+    "mypy": ("mypy", "--strict", "--cache-dir", "cache", "--python-executable"),
+    # Pyright with a Node.js of its own, which is what the wheel brings; strict is Pyright's own mode.
+    "pyright": ("basedpyright", "--pythonpath"),
+}
+
+
+def fresh(folder: Path, *installed: object) -> Path:
+    """The Python of a new environment."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    run(python, "-m", "pip", "install", "--quiet", *installed, cwd=folder)
+    return python
+
+
+@pytest.fixture(scope="module", params=["editable", "wheel"])
+def installed(request, built, tmp_path_factory) -> Path:
+    """The Python of an environment with an installation of each kind."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "wheel":
+        return fresh(folder / "venv", *built.glob("*.whl"))
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    return fresh(folder / "venv", "--editable", folder / sdist.name.removesuffix(".tar.gz"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=[path.stem for path in PROGRAMS])
+def test_programs_of_users_run(program):
+    runpy.run_path(str(program))
+
+
+def test_there_are_twelve_programs():
+    assert len(PROGRAMS) == 12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("checker", CHECKERS.values(), ids=CHECKERS.keys())
+def test_type_checkers_see_the_installed_package(installed, checker, tmp_path):
+    """Strict, on programs of users that lie elsewhere; an import that is not found is an error."""
+    module, *options = checker
+    if find_spec(module) is None:
+        pytest.skip(f"{module} is the type checker: pip install --group style")
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
+    for program in PROGRAMS:
+        shutil.copy2(program, tmp_path)
+    run(sys.executable, "-m", module, *options, installed, ".", cwd=tmp_path)
+    (tmp_path / "wrong.py").write_text("import stridedgpu as sg\n\nsg.zeros(('4',), 'uint8', device=5)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", module, *options, str(installed), "wrong.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout
+    assert "wrong.py" in done.stdout
+
+
 @pytest.mark.slow
 def test_the_sdist_holds_what_its_tests_need(built):
     (sdist,) = built.glob("*.tar.gz")
@@ -116,9 +177,7 @@ def test_the_wheel_holds_the_package_and_the_kernels_and_nothing_else(built):
 @pytest.mark.slow
 def test_the_wheel_alone_runs_the_main_job(built, tmp_path):
     (wheel,) = built.glob("*.whl")
-    venv.create(tmp_path / "fresh", with_pip=True)
-    python = tmp_path / "fresh" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    python = fresh(tmp_path / "fresh", wheel)
     pixels = np.random.default_rng(3).integers(0, 256, (40, 48, 3), dtype=np.uint8)
     np.save(tmp_path / "frame.npy", pixels)
 

@@ -8,11 +8,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import stridedgpu as sg
+from stridedgpu.planning.index_rule import Mode
+from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS, PASSES
 
 ROOT = Path(sg.__file__).parents[1]
 
@@ -72,6 +75,11 @@ reveal_type(sg.asarray(array.array("d")))  # StridedTensor
 reveal_type(sg.asarray(Capsules(), dtype=np.float32))  # StridedTensor
 reveal_type(sg.gather_crops([np.zeros((4, 6, 3))], [[0, 0]], (2, 2), flip=[True], fill=(1, 2, 3)))  # StridedTensor
 reveal_type(sg.scatter_nd(frames, [[0]], frames[:1]))  # StridedTensor
+per_channel = np.array([1.0, 2.0, 3.0])
+reveal_type(sg.relayout(frames, scale=per_channel, bias=np.float32(1)))  # StridedTensor
+reveal_type(sg.relayout(frames, mean=0.5, std=[1, 2, 3], out=np.zeros((2, 3, 4, 5))))  # StridedTensor
+reveal_type(sg.frombuffer(mmap.mmap(-1, 64), (4, 16), np.uint8, row_pitch_bytes=16))  # StridedTensor
+reveal_type(sg.picture.text(frames))  # str
 with frames as given:
     reveal_type(given)  # StridedTensor
 given[0] = 3
@@ -91,6 +99,10 @@ sg.plan_relayout(np.zeros(3), frames)  # error: call-overload
 sg.plan_gather(frames, None)  # error: arg-type
 given[0] = "white"  # error: assignment
 sg.relayout(frames, layouts="NCHW")  # error: call-overload
+sg.relayout(frames, rounding="up")  # error: call-overload
+sg.gather(frames, [0], mode="wrapped")  # error: arg-type
+sg.resize(frames, (2, 2), interpolation="bilinear")  # error: arg-type
+sg.relayout(frames, scale="fast")  # error: call-overload
 frames.relayout(row_pitch_bytes="512")  # error: arg-type
 sg.empty(("4",), "uint8")  # error: arg-type
 sg.from_pointer(4096, (2, 3), "float32")  # error: call-arg
@@ -173,6 +185,17 @@ def test_protocols_know_what_they_describe():
 
 def test_device_tensors_have_the_array_interface(gpus):
     assert isinstance(sg.zeros((2, 3), "float32", device="cuda"), sg.typing.SupportsCudaArrayInterface)
+
+
+def test_the_names_of_rules_are_those_of_the_tables():
+    assert set(get_args(sg.typing.Interpolation)) == set(INTERPOLATIONS)
+    assert get_args(sg.typing.Passes) == PASSES
+    assert get_args(sg.typing.IndexMode) == get_args(Mode)
+    assert get_args(sg.typing.Rounding) == ("nearest", "truncate")
+
+
+def test_types_can_be_joined_when_a_program_runs():
+    assert all(getattr(sg.typing, name) | None for name in sg.typing.__all__)
 
 
 def test_the_package_says_that_it_is_typed():
