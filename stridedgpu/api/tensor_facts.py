@@ -8,16 +8,21 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.exports import numpy_dtype
+from stridedgpu.exchange.exports import array_of_operand, numpy_dtype
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import DataType, ElementType
-from stridedgpu.values.errors import BindingError, LayoutError, StridedGpuError
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 
 __all__ = ["Released", "TensorFacts", "set_dims", "set_operand"]
 
 
 _NUMBERS: Final = "compute with .numpy(), torch.from_dlpack or another library's view of the memory"
+
+_FEW_VALUES: Final = 16
+"""Elements up to which `repr` shows their values."""
+
+_NO_LIMIT: Final = 1 << 20
 
 _ELSEWHERE: Final = {
     **dict.fromkeys(("transpose", "T", "mT", "moveaxis", "swapaxes"), "permute(axes) orders axes anew"),
@@ -165,7 +170,7 @@ class TensorFacts:
         return "\n".join([repr(self), *description(self.operand, directml)])
 
     def __repr__(self) -> str:
-        """The tensor in one line; no elements are read."""
+        """The tensor in one line, with the values of a few elements that lie on the CPU in memory with an owner."""
         if isinstance(self.operand, Released):
             return "StridedTensor(released)"
         layout = self.layout
@@ -179,8 +184,25 @@ class TensorFacts:
             f"device={self.device!r}",
             f"alignment={self.alignment}",
             kind + (", read-only" if self.buffer.readonly else ""),
+            *self._few_values(),
         ]
         return f"StridedTensor({', '.join(facts)})"
+
+    def _few_values(self) -> list[str]:
+        """The values as one entry of `repr`, if they are few and reading them neither waits nor needs a library.
+
+        Memory at an address without an owner is not read: it may be gone.
+        """
+        operand, buffer = self.operand, self.buffer
+        is_kept = buffer.owned or buffer.owner is not None
+        if buffer.device != "cpu" or not is_kept or not 0 < operand.layout.element_count <= _FEW_VALUES:
+            return []
+        try:
+            array = array_of_operand(operand)
+        except ElementTypeError:  # a type of ml_dtypes, which is not installed
+            return []
+        text = np.array2string(array, separator=", ", max_line_width=_NO_LIMIT, threshold=_NO_LIMIT)
+        return [f"values={' '.join(text.split())}"]
 
     def _repr_svg_(self) -> str:
         """The picture that notebooks show."""

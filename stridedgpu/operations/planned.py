@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Protocol, Self
 
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
@@ -94,6 +95,15 @@ class Planned:
         """The plan in one line; `explain` tells everything."""
         can_run = "" if self.missing is None else ", to be read only"
         return f"<{type(self).__name__} {self.kernel} on {self.device}, {self.bytes_moved:,} bytes{can_run}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: a relayout drawn from source to target, any other plan in words."""
+        from stridedgpu.picture.page import fragment
+        from stridedgpu.picture.subject import plan_of
+
+        if plan_of(self) is None:
+            return f"<pre>{escape(self.explain())}</pre>"
+        return fragment(self)
 
     def __copy__(self) -> Self:
         """The plan itself."""

@@ -5,7 +5,7 @@ A tensor of any size becomes at most some hundred cells. Long axes are folded: t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, product
 from math import gcd, prod
@@ -23,6 +23,7 @@ __all__ = [
     "Grid",
     "LabelKind",
     "Labeller",
+    "Letters",
     "Place",
     "grid_of",
     "memory_of",
@@ -33,6 +34,9 @@ __all__ = [
 Coordinates = tuple[int, ...]
 
 LabelKind = Literal["letters", "coordinates", "offsets"]
+
+Letters = Callable[[int], str]
+"""The letter of an offset."""
 
 _MOST_UNFOLDED: Final = 240
 """Elements up to which a tensor is drawn whole, unless one axis alone is too long for a line."""
@@ -230,10 +234,13 @@ class Labeller:
 
     Letters name places in the order in which the grid meets them, so that elements that share a place share a
     letter. A grid with parts left out, or with more elements than two letters can name, gets offsets on its cells
-    and coordinates on its places.
+    and coordinates on its places. `carried` is the letter of an offset that comes from elsewhere: in a plan's target,
+    that of the source's element.
     """
 
-    def __init__(self, layout: Layout, grid: Grid, kind: LabelKind | None = None) -> None:
+    def __init__(
+        self, layout: Layout, grid: Grid, kind: LabelKind | None = None, carried: Letters | None = None
+    ) -> None:
         """Name every shown element. Raises `LayoutError` for letters where there are too few."""
         few = layout.element_count <= _MOST_LETTERS
         if kind is None:
@@ -246,12 +253,17 @@ class Labeller:
         self._letters: dict[int, str] = {}
         if kind == "letters":
             for at in product(*map(range, layout.sizes)):
-                self._letters.setdefault(layout.offset_of(at), _letters(len(self._letters)))
+                offset = layout.offset_of(at)
+                self._letters.setdefault(offset, carried(offset) if carried else _letters(len(self._letters)))
+
+    def letter(self, offset: int) -> str:
+        """The letter of a place, "" where there is none."""
+        return self._letters.get(offset, "")
 
     def element(self, coordinates: Coordinates, offset: int) -> str:
         """What stands on an element of the grid."""
         return {
-            "letters": self._letters.get(offset, ""),
+            "letters": self.letter(offset),
             "coordinates": ",".join(map(str, coordinates)),
             "offsets": str(offset),
         }[self.kind]

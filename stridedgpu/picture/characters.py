@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .cells import MANY, Coordinates, Gap, Grid, LabelKind, Labeller, Place, grid_of, memory_of, natural_run
+from .cells import MANY, Coordinates, Gap, Grid, LabelKind, Labeller, Letters, Place, grid_of, memory_of, natural_run
+from .footprint import PlanMap
 from .subject import Subject, plan_of, plan_subjects, subject_of
 
 __all__ = ["text"]
@@ -52,12 +53,15 @@ def text(
         subject = subject_of(thing, dims=dims, dtype=dtype, buffer_elements=buffer_elements)
         return _subject_text(subject, labels, width)
     source, target = plan_subjects(plan, dims)
-    sides = [("source", source), ("target", target)]
-    drawn = [f"{name}\n{_subject_text(subject, labels, width)}" for name, subject in sides]
+    carried = PlanMap(plan).letters(source, labels)
+    drawn = [
+        f"source\n{_subject_text(source, labels, width)}",
+        f"target\n{_subject_text(target, labels, width, carried)}",
+    ]
     return "\n\n".join([*drawn, plan.explain()])
 
 
-def _subject_text(subject: Subject, labels: LabelKind | None, width: int) -> str:
+def _subject_text(subject: Subject, labels: LabelKind | None, width: int, carried: Letters | None = None) -> str:
     """Facts, grid and memory, with empty lines between."""
     layout = subject.layout
     facts = [
@@ -69,7 +73,7 @@ def _subject_text(subject: Subject, labels: LabelKind | None, width: int) -> str
     if not layout.element_count:
         return "\n".join(facts)
     grid = grid_of(layout)
-    labeller = Labeller(layout, grid, labels)
+    labeller = Labeller(layout, grid, labels, carried)
     lines = [*facts, "", *_grid_lines(subject, grid, labeller, width), ""]
     return "\n".join([*lines, *_memory_lines(subject, memory_of(subject, grid), labeller, width)])
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from stridedgpu.values.errors import LayoutError
 
 from .canvas import CHARACTER, MARGIN, ROW, WIDEST, Canvas, box, centred, colour_of, joined
-from .cells import Coordinates, Grid, LabelKind, Labeller, grid_of, memory_of
+from .cells import Coordinates, Grid, LabelKind, Labeller, Letters, grid_of, memory_of
 from .characters import plane_title
 from .footprint import PlanMap, footprint_of
 from .memory_drawing import draw_memory
@@ -49,7 +49,8 @@ def svg(
         source, target = plan_subjects(shown, dims)
         moved = PlanMap(shown)
         _draw(canvas, source, "source", labels, shown.load.nbytes, moved.read.__contains__)
-        _draw(canvas, target, "target", labels, shown.store.nbytes, moved.is_written)
+        carried = moved.letters(source, labels)
+        _draw(canvas, target, "target", labels, shown.store.nbytes, moved.is_written, carried)
         canvas.words(MARGIN, canvas.height + 20, footprint_of(shown).words)
     return canvas.document(name)
 
@@ -82,6 +83,7 @@ def _draw(
     labels: LabelKind | None,
     vector_bytes: int,
     touched: Callable[[int], bool],
+    carried: Letters | None = None,
 ) -> None:
     """One tensor below what is on the canvas already: facts, planes, memory."""
     layout = subject.layout
@@ -96,7 +98,7 @@ def _draw(
     if not layout.element_count:
         return
     grid = grid_of(layout)
-    labeller = Labeller(layout, grid, labels)
+    labeller = Labeller(layout, grid, labels, carried)
     _draw_planes(canvas, subject, grid, labeller, touched, top + 32)
     draw_memory(canvas, subject, memory_of(subject, grid), labeller, vector_bytes, touched)
 

@@ -10,7 +10,8 @@ from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.layout import Layout
 
-from .cells import place_at
+from .cells import LabelKind, Labeller, Letters, grid_of, place_at
+from .subject import Subject
 
 __all__ = ["Footprint", "PlanMap", "footprint_of"]
 
@@ -36,6 +37,18 @@ class PlanMap:
         """The offset in the source of what goes to an offset of the target; None where nothing goes."""
         at = place_at(self._target, target_offset).coordinates
         return None if at is None else self._source_offset(at)
+
+    def letters(self, source: Subject, kind: LabelKind | None) -> Letters | None:
+        """The source's letter of each target offset, or None where the source is not labelled by letters."""
+        labeller = Labeller(source.layout, grid_of(source.layout), kind)
+        if labeller.kind != "letters":
+            return None
+
+        def carried(offset: int) -> str:
+            origin = self.source_of(offset)
+            return "" if origin is None else labeller.letter(origin)
+
+        return carried
 
     def is_written(self, target_offset: int) -> bool:
         """Whether the footprint writes this place."""

@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 
 from .canvas import COLOURS
-from .cells import Coordinates, Gap, Grid, LabelKind, Labeller, Place, grid_of, memory_of
+from .cells import Coordinates, Gap, Grid, LabelKind, Labeller, Letters, Place, grid_of, memory_of
 from .characters import plane_title, sharing
 from .footprint import PlanMap, footprint_of
 from .memory_drawing import ALIGNMENT_BYTES
@@ -69,7 +69,8 @@ def fragment(
         moved = PlanMap(plan)
         source, target = plan_subjects(plan, dims)
         sides = _Side(source, "source", labels, plan.load.nbytes, moved.read.__contains__).markup()
-        sides += _Side(target, "target", labels, plan.store.nbytes, moved.is_written, moved.source_of).markup()
+        carried = moved.letters(source, labels)
+        sides += _Side(target, "target", labels, plan.store.nbytes, moved.is_written, moved.source_of, carried).markup()
         after = f"<p>Bars on top: {escape(footprint_of(plan).words)}.</p><pre>{escape(plan.explain())}</pre>"
     heading = f"<h2>{escape(title)}</h2>" if title else ""
     return (
@@ -90,8 +91,13 @@ class _Side:
         vector_bytes: int = 0,
         touched: Callable[[int], bool] | None = None,
         source_of: Callable[[int], int | None] | None = None,
+        carried: Letters | None = None,
     ) -> None:
-        """`touched` says which offsets a warp or tile uses, `source_of` where in the source an offset comes from."""
+        """`touched` says which offsets a tile uses, `source_of` where in the source an offset comes from.
+
+        `carried` is the source's letter of an offset.
+        """
+        self._carried = carried
         self._subject = subject
         self._heading = heading
         self._labels = labels
@@ -121,7 +127,7 @@ class _Side:
         if not layout.element_count:
             return opened + "</section>"
         grid = grid_of(layout)
-        labeller = Labeller(layout, grid, self._labels)
+        labeller = Labeller(layout, grid, self._labels, self._carried)
         memory = memory_of(subject, grid)
         question = (
             f'<form><label>coordinates {escape(", ".join(names))}: <input inputmode="numeric" autocomplete="off" '

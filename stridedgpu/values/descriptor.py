@@ -11,6 +11,7 @@ from typing import Final
 from .dtypes import DataType
 from .errors import BindingError, LayoutError
 from .layout import Layout
+from .notebook import Drawn
 from .strides import calc_buffer_tensor_size, check_same_length, directml_sizes, integer, integers
 
 __all__ = ["FLAG_OWNED_BY_DML", "BufferTensorDesc", "DmlBufferTensorDesc"]
@@ -39,7 +40,7 @@ class DmlBufferTensorDesc(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class BufferTensorDesc:
+class BufferTensorDesc(Drawn):
     """A tensor in a buffer, described and checked as DirectML does.
 
     `sizes` and `strides` (None: packed) are in elements; `total_tensor_size_in_bytes` (None: the minimum implied

@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 
 from .errors import LayoutError
 from .indexing import Index, windowed
+from .notebook import Drawn
 from .overlap import leaves_gaps, self_overlaps
 from .strides import (
     MOST_AXES,
@@ -27,7 +28,7 @@ from .strides import (
 __all__ = ["Layout"]
 
 
-class Layout:
+class Layout(Drawn):
     """Where the elements of a tensor lie: sizes, strides and offset, all in **elements**.
 
     Without `strides` the layout is packed, row-major. Strides may be 0 (broadcast) or negative (flipped), sizes

@@ -241,6 +241,8 @@ def test_what_a_user_wrote_is_escaped():
 def test_notebooks_get_svg_and_html():
     tensor = pitched()
     assert tensor._repr_svg_() == picture.svg(tensor)
+    for value in (tensor.layout, tensor.desc):
+        assert value._repr_html_() == fragment(value)
     assert tensor._repr_html_() == fragment(tensor)
     assert "<html" not in tensor._repr_html_()
     assert len(marked(parsed(tensor[0, :, 1:3]._repr_svg_()), "sg-cell")) == 30

@@ -7,9 +7,11 @@ https://learn.microsoft.com/windows/ai/directml/dml-strides
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from textwrap import dedent
 
+import numpy as np
 import pytest
 from harness.steps import steps_within
 from harness.strategies import layouts, offsets_of
@@ -308,3 +310,22 @@ def test_memory_is_whole_and_holds_every_shown_element(layout):
     assert reached == layout.first_offset + layout.span
     places = {part.offset for part in memory if not isinstance(part, Gap)}
     assert {layout.offset_of(where) for where in grid.elements()} <= places
+
+
+def test_the_target_of_a_plan_has_the_letters_of_its_source():
+    pixels = sg.asarray(np.zeros((1, 2, 2, 3), np.uint8), dims="NHWC")
+    planes = sg.empty((1, 3, 2, 2), "uint8", device="cpu")
+    drawn = picture.text(sg.plan_relayout(pixels, planes, channels=(2, 1, 0)))
+    source, target = (re.findall(r"^value +(.*)$", part, re.MULTILINE)[0].split() for part in drawn.split("target\n"))
+    assert sorted(source) == sorted(target)
+    letters = dict(zip(source, np.arange(12), strict=True))
+    moved = np.array([letters[letter] for letter in target]).reshape(3, 2, 2)
+    assert np.array_equal(moved, np.arange(12).reshape(2, 2, 3)[..., ::-1].transpose(2, 0, 1))
+
+
+def test_plans_show_themselves_in_notebooks():
+    pixels = sg.asarray(np.zeros((1, 2, 2, 3), np.uint8), dims="NHWC")
+    plan = sg.plan_relayout(pixels, sg.empty((1, 3, 2, 2), "uint8", device="cpu"))
+    assert plan._repr_html_().count('class="sg-side"') == 2
+    gathers = sg.plan_gather(sg.zeros((4, 3), "uint8", device="cpu"), np.zeros(2, np.int64))
+    assert gathers._repr_html_().startswith("<pre>gather")
