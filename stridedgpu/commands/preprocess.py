@@ -11,7 +11,7 @@ from typing import Any
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
-from stridedgpu.preprocess.declaration import SEEDS
+from stridedgpu.preprocess.declaration_checks import SEEDS
 from stridedgpu.preprocess.image_files import ImageFile, find_images
 from stridedgpu.preprocess.npy import check_writable, replacement, write_array, write_elements
 from stridedgpu.preprocess.step import Preprocess

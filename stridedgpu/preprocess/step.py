@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -9,14 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stridedgpu.api.creation import asarray
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 
+from .annotations import moved_annotations
 from .declaration import Declaration
+from .epochs import EpochCounter, checked_epoch
+from .geometry import placement_of
+from .loaders import Advancing, IndexedDataset, indexed, share_cores
+from .modes import is_pillow_image
+from .sample_keys import Chance
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from stridedgpu.devices.operand import Operand
+
+    from .placement import Placement
     from .worker import Made, Worker
 
 __all__ = ["Preprocess"]
@@ -25,30 +38,62 @@ __all__ = ["Preprocess"]
 class Preprocess(Declaration):
     """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
-    A call takes a dict of columns, a bare array, or a list of images of different sizes; `Frame`s count as RGB images.
-    It returns the same kind with only the images changed. The input is never written, and may be read-only. No engine
-    is imported. The device is selected in the worker, at the first call, and kept. The caller owns the result: its
-    memory is reused by a later call only once nothing refers to it any more.
+    A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image; `Frame`s
+    count as RGB images. It returns the same kind with only the images changed, and what belongs to them. The input is
+    never written, and may be read-only. No engine is imported. The device is selected in the worker, at the first call,
+    and kept. The caller owns the result: its memory is reused by a later call only once nothing refers to it any more.
+
+    Images:
 
     - `column`: the name of the images' column. Not needed for bare arrays and lists.
     - `dims`: the order of the given axes ("NHWC"); images in lists have the same without N.
+    - `mode`: "rgb" or "gray". Pillow's images become RGB where it is None, upright by their EXIF orientation unless
+      `exif=False`; `preprocess/modes.py` has the rule of each mode. Arrays stay as they are where it is None; else 1 to
+      4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in `relayout`,
       `layout` being a plain order such as "NCHW" or "NHWC".
-    - `mean`, `std`: in units of 0..1 of an integer image, one or one for each output channel, as in torchvision; they
-      replace `scale` and `bias`.
+    - `normalize`: "0..1", "imagenet", "clip", "siglip" or "inception"; or `mean`, `std`: in units of 0..1 of an integer
+      image, one or one for each output channel, as in torchvision. They replace `scale` and `bias`.
+    - `maximum`: the value that becomes 1, such as 1023, 4095 or 65535; by default the largest of the images' type.
+    - `clip`: a window of values, such as (-1000, 400) of Hounsfield units. Values are clamped to it before anything
+      else, and it becomes 0..1 for `normalize`, `mean` and `std`. For images on the CPU.
+
+    Geometry, in this order:
+
     - `resize`: height and width in pixels, or with `crop` the shorter side alone, as torchvision's Resize.
+    - `pad`: pixels around, one number, rows and columns, or top, left, bottom and right; filled with `fill`, one number
+      or one for each channel in the images' own values, 0 by default.
     - `crop`: height and width in pixels, or one number for both. Without `seed` the middle window is taken, with one a
-      random window. A smaller image is a bad row.
+      random window, unless `random_crop=False`. A smaller image is a bad row.
     - `random_resized_crop`: the ranges of the share of the area and of width / height, or True for torchvision's own,
       ((0.08, 1), (3/4, 4/3)); the box is resized to `crop`. It is random with `seed`, else the middle.
-    - `letterbox`: height and width, or one number for both: whole images inside it, with borders of 114.
+    - `letterbox`: height and width, or one number for both: whole images inside it, with borders of `fill`, 114 by
+      default.
     - `interpolation`: as in `resize`; "pillow-bilinear" where it is None, and "opencv-linear" with `letterbox`.
-    - `flip`: whether to mirror left and right; with `seed`, the probability to mirror.
-    - `seed`: an integer. Random choices depend on it and on each row's key alone: they are the same in any process,
-      batch size and order. The key is the value in column `key` (integer, string or bytes). Without a column it comes
-      from the call's `keys`, such as indices; without these it is a hash of the image's pixels, which costs time. Give
-      each epoch a new seed.
-    - `device`: "cpu", "cuda", "cuda:N"; "auto" is the first CUDA device that works in the worker, else the CPU.
+    - `flip`: whether to mirror left and right; with `seed`, the probability to mirror, and True is one half.
+
+    Chance:
+
+    - `seed`: an integer. Random choices depend on it, on the epoch and on each row's key alone: they are the same in
+      any process, batch size and order. The key is the value in column `key` (integer, string or bytes). Without a
+      column it comes from the call's `keys`, such as indices, or from `dataset`; without these it is a hash of the
+      image's sizes and of at most 1,024 of its pixels.
+    - Epochs begin with `set_epoch`, or with each pass over `advancing(loader)`; both reach workers that hold a copy. A
+      step that draws the same sample again without either warns once.
+    - `gain`, `offset`: ranges from which a factor and an addend (in units of 0..1) are drawn for each channel.
+
+    What belongs to an image, as columns that move with it:
+
+    - `mask`: arrays (height, width) or Pillow images, nearest pixels, in their own type, around them `mask_fill`.
+    - `boxes`, `points`: numbers (k, 4) in `box_format` ("xyxy", "xywh", "cxcywh" or "tlbr") and (k, 2), x and y, in
+      pixels of the upright image. All come back, in pixels of the result; some may lie outside. `placements` leads
+      back.
+
+    Engines:
+
+    - `device`: "cpu", "cuda", "cuda:N"; "auto" is the first CUDA device that works in the worker, else the CPU. In a
+      worker process of PyTorch's DataLoader a call has one thread, unless `set_num_threads` or `STRIDEDGPU_THREADS`
+      says another number.
     - `errors`: "raise" names the row of an unusable image; "skip" drops its row from every column, logs why and counts
       it in `skipped`.
     - `output`: "numpy" for arrays, with axes in the order of `layout`, which engines can transport; "tensor" for
@@ -76,39 +121,137 @@ class Preprocess(Declaration):
         given += [f"{name}={value!r}" for name, value, default in values if value != default]
         return f"Preprocess({', '.join(given)})"
 
+    def __post_init__(self) -> None:
+        """Check the declaration; a step with a seed has an epoch, which its copies in other processes share."""
+        super().__post_init__()
+        if self.seed is not None:
+            self.__dict__["_epochs"] = EpochCounter()
+
     def __getstate__(self) -> dict[str, Any]:
-        """The declaration, without the worker of this process."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """The declaration and where its epoch is, without the worker of this process."""
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        counter = self._counter
+        return state if counter is None else {**state, "_epochs": counter.handle}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Attach to the epoch of the step that was pickled; a step of before there were epochs begins at 0."""
+        self.__dict__.update(state)
+        if self.seed is not None:
+            self.__dict__["_epochs"] = EpochCounter(state.get("_epochs"))
+
+    @property
+    def _counter(self) -> EpochCounter | None:
+        held: EpochCounter | None = self.__dict__.get("_epochs")
+        return held
 
     @property
     def _worker(self) -> Worker:
         held: Worker | None = self.__dict__.get("_held")
-        if held is None:
+        if held is None or held.process != os.getpid():  # a forked process chooses anew
             from .worker import Worker  # imported here, since only workers need it
 
-            held = self.__dict__.setdefault("_held", Worker(self))  # atomic: threads share the first one's worker
+            share_cores()
+            made = Worker(self, self._counter)
+            if held is None:
+                held = self.__dict__.setdefault("_held", made)  # atomic: threads share the first one's worker
+            else:
+                held = self.__dict__["_held"] = made
         return held
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that random choices depend on; 0 without a seed."""
+        return 0 if self._counter is None else self._counter.epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin an epoch, an integer from 0: other crops, flips and colours for the same samples.
+
+        It reaches every copy of the step on this machine that was forked, pickled or copied from it, persistent workers
+        of PyTorch included, whose current batches it may still change: call it between passes. Elsewhere give the
+        epoch with the call. Without a seed nothing is random, and nothing changes.
+
+        >>> step = Preprocess(crop=2, seed=1)
+        >>> step.set_epoch(3)
+        >>> step.epoch
+        3
+        """
+        number = checked_epoch(epoch)
+        if self._counter is not None:
+            self._counter.set(number)
+
+    def begin_epoch(self) -> int:
+        """Begin a pass over the samples, and return its epoch, for loaders that know when a pass begins.
+
+        The first pass has the current epoch, each later one the next, unless `set_epoch` was called between.
+        """
+        return 0 if self._counter is None else self._counter.begin()
+
+    def advancing(self, batches: Iterable[Any]) -> Advancing:
+        """The batches of a loader that collates with this step; every pass over them begins the next epoch.
+
+        >>> step = Preprocess(crop=2, seed=1)
+        >>> loader = step.advancing([np.zeros((1, 4, 4, 3), np.uint8)])
+        >>> [step.epoch for _ in range(3) for batch in loader]
+        [0, 1, 2]
+        """
+        return Advancing(self, batches)
+
+    def dataset(self, dataset: Any) -> IndexedDataset:
+        """A map-style data set of PyTorch that hands on each sample's index, which `collate` takes as its key."""
+        return indexed(dataset)
+
+    def placements(
+        self, sizes: Sequence[tuple[int, int]], keys: Sequence[object] | None = None, *, epoch: int | None = None
+    ) -> list[Placement]:
+        """Where images of these sizes (height, width) go: for boxes and points, there and back.
+
+        `keys` has the key of each image, which a step with a seed needs. `Placement` has `boxes`, `boxes_back`,
+        `points` and `points_back`.
+
+        >>> placed = Preprocess(letterbox=640).placements([(1080, 1920)])[0]
+        >>> placed.boxes_back([[100, 150, 200, 250]]).tolist()
+        [[300.0, 30.0, 600.0, 330.0]]
+        """
+        pairs = [(int(height), int(width)) for height, width in sizes]
+        if self.seed is None:
+            return [placement_of(self, pair, None) for pair in pairs]
+        if keys is None or len(keys) != len(pairs):
+            raise LayoutError(f"placements by chance need keys=, one for each of the {len(pairs)} sizes.")
+        when = self.epoch if epoch is None else checked_epoch(epoch)
+        chances = [Chance.of(self.seed, when, key) for key in keys]
+        return [placement_of(self, pair, chance) for pair, chance in zip(pairs, chances, strict=True)]
 
     @property
     def skipped(self) -> int:
         """The number of rows that this process has dropped so far, with errors="skip"."""
         return self._worker.skipped
 
-    def __call__(self, batch: Any, keys: Any = None, *, block_info: Any = None) -> Any:
-        """The batch with its images preprocessed.
+    def __call__(
+        self, batch: Any, keys: Any = None, *, epoch: int | None = None, out: Any = None, block_info: Any = None
+    ) -> Any:
+        """The batch with its images preprocessed; one Pillow image gives one array, (C, H, W) in the order of `layout`.
 
-        `keys` holds each row's key if no column does (Hugging Face: `with_indices=True`). `block_info` is Dask's
-        description of a block; the keys of its rows are then their positions in the whole array.
+        `keys` holds each row's key if no column does (Hugging Face: `with_indices=True`); of one image it is its key.
+        `epoch` is the epoch of this call alone. `out` is memory that the images' result is written into, and which is
+        returned in its place: an array with the axes of `layout`, or a `StridedTensor` (N, C, H, W), of the declared
+        type, on the step's device. `block_info` is Dask's description of a block; the keys of its rows are then their
+        positions in the whole array.
         """
+        when = None if epoch is None else checked_epoch(epoch)
         if isinstance(batch, Mapping):
-            return self._columns(batch, keys)
+            return self._columns(batch, keys, when, out)
+        if is_pillow_image(batch):
+            made = self._worker.images([batch], None if keys is None else [keys], epoch=when)
+            return self._exported(made.pictures)[0] if made.rows else None
         if keys is None and block_info and 0 in block_info:
             keys = range(*block_info[0]["array-location"][self.dims.index("N")])
         if keys is None and self.key is not None:
             raise LayoutError(f"key={self.key!r} is a column, and the batch has none: give keys= with the call.")
-        made = self._made(batch, keys)
-        pictures = self._exported(made.pictures)
-        if isinstance(batch, (list, tuple)):
+        if self.annotations:
+            raise LayoutError(f"{self} names columns that belong to the images, and the batch has none: give a dict.")
+        made = self._made(batch, keys, when, out)
+        pictures = self._exported(made.pictures) if out is None else out
+        if out is None and isinstance(batch, (list, tuple)):
             return tuple(pictures) if isinstance(batch, tuple) else list(pictures)
         return pictures
 
@@ -116,9 +259,10 @@ class Preprocess(Declaration):
         """A list of samples as a batch of PyTorch tensors, as the `collate_fn` of `DataLoader`.
 
         A sample is a dict, a tuple such as (image, label), or an image alone. `column` and `key` are names or places in
-        it; a tuple's image is its first part unless `column` says otherwise. Everything but the images goes through
-        PyTorch's `default_collate`. Images have sizes (N, C, H, W), and `layout` is their memory format: "NHWC" is
-        channels_last.
+        it; a tuple's image is its first part unless `column` says otherwise. Samples of `dataset` have their index as
+        key. Everything but the images and what belongs to them goes through PyTorch's `default_collate`; masks become
+        one tensor, boxes and points lists of tensors. Images have sizes (N, C, H, W), and `layout` is their memory
+        format: "NHWC" is channels_last. In a worker process they are written into the memory that PyTorch shares.
 
         Raises what a call raises; images of different sizes need `crop`.
         """
@@ -156,10 +300,11 @@ class Preprocess(Declaration):
             "meta": np.empty((0,) * len(self.layout), dtype),
         }
 
-    def _columns(self, batch: Mapping[Any, Any], keys: Any) -> dict[Any, Any]:
-        """The batch's columns with the image column replaced, and without the dropped rows."""
+    def _columns(self, batch: Mapping[Any, Any], keys: Any, epoch: int | None, out: Any) -> dict[Any, Any]:
+        """The batch's columns with those of the images replaced, and without the dropped rows."""
         names = f"whose columns are {', '.join(map(repr, batch))}" if batch else "which is empty"
-        for name, column in (("column", self.column), ("key", self.key)):
+        for name in ("column", "key", "mask", "boxes", "points"):
+            column = getattr(self, name)
             if column is not None and column not in batch:
                 raise LayoutError(f"{name}={column!r} is not in the batch, {names}.")
         if self.column is None:
@@ -167,40 +312,64 @@ class Preprocess(Declaration):
                 f"column= has to say where the pictures are in a batch {names}: Preprocess('image', ...)."
             )
         given = batch[self.column]
-        made = self._made(given, batch[self.key] if self.key is not None else keys)
-        pictures = self._exported(made.pictures)
-        if isinstance(pictures, list) and isinstance(given, np.ndarray):
-            held = np.empty(len(pictures), object)
-            held[:] = pictures if len(pictures) != 1 else [None]
-            if len(pictures) == 1:
-                held[0] = pictures[0]
-            pictures = held
-        others = dict(batch)
+        made = self._made(given, batch[self.key] if self.key is not None else keys, epoch, out)
+        for belonging in self.annotations:
+            _check_rows(belonging, batch[belonging], len(given))
+        moved = moved_annotations(self, self._worker, made, batch.__getitem__)
+        replaced = {name: _alike(self._exported(values), batch[name]) for name, values in moved.items()}
+        replaced[self.column] = _alike(self._exported(made.pictures), given) if out is None else out
         if len(made.rows) < len(given):
-            others = {
-                name: _rows_of(name, values, made.rows, len(given))
+            return {
+                name: replaced[name] if name in replaced else _rows_of(name, values, made.rows, len(given))
                 for name, values in batch.items()
-                if name != self.column
             }
-        return {name: pictures if name == self.column else others[name] for name in batch}
+        return {name: replaced.get(name, values) for name, values in batch.items()}
 
-    def _made(self, given: Any, keys: Any) -> Made:
+    def _made(self, given: Any, keys: Any, epoch: int | None, out: Any) -> Made:
         """Preprocess an array, or images that are separate objects."""
+        into = None if out is None else self._output(out)
         if isinstance(given, (list, tuple)) or (isinstance(given, np.ndarray) and given.dtype == object):
-            return self._worker.images(list(given), keys)
+            return self._worker.images(list(given), keys, epoch=epoch, out=into)
         if given is None or isinstance(given, (str, bytes, Path)):
             raise LayoutError(
                 f"The batch is a {type(given).__name__}; it is a dict of columns, or pictures in an array or a list."
             )
-        return self._worker.batch(given, keys)
+        return self._worker.batch(given, keys, epoch=epoch, out=into)
+
+    def _output(self, out: Any) -> Operand:
+        """The caller's memory with its axes in canonical order. Raises `LayoutError` for what cannot be written in."""
+        if self.errors == "skip":
+            raise LayoutError("out= has a row for every image: declare errors='raise', which drops none.")
+        if isinstance(out, StridedTensor):
+            return out.operand
+        return asarray(out, dims=self.layout, copy=False).operand
 
     def _exported(self, pictures: StridedTensor | list[StridedTensor]) -> Any:
         """The result as the caller sees it: tensors, or arrays with their axes in the order of `layout`."""
         if isinstance(pictures, list):
             return [self._exported(picture) for picture in pictures]
-        if self.output == "tensor":
+        if self.output == "tensor" or not isinstance(pictures, StridedTensor):
             return pictures
         return self._worker.array(pictures)
+
+
+def _alike(values: Any, given: Any) -> Any:
+    """A list as an object array, or as one array, if the column that it replaces was one."""
+    if not isinstance(values, list) or not isinstance(given, np.ndarray):
+        return values
+    if given.dtype != object and values and all(isinstance(value, np.ndarray) for value in values):
+        return np.stack(values)
+    held = np.empty(len(values), object)
+    for row, value in enumerate(values):
+        held[row] = value
+    return held
+
+
+def _check_rows(name: object, values: Any, count: int) -> None:
+    """Raise `LayoutError` unless a column has a value for each image."""
+    if not hasattr(values, "__len__") or len(values) != count:
+        held = f"{len(values)} rows" if hasattr(values, "__len__") else f"a {type(values).__name__}"
+        raise LayoutError(f"column {name!r} holds {held} beside {count} pictures.")
 
 
 def _rows_of(name: object, values: Any, rows: list[int], count: int) -> Any:

@@ -6,20 +6,44 @@ from collections.abc import Sequence
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
-from stridedgpu.operations.crops import CropSources, fill_bytes, write_crops
+from stridedgpu.operations.crops import CropSources, write_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import write_resized
-from stridedgpu.planning.resize_problem import ResizeRule, ResizeWindow
+from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
-from .geometry import BORDER
+from .placement import Placement
 
-__all__ = ["write_resized_windows", "write_windows"]
+__all__ = ["write_placed", "write_windows"]
 
 _CHANNELS_LAST = (0, 2, 3, 1)
+
+
+def write_placed(
+    sources: CropSources,
+    placements: Sequence[Placement],
+    rule: ResizeRule | None,
+    made: Conversion,
+    fill: bytes,
+    batch: Operand,
+) -> None:
+    """Write each image where its placement says, on any device, into a new `batch` with axes N, C, H, W.
+
+    The images have one type and channel count; `made` is the conversion. `rule` is that of the resize, or None where
+    every pixel keeps its size. `fill` is one source element for each source channel, as bytes.
+    """
+    if rule is None:
+        origins, flips = [placed.origin for placed in placements], [placed.flip for placed in placements]
+        write_windows(sources, origins, flips, made, batch, fill)
+        return
+    device = batch.buffer.device
+    if device != "cpu":
+        sources = CropSources.of_images([_moved(image, "HWC", device) for image in sources.images()])
+    windows = [placed.window(layout) for placed, layout in zip(placements, sources.layouts, strict=True)]
+    write_resized(sources, windows, rule, made, fill, batch, None)
 
 
 def write_windows(
@@ -28,32 +52,21 @@ def write_windows(
     flips: Sequence[bool],
     made: Conversion,
     batch: Operand,
+    fill: bytes | None = None,
 ) -> None:
     """Write one window of each image, on any device, into a new `batch` with axes N, C, H, W.
 
-    The images have one type and channel count, and each window lies inside its image. `flips` says which windows are
-    mirrored; `made` is the conversion.
+    The images have one type and channel count. `flips` says which windows are mirrored; `made` is the conversion.
+    Outside an image a window has `fill`, by default zeros.
     """
+    fill = fill or bytes(made.source.itemsize * sources.layouts[0].sizes[0])
     if batch.buffer.device != "cpu":
-        sources, origins = _sent(sources, origins, batch)
-    write_crops(sources, origins, flips, made, bytes(made.source.itemsize * sources.layouts[0].sizes[0]), batch, None)
-
-
-def write_resized_windows(
-    sources: CropSources, windows: Sequence[ResizeWindow], rule: ResizeRule, made: Conversion, batch: Operand
-) -> None:
-    """Write one resized box of each image, on any device, into a new `batch` with axes N, C, H, W; borders are grey."""
-    device = batch.buffer.device
-    if device != "cpu":
-        images = [_moved(image, "HWC", device) for image in sources.images()]
-        sources = CropSources.of_images(images)
-        windows = [window._replace(layout=layout) for window, layout in zip(windows, sources.layouts, strict=True)]
-    fill = fill_bytes(BORDER, made.source, sources.layouts[0].sizes[0])
-    write_resized(sources, windows, rule, made, fill, batch, None)
+        sources, origins = _sent(sources, origins, batch, fill)
+    write_crops(sources, origins, flips, made, fill, batch, None)
 
 
 def _sent(
-    sources: CropSources, origins: Sequence[tuple[int, int]], batch: Operand
+    sources: CropSources, origins: Sequence[tuple[int, int]], batch: Operand, fill: bytes
 ) -> tuple[CropSources, list[tuple[int, int]]]:
     """The images on the batch's device, and the windows' origins there.
 
@@ -65,13 +78,13 @@ def _sent(
     sent = [image if image.buffer.device == "cpu" else _moved(image, "CHW", batch.buffer.device) for image in images]
     starts = list(origins)
     if near:
-        windows = _uploaded([images[place] for place in near], [origins[place] for place in near], batch)
+        windows = _uploaded([images[place] for place in near], [origins[place] for place in near], batch, fill)
         for place, window in zip(near, windows, strict=True):
             sent[place], starts[place] = window, (0, 0)
     return CropSources.of_images(sent), starts
 
 
-def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Operand) -> Sequence[Operand]:
+def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Operand, fill: bytes) -> Sequence[Operand]:
     """One window of each image on the device, with the channel order in memory of the first image."""
     first, device = images[0], batch.buffer.device
     sizes = (len(images), first.layout.sizes[0], *batch.layout.sizes[2:])
@@ -80,7 +93,7 @@ def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Oper
     memory = remote_device_named(device).allocate_staging(packed.element_count * first.element.itemsize)
     staged = Operand(memory, packed, first.element)
     unchanged = conversion(first.element, first.element)
-    write_windows(CropSources.of_images(images), origins, [False] * len(images), unchanged, staged)
+    write_windows(CropSources.of_images(images), origins, [False] * len(images), unchanged, staged, fill)
     return CropSources.of_batch(_moved(staged, "NHWC" if is_interleaved else "NCHW", device)).images()
 
 

@@ -1,45 +1,50 @@
 """The worker of `Preprocess`: the selected device, and the batches computed on it.
 
-A row's result depends on that row, its key and the declaration, never on other rows or earlier calls.
+A row's result depends on that row, its key, the epoch and the declaration, never on other rows or earlier calls.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from numpy.typing import NDArray
 
-from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
-from stridedgpu.devices.operand import AllocationSpec, Operand
+from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
-from stridedgpu.exchange.array_like import operand_of, with_canonical_axes
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
-from stridedgpu.operations.crops import CropSources
+from stridedgpu.operations.crops import CropSources, fill_bytes
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import assign_operand
+from stridedgpu.operations.requirements import check_output
 from stridedgpu.operations.transfer import move_elements
-from stridedgpu.planning.resize_arithmetic import arithmetic_of, interpolation_named
+from stridedgpu.planning.resize_arithmetic import Interpolation, arithmetic_of, interpolation_named
 from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.axis_labels import labels_of, memory_axes
-from stridedgpu.values.conversion import Conversion, normalisation
+from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import canonical_axes
 
+from .colours import drawn_colours, write_coloured
 from .declaration import Declaration
-from .geometry import middle, resized_sizes, window_of
-from .sample_keys import draw, pixel_key
-from .windows import write_resized_windows, write_windows
+from .epochs import EpochCounter
+from .geometry import padded_sizes, placement_of
+from .normalisation import scale_and_bias
+from .placement import Placement
+from .sample_keys import Chance, pixel_key
+from .sources import batch_operand, image_operand, mask_operand
+from .windows import write_placed
 
 __all__ = ["Made", "Worker"]
 
@@ -53,60 +58,80 @@ Keys = Sequence[object] | None
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A result: one batch, or a list of images of different sizes; and the rows that it was computed from."""
+    """A result: one batch, or a list of images of different sizes, and the rows that it was computed from.
+
+    `placements` says where the pixels of each row went, or is None if nothing moves.
+    """
 
     pictures: StridedTensor | list[StridedTensor]
     rows: list[int]
+    placements: Sequence[Placement] | None = None
+
+
+class _Call(NamedTuple):
+    """What a call says besides the images: keys, epoch (None: the shared one), and where the result goes."""
+
+    keys: Keys
+    epoch: int | None
+    out: Operand | None
+    memory: Memory | None
 
 
 class Worker:
-    """The state of one process for a declared step: created at the first batch, and never pickled."""
+    """The state of one process for a declared step: created at the first batch, and never pickled.
 
-    def __init__(self, step: Declaration) -> None:
+    `epochs` is the shared epoch of a step with a seed.
+    """
+
+    def __init__(self, step: Declaration, epochs: EpochCounter | None = None) -> None:
+        self.process = os.getpid()
         self._step = step
+        self._epochs = epochs
         self.device = chosen_device(step.device)
         self._memory = RecycledMemory()
         self._element = element_type(step.dtype)
         self._batch_dims = canonical_axes(step.dims)
-        self._moves_windows = step.moves_windows
+        self._moves_windows = step.moves_windows or step.colours or bool(step.annotations)
         self._rule = ResizeRule(interpolation_named(step.chosen_interpolation))
         self._image_axes = step.dims.replace("N", "")
         self._conversion = lru_cache(maxsize=256)(self._checked_conversion)
         self._allocation = lru_cache(maxsize=256)(self._result_allocation)
+        self._still = lru_cache(maxsize=256)(lambda sizes: placement_of(step, sizes, None))
         self._counting = Lock()
         self.skipped = 0
 
-    def batch(self, given: TensorLike, keys: Keys) -> Made:
-        """Images of one size in one array: one operand, whose rows are checked once."""
+    def batch(
+        self,
+        given: TensorLike,
+        keys: Keys,
+        *,
+        epoch: int | None = None,
+        out: Operand | None = None,
+        memory: Memory | None = None,
+    ) -> Made:
+        """Images of one size in one array: one operand, whose rows are checked once.
+
+        `epoch` is the shared one where it is None. The result goes into `out`, axes N, C, H, W, or into memory of
+        `memory`.
+        """
         step = self._step
-        shape = getattr(given, "shape", None)
-        if shape is not None:  # in the order of the given axes
-            _check_rank(shape, step.dims)
-        batch, _ = operand_of(given, step.dims)
-        if shape is None:
-            _check_rank(batch.layout.sizes, step.dims)
+        batch = batch_operand(step, given)
         count, *sizes = batch.layout.sizes
         _check_keys(keys, count)
+        call = _Call(keys, epoch, out, memory)
         if not self._moves_windows:
-            return Made(self._whole(batch, self._batch_dims, step.layout), list(range(count)))
+            return Made(self._whole(batch, self._batch_dims, step.layout, call), list(range(count)))
         channels, height, width = sizes
         rows = self._alike_rows(count, keys, batch.element, (channels, height, width))
-        window = step.window or (height, width)
-        target = self.batch_of(len(rows), channels, window)
-        if rows and step.resizes:
+        window = step.window or padded_sizes(step, (height, width))
+        target = self.batch_of(len(rows), channels, window, call, [batch])
+        placements: Sequence[Placement] = ()
+        if rows:
             sources = CropSources.of_batch(batch)
-            chosen = [sources.layouts[row] for row in rows], [sources.places[row] for row in rows]
-            sources = replace(sources, layouts=chosen[0], places=chosen[1])
-            self._resized(sources, sources.images, rows, keys, self._conversion(batch.element, channels), target)
-        elif rows:
-            sources = CropSources.of_batch(batch)
-            if step.seed is None:
-                place = middle((height, width), window)
-                origins, flips = [place] * count, [bool(step.flip)] * count
-            else:
-                origins, flips = self._drawn(sources.images, rows, keys, window)
-            write_windows(sources, origins, flips, self._conversion(batch.element, channels), target)
-        return Made(StridedTensor.over(target, "NCHW"), rows)
+            chances = self._chances(sources.images, rows, call)
+            placements = self._placements([(height, width)] * count, chances)
+            self._written(sources, placements, chances, target)
+        return Made(StridedTensor.over(target, "NCHW"), rows, placements)
 
     def images(
         self,
@@ -114,28 +139,31 @@ class Worker:
         keys: Keys,
         *,
         stacked: bool = False,
+        epoch: int | None = None,
         out: Operand | None = None,
+        memory: Memory | None = None,
         numbers: Sequence[int] | None = None,
     ) -> Made:
-        """Images as separate objects, of any sizes: one batch with a crop or `stacked`, which needs one size.
+        """Images as separate objects, of any sizes: one batch with a window or `stacked`, which needs one size.
 
-        The batch is written into the first rows of `out` if that is given: it has axes N, C, H, W, a row for each image
-        and the step's type. `numbers` are the rows' numbers in messages, if these images are a part of a batch.
+        As for `batch`; `out` has a row for each image, and its first rows are written if some are left out. `numbers`
+        are the rows' numbers in messages, if these images are a part of a batch.
         """
         step = self._step
         _check_keys(keys, len(given))
+        call = _Call(keys, epoch, out, memory)
         stacked = stacked or step.window is not None
         window, channel_count = step.window, step.channel_count
-        if out is not None:
-            channel_count = out.layout.sizes[1] if step.channels is None else channel_count
+        if out is not None and step.channels is None:
+            channel_count = out.layout.sizes[1]
         found: dict[int, Operand] = {}
 
         def check(row: int) -> None:
             nonlocal window, channel_count
-            image = self._image(given[row])
+            image = image_operand(step, given[row])
             sizes = image.layout.sizes
             self._check(image.element, sizes)
-            size, count = (sizes[-2], sizes[-1]), sizes[0]
+            size, count = padded_sizes(step, (sizes[-2], sizes[-1])), sizes[0]
             if stacked and step.window is None and size != (window or size):
                 raise LayoutError(f"it is {_by(size)} (height x width) and others {window}; crop= makes them alike.")
             if stacked and step.channels is None and count != (channel_count or count):
@@ -144,40 +172,77 @@ class Worker:
 
         rows = self._good_rows(len(given), keys, check, numbers)
         images = [found[row] for row in rows]
+        if out is not None and len(rows) < len(given):
+            call = call._replace(out=out.with_layout(out.layout.sliced(slice(len(rows)))))
+        if not stacked and out is not None:
+            raise LayoutError("out= holds results of one size: declare crop=, letterbox= or resize= to both sides.")
+        if not stacked and not self._moves_windows:
+            image_dims, order = canonical_axes(self._image_axes), step.layout.replace("N", "")
+            return Made([self._whole(image, image_dims, order, call) for image in images], rows)
+        chances = self._chances(lambda: images, rows, call)
+        placements = self._placements([(image.layout.sizes[-2], image.layout.sizes[-1]) for image in images], chances)
         if stacked:
-            size, channels = window or (0, 0), channel_count or _USUAL_CHANNELS
-            whole = self.batch_of(len(images), channels, size) if out is None else out
-            batch = whole.with_layout(whole.layout.sliced(slice(len(images))))
-            self._crops(images, rows, keys, size, batch)
-            return Made(StridedTensor.over(batch, "NCHW"), rows)
-        return Made([self._alone(image, row, keys) for image, row in zip(images, rows, strict=True)], rows)
+            target = self.batch_of(len(images), channel_count or _USUAL_CHANNELS, window or (0, 0), call, images)
+            self._crops(images, placements, chances, target)
+            return Made(StridedTensor.over(target, "NCHW"), rows, placements)
+        single = []
+        for row, (image, placed) in enumerate(zip(images, placements, strict=True)):
+            target = self.batch_of(1, image.layout.sizes[0], placed.size, call, [image])
+            chance = None if chances is None else chances[row : row + 1]
+            self._written(CropSources.of_images([image]), [placed], chance, target)
+            single.append(StridedTensor.over(target.with_layout(target.layout.sliced(0)), "CHW"))
+        return Made(single, rows, placements)
 
-    def _image(self, given: TensorLike | Frame) -> Operand:
-        """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else."""
-        if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
-            raise LayoutError(
-                f"it is a {type(given).__name__}, which has no element type; pictures are arrays, as "
-                "with_format('numpy') makes them."
+    def masks(self, given: Sequence[Any], made: Made) -> StridedTensor | list[StridedTensor]:
+        """The masks of a result's rows, moved as their images: nearest pixels, in the masks' own type."""
+        step = self._step
+        assert made.placements is not None, "a step with masks moves windows"
+        named = "" if step.mask is None else f" of column {step.mask!r}"
+        masks = []
+        for row, placed in zip(made.rows, made.placements, strict=True):
+            try:
+                masks.append(mask_operand(given[row], placed.source, turns=step.exif))
+            except StridedGpuError as problem:
+                raise LayoutError(f"row {row}{named}: {problem}") from problem
+        if len({mask.element for mask in masks}) > 1:
+            raise LayoutError(f"the masks{named} are of several types; one batch has one.")
+        if isinstance(made.pictures, StridedTensor):
+            size = made.pictures.sizes[-2], made.pictures.sizes[-1]
+            return StridedTensor.over(self._masks(masks, made.placements, size), "NHW")
+        alone = [
+            self._masks([mask], [placed], placed.size) for mask, placed in zip(masks, made.placements, strict=True)
+        ]
+        return [StridedTensor.over(mask.with_layout(mask.layout.sliced(0)), "HW") for mask in alone]
+
+    def _masks(self, masks: list[Operand], placements: Sequence[Placement], size: tuple[int, int]) -> Operand:
+        """Masks with axes C (1), H, W as a batch with axes N, H, W."""
+        element = masks[0].element if masks else element_type("uint8")
+        spec = MemoryOptions().allocation((len(masks), 1, *size), ("N", "C", "H", "W"), element)
+        target = spec.allocate(device_named(self.device))
+        if masks:
+            nearest = (
+                Interpolation.PILLOW_NEAREST if self._rule.interpolation.is_pillow else Interpolation.OPENCV_NEAREST
             )
-        if isinstance(given, Frame):
-            return given.relayout(layout="HWC").operand
-        image, _ = operand_of(given)
-        if image.layout.ndim != len(self._image_axes):
-            raise LayoutError(f"it has sizes {image.layout.sizes}; a picture here has the axes {self._image_axes}.")
-        return with_canonical_axes(image, self._image_axes)[0]
+            rule = ResizeRule(nearest) if self._step.resizes else None
+            fill = fill_bytes(self._step.mask_fill, element, 1, "mask_fill")
+            write_placed(CropSources.of_images(masks), placements, rule, conversion(element, element), fill, target)
+        return target.with_layout(target.layout.squeezed(1))
 
     def _check(self, element: ElementType, sizes: tuple[int, ...]) -> None:
         """Raise unless the step can process an image of this type and these sizes."""
         step = self._step
         self._conversion(element, sizes[0] if "C" in self._image_axes else None)
+        if step.fill is not None:
+            fill_bytes(step.chosen_fill, element, sizes[0])
         if step.resizes:
             if 0 in sizes:
                 raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
             arithmetic_of(self._rule.interpolation, element)
         if step.crop is not None and step.random_resized_crop is None:
-            height, width = resized_sizes(step, (sizes[-2], sizes[-1]))
+            height, width = padded_sizes(step, (sizes[-2], sizes[-1]))
             if height < step.crop[0] or width < step.crop[1]:
-                after = f", {height} x {width} when resized," if step.resize else ","
+                how = " and ".join(word for word, given in (("resized", step.resize), ("padded", step.pad)) if given)
+                after = f", {height} x {width} when {how}," if how else ","
                 raise LayoutError(f"it is {_by(sizes)} (height x width){after} smaller than crop={step.crop}.")
 
     def _alike_rows(self, count: int, keys: Keys, element: ElementType, sizes: tuple[int, ...]) -> list[int]:
@@ -214,79 +279,92 @@ class Worker:
             self.skipped += 1
         _log.warning("skipped %s: %s", named, problem)
 
+    def _chances(
+        self, images: Callable[[], Sequence[Operand]], rows: Sequence[int], call: _Call
+    ) -> list[Chance] | None:
+        """The chance of each row: by its key, or without keys by a hash of some pixels; None without a seed.
+
+        `images` makes the operands, which only a hash needs.
+        """
+        seed, shared = self._step.seed, self._epochs
+        if seed is None:
+            return None
+        keys = [pixel_key(image, self._image_axes) for image in images()] if call.keys is None else None
+        epoch = call.epoch if call.epoch is not None else 0 if shared is None else shared.epoch
+        chosen = keys if keys is not None else [call.keys[row] for row in rows]  # type: ignore[index]
+        chances = [Chance.of(seed, epoch, key) for key in chosen]
+        if call.epoch is None and shared is not None:
+            shared.watch([chance.drawn.row for chance in chances])
+        return chances
+
+    def _placements(self, sizes: Sequence[tuple[int, int]], chances: list[Chance] | None) -> list[Placement]:
+        """Where each image of these sizes goes."""
+        if chances is None:
+            return [self._still(size) for size in sizes]
+        return [placement_of(self._step, size, chance) for size, chance in zip(sizes, chances, strict=True)]
+
     def _crops(
-        self, images: list[Operand], rows: list[int], keys: Keys, window: tuple[int, int], batch: Operand
+        self, images: list[Operand], placements: Sequence[Placement], chances: list[Chance] | None, batch: Operand
     ) -> None:
-        """One window of each image, in a batch; images of several types or channel counts are processed one by one."""
-        resizes = self._step.resizes
-        origins, flips = ([], []) if resizes else self._drawn(lambda: images, rows, keys, window)
+        """Each image into its row of a batch; images of several types or channel counts are processed one by one."""
         alike = len({(image.element, image.layout.sizes[0]) for image in images}) == 1
         groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(images))]
         for group in groups:
-            first = images[group][0]
-            made = self._conversion(first.element, first.layout.sizes[0])
             target = batch if alike else batch.with_layout(batch.layout.sliced(group))
-            sources = CropSources.of_images(images[group])
-            if resizes:
-                self._resized(sources, sources.images, rows[group], keys, made, target)
-            else:
-                write_windows(sources, origins[group], flips[group], made, target)
+            drawn = None if chances is None else chances[group]
+            self._written(CropSources.of_images(images[group]), placements[group], drawn, target)
 
-    def _resized(
-        self,
-        sources: CropSources,
-        images: Callable[[], Sequence[Operand]],
-        rows: Sequence[int],
-        keys: Keys,
-        made: Conversion,
-        batch: Operand,
+    def _written(
+        self, sources: CropSources, placements: Sequence[Placement], chances: list[Chance] | None, target: Operand
     ) -> None:
-        """A resized box of each image, with borders if the step letterboxes; `images` makes the operands."""
-        step = self._step
-        if step.seed is None:
-            windows = [window_of(step, layout, None, None) for layout in sources.layouts]
-        else:
-            chosen = [self._key(image, row, keys) for image, row in zip(images(), rows, strict=True)]
-            windows = [
-                window_of(step, layout, draw(step.seed, key), key)
-                for layout, key in zip(sources.layouts, chosen, strict=True)
-            ]
-        write_resized_windows(sources, windows, self._rule, made, batch)
+        """Images of one type and channel count into a batch with axes N, C, H, W: moved, coloured and converted."""
+        step, element, channels = self._step, sources.element, sources.channels
+        made, rule = self._conversion(element, channels), self._rule if step.resizes else None
+        fill = fill_bytes(step.chosen_fill, element, channels)
+        if not step.colours:
+            write_placed(sources, placements, rule, made, fill, target)
+            return
+        assert chances is not None, "gain and offset need a seed"
+        labels = ("N", "C", "H", "W")
+        spec = MemoryOptions(step.layout).allocation(target.layout.sizes, labels, element)
+        moved = spec.allocate(self._memory if self.device == "cpu" else device_named(self.device))
+        unchanged = conversion(element, element, channels=step.channels, source_channels=channels)
+        write_placed(sources, placements, rule, unchanged, fill, moved)
+        write_coloured(moved, drawn_colours(step, chances, element, target.layout.sizes[1]), target)
 
-    def _key(self, image: Operand, row: int, keys: Keys) -> object:
-        """The key of the random choices: a row's key, or its pixels."""
-        return pixel_key(StridedTensor.over(image, "CHW"), self._image_axes) if keys is None else keys[row]
-
-    def _alone(self, image: Operand, row: int, keys: Keys) -> StridedTensor:
-        """One image at its own size."""
-        if self._moves_windows:
-            channels, height, width = image.layout.sizes
-            batch = self.batch_of(1, channels, (height, width))
-            self._crops([image], [row], keys, (height, width), batch)
-            return StridedTensor.over(batch.with_layout(batch.layout.sliced(0)), "CHW")
-        return self._whole(image, canonical_axes(self._image_axes), self._step.layout.replace("N", ""))
-
-    def _whole(self, source: Operand, dims: str, layout: str) -> StridedTensor:
+    def _whole(self, source: Operand, dims: str, layout: str, call: _Call) -> StridedTensor:
         """Every pixel of a batch or of an image."""
         step = self._step
         sizes, channel_axis = list(source.layout.sizes), dims.find("C")
         made = self._conversion(source.element, sizes[channel_axis] if channel_axis >= 0 else None)
         if step.channels is not None:
             sizes[channel_axis] = len(step.channels)
-        target = self._empty(tuple(sizes), layout)
+        target = self._empty(tuple(sizes), layout, call, [source])
         move_elements(source, target, made, channel_axis if channel_axis >= 0 else None)
         return StridedTensor.over(target, dims)
 
-    def batch_of(self, count: int, source_channels: int, window: tuple[int, int]) -> Operand:
-        """Memory for `count` windows of images with so many channels."""
+    def batch_of(
+        self,
+        count: int,
+        source_channels: int,
+        window: tuple[int, int],
+        call: _Call | None = None,
+        images: Sequence[Operand] = (),
+    ) -> Operand:
+        """Memory for `count` windows of images with so many channels, which it does not share."""
         channels = self._step.channels
         channel_count = source_channels if channels is None else len(channels)
-        return self._empty((count, channel_count, *window), self._step.layout)
+        return self._empty((count, channel_count, *window), self._step.layout, call, images)
 
-    def _empty(self, sizes: tuple[int, ...], layout: str) -> Operand:
-        """Memory for a result: on the CPU recycled from a released result, elsewhere from the device's own pool."""
+    def _empty(self, sizes: tuple[int, ...], layout: str, call: _Call | None, images: Sequence[Operand]) -> Operand:
+        """Memory for a result: the call's, else on the CPU recycled from a released result, or the device's pool."""
+        if call is not None and call.out is not None:
+            inputs = {f"image {row}": image for row, image in enumerate(images)}
+            check_output(call.out, sizes, self._element, self.device, inputs)
+            return call.out
         spec = self._allocation(sizes, layout)
-        return spec.allocate(self._memory if self.device == "cpu" else device_named(self.device))
+        own = self._memory if self.device == "cpu" else device_named(self.device)
+        return spec.allocate(own if call is None or call.memory is None else call.memory)
 
     def _result_allocation(self, sizes: tuple[int, ...], layout: str) -> AllocationSpec:
         """What to allocate for a result."""
@@ -295,10 +373,9 @@ class Worker:
 
     def array(self, pictures: StridedTensor) -> NDArray[Any]:
         """A result as a NumPy array with its axes in the declared order, copied to the CPU if necessary."""
-        made, order = pictures.operand, self._step.layout
-        if len(made.layout.sizes) < len(order):
-            order = order.replace("N", "")
-        turned = Operand(made.buffer, _in_order(made.layout, pictures.dims or "", order), made.element)
+        made, dims = pictures.operand, pictures.dims or ""
+        order = "".join(letter for letter in self._step.layout if letter in dims)
+        turned = Operand(made.buffer, _in_order(made.layout, dims, order), made.element)
         if turned.buffer.device == "cpu":
             return array_of_operand(turned)
         host = allocate_operand(
@@ -307,33 +384,18 @@ class Worker:
         assign_operand(turned, host)
         return array_of_operand(host)
 
-    def _drawn(
-        self, images: Callable[[], Sequence[Operand]], rows: list[int], keys: Keys, window: tuple[int, int]
-    ) -> tuple[list[tuple[int, int]], list[bool]]:
-        """The origin of each window and whether it is mirrored: random if there is a seed."""
-        step = self._step
-        origins: list[tuple[int, int]] = []
-        flips: list[bool] = []
-        for image, row in zip(images(), rows, strict=True):
-            sizes = image.layout.sizes[-2], image.layout.sizes[-1]
-            if step.seed is None:
-                origins.append(middle(sizes, window))
-                flips.append(bool(step.flip))
-                continue
-            drawn = draw(step.seed, self._key(image, row, keys))
-            origins.append(drawn.origin(sizes, window))
-            flips.append(drawn.flips(float(step.flip or 0)))
-        return origins, flips
-
     def _checked_conversion(self, element: ElementType, source_channels: int | None) -> Conversion:
         """The conversion of images of a type. Raises if the step does not fit the type or the number of channels."""
         step = self._step
-        scale, bias = step.scale, step.bias
-        if step.mean is not None or step.std is not None:
-            scale, bias = normalisation(element, step.mean, step.std)
-            outputs = source_channels if step.channels is None else len(step.channels)
-            if outputs is not None and len(scale) not in (1, outputs):
-                raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
+        scale, bias = scale_and_bias(step, element)
+        outputs = source_channels if step.channels is None else len(step.channels)
+        if (
+            step.scale is None
+            and step.bias is None
+            and scale is not None
+            and len(scale) not in (1, outputs or len(scale))
+        ):
+            raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
         options = ValueOptions(self._element, scale, bias, step.channels)
         return options.conversion(element, source_channels, self._element)
 
@@ -342,12 +404,6 @@ class Worker:
 def _in_order(layout: Layout, dims: str, order: str) -> Layout:
     """A layout with its labelled axes in another order."""
     return layout.permuted(memory_axes(order, labels_of(dims, layout.ndim)))
-
-
-def _check_rank(sizes: Sequence[int], dims: str) -> None:
-    """Raise `LayoutError` unless a batch has as many axes as `dims`."""
-    if len(sizes) != len(dims):
-        raise LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes.")
 
 
 def _check_keys(keys: Keys, count: int) -> None:

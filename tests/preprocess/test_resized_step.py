@@ -83,8 +83,8 @@ def test_random_boxes_are_boxes_resized(height, width, seed):
     """What chance decides depends on key and seed alone, and the result is some box of the picture, resized."""
     flat = np.broadcast_to(np.arange(width, dtype=np.uint8), (height, width))[..., None]
     step = sg.Preprocess(random_resized_crop=True, crop=16, seed=seed, dtype="uint8", interpolation="opencv-nearest")
-    alone = step([flat], keys=["a"])[0]
-    among = step([photo(30, 30)[..., :1], flat], keys=["b", "a"])[1]
+    alone = step([flat], keys=["a"], epoch=0)[0]
+    among = step([photo(30, 30)[..., :1], flat], keys=["b", "a"], epoch=0)[1]
     np.testing.assert_array_equal(alone, among)
     columns = alone[0, 0].astype(int)
     assert (np.diff(columns) >= 0).all()
@@ -93,12 +93,8 @@ def test_random_boxes_are_boxes_resized(height, width, seed):
 
 def test_areas_are_spread_over_the_range():
     """Boxes of drawn areas and ratios lie within what was declared."""
-    from stridedgpu.preprocess.geometry import window_of
-    from stridedgpu.preprocess.sample_keys import draw
-    from stridedgpu.values.layout import Layout
-
     step = sg.Preprocess(random_resized_crop=((0.2, 0.6), (0.5, 2.0)), crop=16, seed=4)
-    boxes = [window_of(step, Layout((3, 400, 500)), draw(4, key), key).box for key in range(400)]
+    boxes = [placed.box for placed in step.placements([(400, 500)] * 400, range(400))]
     heights, widths = (np.array([box[2 + axis] - box[axis] for box in boxes]) for axis in range(2))
     shares = heights * widths / (400 * 500)
     assert 0.19 < shares.min() < 0.25

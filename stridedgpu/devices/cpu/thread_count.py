@@ -10,7 +10,14 @@ from typing import Final
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.strides import integer
 
-__all__ = ["VARIABLE", "get_num_threads", "limit_this_thread", "set_num_threads", "usable_cores"]
+__all__ = [
+    "VARIABLE",
+    "get_num_threads",
+    "limit_this_thread",
+    "set_num_threads",
+    "suggest_num_threads",
+    "usable_cores",
+]
 
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable with the number of threads of one call."""
@@ -64,6 +71,12 @@ def set_num_threads(count: int) -> None:
 def limit_this_thread(count: int) -> None:
     """Set the number of threads of the calls that this thread makes: one in a pool whose threads share the cores."""
     _this_thread.limit = count
+
+
+def suggest_num_threads(count: int) -> None:
+    """Set the number of threads of each call, unless `set_num_threads` or `STRIDEDGPU_THREADS` has said another."""
+    if _chosen is None and not os.environ.get(VARIABLE, "").strip():
+        set_num_threads(count)
 
 
 _chosen: int | None = None

@@ -1,0 +1,93 @@
+"""What a step is given as operands: a batch, one image of a list, and a mask; in the declared mode and clipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stridedgpu.api.frames import Frame
+from stridedgpu.exchange.array_like import operand_of, operand_of_array, with_canonical_axes
+from stridedgpu.values.errors import LayoutError
+
+from .modes import is_pillow_image, pixels_of, upright, with_mode
+from .normalisation import clipped
+
+if TYPE_CHECKING:
+    from stridedgpu.devices.operand import Operand
+    from stridedgpu.typing import TensorLike
+
+    from .declaration import Declaration
+
+__all__ = ["batch_operand", "image_operand", "mask_operand"]
+
+
+def batch_operand(step: Declaration, given: TensorLike) -> Operand:
+    """Images of one size in one array, with axes in canonical order. Raises `LayoutError` for other ranks."""
+    shape = getattr(given, "shape", None)
+    if shape is not None:  # in the order of the given axes
+        _check_rank(shape, step.dims)
+    batch, _ = operand_of(given, step.dims)
+    if shape is None:
+        _check_rank(batch.layout.sizes, step.dims)
+    return _adapted(step, batch)
+
+
+def image_operand(step: Declaration, given: Any) -> Operand:
+    """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else."""
+    if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
+        raise LayoutError(
+            f"it is a {type(given).__name__}, which has no element type; pictures are arrays, as "
+            "with_format('numpy') makes them."
+        )
+    if isinstance(given, Frame):
+        return _adapted(step, given.relayout(layout="HWC").operand)
+    axes = step.dims.replace("N", "")
+    if is_pillow_image(given):
+        image = _of_pillow(step, given, axes)
+        return image if step.clip is None else clipped(image, step.clip)
+    image, _ = operand_of(given)
+    if step.mode is not None and image.layout.ndim == 2 and len(axes) == 3:  # grey, without an axis of one channel
+        return _adapted(step, image.with_layout(image.layout.unsqueezed(0)))
+    if image.layout.ndim != len(axes):
+        raise LayoutError(f"it has sizes {image.layout.sizes}; a picture here has the axes {axes}.")
+    return _adapted(step, with_canonical_axes(image, axes)[0])
+
+
+def mask_operand(given: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
+    """A mask with the axes C (1), H, W: an array (H, W) of any type, or a Pillow image, whose palette is left out.
+
+    Raises `LayoutError` unless it has the sizes of its image.
+    """
+    if is_pillow_image(given):
+        held = np.asarray(upright(given) if turns else given)
+        mask = operand_of_array(held.astype(np.uint8) if held.dtype == np.bool_ else held)
+    else:
+        mask, _ = operand_of(given)
+    if mask.layout.sizes != sizes:
+        raise LayoutError(f"the mask has sizes {mask.layout.sizes}, and its image {sizes} (height, width).")
+    return mask.with_layout(mask.layout.unsqueezed(0))
+
+
+def _of_pillow(step: Declaration, picture: Any, axes: str) -> Operand:
+    """A Pillow image, upright and in the declared mode."""
+    if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
+        raise LayoutError(f"it is a picture of Pillow, with height and width, and an image here has the axes {axes}.")
+    pixels = pixels_of(picture, step.image_mode, turns=step.exif)
+    if len(axes) == 2:
+        return operand_of(pixels)[0]
+    return operand_of(pixels[..., None] if pixels.ndim == 2 else pixels, "HWC")[0]
+
+
+def _adapted(step: Declaration, image: Operand) -> Operand:
+    """An image or a batch in the declared mode, and clipped."""
+    if step.mode is not None and "C" in step.dims:
+        image = with_mode(image, step.mode)
+    return image if step.clip is None else clipped(image, step.clip)
+
+
+def _check_rank(sizes: Sequence[int], dims: str) -> None:
+    """Raise `LayoutError` unless a batch has as many axes as `dims`."""
+    if len(sizes) != len(dims):
+        raise LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes.")
