@@ -252,6 +252,8 @@ class Preprocess(Declaration):
         made = self._made(batch, keys, when, out)
         pictures = self._exported(made.pictures) if out is None else out
         if out is None and isinstance(batch, (list, tuple)):
+            if isinstance(pictures, np.ndarray):
+                pictures = np.moveaxis(pictures, self.layout.index("N"), 0)
             return tuple(pictures) if isinstance(batch, tuple) else list(pictures)
         return pictures
 

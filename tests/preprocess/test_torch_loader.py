@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stridedgpu as sg
+from stridedgpu.devices.cpu import thread_count
 
 torch = pytest.importorskip("torch", reason="torch is what these tests are about", exc_type=ImportError)
 
@@ -140,3 +141,125 @@ def test_a_batch_in_which_every_sample_is_bad_is_empty():
 def test_refusals(samples, said):
     with pytest.raises(sg.LayoutError, match=said):
         sg.Preprocess("image", device="cpu").collate(samples)
+
+
+class Plain(torch.utils.data.Dataset):
+    """Pictures that are all alike to a hash of their pixels: their index alone tells them apart."""
+
+    def __len__(self):
+        return COUNT
+
+    def __getitem__(self, number):
+        columns = np.arange(40, dtype=np.uint8)
+        return np.broadcast_to(columns[:, None], (30, 40, 3)), number
+
+
+def random_step():
+    return sg.Preprocess(crop=(12, 10), flip=True, seed=5, dtype="uint8", device="cpu")
+
+
+def epochs_of(loader, begin):
+    """The batches of three passes, in the order of their labels."""
+    passes = []
+    for number in range(3):
+        begin(number)
+        images, labels = (torch.cat(parts) for parts in zip(*loader, strict=True))
+        passes.append(images[labels.argsort()].numpy())
+    return passes
+
+
+@pytest.mark.parametrize(
+    "context, persistent",
+    [("fork", True), ("fork", False), ("spawn", True)],
+    ids=["forked", "forked anew", "spawned"],
+)
+def test_epochs_reach_workers_that_are_there_already(context, persistent):
+    step, expected = random_step(), []
+    for epoch in range(3):
+        pictures, labels = zip(*(Plain()[number] for number in range(COUNT)), strict=True)
+        expected.append(np.stack(step(list(pictures), list(labels), epoch=epoch)))
+    options = {"num_workers": 2, "multiprocessing_context": context, "persistent_workers": persistent}
+    loader = torch.utils.data.DataLoader(step.dataset(Plain()), 7, shuffle=True, collate_fn=step.collate, **options)
+    for made, wanted in zip(epochs_of(loader, step.set_epoch), expected, strict=True):
+        np.testing.assert_array_equal(made, wanted)
+    step.set_epoch(0)
+    for made, wanted in zip(epochs_of(step.advancing(loader), lambda _: None), expected, strict=True):
+        np.testing.assert_array_equal(made, wanted)
+    assert not np.array_equal(expected[0], expected[1])
+
+
+def test_a_loader_that_begins_no_epoch_is_told():
+    step = random_step()
+    loader = torch.utils.data.DataLoader(step.dataset(Plain()), 8, collate_fn=step.collate)
+    list(loader)
+    with pytest.warns(UserWarning, match="drawn a second time"):
+        list(loader)
+
+
+def test_samples_with_an_index_need_the_step_s_collate():
+    loader = torch.utils.data.DataLoader(random_step().dataset(Plain()), 8)
+    with pytest.raises(TypeError, match="IndexedSample"):
+        next(iter(loader))
+    with pytest.raises(sg.LayoutError, match="has no indices to hand on"):
+        random_step().dataset(iter([1]))
+
+
+class Counted(torch.utils.data.Dataset):
+    """The number of threads of a call in the process that gets the sample."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, number):
+        self.step(np.zeros((1, 8, 8, 3), np.uint8))
+        return sg.get_num_threads()
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_a_worker_has_one_thread(context, monkeypatch):
+    step = sg.Preprocess(device="cpu")
+    step(np.zeros((1, 8, 8, 3), np.uint8))
+
+    def threads():
+        return next(iter(torch.utils.data.DataLoader(Counted(step), 2, num_workers=1, multiprocessing_context=context)))
+
+    monkeypatch.setattr(thread_count, "_chosen", None)
+    assert threads().tolist() == [1, 1]
+    if context == "spawn":  # read when the process starts
+        monkeypatch.setenv("STRIDEDGPU_THREADS", "3")
+        assert threads().tolist() == [3, 3]
+    else:
+        monkeypatch.setattr(thread_count, "_chosen", 3)
+        assert threads().tolist() == [3, 3]
+
+
+class Shared(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, number):
+        return np.full((16, 16, 3), number, np.uint8), np.full((16, 16), number, np.int16), [[0.0, 0, number, 8]]
+
+
+def collated_and_looked_at(samples):
+    images, masks, boxes = SHARED.collate(samples)
+    return images, masks, boxes, images.is_shared()
+
+
+SHARED = sg.Preprocess(crop=12, mask=1, boxes=2, layout="NHWC", dtype="float16", device="cpu")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_worker_writes_into_shared_memory(workers):
+    loader = torch.utils.data.DataLoader(Shared(), 4, num_workers=workers, collate_fn=collated_and_looked_at)
+    for number, (images, masks, boxes, is_shared) in enumerate(loader):
+        assert is_shared == (workers > 0)
+        assert images.dtype == torch.float16
+        assert images.is_contiguous(memory_format=torch.channels_last)
+        assert (images[:, 0, 0, 0] == torch.arange(4 * number, 4 * number + 4)).all()
+        assert masks.dtype == torch.int16
+        assert masks[3, 0, 0] == 4 * number + 3
+        assert [entry.tolist() for entry in boxes] == [[[-2, -2, 4 * number + row - 2, 6]] for row in range(4)]

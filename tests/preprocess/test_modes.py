@@ -1,0 +1,140 @@
+"""Images of every mode of Pillow, upright, as RGB and grey by the stated rules; arrays by their channels."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+import stridedgpu as sg
+from stridedgpu.preprocess.modes import pixels_of
+
+Image = pytest.importorskip("PIL.Image", reason="Pillow makes the pictures: pip install stridedgpu[cli]")
+
+RANDOM = np.random.default_rng(3)
+RGB = RANDOM.integers(0, 256, (12, 17, 3), dtype=np.uint8)
+DEEP = RANDOM.integers(0, 65536, (12, 17), dtype=np.uint16)
+ORIENTATION = 0x0112
+
+
+def picture(mode):
+    """A random picture of a mode."""
+    base = Image.fromarray(RGB)
+    if mode in ("RGBA", "LA", "PA"):
+        alpha = Image.fromarray(RANDOM.integers(0, 256, (12, 17), dtype=np.uint8))
+        base.putalpha(alpha)
+        return base.convert("LA").convert("PA") if mode == "PA" else base.convert(mode)
+    if mode == "I;16":
+        return Image.fromarray(DEEP)
+    if mode == "F":
+        return Image.fromarray(DEEP.astype(np.float32))
+    return base.quantize(32) if mode == "P" else base.convert(mode)
+
+
+def plain(**declared):
+    return sg.Preprocess(layout="NHWC", device="cpu", **{"dtype": "uint8", **declared})
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA", "P", "PA", "CMYK", "1", "YCbCr", "HSV"])
+def test_eight_bits_become_what_pillow_makes_of_them(mode):
+    given = picture(mode)
+    np.testing.assert_array_equal(plain()([given])[0], np.asarray(given.convert("RGB")))
+    grey = plain(mode="gray")([given])[0]
+    assert grey.shape == (12, 17, 1)
+    np.testing.assert_array_equal(grey[..., 0], np.asarray(given.convert("RGB").convert("L")))
+    np.testing.assert_array_equal(plain()(given), np.asarray(given.convert("RGB")))
+
+
+def test_sixteen_bits_keep_their_depth():
+    given = picture("I;16")
+    assert pixels_of(given).dtype == np.uint16
+    made = plain(dtype="float32", normalize="0..1")([given])[0]
+    np.testing.assert_array_equal(
+        made, np.repeat(DEEP[..., None], 3, axis=2).astype(np.float32) * np.float32(1 / 65535)
+    )
+    twelve = plain(dtype="float32", normalize="0..1", maximum=4095, mode="gray")([given])[0]
+    np.testing.assert_array_equal(twelve[..., 0], DEEP.astype(np.float32) * np.float32(1 / 4095))
+    np.testing.assert_array_equal(plain(dtype="float32", mode="gray")([picture("F")])[0][..., 0], DEEP)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_the_camera_s_orientation_is_applied(orientation):
+    from PIL import ImageOps
+
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    stored = io.BytesIO()
+    Image.fromarray(RGB).save(stored, "PNG", exif=exif)
+    turned = Image.open(stored)
+    np.testing.assert_array_equal(plain()([turned])[0], np.asarray(ImageOps.exif_transpose(turned)))
+    np.testing.assert_array_equal(plain(exif=False)([turned])[0], RGB)
+
+
+def test_pictures_of_several_modes_share_a_batch():
+    given = [picture(mode) for mode in ("RGB", "L", "RGBA", "P", "CMYK", "1", "I;16")]
+    step = sg.Preprocess(crop=(10, 12), normalize="imagenet", device="cpu")
+    whole = np.stack(step(given))
+    assert whole.shape == (7, 3, 10, 12)
+    for row, each in enumerate(given):
+        np.testing.assert_array_equal(whole[row], step([each])[0])
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_arrays_have_the_mode_of_their_channels(channels):
+    given = RANDOM.integers(0, 256, (2, 9, 11, channels), dtype=np.uint8)
+    colours = given[..., [0, 0, 0] if channels < 3 else [0, 1, 2]]
+    for batch in (given, list(given)):
+        np.testing.assert_array_equal(np.stack(plain(mode="rgb")(batch)), colours)
+        luma = np.stack([np.asarray(Image.fromarray(row).convert("L")) for row in colours])
+        np.testing.assert_array_equal(np.stack(plain(mode="gray")(batch))[..., 0], luma)
+    if channels == 1:
+        np.testing.assert_array_equal(np.stack(plain(mode="rgb")(list(given[..., 0]))), colours)
+
+
+def test_arrays_without_a_mode_stay_as_they_are():
+    given = RANDOM.integers(0, 256, (2, 9, 11, 4), dtype=np.uint8)
+    np.testing.assert_array_equal(plain()(given), given)
+
+
+def test_grey_of_more_bits_and_of_floats():
+    deep = RANDOM.integers(0, 65536, (5, 6, 3), dtype=np.uint16)
+    wide = deep.astype(np.int64) @ np.array([19595, 38470, 7471])
+    np.testing.assert_array_equal(plain(mode="gray", dtype="uint16")([deep])[0][..., 0], (wide + 32768) >> 16)
+    floats = RANDOM.random((5, 6, 3), dtype=np.float32)
+    grey = plain(mode="gray", dtype="float32")([floats])[0][..., 0]
+    np.testing.assert_allclose(grey, floats @ np.float32([0.299, 0.587, 0.114]), atol=1e-5)
+
+
+def test_pictures_without_a_channel_axis_are_grey():
+    made = sg.Preprocess(dims="NHW", layout="NHW", dtype="uint8", device="cpu")([picture("L"), picture("RGB")])
+    np.testing.assert_array_equal(made[0], made[1])
+
+
+@pytest.mark.parametrize(
+    "declared, given, words",
+    [
+        ({"mode": "bgr"}, None, "mode='bgr' is unknown; it is 'rgb' or 'gray'"),
+        ({"mode": "gray", "mean": (1, 2, 3)}, None, "1 and for 3 channels"),
+        ({"mode": "rgb", "dims": "NHW", "layout": "NHW"}, None, "for images with height and width"),
+        ({"mode": "rgb"}, np.zeros((4, 4, 7), np.uint8), "7 channels, and mode='rgb' is for 1"),
+        ({"dims": "NDHW", "layout": "NDHW"}, "picture", "a picture of Pillow"),
+    ],
+    ids=str,
+)
+def test_refusals(declared, given, words):
+    with pytest.raises(sg.LayoutError, match=words):
+        step = sg.Preprocess(device="cpu", **declared)
+        step([picture("RGB") if isinstance(given, str) else given])
+
+
+def test_a_mode_that_pillow_does_not_convert_is_a_bad_row(monkeypatch):
+    def convert(self, mode):
+        raise ValueError("conversion from HSV to RGB not supported")
+
+    hue = Image.new("HSV", (3, 3))
+    monkeypatch.setattr(Image.Image, "convert", convert)
+    with pytest.raises(sg.LayoutError, match=r"row 0: it has Pillow's mode 'HSV', which does not become 'rgb'"):
+        sg.Preprocess(device="cpu")([hue])
+    step = sg.Preprocess("image", device="cpu", errors="skip", crop=3)
+    assert step({"image": [hue, Image.new("RGB", (3, 3))], "label": [1, 2]})["label"] == [2]

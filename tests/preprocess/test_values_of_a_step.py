@@ -1,0 +1,170 @@
+"""What a step makes of values: named normalisations, largest values, windows of values, padding, and random colour."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.profiles import examples
+from hypothesis import given, settings, strategies as st
+
+import stridedgpu as sg
+
+RANDOM = np.random.default_rng(5)
+
+
+def cpu(**declared):
+    return sg.Preprocess(device="cpu", layout="NHWC", **declared)
+
+
+# The figures as their sources have them, not as the library does.
+NAMED = {
+    "0..1": ((0, 0, 0), (1, 1, 1)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+    "siglip": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+    "inception": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("channels", [None, (2, 1, 0)], ids=["rgb", "bgr"])
+def test_a_name_stands_for_its_numbers(name, channels):
+    batch = RANDOM.integers(0, 256, (2, 5, 6, 3), dtype=np.uint8)
+    order = [0, 1, 2] if channels is None else list(channels)
+    mean, std = (np.array(numbers, np.float32)[order] for numbers in NAMED[name])
+    made = cpu(normalize=name, channels=channels)(batch)
+    np.testing.assert_allclose(made, (batch[..., order] / np.float32(255) - mean) / std, atol=2e-6)
+    by_numbers = cpu(mean=[NAMED[name][0][c] for c in order], std=[NAMED[name][1][c] for c in order], channels=channels)
+    np.testing.assert_array_equal(made, by_numbers(batch))
+
+
+@pytest.mark.parametrize("bits", [10, 12, 16])
+def test_the_largest_value_becomes_one(bits):
+    most = 2**bits - 1
+    batch = RANDOM.integers(0, most + 1, (1, 4, 5, 1), dtype=np.uint16)
+    batch[0, 0, 0] = most
+    made = cpu(normalize="0..1", maximum=most)(batch)
+    np.testing.assert_array_equal(made, batch.astype(np.float32) * np.float32(1 / most))
+    assert made.max() == np.float32(most) * np.float32(1 / most)
+
+
+@settings(max_examples=examples(60))
+@given(
+    low=st.integers(-1200, 300),
+    span=st.integers(1, 3000),
+    dtype=st.sampled_from(["int16", "float32", "int32"]),
+    seed=st.integers(0, 999),
+)
+def test_a_window_of_values_is_clamped_and_becomes_the_unit(low, span, dtype, seed):
+    batch = np.random.default_rng(seed).integers(-2000, 3000, (1, 5, 6, 1)).astype(dtype)
+    made = cpu(clip=(low, low + span), normalize="0..1")(batch)
+    expected = (np.clip(batch.astype(np.float64), low, low + span) - low) / span
+    np.testing.assert_allclose(made, expected, atol=2e-4 if dtype == "float32" else 2e-3)
+    assert made.min() >= -1e-3
+    assert made.max() <= 1.001
+    clamped = cpu(clip=(low, low + span), dtype=dtype)(list(batch))[0]
+    np.testing.assert_array_equal(clamped, np.clip(batch[0], low, low + span))
+
+
+def test_clipping_leaves_the_input_alone():
+    batch = np.full((1, 3, 3, 1), 900, np.int16)
+    cpu(clip=(0, 100))(batch)
+    assert (batch == 900).all()
+
+
+@settings(max_examples=examples(60))
+@given(
+    height=st.integers(1, 20),
+    width=st.integers(1, 20),
+    pad=st.tuples(*(st.integers(0, 6),) * 4),
+    fill=st.one_of(st.integers(0, 255), st.tuples(*(st.integers(0, 255),) * 3)),
+    flip=st.booleans(),
+)
+def test_padding_is_numpy_s(height, width, pad, fill, flip):
+    picture = RANDOM.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    expected = np.empty((height + pad[0] + pad[2], width + pad[1] + pad[3], 3), np.uint8)
+    expected[...] = fill
+    expected[pad[0] : pad[0] + height, pad[1] : pad[1] + width] = picture
+    made = cpu(pad=pad, fill=fill, flip=flip, dtype="uint8")([picture])[0]
+    np.testing.assert_array_equal(made, expected[:, ::-1] if flip else expected)
+    resized = cpu(resize=(7, 9), pad=pad, fill=fill, flip=flip, dtype="uint8")([picture])[0]
+    inner = cpu(resize=(7, 9), dtype="uint8")([picture])[0]
+    framed = np.empty((7 + pad[0] + pad[2], 9 + pad[1] + pad[3], 3), np.uint8)
+    framed[...] = fill
+    framed[pad[0] : pad[0] + 7, pad[1] : pad[1] + 9] = inner
+    np.testing.assert_array_equal(resized, framed[:, ::-1] if flip else framed)
+
+
+def test_the_crop_of_a_padded_picture_is_one_of_its_windows():
+    """CIFAR's recipe: 4 pixels around, then a random window of the old size."""
+    picture = RANDOM.integers(1, 256, (32, 32, 3), dtype=np.uint8)
+    padded = np.pad(picture, ((4, 4), (4, 4), (0, 0)))
+    step = cpu(pad=4, crop=32, seed=2, dtype="uint8")
+    made = step([picture] * 40, range(40))
+    windows = {padded[y : y + 32, x : x + 32].tobytes() for y in range(9) for x in range(9)}
+    assert {row.tobytes() for row in made} <= windows
+    assert len({row.tobytes() for row in made}) > 20
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "CHWN"])
+@pytest.mark.parametrize("resize", [{}, {"random_resized_crop": True}], ids=["crop", "resized"])
+def test_random_colour_is_a_gain_and_an_offset_for_each_channel(layout, resize):
+    batch = RANDOM.integers(0, 256, (6, 20, 22, 3), dtype=np.uint8)
+    common = {"crop": 16, "seed": 4, "layout": layout, "device": "cpu", **resize}
+    pixels = sg.Preprocess(dtype="uint8", **common)(batch, range(6))
+    step = sg.Preprocess(normalize="imagenet", gain=(0.5, 1.5), offset=(-0.2, 0.2), **common)
+    made = step(batch, range(6), epoch=0)
+    pixels, colours = (np.transpose(array, [layout.index(axis) for axis in "NHWC"]) for array in (pixels, made))
+    mean, std = (np.array(numbers) for numbers in NAMED["imagenet"])
+    drawn = set()
+    for row in range(6):
+        for channel in range(3):
+            x = pixels[row, ..., channel].ravel() / 255
+            y = colours[row, ..., channel].ravel() * std[channel] + mean[channel]
+            gain, offset = np.polyfit(x, y, 1)
+            assert 0.49 < gain < 1.51
+            assert -0.21 < offset < 0.21
+            np.testing.assert_allclose(gain * x + offset, y, atol=1e-5)
+            drawn.add((round(gain, 4), round(offset, 4)))
+    assert len(drawn) == 18
+    alone = np.stack([step([picture], [row], epoch=0)[0] for row, picture in enumerate(batch)])
+    np.testing.assert_array_equal(alone, np.moveaxis(made, layout.index("N"), 0))
+    assert not np.array_equal(step(batch, range(6), epoch=1), made)
+
+
+def test_colour_keeps_the_low_end_of_a_window_of_values():
+    batch = np.full((1, 4, 4, 1), -1000, np.int16)
+    made = cpu(clip=(-1000, 400), normalize="0..1", gain=(0.5, 1.5), seed=1)(batch, [0])
+    np.testing.assert_allclose(made, 0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "declared, words",
+    [
+        ({"normalize": "imagenet", "mean": 0.5}, "names mean and std"),
+        ({"normalize": "vgg"}, "normalize='vgg' is unknown; it is '0..1'"),
+        ({"normalize": "imagenet", "channels": (0, 3)}, "red, green and blue"),
+        ({"maximum": 4095}, "unit of mean and std"),
+        ({"maximum": 0, "normalize": "0..1"}, "maximum=0 must be the largest"),
+        ({"maximum": 4095, "clip": (0, 1), "normalize": "0..1"}, "which value becomes 1"),
+        ({"clip": (3, 3)}, "two numbers in order"),
+        ({"clip": 400}, "such as .-1000, 400"),
+        ({"gain": (0.8, 1.2)}, "needs seed="),
+        ({"gain": (1.2, 0.8), "seed": 1}, "the range of a factor"),
+        ({"random_crop": True, "crop": 3}, "needs seed="),
+        ({"random_crop": False, "seed": 1}, "give crop= alone"),
+        ({"pad": -1}, "numbers of pixels from 0"),
+        ({"pad": (1, 2, 3)}, "one for all sides"),
+        ({"pad": 2, "letterbox": 8}, "would surround nothing"),
+        ({"fill": 3}, "for pad= and letterbox="),
+    ],
+    ids=str,
+)
+def test_refusals(declared, words):
+    with pytest.raises(sg.LayoutError, match=words):
+        sg.Preprocess(**declared)
+
+
+def test_a_fill_that_the_pictures_cannot_hold_is_a_bad_row():
+    with pytest.raises(sg.LayoutError, match=r"row 0.*fill"):
+        cpu(pad=1, fill=0.5)([np.zeros((3, 3, 3), np.uint8)])
