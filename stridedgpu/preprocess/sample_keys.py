@@ -70,7 +70,7 @@ def draw(seed: int, key: object, epoch: int = 0) -> Draw:
     >>> draw(1, "cat.png") == draw(1, "cat.png"), draw(1, "cat.png") == draw(2, "cat.png")
     (True, False)
     >>> draw(1, "cat.png").origin((480, 640), (224, 224)), draw(1, "cat.png", 1).origin((480, 640), (224, 224))
-    ((192, 377), (224, 97))
+    ((192, 377), (47, 77))
     """
     digest = blake2b(_key_bytes(key), digest_size=24, key=_seed_bytes(seed, epoch), person=_PERSON).digest()
     row, column, mirrored = (int.from_bytes(digest[start : start + 8], "little") for start in (0, 8, 16))
