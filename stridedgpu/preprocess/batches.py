@@ -44,9 +44,10 @@ _CHANNELS_LAST: Final = (0, 2, 3, 1)
 
 @dataclass(eq=False)
 class Batch:
-    """The numbers of a batch's samples, and its memory from the moment that a part needs it."""
+    """The numbers of a batch's samples, the epoch of its chance, and its memory once a part needs it."""
 
     numbers: Sequence[int]
+    epoch: int = 0
     memory: Operand | None = None
     lock: Lock = field(default_factory=Lock)
 
@@ -86,15 +87,15 @@ class BatchMaker:
         self._channels = _ENCODED_CHANNELS if is_encoded else step.channel_count
         self._has_slots = step.window is not None and self._channels is not None
         if self._worker.device != "cpu":
-            self._has_slots = self._has_slots and is_encoded
+            self._has_slots = self._has_slots and is_encoded and not step.colours and step.clip is None
             if self._has_slots:
                 self._near, self._far = _geometry_alone(step)._worker, _conversion_alone(step)._worker
 
     @staticmethod
-    def parts(numbers: Sequence[int], batch_size: int) -> Iterator[Part]:
-        """The samples as parts of consecutive batches."""
+    def parts(numbers: Sequence[int], batch_size: int, epoch: int) -> Iterator[Part]:
+        """The samples of an epoch as parts of consecutive batches."""
         for start in range(0, len(numbers), batch_size):
-            batch = Batch(numbers[start : start + batch_size])
+            batch = Batch(numbers[start : start + batch_size], epoch)
             for first in range(0, len(batch.numbers), PART_SAMPLES):
                 yield Part(batch, first, min(PART_SAMPLES, len(batch.numbers) - first))
 
@@ -117,7 +118,9 @@ class BatchMaker:
                 rows.append(sample.row)
         if not self._has_slots:
             return PartMade(rows, pixels)
-        made = self._near.images(pixels, _keys(rows), stacked=True, out=self._slots(part), numbers=_numbers(rows))
+        slots, numbers, epoch = self._slots(part), _numbers(rows), part.batch.epoch
+        slots = slots.with_layout(slots.layout.sliced(slice(len(pixels))))
+        made = self._near.images(pixels, _keys(rows), stacked=True, out=slots, numbers=numbers, epoch=epoch)
         return PartMade([rows[row] for row in made.rows], [])
 
     def batch(self, batch: Batch, made: Sequence[tuple[Part, PartMade]]) -> tuple[StridedTensor, list[Row]]:
@@ -125,7 +128,7 @@ class BatchMaker:
         rows = [row for _, part in made for row in part.rows]
         if not self._has_slots:
             pixels = [image for _, part in made for image in part.pixels]
-            whole = self._worker.images(pixels, _keys(rows), stacked=True, numbers=_numbers(rows))
+            whole = self._worker.images(pixels, _keys(rows), stacked=True, numbers=_numbers(rows), epoch=batch.epoch)
             assert isinstance(whole.pictures, StridedTensor), "they are stacked"
             return whole.pictures, [rows[row] for row in whole.rows]
         memory = self._memory(batch)
@@ -186,6 +189,8 @@ def _geometry_alone(step: Preprocess) -> Preprocess:
         step,
         layout="NHWC",
         dtype="uint8",
+        normalize=None,
+        maximum=None,
         mean=None,
         std=None,
         scale=None,
@@ -203,6 +208,8 @@ def _conversion_alone(step: Preprocess) -> Preprocess:
     return Preprocess(
         layout=step.layout,
         dtype=step.dtype,
+        normalize=step.normalize,
+        maximum=step.maximum,
         mean=step.mean,
         std=step.std,
         scale=step.scale,

@@ -50,7 +50,8 @@ def load(
       with one in the step's `column` (a tuple's first part otherwise). The image is a path, encoded bytes, an image of
       Pillow, or an array with the step's axes. Samples are fetched by several threads at once.
     - `step`: a `Preprocess`. Its chance depends on a column `key` if it names one, otherwise on the name of a folder's
-      file, as for the command line, or on the sample's number in the source.
+      file, as for the command line, or on the sample's number in the source. The first pass over the loader is the
+      step's epoch, and each complete pass leads to the next.
     - `batch`: samples in a batch; `drop_last` leaves out the last one if it has fewer.
     - `threads`: so many threads decode; by default one for each core that this process may use.
     - `shuffle`: another order in each epoch, which depends on the step's seed (0 without) and the epoch.
@@ -76,6 +77,10 @@ def load(
         raise LayoutError(f"step={step!r} must be a Preprocess.")
     if device is not None:
         step = replace(step, device=device, output=step.output if device == "cpu" else "tensor")
+    if step.annotations:
+        raise LayoutError(
+            f"load moves images, and not what belongs to them: {step.annotations} would stay where it is."
+        )
     count = usable_cores() if threads is None else integer("threads", threads, least=1)
     sizes = integer("batch", batch, least=1), integer("ahead", ahead, least=1)
     if not (isinstance(progress, bool) or callable(progress)):
@@ -103,7 +108,8 @@ class Loader:
         self._batch, self._ahead, self._threads = batch, ahead, threads
         self._drop_last, self._shuffle, self._progress = bool(drop_last), bool(shuffle), progress
         self._maker: BatchMaker | None = None
-        self._start = self._position = self._epoch = 0
+        self._start = self._position = 0
+        self._epoch = step.epoch
 
     def __len__(self) -> int:
         """The number of batches of an epoch."""
@@ -157,7 +163,10 @@ class Loader:
         numbers = self._order()[start:end]
         in_flight = self._threads + self._ahead * -(-self._batch // PART_SAMPLES)
         made: list[tuple[Part, PartMade]] = []
-        with closing(in_order(maker.part, maker.parts(numbers, self._batch), self._threads, in_flight)) as results:
+        epoch = self._epoch
+        with closing(
+            in_order(maker.part, maker.parts(numbers, self._batch, epoch), self._threads, in_flight)
+        ) as results:
             for part, result in results:
                 made.append((part, result))
                 if part.is_last:
