@@ -10,6 +10,7 @@ struct ResizePolicy {
     ResizeArithmetic arithmetic;
     bool columns_first;       // the horizontal pass is the first one
     bool pixels;              // the target's channels lie side by side: a store takes neighbouring elements of pixels
+    bool premultiplies;       // alpha, the last channel, weights the others
     int store_bytes;          // of one access
     Channels affines, order;
 };
@@ -101,6 +102,10 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
                 for (int32 r = warp; r < some; r += warps) repeat_edges(staged(r), missing, inside);
                 __syncthreads();
             }
+            if constexpr (policy.premultiplies) {
+                if (has_pass()) premultiply(some, staged);
+                __syncthreads();
+            }
             if constexpr (policy.columns_first) {
                 across<First>(some, staged, to_between);
                 __syncthreads();
@@ -113,6 +118,24 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         if constexpr (!policy.columns_first) across<Second>(rows.count, to_between, to_result);
     }
 
+    // Colours divided by alpha, rounded down, at most 255; where alpha is 0 or 255 they stay.
+    __device__ __forceinline__ void divide() const {
+        __syncthreads();
+        if (!has_pass()) return;
+        for (int32 y = warp; y < rows.count; y += warps) {
+            Element* const row = result(y);
+            for (int32 x = columns.skipped + lane; x < columns.skipped + columns.count; x += 32) {
+                const uint32 alpha = row[slot(x, count - 1)];
+                if (alpha == 0 || alpha == 255) continue;
+#pragma unroll
+                for (int c = 0; c < count - 1; ++c) {
+                    const uint32 color = row[slot(x, c)] * 255u / alpha;
+                    row[slot(x, c)] = Element(color < 255u ? color : 255u);
+                }
+            }
+        }
+    }
+
     // The tile's row, whose elements lie in the order of the target's.
     __device__ __forceinline__ Element* result(int32 y) const {
         return at<Element>(p.memory.result + uint32(y) * p.memory.result_pitch);
@@ -123,6 +146,21 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
     }
 
   private:
+    __device__ __forceinline__ bool has_pass() const { return !(sample.rows.copies && sample.columns.copies); }
+    // Colours times alpha, in staged rows, rounded as Pillow's MULDIV255 does.
+    template <typename Input> __device__ __forceinline__ void premultiply(int32 some, Input staged) const {
+        for (int32 r = warp; r < some; r += warps) {
+            Element* pixel = staged(r) + lane * count;
+            for (int32 x = columns.reach + lane; x < columns.reach_end; x += 32, pixel += 32 * count) {
+                const uint32 alpha = pixel[count - 1];
+#pragma unroll
+                for (int c = 0; c < count - 1; ++c) {
+                    const uint32 product = pixel[c] * alpha + 128u;
+                    pixel[c] = Element(((product >> 8) + product) >> 8);
+                }
+            }
+        }
+    }
     template <typename T> __device__ __forceinline__ T* at(uint32 bytes) const {
         return reinterpret_cast<T*>(memory + bytes);
     }

@@ -41,6 +41,7 @@ __global__ void __launch_bounds__(256, resize_blocks<Reader, Conversion, policy>
     if (tile.rows.count > 0 && tile.columns.count > 0) {
         tile.read_taps();
         tile.resize();
+        if constexpr (policy.premultiplies) tile.divide();
     }
     __syncthreads();
 

@@ -118,6 +118,7 @@ class ResizeCase(LaunchedResize):
     samples: int = 2
     largest: int = 40
     fractions: bool = False
+    premultiplies: bool = False
     gpu: GpuProperties = REFERENCE_GPU
 
     @functools.cached_property
@@ -157,7 +158,7 @@ class ResizeCase(LaunchedResize):
         channel, column = ({window.layout.strides[axis] for window in self.windows} for axis in (0, 2))
         steps = (channel.pop() if len(channel) == 1 else 0, column.pop() if len(column) == 1 else 0)
         fill = rng.integers(0, 100, self.channel_count).astype(self.source).tobytes()
-        rule = ResizeRule(Interpolation(self.interpolation), self.passes)
+        rule = ResizeRule(Interpolation(self.interpolation), self.passes, self.premultiplies)
         return ResizeProblem(TensorSpec(layout, target, 16), made, rule, self.channel_count, steps, fill)
 
     @functools.cached_property

@@ -7,7 +7,8 @@ from harness.resize_launches import ResizeCase as Case
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cuda.planning.resize import ResizeFamily
+from stridedgpu.devices.cuda.planning.policy import ResizePolicy
+from stridedgpu.devices.cuda.planning.resize import ResizeFamily, choose_resize
 from stridedgpu.devices.cuda.planning.resize_tiles import TileUse, resize_tiles
 from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import window_taps
@@ -51,8 +52,19 @@ def test_a_plan_says_its_tile_and_its_memory():
     target = sg.empty((4, 3, 224, 224), "float16", device="cpu")
     words = sg.plan_resize(source, target, interpolation="pillow-bicubic", device="cuda").explain()
     assert "resize_pixels_uint8x16B_float16x16B on cuda" in words
-    assert "a block makes 32 x 56 pixels of 3 channels, of up to " in words
+    assert "a block of 256 threads makes 32 x 56 pixels of 3 channels, of up to " in words
     assert "B of shared memory" in words
+
+
+def test_a_plan_of_any_windows_says_what_a_block_may_make():
+    words = "\n".join(Case("pillow-bicubic").choice.in_words())
+    assert "a block of 256 threads makes up to 32 x 64 pixels of 3 channels" in words
+
+
+def test_alpha_in_planes_is_refused_in_words():
+    case = Case("pillow-bicubic", source_order="CHW", channel_count=4, premultiplies=True)
+    with pytest.raises(sg.DeviceError, match="relayout to NHWC first"):
+        choose_resize(case.problem, case.gpu)
 
 
 @given(
@@ -68,7 +80,7 @@ def test_tiles_hold_what_they_reach_and_fit(source, target, interpolation, colum
     box = (0.0, 0.0, *map(float, source))
     taps = window_taps(interpolation, "horizontal", element_type("uint8"), count, source, box, target)
     use = TileUse(taps.arithmetic, columns_first, 1, count, length)
-    tiles = resize_tiles(use, [taps], target, kibibytes << 10)
+    tiles = resize_tiles(use, [taps], target, kibibytes << 10, ResizePolicy())
     assert tiles is not None
     assert tiles.shared_bytes <= kibibytes << 10
     assert tiles.width % tiles.length == 0

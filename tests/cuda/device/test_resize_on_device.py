@@ -52,7 +52,11 @@ def test_letterboxes_have_their_border(resizing):
     assert sg.letterbox(there, (32, 48)).numpy().tobytes() == expected.tobytes()
 
 
-def test_alpha_is_weighted_on_the_cpu_only(resizing):
-    there = sg.asarray(np.zeros((9, 9, 4), np.uint8), dims="HWC", device="cuda:1")
-    with pytest.raises(sg.DeviceError, match="does not weight colours by alpha"):
-        sg.resize(there, (4, 4), premultiply=True)
+def test_alpha_weights_the_colours_of_pixels_and_not_of_planes(resizing):
+    pixels = np.random.default_rng(5).integers(0, 256, (9, 19, 4), np.uint8)
+    there = sg.relayout(pixels, dims="HWC", layout="HWC", device="cuda:1")
+    expected = sg.resize(pixels, (4, 8), dims="HWC", premultiply=True).numpy()
+    assert sg.resize(there, (4, 8), premultiply=True).numpy().tobytes() == expected.tobytes()
+    planes = sg.asarray(np.zeros((4, 9, 9), np.uint8), device="cuda:1")
+    with pytest.raises(sg.DeviceError, match="relayout to NHWC first"):
+        sg.resize(planes, (4, 4), premultiply=True)

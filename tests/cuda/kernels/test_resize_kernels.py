@@ -27,6 +27,10 @@ KINDS = {
     "whole factors": Case("opencv-area", samples=1, size=(5, 4), largest=17),
     "planes to planes": Case("pillow-lanczos", source_order="CHW", channel_count=5),
     "planes to pixels": Case("opencv-cubic", order="NHWC", source_order="CHW"),
+    "alpha": Case("pillow-bicubic", "uint8", "float16", channel_count=4, channels=(2, 1, 0), premultiplies=True),
+    "alpha, rows first": Case(
+        "pillow-lanczos", order="NHWC", size=(8, 16), channel_count=2, passes="vertical", premultiplies=True
+    ),
     "twelve channels": Case("opencv-linear-exact", "uint8", "float32", channel_count=12),
     "many channels in disorder": Case("pillow-hamming", channel_count=20, channels=tuple(range(0, 20, 3))[::-1]),
     "16 bits of Pillow": Case("pillow-lanczos", "uint16", "uint16", fractions=True),
@@ -114,6 +118,7 @@ FAULTS = {
         "weights + (span.count + 1) * int32(p.tile_width)",
     ),
     "a chunk's last row left out": ("end = smaller(row_end - span.first,", "end = smaller(row_end - 1 - span.first,"),
+    "colours not divided": ("if constexpr (policy.premultiplies) tile.divide();", ""),
     "cut vectors left out": ("if (is_cut) stage_cut", "if (false) stage_cut"),
     "vectors beyond the memory": ("is_wanted && address >= begin && address + 16 <= end;", "is_wanted;"),
 }
@@ -130,6 +135,7 @@ def test_a_broken_kernel_is_caught(fault):
     cases = [
         *of_seeds(Case("pillow-lanczos", "uint8", "float16"), 4),
         *of_seeds(Case("opencv-cubic", samples=3), 4),
+        *of_seeds(KINDS["alpha"], 1),
     ]
     with pytest.raises((AssertionError, EmulationError), match=r"(?s)\A(?!g\+\+ refused)"):
         check_resizes(cases, source_of=lambda *_: text.replace(right, wrong))

@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch, divisor_words, grid_of
-from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.cuda.planning.resize import ResizeChoice, ResizeFamily
 from stridedgpu.devices.cuda.planning.resize_tiles import ResizeTiles
 from stridedgpu.devices.interface import Located
@@ -104,6 +103,7 @@ def _tiled(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ResizeTiles)
         arithmetic=f"sg::ResizeArithmetic::{taps[0].arithmetic.replace('-', '_')}",
         columns_first=taps[0].columns_first,
         pixels=choice.stores_pixels,
+        premultiplies=problem.rule.premultiplies,
         store_bytes=tiles.length * made.target.itemsize,
         affines=affines,
         order=order,
@@ -112,7 +112,7 @@ def _tiled(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ResizeTiles)
         sources=("resize_tiles.cu",),
         name=name,
         grid=grid_of(grid[0] * grid[1] * grid[2] * len(taps)),
-        block=(policy().resize.threads, 1, 1),
+        block=(choice.limits.threads, 1, 1),
         shared_bytes=tiles.shared_bytes,
         parameters=block.parameters,
         tables=block.tables,
@@ -153,8 +153,8 @@ def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:
     return KernelLaunch(
         sources=("resize_nearest.cu",),
         name=name,
-        grid=grid_of(-(-items // policy().resize.threads)),
-        block=(policy().resize.threads, 1, 1),
+        grid=grid_of(-(-items // choice.limits.threads)),
+        block=(choice.limits.threads, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,
         tables=block.tables,

@@ -13,7 +13,7 @@ from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
 from stridedgpu.values.errors import DeviceError
 
 from .gpu import GpuProperties
-from .policy import policy
+from .policy import ResizePolicy, policy
 from .resize_tiles import ResizeTiles, TileUse, resize_tiles
 from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
@@ -51,7 +51,8 @@ class ResizeChoice:
 
     `load` is the width of a load where a run of the source is long enough, whatever its address; `store` that of a
     store. `count` channels are resized by a block together; `stores_pixels` says that a store takes neighbouring
-    elements of pixels. `tiles` are those of the problem's window, None where every call says its windows.
+    elements of pixels. `limits` are the threads of a block and the tiles to try, largest first; `tiles` are those of
+    the problem's window, None where every call says its windows.
     """
 
     problem: ResizeProblem
@@ -61,6 +62,7 @@ class ResizeChoice:
     store: Width
     count: int
     stores_pixels: bool
+    limits: ResizePolicy
     tiles: ResizeTiles | None
 
     @property
@@ -95,7 +97,7 @@ class ResizeChoice:
             return self.tiles
         _, _, height, width = self.problem.target.layout.sizes
         use = self.use(taps[0].arithmetic, columns_first=taps[0].columns_first)
-        tiles = resize_tiles(use, taps, (height, width), self.gpu.shared_bytes)
+        tiles = resize_tiles(use, taps, (height, width), self.gpu.shared_bytes, self.limits)
         if tiles is None:
             columns, rows = (
                 max(axis.most for axis in axes) for axes in zip(*((one.columns, one.rows) for one in taps), strict=True)
@@ -121,12 +123,17 @@ class ResizeChoice:
         """The tile and its memory."""
         if self.family is ResizeFamily.NEAREST:
             return []
+        block = f"a block of {self.limits.threads} threads makes"
         if self.tiles is None:
-            return ["tiles are chosen for the taps of each call's windows"]
+            (height, width), (nbytes, rows) = self.limits.tiles[0], self.limits.budgets[0]
+            return [
+                f"{block} up to {height} x {width} pixels of {self.count} channels",
+                f"a call has the largest tile that fits {nbytes} B of shared memory, {rows} source rows at a time",
+            ]
         tiles = self.tiles
         read = f"{tiles.reach[0]} x {tiles.reach[1]} of the source, {tiles.chunk_rows} rows at a time"
         return [
-            f"a block makes {tiles.height} x {tiles.width} pixels of {self.count} channels, of up to {read}",
+            f"{block} {tiles.height} x {tiles.width} pixels of {self.count} channels, of up to {read}",
             f"{tiles.shared_bytes} B of shared memory",
         ]
 
@@ -136,18 +143,19 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
 
     Raises `DeviceError` for what only the CPU does.
     """
-    if problem.rule.premultiplies:
-        raise DeviceError(
-            f"{gpu.name} does not weight colours by alpha; resize on the CPU, or without premultiplied alpha."
-        )
     arithmetic = arithmetic_of(problem.rule.interpolation, problem.conversion.source)
     family, count = _family(problem, copies=arithmetic is Arithmetic.COPY)
+    if problem.rule.premultiplies and family is not ResizeFamily.PIXELS:
+        raise DeviceError(
+            f"{gpu.name} weights colours by alpha where the channels of a picture's pixels lie side by side, without "
+            "gaps, and all pictures are alike; relayout to NHWC first, or resize on the CPU."
+        )
     layout = problem.target.layout
     channels = layout.sizes[1]
     together = family is ResizeFamily.PIXELS or count == channels
     pixels = layout.strides[3] == channels > 1 and layout.strides[1] == 1 and together
     load, store = _load_width(problem, family), _store_width(problem, pixels=pixels)
-    choice = ResizeChoice(problem, gpu, family, load, store, count, pixels, None)
+    choice = ResizeChoice(problem, gpu, family, load, store, count, pixels, policy().resize, None)
     if problem.window is None or family is ResizeFamily.NEAREST or layout.element_count == 0:
         return choice
     taps = problem.taps(problem.window)

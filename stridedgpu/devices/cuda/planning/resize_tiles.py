@@ -16,7 +16,7 @@ from stridedgpu.planning.resize_problem import WindowTaps
 from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.strides import round_up
 
-from .policy import policy
+from .policy import ResizePolicy
 
 __all__ = ["ResizeTiles", "TileUse", "resize_tiles"]
 
@@ -88,30 +88,32 @@ class ResizeTiles:
 
 
 def resize_tiles(
-    use: TileUse, taps: Sequence[WindowTaps], size: tuple[int, int], shared_bytes: int
+    use: TileUse, taps: Sequence[WindowTaps], size: tuple[int, int], shared_bytes: int, limits: ResizePolicy
 ) -> ResizeTiles | None:
     """The tile for windows of `size` (height, width) with these taps; None where not even a row of the least fits.
 
-    `shared_bytes` is the most that a block may have.
+    `shared_bytes` is the most that a block may have; `limits` has the tiles to try.
     """
-    for most, wanted in policy().resize.budgets:
+    for most, wanted in limits.budgets:
         budget = min(most, shared_bytes)
-        for tile in _sizes(use, size):
-            tiles = _fitting(use, taps, tile, budget)
+        for tile in _sizes(use, size, limits):
+            tiles = _fitting(use, taps, tile, budget, limits.most_rows)
             if tiles is not None and tiles.chunk_rows >= min(wanted, tiles.reach[0]):
                 return tiles
     return None
 
 
-def _sizes(use: TileUse, size: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+def _sizes(use: TileUse, size: tuple[int, int], limits: ResizePolicy) -> Iterator[tuple[int, int, int]]:
     """Height, width and elements of a store of tiles that share a window out evenly."""
-    for sizes in policy().resize.tiles:
+    for sizes in limits.tiles:
         height, width = (-(-extent // -(-extent // most)) for extent, most in zip(size, sizes, strict=True))
         length = use.length if sizes[1] > 1 else 1
         yield height, round_up(width, length), length
 
 
-def _fitting(use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int], budget: int) -> ResizeTiles | None:
+def _fitting(
+    use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int], budget: int, most_rows: int
+) -> ResizeTiles | None:
     """The tile's place in shared memory, with as many rows of a chunk as the budget has room for."""
     height, width, length = tile
     rows = max((_reach(one.rows, height) for one in taps), default=1)
@@ -135,7 +137,7 @@ def _fitting(use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int
     chunk = min(rows, (budget - held) // row_bytes)
     if chunk < rows:
         held += height * sums_pitch
-        chunk = min((budget - held) // row_bytes, policy().resize.most_rows)
+        chunk = min((budget - held) // row_bytes, most_rows)
     if chunk < 1:
         return None
     sizes = [
