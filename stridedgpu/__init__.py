@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         plan_scatter_nd,
     )
     from .api.patterns import rearrange, view
+    from .api.raw import unpack_raw
     from .api.relayout import plan_relayout, relayout, synchronize
     from .api.resize import letterbox, letterbox_placements, plan_resize, resize
     from .api.tensor import StridedTensor
@@ -104,6 +105,7 @@ __all__ = [
     "set_verbose",
     "synchronize",
     "typing",
+    "unpack_raw",
     "view",
     "warmup",
     "zeros",
@@ -166,6 +168,7 @@ _MODULES: Final = {
     "set_num_threads": "devices.cpu.thread_count",
     "set_verbose": "api.verbose",
     "synchronize": "api.relayout",
+    "unpack_raw": "api.raw",
     "typing": "typing",
     "view": "api.patterns",
     "warmup": "api.warmup",

@@ -5,7 +5,7 @@ type of a problem to its planner and its runner, so that an operation is added b
 depends on the problem alone:
 
     Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
-    ChannelMatrixProblem    as Problem
+    ChannelMatrixProblem, RawProblem    as Problem
     GatherProblem   launch(dense: Located, indexed: Located, indices: Located, stream)               `GatherLaunch`
     CropProblem     launch(crops, sources: Sequence[Located], target: Located, stream)              `CropsLaunch`
     FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`

@@ -17,6 +17,7 @@ from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_cro
 from stridedgpu.devices.cpu.numpy_loops.frame_samples import numpy_samples_kernel, write_samples
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops, numpy_frames_kernel
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
+from stridedgpu.devices.cpu.numpy_loops.raw import numpy_raw_kernel, unpack_samples
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_relayout_kernel
 from stridedgpu.devices.cpu.numpy_loops.resize import numpy_resize_kernel, resize_located
 from stridedgpu.devices.interface import DeviceInfo, Launch, Located
@@ -27,6 +28,7 @@ from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.planning.resize_problem import ResizeProblem
 from stridedgpu.values.errors import DeviceError
@@ -300,6 +302,31 @@ def _why_numpy_channel_matrix(problem: ChannelMatrixProblem) -> str | None:
     return why_numpy(problem)
 
 
+def _numpy_raw(problem: RawProblem) -> Callable[..., None]:
+    return partial(unpack_samples, problem)
+
+
+def _raw_kernel(problem: RawProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.raw import raw_kernel
+
+    return raw_kernel(problem)
+
+
+def _compiled_raw(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.raw import compiled_raw
+
+    return compiled_raw(plan)
+
+
+def _why_numpy_raw(problem: RawProblem) -> str | None:
+    missing = why_unavailable()
+    if missing is not None:
+        return missing
+    from stridedgpu.devices.cpu.compiled.raw import why_numpy
+
+    return why_numpy(problem)
+
+
 def _resize_bytes() -> int:
     return policy().promotion.resize_bytes
 
@@ -336,6 +363,9 @@ _OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
             _compiled_channel_matrix,
             4,
             why_numpy=_why_numpy_channel_matrix,
+        ),
+        RawProblem: CpuOperation(
+            numpy_raw_kernel, _numpy_raw, _raw_kernel, _compiled_raw, 4, _frame_bytes, why_numpy=_why_numpy_raw
         ),
         SamplesProblem: CpuOperation(numpy_samples_kernel, _numpy_samples, _uncompiled, _uncompiled, 2),
     }

@@ -1,0 +1,48 @@
+"""`unpack_raw`: the packed samples of a raw sensor as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stridedgpu.exchange.array_like import foreign_operand
+from stridedgpu.operations.options import MemoryOptions
+from stridedgpu.operations.raw import unpack_operand
+from stridedgpu.typing import StreamLike, TensorLike
+
+from .tensor import StridedTensor, output_tensor
+
+__all__ = ["unpack_raw"]
+
+
+def unpack_raw(
+    memory: TensorLike,
+    format: str,  # noqa: A002 - the field's word, as in `Frame`
+    sizes: Sequence[int],
+    *,
+    row_pitch_bytes: int | None = None,
+    alignment: int | None = None,
+    out: TensorLike | None = None,
+    stream: StreamLike | None = None,
+) -> StridedTensor:
+    """The samples of a raw sensor, packed in 10 or 12 bits each, as an image (H, W) of uint16.
+
+    `memory` is bytes or an array of uint8, flat or with one row of bytes for each row of the image. `format` is
+    "mipi-raw10" or "mipi-raw12" (MIPI CSI-2; V4L2's `SRGGB10P` and `SRGGB12P`), "mono10p" or "mono12p" (GenICam), or
+    "mono12packed" (GigE Vision). `sizes` are the image's height and width in samples, whole groups a row (4 of 10 bits,
+    2 of 12). `row_pitch_bytes` is the bytes from one row to the next; without it rows are those of an array with rows,
+    or packed. Samples are 0 to 1023 or 4095. A Bayer mosaic is four planes of half its size as a view:
+    `view(image, "(h y) (w x) -> y x h w", y=2, x=2)`. `alignment`, `out` and `stream` are those of `relayout`.
+
+    Raises `LayoutError` for formats, sizes and pitches that do not fit, `BindingError` for memory that is too small,
+    `ElementTypeError` for memory that is not bytes.
+
+    >>> packed = bytes([0x12, 0x34, 0x56, 0x78, 0b11_10_01_00])  # four samples: upper 8 bits, then the lower 2 of each
+    >>> [hex(sample) for sample in unpack_raw(packed, "mipi-raw10", (1, 4)).numpy()[0].tolist()]
+    ['0x48', '0xd1', '0x15a', '0x1e3']
+    """
+    held = memory.operand if isinstance(memory, StridedTensor) else foreign_operand(memory)[0]
+    written = output_tensor(out)
+    target = None if written is None else written.operand
+    options = MemoryOptions(None, None, alignment, None)
+    made = unpack_operand(held, format, sizes, row_pitch_bytes, options, target, stream)
+    return StridedTensor.over(made, "HW") if written is None else written

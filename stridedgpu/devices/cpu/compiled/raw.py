@@ -1,0 +1,142 @@
+"""Packed samples of raw sensors by compiled loops: two bytes of every sample, shifted and joined in registers.
+
+    memory    a b c d e a b c d e ...     groups of bytes, loaded as they lie
+    first     a b c d a b c d ...         the byte of each sample's first field, and of its second
+    second    e e e e e e e e ...
+    samples   first >> ... << ... | second >> ... << ...
+
+An item of the work is one row. The last step of a row is moved back to end with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.values.raw_formats import RawFormat
+
+from .ir import Code, Value, vector_type
+from .jit import Loop, compiled
+from .worker_pool import run_shared
+
+__all__ = ["compiled_raw", "raw_kernel", "why_numpy"]
+
+_STEP_SAMPLES = 32
+"""Samples of a step: a cache line of 16-bit numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawKernel:
+    """A kernel over rows of at least `groups` groups."""
+
+    samples: RawFormat
+    groups: int
+
+    @property
+    def name(self) -> str:
+        """What it does, in a word."""
+        return f"raw_{self.samples.name}x{self.groups * self.samples.count}"
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code, samples, groups = Code(), self.samples, self.groups
+        pitch, target_pitch, count = (code.parameter(place) for place in range(3))
+        last = code.binary("sub", count, groups)
+        with code.loop(code.first, code.last) as row:
+            source = code.at(code.source, code.multiply(row, pitch))
+            target = code.at(code.target, code.multiply(row, target_pitch))
+            with code.loop(0, count, groups) as step:
+                at = code.smaller(step, last)
+                address = code.at(source, code.multiply(at, samples.nbytes))
+                loaded = code.load(vector_type(groups * samples.nbytes, "i8"), address, 1)
+                parts = [self._field(code, loaded, place) for place in range(2)]
+                joined = code.binary("or", *parts)
+                code.store(joined, code.at(target, code.multiply(at, 2 * samples.count)), 2)
+        return code.text(name)
+
+    def _field(self, code: Code, loaded: Value, place: int) -> Value:
+        """One field of every sample, where it belongs in the sample."""
+        samples = self.samples
+        fields = [(group, sample[place]) for group in range(self.groups) for sample in samples.samples]
+        chosen = code.shuffle(loaded, None, [group * samples.nbytes + field.byte for group, field in fields])
+        wide = code.cast("zext", chosen, "i16")
+        for operation, numbers in (
+            ("lshr", [field.right for _, field in fields]),
+            ("and", [field.mask for _, field in fields]),
+            ("shl", [field.left for _, field in fields]),
+        ):
+            wide = code.binary(operation, wide, _lanes(numbers))
+        return wide
+
+
+def _lanes(numbers: Sequence[int]) -> Value:
+    """A constant of 16 bits for each lane."""
+    return Value(vector_type(len(numbers), "i16"), "<" + ", ".join(f"i16 {number}" for number in numbers) + ">")
+
+
+def _kernel(problem: RawProblem) -> RawKernel | str:
+    """The kernel of a problem, or why there is none."""
+    groups = _STEP_SAMPLES // problem.samples.count
+    if problem.target.layout.strides[1] != 1:
+        return f"targets with steps of {problem.target.layout.strides} elements along H, W are left to NumPy"
+    if problem.is_empty or problem.groups < groups:
+        return f"rows of less than {_STEP_SAMPLES} samples are left to NumPy"
+    return RawKernel(problem.samples, groups)
+
+
+def why_numpy(problem: RawProblem) -> str | None:
+    """Why a problem has no compiled loops; None where it has."""
+    kernel = _kernel(problem)
+    return kernel if isinstance(kernel, str) else None
+
+
+def raw_kernel(problem: RawProblem) -> CpuKernel | None:
+    """The compiled loops of a problem; None where it is left to NumPy."""
+    kernel = _kernel(problem)
+    if isinstance(kernel, str):
+        return None
+    return CpuKernel(
+        kernel.name,
+        f"rows in steps of {_STEP_SAMPLES} samples, shifted and joined in registers",
+        Width(kernel.groups * problem.samples.nbytes),
+        Width(2 * _STEP_SAMPLES),
+        items=problem.target.layout.sizes[0],
+        shared_bytes=policy().frames.shared_bytes,
+    )
+
+
+def compiled_raw(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
+    """A plan's samples by a compiled loop; None where this processor or the problem is left to NumPy."""
+    problem: RawProblem = plan.problem
+    kernel = _kernel(problem)
+    loop = None if isinstance(kernel, str) else _loop(kernel)
+    if loop is None:
+        return None
+    layout, nbytes = problem.target.layout, problem.bytes_moved
+    parameters = (ctypes.c_int64 * 3)(problem.pitch, 2 * layout.strides[0], problem.groups)
+    alone, height, begins = nbytes < policy().frames.shared_bytes, layout.sizes[0], 2 * layout.offset
+
+    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
+        read, written, fields = (
+            source.address + source_start,
+            target.address + target_start + begins,
+            ctypes.addressof(parameters),
+        )
+        if alone:
+            loop.alone(read, written, fields, 0, height)
+        else:
+            run_shared(loop, read, written, fields, height, nbytes=nbytes)
+
+    return move
+
+
+@lru_cache(maxsize=16)
+def _loop(kernel: RawKernel) -> Loop | None:
+    return compiled(kernel.text)
