@@ -140,6 +140,20 @@ def test_photographs_with_pitched_rows_and_a_normalised_black_border():
     assert np.array_equal(batch.numpy()[1, :, 6, 7], expected)
 
 
+@cpu_paths
+@pytest.mark.parametrize("dtype", ["uint8", "float16"])
+def test_windows_over_both_edges_with_parts_equally_wide_and_mirrored_ones_in_one_batch(path, dtype):
+    photo = np.random.default_rng(5).integers(0, 256, (3, 20, 30), np.uint8)
+    origins = [(4, -3), (4, 25), (4, -3), (4, 25), (4, 5), (4, 5)]  # 5 columns inside on the left, and on the right
+    flips = [False, False, True, True, True, False]
+    padded = np.pad(photo, ((0, 0), (8, 8), (8, 8)))
+    with picking_by(path):
+        batch = sg.gather_crops([photo] * 6, origins, (6, 8), dims="CHW", flip=flips, dtype=dtype)
+    for window, (top, left), flip in zip(batch.numpy(), origins, flips, strict=True):
+        expected = padded[:, top + 8 : top + 14, left + 8 : left + 16].astype(dtype)
+        assert np.array_equal(window, expected[..., ::-1] if flip else expected)
+
+
 def test_an_empty_batch_and_empty_windows():
     none = sg.zeros((0, 3, 5, 5), "uint8", device="cpu")
     assert sg.gather_crops(none, [], (2, 2)).sizes == (0, 3, 2, 2)

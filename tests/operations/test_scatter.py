@@ -169,6 +169,11 @@ def refusal(call, error, message):
         refusal(lambda out: sg.scatter_nd(DATA, [[0]], ROW, out=out[:2]), LayoutError, "out has sizes (2, 6)"),
         refusal(lambda out: sg.scatter_nd(out, [[0]], ROW, out=out), BindingError, "out shares memory with data"),
         refusal(lambda out: sg.scatter_nd(DATA, [[0]], out[1:2], out=out), BindingError, "memory with updates"),
+        refusal(
+            lambda out: sg.scatter_nd(DATA, out[:1, 4:].reinterpret(dtype="int32"), ROW, out=out),
+            BindingError,
+            "memory with indices",
+        ),
     ],
 )
 def test_what_is_refused_writes_nothing(call, error, message):

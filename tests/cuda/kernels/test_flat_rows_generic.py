@@ -114,6 +114,12 @@ def channel_cases() -> list[Case]:
         found.append(case(apart, Layout(planes.sizes, apart.strides), axis=1, channels=order))
         inner = Layout((40, channels))
         pixels = Layout((40, channels), (channels + 3, 1))
+        # Zeros that begin in the middle of a store vector, behind a row whose loads read on past its end.
+        few, more = rows(40, channels, pitch=channels + 7), rows(40, channels, pitch=channels + 15)
+        for types in ("float16", "uint8>float16") if channels > 3 else ():
+            constants = {"bias": ramp(channels)} if ">" in types else {}
+            one = case(few, more, types, slack=(32, 32), owned=True, axis=1, **constants)
+            found.append(dataclasses.replace(one, filler=15))
         for types in ("float64>float32", "float64"):
             options = scales if types != "float64" else {}
             found.append(case(inner, pixels, types, axis=1, channels=order, **options))

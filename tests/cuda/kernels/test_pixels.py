@@ -58,6 +58,8 @@ def size_cases() -> list[Case]:
         for axes in ((3,), (2,), (1, 2, 3)):
             found.append(case(flipped(frames(3, 96, 3, 304), *axes), frames(3, 96, 4, 400), name, **OWNED))
             found.append(case(flipped(frames(3, 96, 4, 400), *axes), frames(3, 96, 3, 304), name))
+            # Rows of whole vectors, in which the pixels end in the middle of one.
+            found.append(case(flipped(frames(3, 100, 3, 304), *axes), frames(3, 100, 4, 400), name, **OWNED))
     for channels, target in ((3, 8), (3, 16), (3, 32), (7, 8), (6, 16)):
         found.append(filled(case(frames(channels, 45), frames(channels, 45, target))))
         found.append(filled(case(frames(channels, 45), frames(channels, 45, target), "float16")))

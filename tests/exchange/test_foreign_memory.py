@@ -1,0 +1,56 @@
+"""The gate for memory that another library describes: what comes through is the memory that was meant."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.guarded_memory import bits_of, guarded, seeds
+from harness.strategies import element_types, layouts, layouts_of, tensor_sizes
+from hypothesis import given, strategies as st
+
+from stridedgpu import BindingError, LayoutError
+from stridedgpu.exchange.foreign_memory import ADDRESS_SPACE_BYTES, check_range, foreign_memory
+from stridedgpu.values.dtypes import element_type
+
+
+@given(tensor_sizes(0, 5, least=0), st.data(), element_types(), seeds)
+def test_the_elements_are_those_at_the_address_whatever_the_signs_of_the_strides(sizes, data, element, seed):
+    layout = data.draw(layouts_of(sizes))
+    _, memory = guarded(layout, element, seed)
+    address = memory.ctypes.data + layout.offset * element.itemsize
+    operand = foreign_memory("camera", address, layout.sizes, layout.strides, element, owner=memory)
+    assert operand.layout.first_offset == 0
+    assert 0 in sizes or operand.address == address
+    assert operand.buffer.nbytes == layout.span * element.itemsize
+    got = bits_of(operand.layout, element.itemsize, operand.buffer.bytes)
+    assert got.tobytes() == bits_of(layout, element.itemsize, memory).tobytes()
+
+
+def test_the_last_byte_of_the_address_space_is_one_and_the_next_is_none():
+    check_range("camera", ADDRESS_SPACE_BYTES - 4, ADDRESS_SPACE_BYTES - 4, 4)
+    check_range("camera", 0, 0, 0)
+    for address, nbytes in ((ADDRESS_SPACE_BYTES - 4, 5), (0, 1), (-1, 1)):
+        with pytest.raises(BindingError, match=r"camera describes"):
+            check_range("camera", address, address, nbytes)
+
+
+def test_a_view_that_runs_back_past_address_0_is_refused():
+    with pytest.raises(BindingError, match="leave the address space"):
+        foreign_memory("camera", 8, (4,), (-4,), element_type("uint8"), owner=None)
+
+
+def test_no_size_is_negative():
+    with pytest.raises(LayoutError, match=r"camera describes sizes \(2, -1\)"):
+        foreign_memory("camera", 4096, (2, -1), None, element_type("uint8"), owner=None)
+
+
+@given(layouts(), seeds)
+def test_what_is_read_only_stays_so(layout, seed):
+    tensor, memory = guarded(layout, "uint8", seed)
+    lowest = memory.ctypes.data + layout.offset
+    for readonly in (False, True):
+        operand = foreign_memory(
+            "camera", lowest, layout.sizes, layout.strides, tensor.element, owner=memory, readonly=readonly
+        )
+        assert operand.buffer.readonly is readonly
+        assert np.array_equal(operand.layout.sizes, layout.sizes)
