@@ -240,7 +240,8 @@ def _operand_of_capsule(obj: Any, copy: bool | None) -> tuple[Operand, bool]:
     held = dlpack_operand(obj)
     if held.element.name == "uint8" and _is_of(obj, "onnxruntime", "OrtValue") and "bool" in obj.data_type():
         held = Operand(held.buffer, held.layout, ELEMENT_TYPES["bool"])  # ONNX Runtime exports bools as uint8
-    if copy is None and held.buffer.device == "cpu" and held.address % held.element.itemsize:
+    itemsize = held.element.itemsize
+    if copy is None and itemsize > 1 and held.buffer.device == "cpu" and held.address % itemsize:
         return operand_of_array(array_of_operand(held).copy()), False
     return held, True
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import datetime as dt
+from ctypes import PYFUNCTYPE, c_char, c_int64, c_uint8, c_void_p
 from functools import lru_cache
+from struct import Struct
 from typing import Any, Final
 
 from stridedgpu.devices.operand import Operand
@@ -24,47 +26,28 @@ CUDA: Final = 2
 _CUDA_HOST: Final = 3
 _CUDA_MANAGED: Final = 13
 
+_ON_HOST: Final = (CPU, _CUDA_HOST)
+"""Devices whose memory the processor reaches at the same address: its own, and page-locked memory."""
+
 _CODES: Final = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _OWN_CODES: Final = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
 """`DLDataTypeCode` of the types that have a code of their own."""
 
 
-_Deleter: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_TENSOR: Final = "QiiiBBHQQQ"
+"""`DLTensor`: data, device type and number, ndim, type code, bits, lanes, shape, strides, byte offset."""
 
+_MANAGED: Final = Struct(f"={_TENSOR}8xQ")
+"""`DLManagedTensor`: the tensor, and the deleter behind a context."""
 
-class _Tensor(ctypes.Structure):
-    """`DLTensor`."""
+_VERSIONED: Final = Struct(f"=II8xQQ{_TENSOR}")
+"""`DLManagedTensorVersioned`: version, deleter behind a context, flags, tensor. Later versions keep these fields."""
 
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
+_CODE_AT: Final = 20
+"""The byte of a `DLTensor` with the type code."""
 
-
-class _Managed(ctypes.Structure):
-    """`DLManagedTensor`."""
-
-    _fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p))
-
-
-class _Versioned(ctypes.Structure):
-    """`DLManagedTensorVersioned`, whose first four fields every later version keeps."""
-
-    _fields_ = (
-        ("version", ctypes.c_uint32 * 2),
-        ("context", ctypes.c_void_p),
-        ("deleter", ctypes.c_void_p),
-        ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
-    )
-
+_VERSIONED_TENSOR_AT: Final = 32
+"""The byte of a `DLManagedTensorVersioned` where its tensor begins."""
 
 _BELOW_A_BYTE: Final = frozenset({"int2", "int4", "uint1", "uint2", "uint4", "float4_e2m1fn", "float4_e2m1fn_x2"})
 _SHARE_BYTES: Final = (
@@ -84,39 +67,46 @@ _pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, 
 _rename = ctypes.pythonapi.PyCapsule_SetName
 _rename.restype, _rename.argtypes = ctypes.c_int, (ctypes.py_object, ctypes.c_char_p)
 _CAPSULE: Final = type(dt.datetime_CAPI)  # a name for it is new in Python 3.13
-_UNVERSIONED: Final = b"dltensor"
-_VERSIONED: Final = b"dltensor_versioned"
+_NAME: Final = b"dltensor"
+_VERSIONED_NAME: Final = b"dltensor_versioned"
 """The names of a capsule that nobody has taken yet."""
 
-_USED_UNVERSIONED: Final = b"used_dltensor"
-_USED_VERSIONED: Final = b"used_dltensor_versioned"
+_USED: Final = {_NAME: b"used_dltensor", _VERSIONED_NAME: b"used_dltensor_versioned"}
 """What a consumer renames a capsule to when it takes the memory: no second consumer can then take it too."""
 
+_BYTES: Final = {size: c_char * size for size in (_MANAGED.size, _VERSIONED.size)}
 
-_deleter_at: Final = lru_cache(maxsize=64)(_Deleter)
-"""A producer's deleter: the same function for each of its capsules."""
+_deleter_at: Final = lru_cache(maxsize=64)(PYFUNCTYPE(None, c_void_p))
+"""A producer's deleter: the same function for each of its capsules, called with the GIL as capsules call it."""
+
+
+@lru_cache(maxsize=LARGEST_RANK + 1)
+def _int64s(rank: int) -> Any:
+    """The type of a shape, or of strides."""
+    return c_int64 * rank
 
 
 def retyped(capsule: Any, element: ElementType) -> Any:
     """An unconsumed capsule, relabelled with another element type of the same size."""
-    _managed(capsule).tensor.code = _OWN_CODES[element.name]
+    name, address = _structure(capsule)
+    at = _CODE_AT if name == _NAME else _VERSIONED_TENSOR_AT + _CODE_AT
+    c_uint8.from_address(address + at).value = _OWN_CODES[element.name]
     return capsule
 
 
 class _Taken:
     """Memory taken from a capsule: its producer's deleter is called when the last view is released."""
 
-    __slots__ = ("_deleter", "_managed")
+    __slots__ = ("_address", "_deleter")
 
-    def __init__(self, capsule: Any, managed: _Managed | _Versioned) -> None:
-        self._managed = ctypes.addressof(managed)
-        deleter = managed.deleter
+    def __init__(self, capsule: Any, name: bytes, address: int, deleter: int) -> None:
+        self._address = address
         self._deleter = _deleter_at(deleter) if deleter else None
-        _rename(capsule, _USED_VERSIONED if type(managed) is _Versioned else _USED_UNVERSIONED)
+        _rename(capsule, _USED[name])
 
     def __del__(self) -> None:
         if self._deleter is not None:
-            self._deleter(self._managed)
+            self._deleter(self._address)
 
 
 def _told_device(obj: Any) -> tuple[int, int]:
@@ -130,7 +120,7 @@ def _told_device(obj: Any) -> tuple[int, int]:
 def _device_of(obj: Any, told: tuple[int, int]) -> str:
     """The name of a device that an object is on: "cpu" or "cuda:N". Raises `DeviceError` for any other."""
     kind, number = told
-    if kind in (CPU, _CUDA_HOST):
+    if kind in _ON_HOST:
         return "cpu"
     if kind in (CUDA, _CUDA_MANAGED):
         return f"cuda:{number}"
@@ -146,39 +136,50 @@ def dlpack_operand(obj: Any) -> Operand:
     The operand is read-only if the object says so, or cannot say. Raises `ElementTypeError` for elements that a tensor
     cannot represent, `LayoutError` for PyTorch's negated views, `DeviceError` for unavailable devices.
     """
-    if getattr(obj, "is_neg", None) is not None and obj.is_neg():
+    is_negated = getattr(obj, "is_neg", None)
+    if is_negated is not None and is_negated():
         raise LayoutError(
             f"{type(obj).__name__} is a view with its sign bit set, which DLPack drops: call resolve_neg()."
         )
-    told = _told_device(obj)
-    device = _device_of(obj, told)
+    # PyTorch's `__dlpack_device__` takes as long as its export. Its `is_cpu` is enough; the export itself is checked.
+    told = None if getattr(obj, "is_cpu", False) is True else _told_device(obj)
+    device = "cpu" if told is None else _device_of(obj, told)
     capsule = _requested(obj) if device == "cpu" else _requested_on(device, obj)
-    managed = _managed(capsule)
-    tensor, producer = managed.tensor, type(obj).__name__
-    _check(obj, tensor, told)
-    element = _element_of(obj, tensor)
-    rank = tensor.ndim
-    readonly = bool(managed.flags & _READ_ONLY) if isinstance(managed, _Versioned) else _says_read_only(obj)
-    sizes = tuple(tensor.shape[:rank]) if rank else ()
-    strides = tuple(tensor.strides[:rank]) if rank and tensor.strides else None
+    name, structure = _structure(capsule)
+    if name == _NAME:
+        fields = _MANAGED.unpack_from(_BYTES[_MANAGED.size].from_address(structure))
+        data, kind, number, rank, code, bits, lanes, shape, steps, offset, deleter = fields
+        readonly = _says_read_only(obj)
+    else:
+        fields = _VERSIONED.unpack_from(_BYTES[_VERSIONED.size].from_address(structure))
+        major, minor, deleter, flags, data, kind, number, rank, code, bits, lanes, shape, steps, offset = fields
+        if major != _VERSION[0]:
+            raise LayoutError(f"__dlpack__ returned a capsule of version {(major, minor)}; versions 1.x can be read.")
+        readonly = bool(flags & _READ_ONLY)
+    producer = type(obj).__name__
+    # The shape is read only behind these checks.
+    if not 0 <= rank <= LARGEST_RANK:
+        raise LayoutError(f"{producer} exports {rank} axes; 0 to {LARGEST_RANK} can be taken.")
+    if rank and not shape:
+        raise LayoutError(f"{producer} exports {rank} axes without sizes: the shape of its DLTensor is null.")
+    if (kind, number) != told and not (told is None and kind in _ON_HOST):
+        raise DeviceError(
+            f"{producer} exports memory on DLPack's device {(kind, number)}, and "
+            f"{'is_cpu' if told is None else '__dlpack_device__()'} says {told or 'the CPU'}; both must agree."
+        )
+    element = _ELEMENTS.get((code, bits, lanes))
+    if element is None:
+        described = f"type code {code} of {bits} bits and {lanes} lanes"
+        why = _SHARE_BYTES if bits < 8 else "which no tensor holds: share its bytes as uint8."
+        raise ElementTypeError(f"{producer} holds DLPack's {described}, {why}")
+    sizes = tuple(_int64s(rank).from_address(shape)) if rank else ()
+    strides = tuple(_int64s(rank).from_address(steps)) if rank and steps else None
     if device != "cpu" and strides and max(map(abs, strides)) * element.itemsize >= _BEYOND_63_BITS:
         strides = _interface_strides(obj, element.itemsize, strides)
-    address = (tensor.data or 0) + tensor.byte_offset
-    taken = _Taken(capsule, managed)
-    return foreign_memory(producer, address, sizes, strides, element, owner=taken, device=device, readonly=readonly)
-
-
-def _check(obj: Any, tensor: _Tensor, told: tuple[int, int]) -> None:
-    """Refuse what would be read from a wrong place: the shape is looked at only behind this."""
-    name = type(obj).__name__
-    if not 0 <= tensor.ndim <= LARGEST_RANK:
-        raise LayoutError(f"{name} exports {tensor.ndim} axes; 0 to {LARGEST_RANK} can be taken.")
-    if tensor.ndim and not tensor.shape:
-        raise LayoutError(f"{name} exports {tensor.ndim} axes without sizes: the shape of its DLTensor is null.")
-    if (own := tuple(tensor.device)) != told:
-        raise DeviceError(
-            f"{name} exports memory on DLPack's device {own}, and __dlpack_device__() says {told}; both must agree."
-        )
+    taken = _Taken(capsule, name, structure, deleter)
+    return foreign_memory(
+        producer, data + offset, sizes, strides, element, owner=taken, device=device, readonly=readonly
+    )
 
 
 def _interface_strides(obj: Any, itemsize: int, strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -232,28 +233,14 @@ def _requested_on(device: str, obj: Any) -> Any:
         return _requested(obj, stream=handle or LEGACY_STREAM)
 
 
-def _managed(capsule: Any) -> _Managed | _Versioned:
-    """The structure that an unconsumed capsule points at."""
-    name = _name_of(capsule) if isinstance(capsule, _CAPSULE) else None
-    if name != _VERSIONED and name != _UNVERSIONED:  # noqa: PLR1714 - twice as fast as a set
-        raise LayoutError(f"__dlpack__ returned {capsule!r}, which is no DLPack capsule that can still be taken.")
-    address = _pointer_of(capsule, name)
-    if name == _UNVERSIONED:
-        return _Managed.from_address(address)
-    found = _Versioned.from_address(address)
-    if found.version[0] != _VERSION[0]:
-        raise LayoutError(f"__dlpack__ returned a capsule of version {tuple(found.version)}; versions 1.x can be read.")
-    return found
-
-
-def _element_of(obj: object, tensor: _Tensor) -> ElementType:
-    """The element type of a tensor. Raises `ElementTypeError` for an unknown one."""
-    found = _ELEMENTS.get((tensor.code, tensor.bits, tensor.lanes))
-    if found is None:
-        told = f"type code {tensor.code} of {tensor.bits} bits and {tensor.lanes} lanes"
-        why = _SHARE_BYTES if tensor.bits < 8 else "which no tensor holds: share its bytes as uint8."
-        raise ElementTypeError(f"{type(obj).__name__} holds DLPack's {told}, {why}")
-    return found
+def _structure(capsule: Any) -> tuple[bytes, int]:
+    """The name of an unconsumed capsule, and the address of the structure that it points at."""
+    try:
+        return _VERSIONED_NAME, _pointer_of(capsule, _VERSIONED_NAME)
+    except ValueError:  # another name, or no capsule
+        if isinstance(capsule, _CAPSULE) and _name_of(capsule) == _NAME:
+            return _NAME, _pointer_of(capsule, _NAME)
+    raise LayoutError(f"__dlpack__ returned {capsule!r}, which is no DLPack capsule that can still be taken.")
 
 
 _ELEMENTS: Final = {

@@ -11,6 +11,7 @@ import weakref
 import ml_dtypes
 import numpy as np
 import pytest
+from harness.dlpack_structures import managed
 from harness.strategies import layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
 
@@ -36,7 +37,7 @@ class Exporter:
             raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
         self.asked.append(request)
         capsule = self.array.__dlpack__(**{name: request[name] for name in request if name != "stream"})
-        tensor = dlpack._managed(capsule).tensor
+        tensor = managed(capsule).tensor
         tensor.device[:] = self.device
         if self.change:
             self.change(tensor)
@@ -117,8 +118,7 @@ def of_version_2():
     class Newer(Exporter):
         def __dlpack__(self, **_):
             capsule = self.array.__dlpack__(max_version=(1, 0))
-            address = dlpack._pointer_of(capsule, b"dltensor_versioned")
-            dlpack._Versioned.from_address(address).version[0] = 2
+            managed(capsule).version[0] = 2
             return capsule
 
     return Newer(np.arange(3))
@@ -294,7 +294,7 @@ def test_without_a_device_the_reason_is_given():
 def test_their_bits_go_out_under_their_own_code(dtype):
     tensor = sg.empty((2, 3), dtype, row_pitch_bytes=16, device="cpu")
     for request in ({}, {"max_version": (1, 1)}, {"copy": True}):
-        contents = dlpack._managed(tensor.__dlpack__(**request)).tensor
+        contents = managed(tensor.__dlpack__(**request)).tensor
         assert (contents.code, contents.bits) == (dlpack._OWN_CODES[dtype], 8 * tensor.itemsize)
     with pytest.raises(RuntimeError, match="Unsupported dtype"):
         np.from_dlpack(tensor)
@@ -304,7 +304,7 @@ def test_their_bits_go_out_under_their_own_code(dtype):
 @pytest.mark.parametrize("dtype", BITS)
 def test_on_a_device_too(gpus, dtype):
     tensor = sg.zeros((2, 3), dtype, device="cuda:1")
-    contents = dlpack._managed(tensor.__dlpack__(stream=5, max_version=(1, 0))).tensor
+    contents = managed(tensor.__dlpack__(stream=5, max_version=(1, 0))).tensor
     [(_, array, _, device)] = gpus.named("dlpack")
     assert (array.dtype, array.memory.ptr, device) == (np.dtype(BITS[dtype]), tensor.buffer.address, 1)
     assert (contents.code, tuple(contents.device)) == (dlpack._OWN_CODES[dtype], (2, 1))

@@ -13,11 +13,11 @@ import threading
 import types
 
 import numpy as np
+from harness.dlpack_structures import managed
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
-from stridedgpu.exchange import dlpack
 
 LEGACY_STREAM = 0
 
@@ -285,7 +285,7 @@ class FakeCuda:
                 offset = self.memory.ptr - self.memory.memory.ptr
                 array = np.ndarray(self.shape, self.dtype, held, offset, self.strides)
                 capsule = array.__dlpack__(max_version=request["max_version"])
-                contents = dlpack._managed(capsule).tensor
+                contents = managed(capsule).tensor
                 contents.device[:] = 2, fake.get_device()
                 return capsule
 

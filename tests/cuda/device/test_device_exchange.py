@@ -6,10 +6,10 @@ import types
 
 import numpy as np
 import pytest
+from harness.dlpack_structures import managed
 from harness.sample_tensors import frames
 
 import stridedgpu as sg
-from stridedgpu.exchange import dlpack
 
 
 def test_the_array_interface_says_strides_and_stream(gpus):
@@ -99,7 +99,7 @@ class CupyArray:
 
     def __dlpack__(self, **request):
         capsule = self.array.__dlpack__(max_version=request["max_version"])
-        tensor = dlpack._managed(capsule).tensor
+        tensor = managed(capsule).tensor
         tensor.device[:] = 2, 0
         for axis, step in enumerate(self.array.strides):
             tensor.strides[axis] = step % 2**64 // self.array.itemsize
