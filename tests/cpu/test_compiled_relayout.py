@@ -63,7 +63,8 @@ variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte s
 @contextmanager
 def planned_as(variant):
     """Kernels as for small moves, as for those written past the caches, or as on a processor of another make."""
-    streams = dict.fromkeys(("streamed_bytes", "streamed_tiles_bytes", "long_row_bytes", "prefetched_bytes"), 0)
+    limits = ("streamed_bytes", "streamed_tiles_bytes", "squares_bytes", "long_row_bytes", "prefetched_bytes")
+    streams = dict.fromkeys(limits, 0)
     changes = {**streams, "row_gap_bytes": 1} if variant == "streaming" else {}
     with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
         if variant == "16-byte shuffles":
@@ -255,8 +256,17 @@ def test_kernels_follow_the_strides():
     "size, rows", [(17, 16), (33, 16), (64, 64), (72, 16), (100, 16), (128, 128), (150, 32), (300, 64), (600, 128)]
 )
 def test_tiles_overlap_little(size, rows):
-    kernel = kernel_of((2, size, 40), (size * 40, 40, 1), (size * 41 + 1, 1, size), "float32")
+    with policy_with(relayout={"squares_bytes": 0}):
+        kernel = kernel_of((2, size, 40), (size * 40, 40, 1), (size * 41 + 1, 1, size), "float32")
     assert (type(kernel), kernel.rows) == (Transpose, rows)
+
+
+@pytest.mark.parametrize("element", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize("height, width", [(16, 16), (17, 40), (300, 21)])
+def test_small_transposes_are_squares_in_registers(element, height, width):
+    kernel = kernel_of((height, width), (width, 1), (1, height), element)
+    assert kernel.in_registers
+    assert kernel.rows == kernel.columns
 
 
 @pytest.mark.parametrize("element, nbytes", [("uint8", 3), ("float16", 6), ("float32", 12)])

@@ -211,6 +211,12 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
         draft, source_loop = draft.flipped(source_loop)
     outer = draft.besides(target_loop, source_loop)
     aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
+    most = policy().relayout.streamed_tiles_bytes if aligned else policy().relayout.squares_bytes
+    side = _side_in_registers(draft, min(target_loop.size, source_loop.size))
+    if side and problem.bytes_moved < most:
+        elements = elements_of(problem, draft, source_loop, target_loop)
+        kernel = Transpose(elements, len(outer), side, side, in_registers=True)
+        return make_walk(problem, kernel, draft, outer, (source_loop, side), (target_loop, side))
     # Unaligned lines are written partially at both ends. Longer lines have a smaller partial share.
     line = LINE_BYTES if aligned else policy().relayout.unaligned_line_bytes[draft.target_bytes]
     rows = _rows_of_tiles(target_loop.size, line // draft.target_bytes, max(lane, LINE_BYTES // draft.target_bytes))
@@ -219,6 +225,14 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     streaming = aligned and large and rows * draft.target_bytes == LINE_BYTES
     extent = policy().relayout.tile_bytes if aligned else policy().relayout.unaligned_tile_bytes
     return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent, streaming=streaming)
+
+
+def _side_in_registers(draft: Draft, size: int) -> int:
+    """Elements of a side of the square that is transposed in registers; 0 where scratch memory takes fewer shuffles."""
+    widest = LINE_BYTES if "avx512f" in processor_features() else LINE_BYTES // 2
+    sides = {1: LANE_BYTES, 4: widest // 4, 8: widest // 8}
+    side = min(size, sides.get(draft.target_bytes, 0), widest // draft.source_bytes)
+    return _power_of_two(side) if side >= LANE_BYTES // draft.target_bytes else 0
 
 
 def _rows_of_tiles(size: int, most: int, least: int) -> int:
@@ -244,11 +258,17 @@ def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
     rows = _power_of_two(min(target_loop.size, policy().relayout.odd_tile))
     columns = _power_of_two(min(source_loop.size, max(lane, _shuffled_bytes(unit) // unit)))
     extent = policy().relayout.unaligned_tile_bytes
-    return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent, streaming=False)
+    return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent)
 
 
 def _tiles(
-    problem: Problem, draft: Draft, loops: tuple[Loop, Loop], tile: tuple[int, int], extent: int, *, streaming: bool
+    problem: Problem,
+    draft: Draft,
+    loops: tuple[Loop, Loop],
+    tile: tuple[int, int],
+    extent: int,
+    *,
+    streaming: bool = False,
 ) -> Walk:
     """The tiled transpose of a target and a source loop: rows and columns of a tile, and its bytes along a row."""
     (target_loop, source_loop), (rows, columns) = loops, tile

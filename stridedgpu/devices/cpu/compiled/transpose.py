@@ -8,6 +8,8 @@
 A tile is at least a cache line wide on both sides, at any address. Whole lines are read and written, so rows a power of
 two apart may evict each other from the cache at no cost. Each element is read once, stored once to scratch memory of at
 most 16 KB, and written once.
+
+Elements of 1, 4 and 8 bytes need no scratch memory: a square tile, one vector a line, is transposed in registers.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class Transpose:
     """A kernel over tiles of `rows` (along `b`) by `columns` (along `a`) elements.
 
     Both are multiples of the target elements in a lane. The lines of a `streaming` kernel are whole cache lines;
-    aligned ones are written by non-temporal stores.
+    aligned ones are written by non-temporal stores. `in_registers`: the tile is square, and needs no scratch memory.
     """
 
     elements: Elements
@@ -41,11 +43,15 @@ class Transpose:
     rows: int
     columns: int
     streaming: bool = False
+    in_registers: bool = False
 
     def text(self, name: str) -> str:
         """The module."""
         code, elements = Code(), self.elements
         grid = Grid(code, elements, self.rank)
+        if self.in_registers:
+            self._squares(code, grid)
+            return code.text(name)
         scratch = code.scratch(self.columns * self._line)
         with grid.items(self.columns, self.rows) as item:
             fixed = grid.affine(item.place, self.columns, along=False)
@@ -60,6 +66,23 @@ class Transpose:
                 target = code.at(item.target, code.multiply(b, grid.b.target))
                 self._write(code, grid, code.at(target, code.multiply(a, grid.a.target)), scratch, apart)
         return code.text(name)
+
+    def _squares(self, code: Code, grid: Grid) -> None:
+        """Transpose squares in registers along the target's lines, so that stores follow one another."""
+        with grid.items(self.columns, self.rows) as item, grid.steps(item.a, self.columns) as a:
+            constants = grid.affine(item.place, self.columns, along=False)
+            if self.elements.constants == Constants.A:
+                constants = grid.affine(a, self.columns, along=True)
+            source = code.at(item.source, code.multiply(a, grid.a.source))
+            target = code.at(item.target, code.multiply(a, grid.a.target))
+            steps = [code.multiply(grid.a.target, column) for column in range(self.columns)]
+            with grid.steps(item.b, self.rows) as b:
+                lines = self._lines(
+                    code, grid, code.at(source, code.multiply(b, grid.b.source)), b, constants, self.rows
+                )
+                start = code.at(target, code.multiply(b, grid.b.target))
+                for line, step in zip(transposed_lanes(code, lines, self.rows), steps, strict=True):
+                    code.store(line, code.at(start, step), 1)
 
     @property
     def _word(self) -> int:
@@ -78,28 +101,34 @@ class Transpose:
 
     def _read(self, code: Code, grid: Grid, source: Value, b: Value, constants: Affine, scratch: Value) -> None:
         """Load source lines, convert and transpose them lane by lane, and store them to scratch memory."""
-        elements, line = self.elements, self._line
+        line = self._line
         lane = LANE_BYTES // self._word
         with code.loop(0, self.rows, lane) as row:
-            lines = []
             address = code.at(source, code.multiply(row, grid.b.source))
-            for number in range(lane):
-                if self._is_odd:
-                    vector = unpacked(code, address, self.columns, elements.source_bytes)
-                else:
-                    vector = code.load(vector_type(self.columns, elements.source_type), address, 1)
-                for line_start in range(0, self.columns * elements.source_bytes, LINE_BYTES):
-                    code.prefetch(code.at(address, policy().relayout.line_ahead_bytes + line_start))
-                affine = constants
-                if elements.constants == Constants.B:
-                    affine = grid.affine(code.add(code.add(b, row), number), self.columns, along=False)
-                lines.append(elements.convert(code, vector, affine))
-                address = code.at(address, grid.b.source)
+            lines = self._lines(code, grid, address, code.add(b, row), constants, lane)
             start = code.at(scratch, code.multiply(row, self._word))
             for number, vector in enumerate(transposed_lanes(code, lines, lane)):
                 for group in range(self.columns // lane):
                     part = code.shuffle(vector, None, range(group * lane, (group + 1) * lane))
                     code.store(part, code.at(start, (group * lane + number) * line), min(line, LANE_BYTES))
+
+    def _lines(self, code: Code, grid: Grid, address: Value, b: Value, constants: Affine, count: int) -> list[Value]:
+        """Load and convert `count` source lines, the first at an address and the place `b`."""
+        elements, lines = self.elements, []
+        for number in range(count):
+            if self._is_odd:
+                vector = unpacked(code, address, self.columns, elements.source_bytes)
+            else:
+                vector = code.load(vector_type(self.columns, elements.source_type), address, 1)
+            if not self.in_registers:
+                for line_start in range(0, self.columns * elements.source_bytes, LINE_BYTES):
+                    code.prefetch(code.at(address, policy().relayout.line_ahead_bytes + line_start))
+            affine = constants
+            if elements.constants == Constants.B:
+                affine = grid.affine(code.add(b, number), self.columns, along=False)
+            lines.append(elements.convert(code, vector, affine))
+            address = code.at(address, grid.b.source)
+        return lines
 
     def _write(self, code: Code, grid: Grid, target: Value, scratch: Value, apart: Value | None) -> None:
         """Copy scratch lines to the target."""
