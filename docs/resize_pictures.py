@@ -17,7 +17,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 import stridedgpu as sg
-from stridedgpu.commands.images import load_frame, sample_images
+from stridedgpu.commands.images import sample_images
+from stridedgpu.preprocess.decoding import Decoder
 
 FOLDER = Path(__file__).with_name("resize")
 ENLARGED = 10
@@ -38,7 +39,7 @@ class Figure:
     def results(self) -> tuple[Array, Array]:
         """The whole photograph, (height, width, 3), by each rule."""
         path = next(image.path for image in sample_images() if image.name == self.photograph)
-        photo = load_frame(path)
+        photo = Decoder().frame(path, path.name)
         size = self.height, round(photo.shape[1] * self.height / photo.shape[0])
         one, other = (
             np.asarray(

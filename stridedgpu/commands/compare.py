@@ -1,26 +1,24 @@
-"""The main job: photographs into one batch, some at a time by a `Preprocess`, and the same work in NumPy."""
+"""The work of the main job in NumPy: its bits, which are compared, and its time beside that of `gather_crops`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from stridedgpu.api.creation import empty
 from stridedgpu.api.relayout import synchronize
+from stridedgpu.api.resize import resize
 from stridedgpu.api.tensor import StridedTensor
-from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.options import ValueOptions
-from stridedgpu.preprocess.decoding import Pixels, quiet_decoders
-from stridedgpu.preprocess.image_files import ImageFile, sample_keys
+from stridedgpu.preprocess.decoding import Pixels
+from stridedgpu.preprocess.geometry import middle, resized_sizes
 from stridedgpu.preprocess.sample_keys import draw
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.windows import write_windows
@@ -28,29 +26,11 @@ from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
 
-from .images import load_frame, window_origin
+if TYPE_CHECKING:
+    from stridedgpu.typing import Interpolation
 
-# Images that are decoded together; besides the batch and the compared samples, only they are in memory.
-IMAGES_AT_ONCE = 16
-# How much of a batch is compared with NumPy: its first images, while they and the crops stay below these.
-COMPARED_CROP_BYTES = 1 << 24
-COMPARED_FRAME_BYTES = 1 << 28
 RUNS = 7
-ENOUGH_SECONDS = 2.0
-
-
-@dataclass(frozen=True)
-class BatchJob:
-    """What shall be made of which pictures, as `FolderJob` says it of a folder's.
-
-    `step` has output="tensor", and its `crop` is the windows' size; `resize` scales the shorter side, in pixels, first.
-    The window is the middle, or with `random_crop` drawn from the step's seed and the picture's name.
-    """
-
-    pictures: Sequence[ImageFile]
-    step: Preprocess
-    resize: int | None = None
-    random_crop: bool = False
+ENOUGH_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -84,71 +64,19 @@ class Comparison:
     runs: int
 
 
-def make_batch(job: BatchJob, done: Callable[[], None]) -> tuple[StridedTensor, list[Sample]]:
-    """The batch of the job's pictures, decoded on all cores and written some at a time; and the samples to compare.
-
-    These are the first ones, as many as may stay in memory. `done` is called after each picture.
-    """
-    batch: StridedTensor | None = None
-    compared: list[Sample] = []
-    first = 0
-    for samples in _decoded(job, done):
-        if batch is None:  # only now: a size that no picture has is refused before memory is asked for
-            batch = _new_batch(job.step, len(job.pictures))
-        if len(compared) == first:
-            compared = _affordable([*compared, *samples], job.step)
-        column = job.step.column
-        windows = {column: [sample.window(job.step.crop) for sample in samples]}
-        batch[first : first + len(samples)] = job.step(windows, [sample.key for sample in samples])[column]
-        first += len(samples)
-    if batch is None:
-        raise StridedGpuError("no pictures: a batch holds at least one.")
-    return batch, compared
-
-
-def _new_batch(step: Preprocess, count: int) -> StridedTensor:
-    """Room for `count` pictures; padding is zero, as it may be written out."""
-    batch = empty(
-        (count, step.channel_count or 3, *step.crop),
-        step.dtype,
-        layout=step.layout,
-        row_pitch_bytes=step.row_pitch_bytes,
-        alignment=step.alignment,
-        device=None if step.device == "auto" else step.device,
-    )
-    if batch.layout.is_padded:
-        memory_of(batch)[...] = 0
-    return batch
-
-
-def _decoded(job: BatchJob, done: Callable[[], None]) -> Iterator[list[Sample]]:
-    """The pictures, some at a time, with what chance decides for each."""
-    step = job.step
-    keyed = zip(job.pictures, sample_keys(picture.name for picture in job.pictures), strict=True)
-
-    def decode(picture: ImageFile, key: str) -> Sample:
-        frame, drawn = load_frame(picture.path, job.resize), None if step.seed is None else draw(step.seed, key)
-        origin = window_origin(frame, step.crop, picture.path, drawn if job.random_crop else None)
-        return Sample(frame, key, origin, drawn is not None and drawn.flips(float(step.flip or 0)))
-
-    with quiet_decoders(), ThreadPoolExecutor(usable_cores()) as pool:
-        while group := list(islice(keyed, IMAGES_AT_ONCE)):
-            samples = []
-            for sample in pool.map(decode, *zip(*group, strict=True)):
-                samples.append(sample)
-                done()
-            yield samples
-
-
-def _affordable(samples: list[Sample], step: Preprocess) -> list[Sample]:
-    """The first samples that together stay below what is kept for comparison; one at least."""
-    frame_bytes, crop_bytes = 0, 0
-    for place, sample in enumerate(samples):
-        frame_bytes += sample.frame.nbytes
-        crop_bytes += sample.window(step.crop).nbytes
-        if place and (frame_bytes > COMPARED_FRAME_BYTES or crop_bytes > COMPARED_CROP_BYTES):
-            return samples[:place]
-    return samples
+def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
+    """A decoded picture as NumPy needs it: resized as a whole, and where its window begins."""
+    sizes = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
+    frame: Pixels = pixels
+    if step.resize is not None:
+        rule = cast("Interpolation", step.chosen_interpolation)
+        resized = resize(pixels, sizes, dims="HWC", layout="HWC", interpolation=rule)
+        frame = np.asarray(resized.permute("HWC").numpy())
+    drawn = None if step.seed is None else draw(step.seed, key)
+    window = step.crop[0], step.crop[1]
+    is_random = drawn is not None and step.random_crop is not False
+    origin = drawn.origin(sizes, window) if drawn is not None and is_random else middle(sizes, window)
+    return Sample(frame, key, origin, drawn is not None and drawn.flips(float(step.flip or 0)))
 
 
 def write_with_gather_crops(samples: Sequence[Sample], batch: StridedTensor, step: Preprocess) -> None:
@@ -179,20 +107,28 @@ def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: P
         slot[...] = values
 
 
-def compare(batch: StridedTensor, samples: Sequence[Sample], step: Preprocess) -> Comparison:
-    """Do the first pictures again, by gather_crops and by NumPy, for their times, and look at every bit of the batch.
+def check_bits(made: np.ndarray[Any, np.dtype[Any]], sample: Sample, step: Preprocess, number: int) -> None:
+    """Raise `StridedGpuError` if a picture (axes HWC) differs from NumPy's: wrong pixels are never handed out."""
+    expected = np.empty(made.shape, made.dtype)
+    write_with_numpy(sample.mirrored_window(step.crop), expected, step)
+    bits = np.dtype(f"u{made.dtype.itemsize}")
+    if not np.array_equal(made.view(bits), expected.view(bits)):
+        raise StridedGpuError(
+            f"picture {number} of the batch differs from NumPy's: a fault in stridedgpu, please report it. "
+            "Nothing was written."
+        )
 
-    Raises `StridedGpuError` if a bit differs, so that wrong pixels are never handed out.
-    """
+
+def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
+    """Do the first pictures again, by gather_crops and by NumPy, for their times."""
     scratch = _new_batch(replace(step, device="cpu"), len(samples))
     slots = scratch.permute("NHWC").numpy()
     windows = [sample.mirrored_window(step.crop) for sample in samples]
-
     timed = _new_batch(step, len(samples))
 
     def by_gather_crops() -> None:
         write_with_gather_crops(samples, timed, step)
-        synchronize(batch.device)
+        synchronize(timed.device)
 
     def by_numpy() -> None:
         for window, slot in zip(windows, slots, strict=True):
@@ -202,21 +138,24 @@ def compare(batch: StridedTensor, samples: Sequence[Sample], step: Preprocess) -
     began = time.perf_counter()
     while len(times) < RUNS and (len(times) < 3 or time.perf_counter() - began < ENOUGH_SECONDS):
         times.append((_seconds(by_gather_crops), _seconds(by_numpy)))
-
-    bits = np.dtype(f"u{slots.dtype.itemsize}")
-    for index, slot in enumerate(slots):
-        ours = batch[index].permute("HWC").numpy()
-        if not np.array_equal(ours.view(bits), slot.view(bits)):
-            raise StridedGpuError(
-                f"picture {index} of the batch differs from NumPy's: a fault in stridedgpu, please report it. "
-                "Nothing was written."
-            )
     return Comparison(
         pictures=len(samples),
         bytes_moved=sum(window.nbytes for window in windows) + slots.size * slots.dtype.itemsize,
         seconds=median(ours for ours, _ in times),
         numpy_seconds=median(theirs for _, theirs in times),
         runs=len(times),
+    )
+
+
+def _new_batch(step: Preprocess, count: int) -> StridedTensor:
+    """Room for `count` pictures."""
+    return empty(
+        (count, step.channel_count or 3, *step.crop),
+        step.dtype,
+        layout=step.layout,
+        row_pitch_bytes=step.row_pitch_bytes,
+        alignment=step.alignment,
+        device=None if step.device == "auto" else step.device,
     )
 
 

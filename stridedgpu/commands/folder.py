@@ -16,6 +16,7 @@ from stridedgpu.preprocess.step import Preprocess
 
 from .console import progress
 from .folder_job import FolderJob, FolderJobError, Shard, ShardRecord, missing_shards, read_record, start, write_shard
+from .shard_formats import SUFFIXES
 
 __all__ = ["add_folder_options", "check_folder_options", "on_ray", "run_folder_job"]
 
@@ -40,6 +41,12 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
         "picture that cannot be used is left out and listed there. What was stopped is finished by the same command.",
     )
     group.add_argument("--shards", metavar="N", type=int, help="how many files")
+    group.add_argument(
+        "--shard-format",
+        choices=tuple(SUFFIXES),
+        default="npy",
+        help="npy (default), webdataset (tar), safetensors or zarr; labels are the numbers of the topmost folders",
+    )
     group.add_argument("--engine", choices=("ray",), help="run on Ray's workers (default: on this machine, without)")
     group.add_argument(
         "--address",
@@ -51,6 +58,8 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
 def check_folder_options(chosen: argparse.Namespace) -> None:
     """Refuse options that exclude each other."""
     if chosen.shards is None:
+        if chosen.shard_format != "npy":
+            chosen.refuse(f"--shard-format {chosen.shard_format} is for a folder in parts: give --shards too")
         for name in ("engine", "address"):
             if getattr(chosen, name) is not None:
                 chosen.refuse(f"--{name} is for a folder in parts: give --shards too")
@@ -75,7 +84,7 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
 def run_folder_job(chosen: argparse.Namespace, step: Preprocess) -> list[tuple[str, str]]:
     """Do what is left of the job, and return the summary as pairs of a label and a text."""
     folder, out = chosen.images[0].resolve(), chosen.out.resolve()
-    job = FolderJob(folder, out, chosen.shards, step, chosen.resize, chosen.random_crop)
+    job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format)
     with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():
         shards = start(job)
         missing = missing_shards(job, shards)

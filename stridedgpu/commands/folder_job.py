@@ -1,4 +1,4 @@
-"""A folder of images into shards, each a `.npy` file: larger than memory, and resumed by a second run.
+"""A folder of images into shards, each a file: larger than memory, and resumed by a second run.
 
 A shard has no name until it is whole; then its record is written (`.json`: which picture each row is, which pictures
 failed, and why). A shard with a record is done, and a run does the others. The pictures are listed in a file once, in
@@ -10,28 +10,25 @@ others in; the version of stridedgpu is that which began, and is not compared: i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from itertools import islice, zip_longest
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO, Final
-
-import numpy as np
+from typing import Any, Final
 
 from stridedgpu import __version__
 from stridedgpu.devices.cpu.thread_count import usable_cores
-from stridedgpu.exchange.exports import numpy_dtype
-from stridedgpu.preprocess.decoding import Decoder, Pixels, quiet_decoders
-from stridedgpu.preprocess.image_files import ImageError, image_names
-from stridedgpu.preprocess.npy import replacement, write_elements
-from stridedgpu.preprocess.sample_keys import draw
+from stridedgpu.preprocess.batches import BatchMaker
+from stridedgpu.preprocess.decoding import Decoder, quiet_decoders
+from stridedgpu.preprocess.image_files import image_names
+from stridedgpu.preprocess.npy import replacement
 from stridedgpu.preprocess.step import Preprocess
-from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import StridedGpuError
 
-from .images import INTERPOLATION, PASSES, load_frame, window_origin
+from .pictures import Pictures
+from .shard_formats import SUFFIXES, Row, shard_writer
 
 __all__ = [
     "FolderJob",
@@ -44,8 +41,17 @@ __all__ = [
     "write_shard",
 ]
 
-_IMAGES_AT_ONCE: Final = 32
-"""Images of a batch, whose windows are decoded together and written together; two batches are in memory at once."""
+_BATCH: Final = 32
+"""Images that are written together."""
+
+_AHEAD: Final = 2
+"""Batches that are begun while one is written."""
+
+_PASSES: Final = "horizontal"
+"""The axis that `Preprocess` resizes first, as `stridedgpu.resize` names it."""
+
+_KEYS: Final = "names in the folder"
+"""What chance depends on, besides the seed."""
 
 
 class FolderJobError(StridedGpuError):
@@ -56,21 +62,20 @@ class FolderJobError(StridedGpuError):
 class FolderJob:
     """A folder's job as a value that can be sent to any worker.
 
-    `step` has its rows in front, and its `crop` is the windows' size. `resize` first scales the shorter side, in
-    pixels. The window is the middle one, or with `random_crop` drawn from the step's seed and the image's name. Every
-    worker reaches `folder` and `out` by the same paths.
+    `step` has its rows in front, and its `crop` is the windows' size. Its chance depends on its seed and the image's
+    name. Every worker reaches `folder` and `out` by the same paths.
     """
 
     folder: Path
     out: Path
     shards: int
     step: Preprocess
-    resize: int | None = None
-    random_crop: bool = False
+    decoder: str = "pillow"
+    format: str = "npy"
 
     def path(self, shard: int) -> Path:
         """The file of a shard."""
-        return self.out / f"shard-{shard:05}-of-{self.shards:05}.npy"
+        return self.out / f"shard-{shard:05}-of-{self.shards:05}{SUFFIXES[self.format]}"
 
     @property
     def manifest(self) -> Path:
@@ -94,10 +99,11 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardRecord:
-    """A shard's contents: the image of each row, the images that failed and why, and bytes read and written."""
+    """A shard's contents: image and label of each row, the images that failed and why, and bytes read and written."""
 
     shard: int
     pictures: list[str]
+    labels: list[int | None]
     failures: dict[str, str]
     bytes_read: int
     bytes_written: int
@@ -111,13 +117,14 @@ def start(job: FolderJob) -> list[Shard]:
     """
     wanted = {
         "step": repr(replace(job.step, device="auto")),
-        "resize": job.resize,
-        "random_crop": job.random_crop,
         "shards": job.shards,
         "size": list(job.step.crop),
-        "interpolation": INTERPOLATION if job.resize is not None else None,
-        "passes": PASSES if job.resize is not None else None,
-        "decoder": Decoder().version,
+        "resize": None if job.step.resize is None else list(job.step.resize),
+        "interpolation": job.step.chosen_interpolation if job.step.resizes else None,
+        "passes": _PASSES if job.step.resizes else None,
+        "keys": _KEYS,
+        "format": job.format,
+        "decoder": Decoder.of(job.decoder, job.step).version,
     }
     if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
@@ -125,13 +132,16 @@ def start(job: FolderJob) -> list[Shard]:
     names = image_names(job.folder)
     first = next(names)
     job.out.mkdir(parents=True, exist_ok=True)
+    classes: list[str] = []
     with replacement(job.listing, follow_link=False) as file:
-        count = 1
-        file.write(_line(first))
-        for name in names:
+        count = 0
+        for name in chain([first], names):
             file.write(_line(name))
             count += 1
-    _write_json(job.manifest, {**wanted, "stridedgpu": __version__})
+            folder, inside, _ = name.partition("/")
+            if inside and (not classes or classes[-1] != folder):
+                classes.append(folder)
+    _write_json(job.manifest, {**wanted, "classes": classes, "stridedgpu": __version__})
     return _parts(job, count)
 
 
@@ -150,29 +160,37 @@ def write_shard(
     Decoding is done by so many threads (None: one for each core), one batch ahead of the writing. Raises
     `FolderJobError` where this process has another decoder than the one that began.
     """
-    _check_manifest(job, {"decoder": Decoder().version})
-    kept: list[str] = []
-    failures: dict[str, str] = {}
-    bytes_read = 0
-    with (
-        quiet_decoders(),
-        ThreadPoolExecutor(usable_cores() if threads is None else threads) as pool,
-        replacement(job.path(shard.number), follow_link=False) as file,
-    ):
-        _write_header(file, job.step, 0)
-        for batch in _decoded(job, shard, pool):
-            good = {entry.name: entry.window for entry in batch if entry.window is not None}
-            failures.update({entry.name: entry.failure for entry in batch if entry.failure is not None})
-            if good:
-                made = job.step({job.step.column: list(good.values())}, list(good))
-                write_elements(file, made[job.step.column])
-            kept += good
-            bytes_read += sum(entry.nbytes for entry in batch)
-            for _ in batch:
+    decoder = Decoder.of(job.decoder, job.step)
+    classes = _check_manifest(job, {"decoder": decoder.version})["classes"]
+    step, names = job.step, _names(job, shard)
+    pictures = Pictures([job.folder / name for name in names], names, step)
+    kept: list[Row] = []
+    failures: dict[int, str] = {}
+
+    def failed(number: int, _key: object, problem: StridedGpuError) -> None:
+        failures[number] = str(problem)
+
+    maker = BatchMaker(step, pictures, decoder, failed)
+    batches = maker.batches(range(len(names)), _BATCH, usable_cores() if threads is None else threads, _AHEAD)
+    sizes = {"C": step.channel_count or 3, "H": step.crop[0], "W": step.crop[1]}
+    shape = tuple(sizes[letter] for letter in step.layout[1:])
+    with quiet_decoders(), closing(batches), shard_writer(job.format, job.path(shard.number), step, shape) as writer:
+        for count, images, made in batches:
+            rows = [Row(names[row.number], _label(names[row.number], classes)) for row in made]
+            if rows:
+                writer.add(step._worker.array(images), rows)
+            kept += rows
+            for _ in range(count):
                 done()
-        bytes_written = file.tell()
-        _write_header(file, job.step, len(kept))
-    record = ShardRecord(shard.number, kept, failures, bytes_read, bytes_written)
+        bytes_written = writer.finish()
+    record = ShardRecord(
+        shard.number,
+        [row.name for row in kept],
+        [row.label for row in kept],
+        {names[number]: failures[number] for number in sorted(failures)},
+        pictures.bytes_read,
+        bytes_written,
+    )
     _write_json(_record_path(job, shard.number), asdict(record))
     return record
 
@@ -186,46 +204,10 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
         raise FolderJobError(f"{str(path)!r} is not the record of a shard: remove it, and run the job again.") from None
 
 
-@dataclass(frozen=True)
-class _Decoded:
-    """One image: the pixels of its window, or why there are none; and the bytes of its file."""
-
-    name: str
-    window: Pixels | None
-    failure: str | None
-    nbytes: int
-
-
-def _decoded(job: FolderJob, shard: Shard, pool: ThreadPoolExecutor) -> Iterator[list[_Decoded]]:
-    """The shard's images in batches; while one batch is processed, the next is decoded."""
-    ahead: list[Future[_Decoded]] = []
-    with job.listing.open("rb") as listing:
-        listing.seek(shard.start)
-        names = (json.loads(line) for line in islice(listing, shard.count))
-        while (batch := [pool.submit(_decode, job, name) for name in islice(names, _IMAGES_AT_ONCE)]) or ahead:
-            if ahead:
-                yield [waiting.result() for waiting in ahead]
-            ahead = batch
-
-
-def _decode(job: FolderJob, name: str) -> _Decoded:
-    """Decode one image. Its window is copied, so that a photograph's other pixels do not stay in memory."""
-    path, nbytes = job.folder / name, 0
-    drawn = draw(job.step.seed, name) if job.random_crop and job.step.seed is not None else None
+def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
+    """The existing manifest. Raises `FolderJobError` unless it says what is wanted."""
     try:
-        with suppress(OSError):  # the decoder reports a missing file
-            nbytes = path.stat().st_size
-        frame = load_frame(path, job.resize)
-        (top, left), (height, width) = window_origin(frame, job.step.crop, path, drawn), job.step.crop
-    except ImageError as problem:
-        return _Decoded(name, None, str(problem), nbytes)
-    return _Decoded(name, frame[top : top + height, left : left + width].copy(), None, nbytes)
-
-
-def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> None:
-    """Raise `FolderJobError` unless the existing manifest equals the wanted one."""
-    try:
-        held = json.loads(job.manifest.read_text())
+        held: dict[str, Any] = json.loads(job.manifest.read_text())
         differing = next((name for name, value in wanted.items() if held[name] != value), None)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise FolderJobError(f"{str(job.manifest)!r} is not a manifest of shards: give a new --out.") from None
@@ -234,6 +216,13 @@ def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> None:
             f"{str(job.out)!r} holds shards of other {differing} ({held[differing]!r}, now {wanted[differing]!r}): "
             "give a new --out, or what it began with."
         )
+    return held
+
+
+def _label(name: str, classes: Sequence[str]) -> int | None:
+    """The number of a picture's topmost folder; None for a picture that lies in none."""
+    folder, inside, _ = name.partition("/")
+    return bisect_left(classes, folder) if inside else None
 
 
 def _check_listing(job: FolderJob) -> int:
@@ -265,18 +254,16 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
     return shards
 
 
+def _names(job: FolderJob, shard: Shard) -> list[str]:
+    """The names of a shard's pictures."""
+    with job.listing.open("rb") as listing:
+        listing.seek(shard.start)
+        return [json.loads(line) for line in islice(listing, shard.count)]
+
+
 def _line(name: str) -> bytes:
     """A line of the listing, in ASCII for any name."""
     return json.dumps(name).encode() + b"\n"
-
-
-def _write_header(file: BinaryIO, step: Preprocess, count: int) -> None:
-    """The `.npy` header for so many pictures: NumPy leaves room for the first size to grow, so it can be replaced."""
-    sizes = {"N": count, "C": step.channel_count or 3, "H": step.crop[0], "W": step.crop[1]}
-    descr = np.lib.format.dtype_to_descr(numpy_dtype(element_type(step.dtype)))
-    shape = tuple(sizes[letter] for letter in step.layout)
-    file.seek(0)
-    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
 
 
 def _record_path(job: FolderJob, number: int) -> Path:

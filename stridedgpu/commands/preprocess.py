@@ -9,16 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.preprocess.declaration_checks import SEEDS
+from stridedgpu.preprocess.decoding import DECODERS
 from stridedgpu.preprocess.image_files import ImageFile, find_images
 from stridedgpu.preprocess.npy import check_writable, replacement, write_array, write_elements
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.conversion import IMAGENET
+from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.strides import AXIS_LETTERS
 
-from .compare import BatchJob, Comparison, compare, make_batch, memory_of
+from .batch_job import BatchFile, BatchJob, BatchMemory, batch_sizes, held_memory, make_batch, streamed_memory
+from .compare import Comparison, compare, memory_of
 from .console import print_table, progress
 from .folder import add_folder_options, check_folder_options, run_folder_job
 from .images import sample_images
@@ -86,6 +88,19 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         help="the batch: logical values in C order, axes in the order of --layout; with --shards, a folder of them",
     )
     add("--raw", metavar="FILE.bin", type=Path, help="also the batch's memory as it lies, padding included")
+    add(
+        "--decoder",
+        choices=DECODERS,
+        default="pillow",
+        help="pillow (default); simplejpeg: JPEG by libjpeg-turbo, where it is installed, whose pixels may differ; "
+        "pillow-draft: JPEG at 1/2, 1/4 or 1/8, as --resize allows, whose pixels differ",
+    )
+    add(
+        "--compare",
+        choices=("some", "all"),
+        default="some",
+        help="compare the first pictures with NumPy, to the bit (default), or all of them, which takes time",
+    )
     add("--device", help="cpu, cuda or cuda:N (default: the first CUDA device that works, else cpu)")
 
 
@@ -238,7 +253,9 @@ def _declared(
         scale=scale,
         bias=bias,
         channels=(2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
+        resize=None if chosen.resize is None else (chosen.resize,),
         crop=chosen.size,
+        random_crop=chosen.random_crop if chosen.seed is not None else None,
         flip=0.5 if chosen.flip else None,
         seed=chosen.seed,
         row_pitch_bytes=chosen.row_pitch,
@@ -248,20 +265,29 @@ def _declared(
 
 
 def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
-    """One batch in one file."""
+    """One batch in one file: written while the next pictures are decoded, or made in memory where that is wanted."""
     pictures = find_images(chosen.images) + (sample_images() if chosen.samples else [])
+    if not pictures:
+        raise StridedGpuError("no pictures: a batch holds at least one.")
     _check_outputs(chosen, pictures)
-    job = BatchJob(pictures, replace(step, output="tensor"), chosen.resize, chosen.random_crop)
-    with progress(len(pictures), "pictures") as done:
-        batch, samples = make_batch(job, done)
-    comparison = compare(batch, samples, job.step)
-    with ExitStack() as files:
-        write_array(files.enter_context(replacement(chosen.out)), batch.permute(step.layout).numpy())
-        if chosen.raw is not None:
-            write_elements(files.enter_context(replacement(chosen.raw)), memory_of(batch).numpy())
+    job = BatchJob(pictures, replace(step, output="tensor"), chosen.decoder, chosen.compare == "all")
+    is_streamed = step.layout.startswith("N") and chosen.raw is None and step.row_pitch_bytes is None
+    with ExitStack() as files, progress(len(pictures), "pictures") as done:
+        file = files.enter_context(replacement(chosen.out))
+        if is_streamed:
+            samples, compared = make_batch(job, BatchFile(file, job), done)
+            memory = streamed_memory(job)
+        else:
+            batch = BatchMemory(job)
+            samples, compared = make_batch(job, batch, done)
+            write_array(file, batch.tensor.permute(step.layout).numpy())
+            if chosen.raw is not None:
+                write_elements(files.enter_context(replacement(chosen.raw)), memory_of(batch.tensor).numpy())
+            memory = held_memory(batch.tensor)
+        comparison = compare(samples, job.step)
     written = " and ".join(repr(str(path)) for path in (chosen.out, chosen.raw) if path is not None)
     print(f"wrote {written}: {_counted(len(pictures), 'picture')}")
-    print_table(_summary(batch, comparison))
+    print_table(_summary(job, memory, comparison, compared))
 
 
 def _check_outputs(chosen: argparse.Namespace, pictures: Sequence[ImageFile]) -> None:
@@ -276,19 +302,18 @@ def _check_outputs(chosen: argparse.Namespace, pictures: Sequence[ImageFile]) ->
         chosen.refuse(f"--out and --raw name the same file {str(chosen.out)!r}; give each its own")
 
 
-def _summary(batch: StridedTensor, comparison: Comparison) -> list[tuple[str, str]]:
+def _summary(
+    job: BatchJob, memory: Sequence[tuple[str, str]], comparison: Comparison, compared: int
+) -> list[tuple[str, str]]:
     """What was written and how fast, as pairs of a label and a text."""
-    held = batch.buffer.nbytes
-    padding = held - batch.layout.element_count * batch.itemsize
-    axes = "N={} C={} H={} W={}"
+    every = "every bit" if compared == len(job.pictures) else f"every bit of the first {compared}"
     return [
-        ("sizes", f"{axes.format(*batch.sizes)}, {batch.dtype}"),
-        ("strides", f"{axes.format(*batch.strides)} elements"),
-        ("memory", f"{held:,} bytes, {padding:,} of them padding, aligned to {batch.alignment} bytes"),
-        ("device", batch.device),
+        ("sizes", f"N={{}} C={{}} H={{}} W={{}}, {job.step.dtype}".format(*batch_sizes(job))),
+        *memory,
+        ("device", job.step._worker.device),
         ("gather_crops", _timing(comparison.seconds, comparison)),
         ("plain NumPy", _timing(comparison.numpy_seconds, comparison)),
-        ("compared", f"{_speed(comparison)} (medians of {comparison.runs} runs); every bit is equal to NumPy's"),
+        ("compared", f"{_speed(comparison)} (medians of {comparison.runs} runs); {every} is equal to NumPy's"),
     ]
 
 

@@ -8,7 +8,8 @@ size or the channels of the result open, a batch is made of its decoded images w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Final
@@ -24,13 +25,14 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
 from .decoding import Decoder
+from .ordered_pool import in_order
 from .samples import Row, Source
 from .step import Preprocess
 from .worker import Worker
 
-__all__ = ["PART_SAMPLES", "Batch", "BatchMaker", "Part", "PartMade"]
+__all__ = ["BatchMaker"]
 
-PART_SAMPLES: Final = 8
+_PART_SAMPLES: Final = 8
 """Samples that a thread decodes before it makes their windows in one call.
 
 It is as few as keep the call's own cost (some 100 us) below a tenth of the time that eight images take: a thread holds
@@ -41,9 +43,12 @@ the decoded images of its part, and nobody else does. Measured on images of 500x
 _ENCODED_CHANNELS: Final = 3
 _CHANNELS_LAST: Final = (0, 2, 3, 1)
 
+Refuse = Callable[[int, object, StridedGpuError], None]
+"""What is called with the number and key of an unusable sample, and the problem."""
+
 
 @dataclass(eq=False)
-class Batch:
+class _Batch:
     """The numbers of a batch's samples, the epoch of its chance, and its memory once a part needs it."""
 
     numbers: Sequence[int]
@@ -53,10 +58,10 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Part:
+class _Part:
     """Consecutive rows of a batch."""
 
-    batch: Batch
+    batch: _Batch
     first: int
     count: int
 
@@ -67,7 +72,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class PartMade:
+class _PartMade:
     """The usable rows of a part; and their pixels, where these are not in the part's slots already."""
 
     rows: list[Row]
@@ -75,11 +80,12 @@ class PartMade:
 
 
 class BatchMaker:
-    """A step over a source: parts of batches, by any number of threads, and batches of parts."""
+    """A step over a source, a batch at a time; `refuse` is called with what cannot be used, else the worker's rule."""
 
-    def __init__(self, step: Preprocess, source: Source, decoder: Decoder) -> None:
+    def __init__(self, step: Preprocess, source: Source, decoder: Decoder, refuse: Refuse | None = None) -> None:
         self._step, self._source, self._decoder = step, source, decoder
         self._worker = self._near = step._worker
+        self._refuse = refuse or self._worker.refuse
         self._far: Worker | None = None
         is_encoded = source.is_encoded
         if is_encoded and step.dims.replace("N", "") != "HWC":
@@ -91,15 +97,24 @@ class BatchMaker:
             if self._has_slots:
                 self._near, self._far = _geometry_alone(step)._worker, _conversion_alone(step)._worker
 
-    @staticmethod
-    def parts(numbers: Sequence[int], batch_size: int, epoch: int) -> Iterator[Part]:
-        """The samples of an epoch as parts of consecutive batches."""
-        for start in range(0, len(numbers), batch_size):
-            batch = Batch(numbers[start : start + batch_size], epoch)
-            for first in range(0, len(batch.numbers), PART_SAMPLES):
-                yield Part(batch, first, min(PART_SAMPLES, len(batch.numbers) - first))
+    def batches(
+        self, numbers: Sequence[int], size: int, threads: int, ahead: int, epoch: int = 0
+    ) -> Generator[tuple[int, StridedTensor, list[Row]]]:
+        """The samples of an epoch in batches of so many, in order: their number, the images, and these images' rows.
 
-    def part(self, part: Part) -> PartMade:
+        Up to `ahead` batches are begun before they are asked for.
+        """
+        in_flight = threads + ahead * -(-size // _PART_SAMPLES)
+        made: list[tuple[_Part, _PartMade]] = []
+        with closing(in_order(self._part, _parts(numbers, size, epoch), threads, in_flight)) as results:
+            for part, result in results:
+                made.append((part, result))
+                if part.is_last:
+                    images, rows = self._batch(part.batch, made)
+                    made = []
+                    yield len(part.batch.numbers), images, rows
+
+    def _part(self, part: _Part) -> _PartMade:
         """Decode a part's samples, and write their windows into their slots. Called by several threads at once.
 
         An unusable sample is raised with its number, or left out and counted, as the step declares.
@@ -113,17 +128,17 @@ class BatchMaker:
                 key = sample.row.key
                 pixels.append(sample.pixels(self._decoder))
             except StridedGpuError as problem:
-                self._worker.refuse(number, key, problem)
+                self._refuse(number, key, problem)
             else:
                 rows.append(sample.row)
         if not self._has_slots:
-            return PartMade(rows, pixels)
+            return _PartMade(rows, pixels)
         slots, numbers, epoch = self._slots(part), _numbers(rows), part.batch.epoch
         slots = slots.with_layout(slots.layout.sliced(slice(len(pixels))))
         made = self._near.images(pixels, _keys(rows), stacked=True, out=slots, numbers=numbers, epoch=epoch)
-        return PartMade([rows[row] for row in made.rows], [])
+        return _PartMade([rows[row] for row in made.rows], [])
 
-    def batch(self, batch: Batch, made: Sequence[tuple[Part, PartMade]]) -> tuple[StridedTensor, list[Row]]:
+    def _batch(self, batch: _Batch, made: Sequence[tuple[_Part, _PartMade]]) -> tuple[StridedTensor, list[Row]]:
         """A batch whose parts are all made, and its rows."""
         rows = [row for _, part in made for row in part.rows]
         if not self._has_slots:
@@ -141,11 +156,11 @@ class BatchMaker:
         assert isinstance(far, StridedTensor), "it is one batch"
         return far, rows
 
-    def _slots(self, part: Part) -> Operand:
+    def _slots(self, part: _Part) -> Operand:
         memory = self._memory(part.batch)
         return memory.with_layout(memory.layout.sliced(slice(part.first, part.first + part.count)))
 
-    def _memory(self, batch: Batch) -> Operand:
+    def _memory(self, batch: _Batch) -> Operand:
         """The memory of a batch: allocated once, by the part that comes first."""
         with batch.lock:
             if batch.memory is None:
@@ -163,7 +178,7 @@ class BatchMaker:
         staging = remote_device_named(self._worker.device).allocate_staging(layout.element_count)
         return Operand(staging, layout, element_type("uint8"))
 
-    def _closed_up(self, memory: Operand, made: Sequence[tuple[Part, PartMade]], count: int) -> Operand:
+    def _closed_up(self, memory: Operand, made: Sequence[tuple[_Part, _PartMade]], count: int) -> Operand:
         """A batch without the slots of samples that were left out."""
         closed = self._allocated(count)
         place = 0
@@ -173,6 +188,14 @@ class BatchMaker:
             assign_operand(source, closed.with_layout(closed.layout.sliced(slice(place, place + kept))))
             place += kept
         return closed
+
+
+def _parts(numbers: Sequence[int], size: int, epoch: int) -> Iterator[_Part]:
+    """The samples of an epoch as parts of consecutive batches."""
+    for start in range(0, len(numbers), size):
+        batch = _Batch(numbers[start : start + size], epoch)
+        for first in range(0, len(batch.numbers), _PART_SAMPLES):
+            yield _Part(batch, first, min(_PART_SAMPLES, len(batch.numbers) - first))
 
 
 def _keys(rows: Sequence[Row]) -> list[object]:

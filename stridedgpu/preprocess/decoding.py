@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,8 @@ import numpy as np
 from stridedgpu.values.errors import LayoutError
 
 from .arrow_pixels import shared_pixels
+from .declaration import Declaration
+from .geometry import resized_sizes
 from .image_files import ImageError
 from .npy import read_array
 
@@ -86,6 +89,11 @@ class Decoder:
                 raise LayoutError(
                     f"decoder={self.name!r} is not installed: pip install simplejpeg, or take 'pillow'."
                 ) from None
+
+    @classmethod
+    def of(cls, name: str, step: Declaration) -> Decoder:
+        """The decoder of that name for a step, whose `resize` says how large an image must stay."""
+        return cls(name, None if step.resize is None else partial(resized_sizes, step))
 
     @property
     def version(self) -> str | None:

@@ -13,10 +13,8 @@ from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.strides import integer
 
-from .batches import PART_SAMPLES, BatchMaker, Part, PartMade
+from .batches import BatchMaker
 from .decoding import Decoder
-from .geometry import resized_sizes
-from .ordered_pool import in_order
 from .prefetch import prefetch
 from .samples import source_of
 from .step import Preprocess
@@ -85,8 +83,7 @@ def load(
     sizes = integer("batch", batch, least=1), integer("ahead", ahead, least=1)
     if not (isinstance(progress, bool) or callable(progress)):
         raise LayoutError(f"progress={progress!r} must be True, False, or a function of two numbers.")
-    needed = None if step.resize is None else (lambda sizes: resized_sizes(step, sizes))
-    return Loader(source, step, Decoder(decoder, needed), *sizes, count, drop_last, shuffle, progress)
+    return Loader(source, step, Decoder.of(decoder, step), *sizes, count, drop_last, shuffle, progress)
 
 
 class Loader:
@@ -161,19 +158,9 @@ class Loader:
         """Each batch, and the number of samples that it was made of."""
         end = len(self) * self._batch if self._drop_last else len(self._source)
         numbers = self._order()[start:end]
-        in_flight = self._threads + self._ahead * -(-self._batch // PART_SAMPLES)
-        made: list[tuple[Part, PartMade]] = []
-        epoch = self._epoch
-        with closing(
-            in_order(maker.part, maker.parts(numbers, self._batch, epoch), self._threads, in_flight)
-        ) as results:
-            for part, result in results:
-                made.append((part, result))
-                if part.is_last:
-                    images, rows = maker.batch(part.batch, made)
-                    made = []
-                    batch = self._source.form.batch(self._step._exported(images), rows) if rows else None
-                    yield len(part.batch.numbers), batch
+        with closing(maker.batches(numbers, self._batch, self._threads, self._ahead, self._epoch)) as batches:
+            for count, images, rows in batches:
+                yield count, self._source.form.batch(self._step._exported(images), rows) if rows else None
 
     def _order(self) -> Sequence[int]:
         """The samples' numbers in the order of this epoch."""

@@ -14,7 +14,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from stridedgpu.exchange.exports import numpy_dtype
+from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import StridedGpuError
+
+from .declaration import Declaration
 
 CHUNK_BYTES = 1 << 24
 
@@ -40,6 +44,13 @@ def write_array(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:
     descr = np.lib.format.dtype_to_descr(array.dtype)
     np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": array.shape})
     write_elements(file, array)
+
+
+def write_header(file: BinaryIO, step: Declaration, shape: tuple[int, ...]) -> None:
+    """Write the `.npy` header of a step's results. NumPy leaves room for the first size to grow: it can be replaced."""
+    descr = np.lib.format.dtype_to_descr(numpy_dtype(element_type(step.dtype)))
+    file.seek(0)
+    np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
 
 
 def write_elements(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:

@@ -16,6 +16,7 @@ import pytest
 import stridedgpu
 from stridedgpu.__main__ import main
 from stridedgpu.commands import images
+from stridedgpu.commands.batch_job import BatchFile
 from stridedgpu.commands.console import progress
 from stridedgpu.preprocess.sample_keys import draw
 
@@ -307,6 +308,51 @@ def test_samples(folder):
     assert batch.shape == (len(images.SAMPLES), 224, 224, 3)
     expected = decoded(*(str(picture.path) for picture in images.sample_images()), size=(224, 224))
     assert np.array_equal(batch, expected)
+
+
+@pytest.mark.parametrize("compared", ["some", "all"])
+@pytest.mark.parametrize("resize", [(), ("--resize", "40")], ids=["as it is", "resized"])
+def test_pictures_are_compared_while_the_batch_is_written(folder, monkeypatch, compared, resize, capsys):
+    monkeypatch.setattr("stridedgpu.commands.batch_job._TIMED_WINDOW_BYTES", 3 * 32 * 32 * 5)
+    options = (
+        "--size",
+        "32",
+        "--random-crop",
+        "--flip",
+        "--normalize",
+        "clip",
+        "--compare",
+        compared,
+        "--device",
+        "cpu",
+    )
+    assert run("preprocess", *["a.png"] * 70, *options, *resize, "--out", "o.npy") == 0
+    every = "every bit is equal" if compared == "all" else "every bit of the first 5 is equal"
+    assert every in capsys.readouterr().out
+    assert len(np.load("o.npy", allow_pickle=False)) == 70
+
+
+def test_a_wrong_picture_anywhere_is_found_where_all_are_compared(folder, monkeypatch, capsys):
+    take = BatchFile.take
+
+    def spoilt(target, images):
+        images[1, 0, 3, 3] = 99
+        take(target, images)
+
+    monkeypatch.setattr(BatchFile, "take", spoilt)
+    assert run("preprocess", *["a.png"] * 9, "--size", "8", "--compare", "all", "--out", "o.npy") == 2
+    assert "picture 1 of the batch differs from NumPy's" in capsys.readouterr().err
+    assert not Path("o.npy").exists()
+
+
+@pytest.mark.parametrize("decoder", ["simplejpeg", "pillow-draft"])
+def test_other_decoders_are_had_by_name(folder, decoder, capsys):
+    if decoder == "simplejpeg":
+        pytest.importorskip("simplejpeg", reason="an optional decoder: pip install stridedgpu[load]")
+    Image.fromarray(np.full((120, 160, 3), 77, np.uint8)).save("large.jpg")
+    options = ("--resize", "30", "--size", "24", "--dtype", "uint8", "--decoder", decoder)
+    assert run("preprocess", "large.jpg", "a.png", *options, "--out", "o.npy") == 0
+    assert (np.load("o.npy", allow_pickle=False)[0] == 77).all()
 
 
 def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):

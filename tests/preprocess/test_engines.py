@@ -36,9 +36,10 @@ def picture(number):
 def real_photographs():
     if not hasattr(real_photographs, "found"):
         try:
-            from stridedgpu.commands.images import load_frame, sample_images
+            from stridedgpu.commands.images import sample_images
+            from stridedgpu.preprocess.decoding import Decoder
 
-            real_photographs.found = [load_frame(picture.path) for picture in sample_images()]
+            real_photographs.found = [Decoder().frame(picture.path, picture.name) for picture in sample_images()]
         except sg.StridedGpuError:
             real_photographs.found = []
     return real_photographs.found
@@ -152,7 +153,7 @@ def test_ray_data(ray, rows, expected, workers):
         sg.Preprocess,
         fn_constructor_kwargs={"column": "image", **DECLARED, "device": "cpu"},
         batch_size=20,
-        concurrency=workers,
+        compute=ray.data.ActorPoolStrategy(size=workers),
     )
     assert same_bits(in_order(mapped), expected)
 
@@ -182,7 +183,9 @@ class DiesOnce:
 def test_ray_data_with_a_worker_killed(ray, rows, expected, tmp_path):
     given = ray.data.from_items(rows, override_num_blocks=8)
     arguments = {"marker": str(tmp_path / "killed")}
-    mapped = given.map_batches(DiesOnce, fn_constructor_kwargs=arguments, batch_size=20, concurrency=2)
+    mapped = given.map_batches(
+        DiesOnce, fn_constructor_kwargs=arguments, batch_size=20, compute=ray.data.ActorPoolStrategy(size=2)
+    )
     assert same_bits(in_order(mapped), expected)
     assert (tmp_path / "killed").exists()
 
@@ -191,11 +194,13 @@ def test_ray_data_with_a_worker_killed(ray, rows, expected, tmp_path):
 def test_ray_data_names_a_bad_row(ray, rows):
     broken = [*rows[:5], {**rows[5], "image": rows[5]["image"][:9]}]
     arguments = {"column": "image", **DECLARED, "device": "cpu"}
-    mapped = ray.data.from_items(broken).map_batches(sg.Preprocess, fn_constructor_kwargs=arguments, concurrency=1)
+    pool = ray.data.ActorPoolStrategy(size=1)
+    mapped = ray.data.from_items(broken).map_batches(sg.Preprocess, fn_constructor_kwargs=arguments, compute=pool)
     with pytest.raises(Exception, match=r"column 'image' \(key '0005\.png'\): it is 9 x"):
         mapped.take_all()
     arguments["errors"] = "skip"
-    mapped = ray.data.from_items(broken).map_batches(sg.Preprocess, fn_constructor_kwargs=arguments, concurrency=1)
+    pool = ray.data.ActorPoolStrategy(size=1)
+    mapped = ray.data.from_items(broken).map_batches(sg.Preprocess, fn_constructor_kwargs=arguments, compute=pool)
     assert sorted(row["label"] for row in mapped.take_all()) == [0, 1, 2, 3, 4]
 
 
@@ -262,7 +267,7 @@ def test_image_files_through_ray_data_into_parquet(ray, photographs):
     given = ray.data.read_images(str(photographs / "photos"), include_paths=True, mode="RGB")
     arguments = {"column": "image", **DECLARED, "key": "path", "device": "cpu"}
     mapped = given.map_batches(
-        sg.Preprocess, fn_constructor_kwargs=arguments, batch_size=16, concurrency=1
+        sg.Preprocess, fn_constructor_kwargs=arguments, batch_size=16, compute=ray.data.ActorPoolStrategy(size=1)
     )  # of two cores, one reads
     mapped.write_parquet(str(photographs / "parquet"))
     held = sorted(ray.data.read_parquet(str(photographs / "parquet")).take_all(), key=lambda row: row["path"])

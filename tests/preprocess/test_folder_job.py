@@ -19,7 +19,7 @@ import stridedgpu as sg
 from stridedgpu.__main__ import main
 from stridedgpu.commands.folder import _task_needs
 from stridedgpu.commands.folder_job import FolderJob, FolderJobError, start, write_shard
-from stridedgpu.commands.images import load_frame
+from stridedgpu.preprocess.batches import BatchMaker
 from stridedgpu.preprocess.decoding import Decoder
 
 PIL = pytest.importorskip("PIL", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
@@ -97,20 +97,21 @@ def test_chance_is_that_of_one_batch_whatever_the_shards(folder, chance):
 
 def test_one_batch_and_shards_are_made_by_one_declaration(folder, monkeypatch):
     declared = {}
-    call = sg.Preprocess.__call__
+    make = BatchMaker.__init__
 
-    def recorded(step, batch, keys=None, **more):
+    def recorded(maker, step, pictures, *more):
+        keys = [pictures[number].row.key for number in range(len(pictures))]
         declared.setdefault(repr(replace(step, output="numpy")), []).extend(keys)
-        return call(step, batch, keys, **more)
+        make(maker, step, pictures, *more)
 
-    monkeypatch.setattr(sg.Preprocess, "__call__", recorded)
+    monkeypatch.setattr(BatchMaker, "__init__", recorded)
     chance = ("--random-crop", "--flip", "--seed", "5", "--channels", "bgr")
     assert main(arguments(folder, 2, "out", *chance)) == 0
     (names,) = declared.values()
-    assert sorted(names) == sorted(contents(folder / "out")[1])
+    assert sorted(names) == sorted(contents(folder / "out")[1] + list(contents(folder / "out")[2]))
     whole_batch(folder, *chance)
     (both,) = declared.values()
-    assert set(both[COUNT:]) == set(names)
+    assert set(both[COUNT + 2 :]) < set(names)
 
 
 def test_a_second_run_does_what_is_missing(folder, capsys):
@@ -156,7 +157,8 @@ CHANGES = {
     "option": ("step", ["--dtype", "float16"]),
     "flip": ("step", ["--flip"]),
     "random crop": ("step", ["--random-crop"]),
-    "resize": ("resize (None, now 40)", ["--resize", "40"]),
+    "resize": ("step", ["--resize", "40"]),
+    "decoder": ("decoder", ["--decoder", "pillow-draft"]),
     "shards": ("shards (2, now 3)", ["--shards", "3"]),
     "renamed": ("pictures (where it had 'part0/000.png', there is 'part0/002.png' now)", []),
     "new": ("pictures (where it had 'part1/broken.png', there is 'part1/aa.png' now)", []),
@@ -206,6 +208,8 @@ def test_the_manifest_records_decoder_versions_and_geometry(folder, resize):
     assert manifest["decoder"].split(",")[0] == f"Pillow {PIL.__version__}"
     assert manifest["stridedgpu"] == sg.__version__
     assert manifest["size"] == [20, 24]
+    assert manifest["resize"] == (None if resize is None else [resize])
+    assert manifest["keys"] == "names in the folder"
     rule = [None, None] if resize is None else ["pillow-bilinear", "horizontal"]
     assert [manifest["interpolation"], manifest["passes"]] == rule
 
@@ -326,11 +330,13 @@ def test_a_run_that_was_killed_while_it_listed_begins_anew(folder):
 def test_a_picture_that_goes_away_meanwhile_is_a_failure(folder, monkeypatch):
     missing = folder / "photos/part1/001.png"
 
-    def gone_by_then(path, resize=None):
-        missing.unlink(missing_ok=True)
-        return load_frame(path, resize)
+    decode = Decoder.frame
 
-    monkeypatch.setattr("stridedgpu.commands.folder_job.load_frame", gone_by_then)
+    def gone_by_then(decoder, path, name):
+        missing.unlink(missing_ok=True)
+        return decode(decoder, path, name)
+
+    monkeypatch.setattr(Decoder, "frame", gone_by_then)
     assert main(arguments(folder, 2)) == 0
     _, names, failures = contents(folder / "out")
     assert len(names) == COUNT - 1

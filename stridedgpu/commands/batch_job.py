@@ -1,0 +1,175 @@
+"""The main job: photographs into one batch, decoded, cut, compared and written at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, Protocol
+
+import numpy as np
+
+from stridedgpu.api.creation import empty
+from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.cpu.thread_count import usable_cores
+from stridedgpu.preprocess.batches import BatchMaker
+from stridedgpu.preprocess.decoding import Decoder, quiet_decoders
+from stridedgpu.preprocess.image_files import ImageFile, sample_keys
+from stridedgpu.preprocess.npy import write_elements, write_header
+from stridedgpu.preprocess.step import Preprocess
+from stridedgpu.values.errors import StridedGpuError
+from stridedgpu.values.strides import calculate_strides
+
+from .compare import Sample, check_bits, memory_of, sample_of
+from .pictures import Pictures
+
+__all__ = [
+    "BatchFile",
+    "BatchJob",
+    "BatchMemory",
+    "Target",
+    "batch_sizes",
+    "held_memory",
+    "make_batch",
+    "streamed_memory",
+]
+
+_BATCH: Final = 32
+"""Pictures that are written together."""
+
+_AHEAD: Final = 2
+"""Batches that are begun while one is written."""
+
+_TIMED_WINDOW_BYTES: Final = 1 << 22
+"""The first pictures are compared with NumPy and timed, while their windows stay below this: 27 of 224x224."""
+
+_TIMED_PICTURE_BYTES: Final = 1 << 28
+"""And while the decoded pictures themselves stay below this."""
+
+
+@dataclass(frozen=True)
+class BatchJob:
+    """What shall be made of which pictures. `step` has a `crop`, the windows' size.
+
+    `compares_all` is whether every picture is compared with NumPy, and not only the first ones.
+    """
+
+    pictures: Sequence[ImageFile]
+    step: Preprocess
+    decoder: str = "pillow"
+    compares_all: bool = False
+
+
+class Target(Protocol):
+    """Where batches go, in order."""
+
+    def take(self, images: StridedTensor) -> None:
+        """Store the next pictures."""
+
+
+class BatchFile:
+    """The batch as a `.npy` file, to which pictures are appended: the layout has its rows in front."""
+
+    def __init__(self, file: BinaryIO, job: BatchJob) -> None:
+        self._file, self._step = file, job.step
+        sizes = dict(zip("NCHW", batch_sizes(job), strict=True))
+        write_header(file, job.step, tuple(sizes[letter] for letter in job.step.layout))
+
+    def take(self, images: StridedTensor) -> None:
+        """Append the next pictures."""
+        write_elements(self._file, self._step._worker.array(images))
+
+
+class BatchMemory:
+    """The batch as one tensor, with its padding, which is zero, as it may be written out."""
+
+    def __init__(self, job: BatchJob) -> None:
+        step = job.step
+        self.tensor = empty(
+            batch_sizes(job),
+            step.dtype,
+            layout=step.layout,
+            row_pitch_bytes=step.row_pitch_bytes,
+            alignment=step.alignment,
+            device=None if step.device == "auto" else step.device,
+        )
+        if self.tensor.layout.is_padded:
+            memory_of(self.tensor)[...] = 0
+        self._filled = 0
+
+    def take(self, images: StridedTensor) -> None:
+        """Fill the next rows."""
+        count = images.sizes[0]
+        self.tensor[self._filled : self._filled + count] = images
+        self._filled += count
+
+
+def held_memory(batch: StridedTensor) -> list[tuple[str, str]]:
+    """Strides and memory of a batch, as rows of the summary."""
+    held = batch.buffer.nbytes
+    padding = held - batch.layout.element_count * batch.itemsize
+    return [
+        ("strides", "N={} C={} H={} W={} elements".format(*batch.strides)),
+        ("memory", f"{held:,} bytes, {padding:,} of them padding, aligned to {batch.alignment} bytes"),
+    ]
+
+
+def streamed_memory(job: BatchJob) -> list[tuple[str, str]]:
+    """Strides of a batch that was written while it was made, and how much was in memory, as rows of the summary."""
+    sizes = batch_sizes(job)
+    strides = calculate_strides(job.step.layout, sizes)
+    return [
+        ("strides", "N={} C={} H={} W={} elements".format(*strides)),
+        ("memory", f"written {min(_BATCH, sizes[0])} pictures at a time, {1 + _AHEAD} times as many in memory"),
+    ]
+
+
+def batch_sizes(job: BatchJob) -> tuple[int, int, int, int]:
+    """Sizes of the whole batch, in the order N, C, H, W."""
+    rows, columns = job.step.crop
+    return len(job.pictures), job.step.channel_count or 3, rows, columns
+
+
+def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple[list[Sample], int]:
+    """Decode the pictures on all cores and hand batches on, while the next ones are made.
+
+    Returns the samples to time, which are the first pictures, and the number of pictures that were compared with NumPy.
+    `done` is called for each picture. Raises `StridedGpuError` where a bit differs from NumPy's.
+    """
+    step, count = job.step, len(job.pictures)
+    window_bytes = 3 * step.crop[0] * step.crop[1]
+    timed = min(count, max(1, _TIMED_WINDOW_BYTES // window_bytes))
+    keys = list(sample_keys(picture.name for picture in job.pictures))
+    pictures = Pictures(
+        [picture.path for picture in job.pictures],
+        keys,
+        step,
+        keeps=count if job.compares_all else timed,
+        most_bytes=2**63 if job.compares_all else _TIMED_PICTURE_BYTES,
+    )
+    maker = BatchMaker(step, pictures, Decoder.of(job.decoder, step), _raised)
+    samples: list[Sample] = []
+    first = compared = 0
+    with quiet_decoders():
+        for size, images, rows in maker.batches(range(count), _BATCH, usable_cores(), _AHEAD):
+            target.take(images)
+            for place, row in enumerate(rows):
+                pixels = pictures.kept.pop(row.number, None)
+                if pixels is not None and (job.compares_all or compared == row.number):
+                    sample = sample_of(pixels, keys[row.number], step)
+                    check_bits(_array(images[place]), sample, step, row.number)
+                    compared += 1
+                    if len(samples) == row.number < timed:
+                        samples.append(sample)
+                done()
+            first += size
+    return samples, compared
+
+
+def _array(image: StridedTensor) -> np.ndarray[Any, np.dtype[Any]]:
+    """One image of a batch on any device as an array with axes HWC."""
+    return image.permute("HWC").numpy()
+
+
+def _raised(_number: int, _key: object, problem: StridedGpuError) -> None:
+    """One batch has all pictures or is not made."""
+    raise problem

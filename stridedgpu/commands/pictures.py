@@ -1,0 +1,86 @@
+"""The pictures of a job as the source of `sg.load`'s machinery: checked against the window before a thread cuts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from stridedgpu.preprocess.declaration import Declaration
+from stridedgpu.preprocess.decoding import Decoder, Pixels
+from stridedgpu.preprocess.geometry import resized_sizes
+from stridedgpu.preprocess.image_files import ImageError
+from stridedgpu.preprocess.samples import Form, Row, Sample
+
+__all__ = ["Pictures"]
+
+
+class Pictures:
+    """Files with their keys. The pixels of those below `keeps` stay in `kept`, up to `most_bytes` together."""
+
+    form = Form(None)
+    is_encoded = True
+
+    def __init__(
+        self, paths: Sequence[Path], keys: Sequence[str], step: Declaration, *, keeps: int = 0, most_bytes: int = 0
+    ) -> None:
+        self._paths, self._keys, self._step = paths, keys, step
+        self._keeps, self._room, self._lock = keeps, most_bytes, Lock()
+        self.kept: dict[int, Pixels] = {}
+        self.bytes_read = 0
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, number: int) -> Sample:
+        return _Picture(Row(number, self._keys[number], ()), self._paths[number], self)
+
+    def decoded(self, number: int, path: Path, decoder: Decoder) -> Pixels:
+        """The pixels of a picture. Raises `ImageError` for one that has no such window."""
+        nbytes = 0
+        with suppress(OSError):  # the decoder reports a missing file
+            nbytes = path.stat().st_size
+        with self._lock:
+            self.bytes_read += nbytes
+        pixels = decoder.frame(path, str(path))
+        _check_window(self._step, pixels, path)
+        if number < self._keeps:
+            with self._lock:
+                self._room -= pixels.nbytes
+                if self._room > 0 or not number:
+                    self.kept[number] = pixels
+        return pixels
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture(Sample):
+    """One picture of a job."""
+
+    pictures: Pictures
+
+    def pixels(self, decoder: Decoder) -> Pixels:
+        return self.pictures.decoded(self.row.number, self.image, decoder)
+
+
+def _check_window(step: Declaration, pixels: Pixels, path: Path) -> None:
+    """Raise `ImageError` if the image is smaller than its window, or too large when resized: in the command's words."""
+    sizes = pixels.shape[0], pixels.shape[1]
+    height, width = resized_sizes(step, sizes)
+    if step.resize is not None:
+        from PIL import Image
+
+        if Image.MAX_IMAGE_PIXELS is not None and width * height > Image.MAX_IMAGE_PIXELS:
+            raise ImageError(
+                f"{str(path)!r} scaled to {width} x {height} by --resize {step.resize[0]} "
+                f"would pass {Image.MAX_IMAGE_PIXELS} pixels; give a smaller --resize."
+            )
+    if step.crop is None or step.random_resized_crop is not None or step.pad is not None:
+        return
+    rows, columns = step.crop
+    if rows > height or columns > width:
+        raise ImageError(
+            f"{str(path)!r} is {height} x {width} (height x width), smaller than --size {rows}x{columns}: "
+            "give a smaller --size, or scale pictures first with --resize."
+        )

@@ -1,0 +1,212 @@
+"""Formats of shards: rows are appended as they are made, and a shard is one file, or one folder for zarr.
+
+| format | what a row is | reads it |
+|---|---|---|
+| npy | a row of one array | NumPy, mapped |
+| webdataset | three members of a tar file: `.npy`, `.json` with name and label, `.cls` with the label | webdataset |
+| safetensors | a row of the tensor `image`, and of `label` | safetensors, mapped |
+| zarr | a row of the array `image`, and of `label`, in chunks of some rows | zarr 3 |
+
+A label is the number of a picture's topmost folder, in order of their names; pictures that lie in no folder have none.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stridedgpu.exchange.exports import numpy_dtype
+from stridedgpu.preprocess.npy import FileError, replacement, write_array, write_elements, write_header
+from stridedgpu.preprocess.step import Preprocess
+from stridedgpu.values.dtypes import element_type
+
+__all__ = ["SUFFIXES", "Row", "ShardWriter", "shard_writer"]
+
+SUFFIXES: Final = {"npy": ".npy", "webdataset": ".tar", "safetensors": ".safetensors", "zarr": ".zarr"}
+"""The formats, and what their shards' names end in."""
+
+_HEADER_BYTES: Final = 1024
+"""Room for a safetensors header, which begins the file and is known when it ends."""
+
+_ZARR_CHUNK_ROWS: Final = 32
+
+_SAFETENSORS_TYPES: Final = {
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+    "int8": "I8",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "uint8": "U8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row's picture: its name in the folder, and its label."""
+
+    name: str
+    label: int | None
+
+
+class ShardWriter(Protocol):
+    """A shard that is being written."""
+
+    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
+        """Append rows, in the order of the step's axes."""
+
+    def finish(self) -> int:
+        """Complete the shard; returns its size in bytes."""
+
+
+@contextmanager
+def shard_writer(kind: str, path: Path, step: Preprocess, shape: tuple[int, ...]) -> Iterator[ShardWriter]:
+    """A shard at `path`, which has its name when the block ends, and is removed if the block raises.
+
+    `shape` is that of a row. Raises `FileError` where it cannot be written, or zarr is not installed.
+    """
+    if kind == "zarr":
+        with _replacement_folder(path) as folder:
+            yield _Zarr(folder, step, shape)
+    else:
+        with replacement(path, follow_link=False) as file:
+            yield _WRITERS[kind](file, step, shape)
+
+
+class _Npy:
+    """One array, whose header is replaced when the number of its rows is known."""
+
+    def __init__(self, file: BinaryIO, step: Preprocess, shape: tuple[int, ...]) -> None:
+        self._file, self._step, self._shape, self._count = file, step, shape, 0
+        write_header(file, step, (0, *shape))
+
+    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
+        write_elements(self._file, images)
+        self._count += len(rows)
+
+    def finish(self) -> int:
+        size = self._file.tell()
+        write_header(self._file, self._step, (self._count, *self._shape))
+        return size
+
+
+class _WebDataset:
+    """A tar file of small files, three a row, whose common stem is the row's number."""
+
+    def __init__(self, file: BinaryIO, _step: Preprocess, _shape: tuple[int, ...]) -> None:
+        self._file, self._count = file, 0
+        self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115 - closed in finish
+
+    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
+        for image, row in zip(images, rows, strict=True):
+            encoded = BytesIO()
+            write_array(encoded, image)
+            self._member("npy", encoded.getvalue())
+            self._member("json", json.dumps({"name": row.name, "label": row.label}).encode())
+            if row.label is not None:
+                self._member("cls", b"%d" % row.label)
+            self._count += 1
+
+    def finish(self) -> int:
+        self._tar.close()
+        return self._file.tell()
+
+    def _member(self, extension: str, content: bytes) -> None:
+        entry = tarfile.TarInfo(f"{self._count:08}.{extension}")
+        entry.size = len(content)
+        self._tar.addfile(entry, BytesIO(content))
+
+
+class _Safetensors:
+    """The format of https://huggingface.co/docs/safetensors: its size, a JSON header, and the tensors' bytes."""
+
+    def __init__(self, file: BinaryIO, step: Preprocess, shape: tuple[int, ...]) -> None:
+        self._file, self._dtype, self._shape = file, element_type(step.dtype).name, shape
+        self._labels: list[int] = []
+        file.write(bytes(_HEADER_BYTES))
+
+    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
+        write_elements(self._file, images)
+        self._labels += [-1 if row.label is None else row.label for row in rows]
+
+    def finish(self) -> int:
+        end = self._file.tell() - _HEADER_BYTES
+        self._file.write(np.array(self._labels, "<i8").tobytes())
+        size, count = self._file.tell(), len(self._labels)
+        header = {
+            "image": {
+                "dtype": _SAFETENSORS_TYPES[self._dtype],
+                "shape": [count, *self._shape],
+                "data_offsets": [0, end],
+            },
+            "label": {"dtype": "I64", "shape": [count], "data_offsets": [end, end + 8 * count]},
+        }
+        self._file.seek(0)
+        self._file.write(
+            (_HEADER_BYTES - 8).to_bytes(8, "little") + json.dumps(header).encode().ljust(_HEADER_BYTES - 8)
+        )
+        return size
+
+
+class _Zarr:
+    """A group of two arrays, by zarr itself."""
+
+    def __init__(self, folder: Path, step: Preprocess, shape: tuple[int, ...]) -> None:
+        try:
+            import zarr
+        except ModuleNotFoundError:
+            raise FileError(
+                'shards in zarr need zarr, which is not installed: pip install "stridedgpu[shards]".'
+            ) from None
+        group = zarr.create_group(folder)
+        dtype = numpy_dtype(element_type(step.dtype))
+        self._images = group.create_array("image", shape=(0, *shape), chunks=(_ZARR_CHUNK_ROWS, *shape), dtype=dtype)
+        self._labels = group.create_array("label", shape=(0,), chunks=(1 << 16,), dtype="int64")
+        self._folder = folder
+
+    def add(self, images: NDArray[Any], rows: Sequence[Row]) -> None:
+        self._images.append(images)
+        self._labels.append(np.array([-1 if row.label is None else row.label for row in rows], np.int64))
+
+    def finish(self) -> int:
+        return sum(path.stat().st_size for path in self._folder.rglob("*") if path.is_file())
+
+
+_WRITERS: Final[dict[str, type[_Npy | _WebDataset | _Safetensors]]] = {
+    "npy": _Npy,
+    "webdataset": _WebDataset,
+    "safetensors": _Safetensors,
+}
+
+
+@contextmanager
+def _replacement_folder(path: Path) -> Iterator[Path]:
+    """A hidden folder that takes the place of `path` when the block ends, and is removed if the block raises."""
+    hidden = path.with_name(f".{path.name}.part")
+    shutil.rmtree(hidden, ignore_errors=True)  # of a run that was killed
+    try:
+        hidden.mkdir()
+        yield hidden
+        if path.is_symlink() or path.is_file():
+            path.unlink()
+        elif path.exists():
+            shutil.rmtree(path)
+        hidden.rename(path)
+    except OSError as problem:
+        raise FileError(f"{str(path)!r} cannot be written: {problem.strerror or problem}.") from None
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
