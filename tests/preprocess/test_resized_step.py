@@ -53,6 +53,26 @@ def test_resize_crop_to_tensor_normalize(sizes, seed):
     np.testing.assert_allclose(np.stack(step(photos)), normal, rtol=0, atol=1e-6)
 
 
+NORMALISATIONS = {
+    "ImageNet": (MEAN, STD),
+    "CLIP": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
+    "one half": ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_every_byte_normalised_to_float16_has_the_bits_of_torchvision(name):
+    """ToTensor and Normalize in float32, three roundings, then half(); in float32 the last places differ."""
+    mean, std = NORMALISATIONS[name]
+    every = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)
+    floats = every.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
+    normal = (floats - np.float32(mean)[:, None, None]) / np.float32(std)[:, None, None]
+    half = sg.Preprocess(resize=16, crop=16, dtype="float16", mean=mean, std=std)([every])[0]
+    np.testing.assert_array_equal(np.asarray(half), normal.astype(np.float16))
+    whole = sg.Preprocess(resize=16, crop=16, mean=mean, std=std)([every])[0]
+    np.testing.assert_allclose(np.asarray(whole), normal, rtol=0, atol=5e-7)
+
+
 def test_arrays_and_lists_are_alike():
     """One array of pictures, and the same pictures in a list."""
     photos = [photo(50, 40, seed) for seed in range(3)]
