@@ -8,23 +8,29 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.planning.resize_problem import ResizeProblem
 from stridedgpu.values.errors import DeviceError
 
+from .launches.channel_matrix import channel_matrix_launch
 from .launches.crops import crops_launch
 from .launches.frames import frames_launch
 from .launches.gather import gather_launch
+from .launches.raw import raw_launch
 from .launches.relayout import cuda_launch
 from .launches.resize import window_launch
+from .planning.channel_matrix import choose_channel_matrix
 from .planning.crops import choose_crops
 from .planning.frames import choose_frame
 from .planning.gather import choose_gather
 from .planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
+from .planning.raw import choose_raw
 from .planning.relayout import choose_relayout
 from .planning.resize import choose_resize
 
@@ -152,6 +158,8 @@ _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
         Problem: (_by_width(choose_relayout), cuda_launch),
         GatherProblem: (_by_width(choose_gather), gather_launch),
         CropProblem: (_by_width(choose_crops), crops_launch),
+        ChannelMatrixProblem: (_by_width(choose_channel_matrix), lambda choice, _: channel_matrix_launch(choice)),
+        RawProblem: (_by_width(choose_raw), lambda choice, _: raw_launch(choice)),
         FrameProblem: (_by_width(choose_frame), lambda choice, _: frames_launch(choice)),
         ResizeProblem: (choose_resize, lambda choice, _: window_launch(choice)),
     }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from typing import Final
 
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 
-__all__ = ["ParameterBlock", "conversion_argument", "index_argument", "word_argument"]
+__all__ = ["ParameterBlock", "conversion_argument", "index_argument", "number_argument", "word_argument"]
 
 _FEW_CHANNELS: Final = 16
 """The most channels with constants in the parameter block: `most_few_channels` in channel_constants.cuh."""
@@ -61,11 +62,17 @@ class ParameterBlock:
         self.add(bytes(8), 8)
         self._tables.append((len(self._bytes) - 8, data))
 
-    def add_affines(self, conversion: Conversion) -> str:
-        """An `sg::ChannelAffines` of the conversion's compute type; the argument is its `sg::Channels`."""
+    def add_numbers(self, numbers: Sequence[float], compute: ElementType) -> None:
+        """An array of the type of arithmetic."""
+        code = "d" if compute.itemsize == 8 else "f"
+        self.add(b"".join(_packed_float(number, code) for number in numbers), compute.itemsize)
+
+    def add_affines(self, conversion: Conversion, compute: ElementType | None = None) -> str:
+        """An `sg::ChannelAffines` of `compute` (None: the conversion's type); the argument is its `sg::Channels`."""
         # In C++, opaque words of 4 and 8 bytes are unsigned integers, whose compute type is float64.
-        opaque = conversion.is_bitwise_copy
-        wide = conversion.source.itemsize in (4, 8) if opaque else conversion.compute.itemsize == 8
+        opaque = conversion.is_bitwise_copy and compute is None
+        number = compute or conversion.compute
+        wide = conversion.source.itemsize in (4, 8) if opaque else number.itemsize == 8
         code = "d" if wide else "f"
         columns = (conversion.scale or (0.0,), conversion.bias or (0.0,))
         count = max(map(len, columns))
@@ -101,10 +108,15 @@ def conversion_argument(conversion: Conversion) -> str:
 
     Roundings with the same result share one instantiation.
     """
-    source, target = conversion.source, conversion.target
     if conversion.is_bitwise_copy:
-        word = word_argument(source)
+        word = word_argument(conversion.source)
         return f"sg::Conversion<{word}, {word}>"
+    return number_argument(conversion)
+
+
+def number_argument(conversion: Conversion) -> str:
+    """The `sg::Conversion` of numbers, which are no words even where their bits are only copied."""
+    source, target = conversion.source, conversion.target
     flags = ", ".join(str(value is not None).lower() for value in (conversion.scale, conversion.bias))
     rounds = target.is_integer and (conversion.has_arithmetic or source.kind == "f")
     rounding = conversion.rounding if rounds else "nearest"

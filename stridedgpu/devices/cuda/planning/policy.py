@@ -262,6 +262,14 @@ class FramesPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelMatrixPolicy:
+    """Channels mixed by a matrix (`channel_matrix.cu`)."""
+
+    most_channels: int = 8
+    """Most channels of either side: a thread has all of a pixel's in registers, 16 for float64."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResizePolicy:
     """Tiles of `resize_tiles.cu`; the figures come from `benchmarks/resize_model.py`."""
 
@@ -308,6 +316,7 @@ class Policy:
     gather: GatherPolicy = field(default_factory=GatherPolicy)
     crops: CropsPolicy = field(default_factory=CropsPolicy)
     frames: FramesPolicy = field(default_factory=FramesPolicy)
+    channel_matrix: ChannelMatrixPolicy = field(default_factory=ChannelMatrixPolicy)
     resize: ResizePolicy = field(default_factory=ResizePolicy)
 
 

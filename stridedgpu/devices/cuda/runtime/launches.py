@@ -36,11 +36,13 @@ from stridedgpu.devices.interface import (
     ResizeSource,
 )
 from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import Crop, CropProblem
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 
@@ -159,6 +161,8 @@ def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
 _LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, _Gpu], Launch]]] = MappingProxyType(
     {
         Problem: _relayout,
+        ChannelMatrixProblem: _relayout,
+        RawProblem: _relayout,
         GatherProblem: _gather,
         CropProblem: _crops,
         FrameProblem: _frames,

@@ -1,0 +1,64 @@
+"""`ChannelMatrixChoice`: how a GPU mixes channels by a matrix: one thread a pixel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.values.errors import DeviceError, LayoutError
+
+from .policy import policy
+
+__all__ = ["ChannelMatrixChoice", "choose_channel_matrix"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMatrixChoice:
+    """What is chosen for a problem: single loads and stores, one for each channel of a pixel."""
+
+    problem: ChannelMatrixProblem
+    load: Width
+    store: Width
+    index_bits: int
+
+    @property
+    def family(self) -> str:
+        """The only family: each thread makes one pixel."""
+        return "pixels"
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: the matrix's sizes, then what is read and what is written."""
+        made, matrix = self.problem.conversion, self.problem.matrix
+        return f"channel_matrix_{len(matrix)}x{len(matrix[0])}_{made.source}_{made.target}"
+
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it."""
+        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
+        return ["a thread makes one pixel", *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+
+
+def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> ChannelMatrixChoice:  # noqa: ARG001
+    """What every GPU does. Raises `DeviceError` for matrices of too many channels, `LayoutError` for odd addresses."""
+    rows, columns, most = len(problem.matrix), len(problem.matrix[0]), policy().channel_matrix.most_channels
+    if max(rows, columns) > most:
+        raise DeviceError(
+            f"A matrix of {rows} x {columns}: a GPU mixes up to {most} channels; bring the operands to the CPU with "
+            "to_device('cpu')."
+        )
+    for name, side in (("source", problem.source), ("target", problem.target)):
+        if side.alignment < side.element.itemsize:
+            raise LayoutError(
+                f"The {name}'s {side.element} elements lie at multiples of {side.alignment} bytes only; a GPU "
+                f"addresses them at multiples of {side.element.itemsize}. See the bytes as uint8 and relayout them "
+                "into an aligned tensor."
+            )
+    why = "a thread has the channels of one pixel"
+    spans = (problem.source.layout.span, problem.target.layout.span)
+    return ChannelMatrixChoice(
+        problem,
+        Width(problem.source.element.itemsize, why),
+        Width(problem.target.element.itemsize, why),
+        index_bits(max(*spans, problem.pixel_count)),
+    )

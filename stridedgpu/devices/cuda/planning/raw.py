@@ -1,0 +1,69 @@
+"""`RawChoice`: how a GPU unpacks the samples of raw sensors: one thread a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stridedgpu.planning.device_plan import Width, in_words, index_bits
+from stridedgpu.planning.raw_problem import RawProblem
+from stridedgpu.values.errors import LayoutError
+
+from .widths import Bound, alignment_bound, bounded_width, stride_bound
+
+__all__ = ["RawChoice", "choose_raw"]
+
+
+@dataclass(frozen=True, slots=True)
+class RawChoice:
+    """What is chosen for a problem: loads of bytes, and stores of a group's samples, together or one by one."""
+
+    problem: RawProblem
+    load: Width
+    store: Width
+    index_bits: int
+
+    @property
+    def of_vectors(self) -> bool:
+        """Whether a group's samples are one store."""
+        return self.store.nbytes == self.problem.samples.count * self.problem.target.element.itemsize
+
+    @property
+    def family(self) -> str:
+        """The only family: each thread unpacks one group."""
+        return "groups"
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name: the format, and the bytes of a store."""
+        return f"raw_{self.problem.samples.name}_uint16x{self.store.nbytes}B"
+
+    def in_words(self) -> list[str]:
+        """The kernel in lines, as plans explain it."""
+        samples = self.problem.samples
+        together = f"a thread unpacks one group: {samples.count} samples in {samples.nbytes} bytes"
+        accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
+        return [together, *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+
+
+def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
+    """What a GPU does whose widest access is `widest` bytes. Raises `LayoutError` for samples at odd addresses."""
+    target, count = problem.target, problem.samples.count
+    itemsize, (height, _), (down, right) = target.element.itemsize, target.layout.sizes, target.layout.strides
+    if target.alignment < itemsize:
+        raise LayoutError(
+            f"The target's {target.element} elements lie at multiples of {target.alignment} bytes only; a GPU "
+            f"addresses them at multiples of {itemsize}."
+        )
+    store = Width(itemsize, "the target's columns do not lie side by side")
+    if right == 1:
+        bounds = [alignment_bound("target", target.alignment), Bound(count * itemsize, "a group has no more samples")]
+        if height > 1:
+            bounds.append(stride_bound("target", abs(down) * itemsize, widest))
+        if target.layout.offset:
+            lowest = target.layout.offset * itemsize
+            bounds.append(Bound(lowest & -lowest, "the target runs backwards"))
+        store = bounded_width(bounds, itemsize, widest)
+        if store.nbytes < count * itemsize:
+            store = Width(itemsize, store.limit)
+    span = max(target.layout.span, (height - 1) * problem.pitch + problem.groups * problem.samples.nbytes)
+    return RawChoice(problem, Width(1, "groups lie at any address"), store, index_bits(span))
