@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .preprocess.loader import Loader, load
     from .preprocess.prefetch import prefetch
     from .preprocess.step import Preprocess
+    from .values.bindings import Binding, check_bindings
     from .values.descriptor import BufferTensorDesc
     from .values.dtypes import DataType
     from .values.errors import BindingError, DeviceError, ElementTypeError, LayoutError, StridedGpuError
@@ -49,6 +50,7 @@ else:
     del devices
 
 __all__ = [
+    "Binding",
     "BindingError",
     "BufferTensorDesc",
     "DataType",
@@ -70,6 +72,7 @@ __all__ = [
     "asarray",
     "calc_buffer_tensor_size",
     "calculate_strides",
+    "check_bindings",
     "devices",
     "empty",
     "from_dlpack",
@@ -114,6 +117,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _MODULES: Final = {
+    "Binding": "values.bindings",
     "BindingError": "values.errors",
     "BufferTensorDesc": "values.descriptor",
     "DataType": "values.dtypes",
@@ -134,6 +138,7 @@ _MODULES: Final = {
     "asarray": "api.creation",
     "calc_buffer_tensor_size": "values.strides",
     "calculate_strides": "values.strides",
+    "check_bindings": "values.bindings",
     "devices": "devices.selection",
     "empty": "api.creation",
     "from_dlpack": "api.creation",

@@ -1,4 +1,4 @@
-"""The command line: `python -m stridedgpu` and one of `preprocess`, `show`, `explain`, `bench` and `info`.
+"""The command line: `python -m stridedgpu` and one of `preprocess`, `show`, `size`, `explain`, `bench` and `info`.
 
 Bad arguments and bad input end in one line on stderr and exit code 2. No partial file is left behind.
 """
@@ -20,8 +20,10 @@ from typing import NoReturn
 from . import __version__
 from .commands.bench.command import add_bench
 from .commands.console import one_line, print_table
+from .commands.explain import add_explain
 from .commands.preprocess import add_preprocess
-from .commands.show import add_explain, add_show
+from .commands.show import add_show
+from .commands.size import add_size
 from .devices.selection import devices
 from .values.errors import StridedGpuError
 
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = build_parser()
     chosen = parser.parse_args(arguments)
     if chosen.run is None:
-        parser.error("give a command: preprocess, show, explain, bench or info; --help says what they do")
+        parser.error("give a command: preprocess, show, size, explain, bench or info; --help says what they do")
     try:
         with _termination_unwinds(), _output_goes_somewhere():
             chosen.run(chosen)
@@ -121,6 +123,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND")
     add_preprocess(commands)
     add_show(commands)
+    add_size(commands)
     add_explain(commands)
     add_bench(commands)
     info = commands.add_parser("info", help="print the version, the devices and the libraries", allow_abbrev=False)

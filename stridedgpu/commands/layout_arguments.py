@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +17,9 @@ from stridedgpu.values.layout import Layout
 __all__ = [
     "SIDE",
     "InWords",
+    "add_tensor",
     "axes_of",
+    "described",
     "element_of",
     "figures_of",
     "in_words",
@@ -31,6 +34,13 @@ SIDE: Final = "DTYPE:ORDER:SIZES[:pitch=BYTES][:align=BYTES][:strides=S,S][:broa
 """One side of a relayout as an argument."""
 
 
+_BETWEEN_SIZES: Final = re.compile(r"\s*[,xX\u00d7]\s*|\s+")
+"""What people type between sizes."""
+
+_FEW_CHANNELS: Final = 4
+"""The most channels that a last size is taken for."""
+
+
 @dataclass(frozen=True, slots=True)
 class InWords:
     """A tensor that is only described, without memory."""
@@ -40,6 +50,13 @@ class InWords:
     labels: Labels
     stored_elements: int
     alignment: int = DEFAULT_ALIGNMENT
+    hint: str = ""
+
+    def named(self, values: tuple[int, ...]) -> str:
+        """One value for each axis, by its letter where every axis has one: "N=1 C=3", else "1, 3"."""
+        if None in self.labels:
+            return ", ".join(map(str, values))
+        return " ".join(f"{label}={value}" for label, value in zip(self.labels, values, strict=True))
 
     @property
     def dims(self) -> str:
@@ -77,7 +94,58 @@ def in_words(
     elif layout.ndim != len(sizes):
         labels = (None,) * layout.ndim
     lowest = layout.first_offset
-    return InWords(layout.shifted(-lowest), element, labels, max(stored.span, layout.span), alignment)
+    stored_elements = max(stored.span, layout.span)
+    hint = _order_hint(sizes, labels, order)
+    return InWords(layout.shifted(-lowest), element, labels, stored_elements, alignment, hint)
+
+
+def _order_hint(sizes: tuple[int, ...], labels: Labels, order: str | None) -> str:
+    """What to type instead, if sizes look as if their channels came last; else nothing."""
+    if "C" not in labels or None in labels or labels[-1] != "W":
+        return ""
+    place = labels.index("C")
+    if not sizes[-1] <= _FEW_CHANNELS < sizes[place]:
+        return ""
+    meant = (*sizes[:place], sizes[-1], *sizes[place:-1])
+    return (
+        f"sizes are in the order {''.join(filter(None, labels))}, also for {order or 'any order in memory'}, so these "
+        f"have {sizes[place]} channels; for {sizes[-1]} channels give {','.join(map(str, meant))}."
+    )
+
+
+def add_tensor(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """The arguments that describe a tensor: sizes, order, type, pitch, repeated axes or strides."""
+    add = parser.add_argument
+    add(
+        "--sizes",
+        metavar="N,C,H,W",
+        type=sizes_of,
+        required=required,
+        help="elements along each axis, in canonical order: 1,3,224,224 or 1x3x224x224",
+    )
+    add(
+        "--layout",
+        metavar="ORDER",
+        type=order_of,
+        help="order in memory: NCHW, NHWC, HW, WHD, NHWC8, NCHW4 or any other",
+    )
+    add("--dtype", metavar="TYPE", type=element_of, help="element type (default: uint8)")
+    add("--row-pitch", metavar="BYTES", type=number_of, help="from one row to the next")
+    add(
+        "--broadcast", metavar="AXES", type=axes_of, default=(), help="axes that repeat one element, such as N,C or 0,1"
+    )
+    add(
+        "--strides",
+        metavar="S,S,S,S",
+        type=strides_of,
+        help="elements from one index to the next, in place of --layout",
+    )
+
+
+def described(chosen: argparse.Namespace) -> InWords:
+    """The tensor that the arguments of `add_tensor` describe."""
+    element = chosen.dtype or element_type("uint8")
+    return in_words(chosen.sizes, chosen.layout, element, chosen.row_pitch, chosen.broadcast, chosen.strides)
 
 
 def _axis(name: str, labels: Labels) -> int:
@@ -98,9 +166,14 @@ def number_of(text: str) -> int:
 
 
 def sizes_of(text: str) -> tuple[int, ...]:
-    """Parse integers separated by commas."""
+    """Parse integers separated by commas, spaces or x, with brackets around them or none.
+
+    >>> sizes_of("1,3,4,5") == sizes_of("1x3x4x5") == sizes_of("(1, 3, 4, 5)")
+    True
+    """
+    bare = text.strip().removeprefix("(").removeprefix("[").removesuffix(")").removesuffix("]").strip().rstrip(",")
     try:
-        return tuple(number_of(part) for part in text.split(","))
+        return tuple(number_of(part) for part in _BETWEEN_SIZES.split(bare))
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a list of whole numbers with commas between, such as 1,3,224,224"

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from .dtypes import DataType
 from .errors import BindingError, LayoutError
@@ -23,6 +23,9 @@ MINIMUM_ALIGNMENT: Final = 16
 """`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`: bytes that every binding offset is a multiple of."""
 
 _MOST_ELEMENTS: Final = 2**32 - 1
+
+_MOST_DIMENSIONS: Final = 8
+"""`DML_TENSOR_DIMENSION_COUNT_MAX1`."""
 
 
 class DmlBufferTensorDesc(ctypes.Structure):
@@ -144,6 +147,36 @@ class BufferTensorDesc(Drawn):
                 f"size_in_bytes={size_in_bytes} is less than total_tensor_size_in_bytes="
                 f"{self.total_tensor_size_in_bytes}."
             )
+
+    @classmethod
+    def from_ctypes(cls, struct: Any) -> BufferTensorDesc:
+        """The descriptor of a C struct: a `DmlBufferTensorDesc`, or another structure of ctypes with its fields.
+
+        Sizes and strides are copied, so that the struct may go. Raises `LayoutError` for a struct that has not these
+        fields, whose sizes are null, or that breaks a rule of DirectML's, and `ElementTypeError` for an unknown type.
+
+        >>> struct = BufferTensorDesc("uint8", (1, 3, 4, 5), (60, 1, 15, 3)).to_ctypes()
+        >>> BufferTensorDesc.from_ctypes(struct).strides
+        (60, 1, 15, 3)
+        """
+        names = [name for name, _ in DmlBufferTensorDesc._fields_]
+        missing = [name for name in names if not hasattr(struct, name)]
+        if missing:
+            raise LayoutError(f"{type(struct).__name__} has no {missing[0]}: it is no DML_BUFFER_TENSOR_DESC.")
+        count = struct.DimensionCount
+        if not 1 <= count <= _MOST_DIMENSIONS or not struct.Sizes:
+            raise LayoutError(
+                f"DimensionCount={count} and Sizes={'null' if not struct.Sizes else 'set'}; DirectML wants 1 to "
+                f"{_MOST_DIMENSIONS} sizes."
+            )
+        return cls(
+            DataType.of(int(struct.DataType)),
+            tuple(struct.Sizes[:count]),
+            tuple(struct.Strides[:count]) if struct.Strides else None,
+            struct.TotalTensorSizeInBytes,
+            struct.GuaranteedBaseOffsetAlignment,
+            struct.Flags,
+        )
 
     def to_ctypes(self) -> DmlBufferTensorDesc:
         """The 48-byte C struct, whose size and stride arrays live as long as it does.

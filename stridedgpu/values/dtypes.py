@@ -16,6 +16,10 @@ from .errors import ElementTypeError, LayoutError
 __all__ = ["ELEMENT_TYPES", "DataType", "ElementType", "check_fits", "element_type"]
 
 
+_SDK_PREFIX: Final = "DML_TENSOR_DATA_TYPE_"
+"""What the names of DirectML's header begin with."""
+
+
 class DataType(IntEnum):
     """The element types of a DirectML buffer tensor, with DirectML's names and values.
 
@@ -54,12 +58,23 @@ class DataType(IntEnum):
 
     @classmethod
     def of(cls, dtype: object) -> DataType:
-        """The DirectML type of a name ("float16"), a NumPy dtype or scalar type, or a `DataType`.
+        """The DirectML type of a name, a number, a NumPy dtype or scalar type, or a `DataType`.
+
+        Names are NumPy's ("float16") and the SDK's ("DML_TENSOR_DATA_TYPE_FLOAT16"); numbers are the SDK's.
 
         Raises `ElementTypeError` when DirectML has no such type, or the dtype is byte-swapped.
+
+        >>> DataType.of("DML_TENSOR_DATA_TYPE_FLOAT16"), DataType.of(2)
+        (<DataType.FLOAT16: 2>, <DataType.FLOAT16: 2>)
         """
         if isinstance(dtype, cls):
             return dtype
+        if type(dtype) is int:
+            if dtype not in range(max(cls) + 1):
+                raise ElementTypeError(f"data_type={dtype} is no DML_TENSOR_DATA_TYPE; these are 0 to {max(cls):d}.")
+            return cls(dtype)
+        if isinstance(dtype, str) and dtype.startswith(_SDK_PREFIX):
+            dtype = dtype.removeprefix(_SDK_PREFIX).lower()
         name = _name_of(dtype)
         found = cls.__members__.get(name.upper())
         if found is None:

@@ -368,7 +368,7 @@ def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
 PICTURE = ("preprocess", "a.png", "--size", "32")
 TO = ("--out", "o.npy")
 REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
-    "no command": ((), "give a command: preprocess, show, explain, bench or info"),
+    "no command": ((), "give a command: preprocess, show, size, explain, bench or info"),
     "a value with a minus": (("show", "--sizes", "-1,3"), "given as --name=-1"),
     "unknown command": (("convert",), "invalid choice: 'convert'"),
     "unknown option": ((*PICTURE, *TO, "--speed"), "unrecognized arguments: --speed"),

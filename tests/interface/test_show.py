@@ -14,6 +14,7 @@ import pytest
 import stridedgpu as sg
 from stridedgpu import picture
 from stridedgpu.__main__ import main
+from stridedgpu.devices.cuda.planning.known_gpus import KNOWN_GPUS
 from stridedgpu.values.layout import Layout
 
 
@@ -73,7 +74,10 @@ SHOWN = {
 
 @pytest.mark.parametrize("arguments, layout, options", SHOWN.values(), ids=SHOWN)
 def test_show_prints_the_layout(capsys, arguments, layout, options):
-    assert said(capsys, "show", *arguments) == picture.text(layout, **options)
+    drawn, _, figures = said(capsys, "show", *arguments).rpartition("\n\n")
+    assert drawn == picture.text(layout, **options)
+    assert figures.startswith(("rows ", "memory "))
+    assert "DirectML  " in figures
 
 
 def test_show_a_file(folder, capsys):
@@ -251,3 +255,66 @@ def test_describe_has_the_descriptor_and_whose_padding_it_is():
     assert "not packed, not padded, broadcast, elements overlap" in repeated
     windows = sg.zeros((8,), "uint8", device="cpu").as_strided((6, 3), (1, 1)).describe()
     assert "elements overlap: how much of the span is padding is not counted" in windows
+
+
+# Sizes as people type them, figures, and what is planned for
+
+
+@pytest.mark.parametrize(
+    "typed", ["1,3,4,5", "1x3x4x5", "1X3X4X5", "1 3 4 5", "(1, 3, 4, 5)", "[1,3,4,5]", "1 x 3 x 4 x 5"]
+)
+def test_sizes_are_typed_as_they_come(capsys, typed):
+    out = said(capsys, "size", "--sizes", typed, "--layout", "NHWC", "--dtype", "float16", "--row-pitch", "32")
+    strides = sg.calculate_strides("NHWC", (1, 3, 4, 5))
+    assert "sizes     N=1 C=3 H=4 W=5" in out
+    assert f"strides   N=64 C={strides[1]} H=16 W=3 elements" in out
+    assert "rows      32 B apart, 30 B of elements and 2 B of padding" in out
+    nbytes = sg.calc_buffer_tensor_size("float16", (1, 3, 4, 5), (64, 1, 16, 3))
+    assert f"DirectML  {nbytes} B, DML_TENSOR_DATA_TYPE_FLOAT16 (2)" in out
+
+
+@pytest.mark.parametrize(
+    "arguments, figure",
+    [
+        (("--sizes", "4,5", "--dtype", "bfloat16"), "DirectML  has no type for bfloat16"),
+        (("--sizes", "4,0"), "DirectML  cannot describe it: "),
+        (("--sizes", "2,3", "--broadcast", "0"), "memory    3 B, 0 of them padding"),
+        (("--sizes", "2,3", "--strides", "5,1"), "memory    8 B, 2 of them padding"),
+        (("--sizes", "7"), "sizes     7"),
+    ],
+)
+def test_size_prints_the_figures_of_any_tensor(capsys, arguments, figure):
+    assert figure in said(capsys, "size", *arguments)
+
+
+@pytest.mark.parametrize(
+    "sizes, layout, meant",
+    [("8,480,640,3", "NHWC", "8,3,480,640"), ("480x640x3", "HWC", "3,480,640"), ("8,3,480,640", "NHWC", None)],
+)
+def test_channels_that_come_last_are_hinted_at(capsys, sizes, layout, meant):
+    out = said(capsys, "size", "--sizes", sizes, "--layout", layout)
+    assert ("hint: " in out) == (meant is not None)
+    assert meant is None or f"for 3 channels give {meant}." in out
+
+
+MOVE = ("explain", "--from", "uint8:NHWC:8x3x64x64", "--to", "float16:NCHW:8x3x64x64")
+
+
+@pytest.mark.parametrize("name", KNOWN_GPUS)
+def test_a_plan_for_each_known_gpu_is_its_planners(capsys, name):
+    gpu = KNOWN_GPUS[name]
+    out = said(capsys, *MOVE, "--on", name)
+    assert f"planned for {gpu.name} (compute capability {gpu.compute_capability / 10}" in out
+    assert f"loads {gpu.widest_access} B" in out
+
+
+def test_plans_for_several_devices_follow_each_other(capsys):
+    out = said(capsys, *MOVE, "--on", "cpu, b200")
+    assert out.index("on cpu") < out.index("this machine's CPU") < out.index("on cuda:0") < out.index("NVIDIA B200")
+    assert said(capsys, *MOVE, "--on", "all").count("planned for") == 1 + len(KNOWN_GPUS)
+
+
+def test_what_nobody_knows_is_not_planned_for(capsys):
+    with pytest.raises(SystemExit):
+        main([*MOVE, "--on", "tpu"])
+    assert "'tpu' is not known; there are cpu, t4, a100" in capsys.readouterr().err

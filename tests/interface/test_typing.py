@@ -102,7 +102,7 @@ sg.relayout(frames, layouts="NCHW")  # error: call-overload
 sg.relayout(frames, rounding="up")  # error: call-overload
 sg.gather(frames, [0], mode="wrapped")  # error: arg-type
 sg.resize(frames, (2, 2), interpolation="bilinear")  # error: arg-type
-sg.relayout(frames, scale="fast")  # error: call-overload
+sg.relayout(frames, scale="fast")  # error: arg-type
 frames.relayout(row_pitch_bytes="512")  # error: arg-type
 sg.empty(("4",), "uint8")  # error: arg-type
 sg.from_pointer(4096, (2, 3), "float32")  # error: call-arg

@@ -11,13 +11,13 @@ import pickle
 import numpy as np
 import pytest
 from harness.strategies import data_types, layouts, offsets_of
-from hypothesis import given
+from hypothesis import given, strategies as st
 
 from stridedgpu.values.descriptor import FLAG_OWNED_BY_DML, BufferTensorDesc, DmlBufferTensorDesc
 from stridedgpu.values.dtypes import DataType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import calc_buffer_tensor_size
+from stridedgpu.values.strides import calc_buffer_tensor_size, packed_strides
 
 IMAGE = (1, 3, 4, 5)
 
@@ -224,3 +224,36 @@ def test_the_arrays_live_as_long_as_the_struct(sizes):
         assert struct.Sizes[: struct.DimensionCount] == sizes
         assert struct.Strides[: struct.DimensionCount] == [7 + place] * len(sizes)
     del noise
+
+
+@given(
+    st.sampled_from([member for member in DataType if member]),
+    st.lists(st.integers(1, 6), min_size=1, max_size=8),
+    st.booleans(),
+    st.sampled_from([0, 16, 64]),
+)
+def test_a_struct_and_its_descriptor_say_the_same(data_type, sizes, with_strides, alignment):
+    strides = packed_strides(sizes) if with_strides else None
+    desc = BufferTensorDesc(data_type, sizes, strides, guaranteed_base_offset_alignment=alignment)
+    assert BufferTensorDesc.from_ctypes(desc.to_ctypes()) == desc
+
+
+def test_a_struct_that_breaks_a_rule_is_refused():
+    struct = BufferTensorDesc("uint8", (1, 3, 4, 5)).to_ctypes()
+    struct.TotalTensorSizeInBytes = 4
+    with pytest.raises(LayoutError, match="total_tensor_size_in_bytes=4 is below"):
+        BufferTensorDesc.from_ctypes(struct)
+    with pytest.raises(LayoutError, match="DimensionCount=0 and Sizes=null"):
+        BufferTensorDesc.from_ctypes(type(struct)())
+    with pytest.raises(LayoutError, match="object has no DataType"):
+        BufferTensorDesc.from_ctypes(object())
+
+
+def test_types_have_the_names_and_numbers_of_the_sdk():
+    for member in DataType:
+        assert DataType.of(f"DML_TENSOR_DATA_TYPE_{member.name}" if member else member) is member
+        assert DataType.of(int(member)) is member
+    with pytest.raises(ElementTypeError, match="data_type=14 is no DML_TENSOR_DATA_TYPE; these are 0 to 13"):
+        DataType.of(14)
+    with pytest.raises(ElementTypeError, match="no element type 'real'"):
+        DataType.of("DML_TENSOR_DATA_TYPE_REAL")

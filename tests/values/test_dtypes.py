@@ -106,7 +106,7 @@ REFUSALS = {
     "DirectML has no complex": (lambda: DataType.of(np.complex64), "no element type 'complex64'"),
     "DirectML has no such name": (lambda: DataType.of("single"), "no element type 'single'"),
     "an empty name": (lambda: DataType.of(""), "no element type ''"),
-    "a number for DirectML": (lambda: DataType.of(2), "dtype=2 is not an element type; give a name such as 'float16'"),
+    "a number beyond DirectML's": (lambda: DataType.of(20), "data_type=20 is no DML_TENSOR_DATA_TYPE"),
     "None": (lambda: element_type(None), "dtype=None is not an element type"),
     "byte-swapped for DirectML": (lambda: DataType.of(SWAPPED), r"dtype dtype\('>f4'\) is byte-swapped"),
     "byte-swapped": (lambda: element_type(SWAPPED), r"byte-swapped.*Convert first, with array.astype\('float32'\)"),

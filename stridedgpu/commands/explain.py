@@ -1,0 +1,130 @@
+"""The command `stridedgpu explain`: how one tensor would be moved into another, on the CPU and on known GPUs.
+
+Nothing is allocated, so that sizes may be any.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, Final
+
+from stridedgpu.devices.cuda.plan import GpuPlanner
+from stridedgpu.devices.cuda.planning.known_gpus import KNOWN_GPUS
+from stridedgpu.devices.interface import Planner
+from stridedgpu.devices.selection import device_named
+from stridedgpu.operations.options import ValueOptions
+from stridedgpu.operations.relayout_plan import move_between
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.values.tensor_spec import TensorSpec
+
+from .layout_arguments import SIDE, InWords, figures_of, side_of, sizes_of
+from .pictures_out import add_outputs, put
+
+__all__ = ["add_explain"]
+
+_CPU: Final = "cpu"
+_DEFAULT: Final = "h200"
+
+
+def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
+    """The parser of `explain`."""
+    known = ", ".join((_CPU, *KNOWN_GPUS))
+    parser = commands.add_parser(
+        "explain",
+        help="how one tensor would be moved into another, in words",
+        description="Plan a relayout and say how it will be done: the kernel, the bytes, the width of loads and "
+        f"stores, and what would make them wider. A side is {SIDE}, such as uint8:NHWC:8,3,224,224:pitch=1024.",
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--from", metavar="SIDE", dest="source", type=side_of, required=True, help="what is read")
+    add("--to", metavar="SIDE", dest="target", type=side_of, required=True, help="what is written")
+    add("--scale", metavar="X[,X,X]", type=figures_of, help="what elements are multiplied by: one, or one a channel")
+    add("--bias", metavar="X[,X,X]", type=figures_of, help="what is added then (write --bias=-1 for a minus)")
+    add(
+        "--channels",
+        metavar="C,C,C",
+        type=sizes_of,
+        help="source channel of each output channel: 2,1,0 swaps RGB and BGR",
+    )
+    add(
+        "--on",
+        metavar="NAME[,NAME]",
+        type=_planners_of,
+        default=_planners_of(_DEFAULT),
+        help=f"what to plan for: {known}, or all (default: {_DEFAULT})",
+    )
+    add_outputs(parser)
+    parser.set_defaults(run=run_explain, refuse=parser.error)
+
+
+def run_explain(chosen: argparse.Namespace) -> None:
+    """Plan one relayout for each chosen device and print the explanations."""
+    source, target = chosen.source, chosen.target
+    problem = _problem(chosen)
+    plans = [(label, planner.plan(problem)) for label, planner in chosen.on]
+    if chosen.html is not None or chosen.svg is not None:
+        if len(plans) > 1:
+            chosen.refuse("one picture shows one plan: give --on one name")
+        (_, plan), *_ = plans
+        put(chosen, plan, plan.kernel, dims=source.dims)
+        return
+    print("\n\n".join("\n".join(_lines(label, plan)) for label, plan in plans))
+    for name, side in (("--from", source), ("--to", target)):
+        if side.hint:
+            print(f"hint: {name}: {side.hint}")
+
+
+def _lines(label: str, plan: DevicePlan) -> list[str]:
+    """A plan in words, with what limits its widths."""
+    limits = [
+        f"  wider {verb}: not while {width.limit}"
+        for verb, width in (("loads", plan.load), ("stores", plan.store))
+        if width.limit
+    ]
+    return [
+        plan.explain(),
+        *(limits or ["  loads and stores are as wide as they can be"]),
+        f"  planned for {label}; stridedgpu.plan_relayout plans for the device that is there",
+    ]
+
+
+def _planners_of(text: str) -> list[tuple[str, Planner]]:
+    """The planners of some names, with what each plans for."""
+    names = [_CPU, *KNOWN_GPUS] if text.lower() == "all" else [name.strip().lower() for name in text.split(",")]
+    unknown = [name for name in names if name != _CPU and name not in KNOWN_GPUS]
+    if unknown:
+        raise argparse.ArgumentTypeError(
+            f"{unknown[0]!r} is not known; there are {', '.join((_CPU, *KNOWN_GPUS))}, and all of them as 'all'"
+        )
+    return [_planner(name) for name in names]
+
+
+def _planner(name: str) -> tuple[str, Planner]:
+    if name == _CPU:
+        return "this machine's CPU", device_named(_CPU)
+    gpu = KNOWN_GPUS[name]
+    words = f"{gpu.name} (compute capability {gpu.compute_capability / 10}, {gpu.multiprocessors} multiprocessors)"
+    return words, GpuPlanner("cuda:0", gpu)
+
+
+def _problem(chosen: argparse.Namespace) -> Problem:
+    """The relayout; both sides have the alignment that they state."""
+    source, target = chosen.source, chosen.target
+    read, written = _planned_side(source), _planned_side(target, is_written=True)
+    values = ValueOptions(target.element, chosen.scale, chosen.bias, chosen.channels)
+    made, channel_axis = move_between(read, written, source.labels, values, "--to")
+    return relayout_problem(read, written, made, channel_axis)
+
+
+def _planned_side(words: InWords, *, is_written: bool = False) -> TensorSpec:
+    """The spec of a described tensor; a written one owns its padding."""
+    nbytes = words.stored_elements * words.element.itemsize
+    return TensorSpec.of(
+        words.layout,
+        words.element,
+        base_alignment=words.alignment,
+        buffer_bytes=nbytes,
+        owns_padding=is_written,
+    )
