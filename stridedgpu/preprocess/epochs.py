@@ -1,9 +1,9 @@
 """The epoch of a step, in memory that the processes of one machine share.
 
 PyTorch's persistent workers hold a copy of the step from before the first epoch. A number in it would stay what it was
-when they started. This one lies in shared memory: a forked worker inherits the mapping, a spawned one attaches by
-the path that was pickled. Where the path leads nowhere, as on another machine, the copy has a counter of its own, which
-begins at the epoch that was pickled.
+when they started. This one lies in shared memory: a forked worker inherits the mapping, a spawned one attaches by the
+path that is pickled for it. Any other pickle holds the number alone, so that equal steps have equal pickles, by which
+Hugging Face datasets finds results that it has cached; such a copy has a counter of its own, which begins there.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import secrets
+import sys
 import warnings
 import weakref
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ _EPOCHS: Final = range(2**63)
 
 
 class Handle(NamedTuple):
-    """A counter as it is pickled: where its memory is, which memory that is, and the epoch at that time."""
+    """A counter as it is pickled: where its memory is, if that is said, which memory that is, and its epoch then."""
 
     path: str | None
     token: int
@@ -78,8 +79,15 @@ class EpochCounter:
 
     @property
     def handle(self) -> Handle:
-        """The counter as a value that can be pickled."""
+        """The counter as a value that a process of this machine attaches to."""
         return Handle(self._path, self._words[_TOKEN], self.epoch)
+
+    @property
+    def pickled(self) -> Handle:
+        """The counter for a pickle: where it is, if a process is being spawned, else its epoch alone."""
+        context = sys.modules.get("multiprocessing.context")
+        is_spawning = context is not None and context.get_spawning_popen() is not None
+        return self.handle if is_spawning else Handle(None, 0, self.epoch)
 
     @property
     def epoch(self) -> int:

@@ -128,13 +128,13 @@ class Preprocess(Declaration):
             self.__dict__["_epochs"] = EpochCounter()
 
     def __getstate__(self) -> dict[str, Any]:
-        """The declaration and where its epoch is, without the worker of this process."""
+        """The declaration and its epoch, without the worker of this process."""
         state = {field.name: getattr(self, field.name) for field in fields(self)}
         counter = self._counter
-        return state if counter is None else {**state, "_epochs": counter.handle}
+        return state if counter is None else {**state, "_epochs": counter.pickled}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Attach to the epoch of the step that was pickled; a step of before there were epochs begins at 0."""
+        """Go on with the epoch of the step that was pickled; a step of before there were epochs begins at 0."""
         self.__dict__.update(state)
         if self.seed is not None:
             self.__dict__["_epochs"] = EpochCounter(state.get("_epochs"))
@@ -166,9 +166,9 @@ class Preprocess(Declaration):
     def set_epoch(self, epoch: int) -> None:
         """Begin an epoch, an integer from 0: other crops, flips and colours for the same samples.
 
-        It reaches every copy of the step on this machine that was forked, pickled or copied from it, persistent workers
-        of PyTorch included, whose current batches it may still change: call it between passes. Elsewhere give the
-        epoch with the call. Without a seed nothing is random, and nothing changes.
+        It reaches the copies in processes that this one has forked or spawned, persistent workers of PyTorch included,
+        whose current batches it may still change: call it between passes. Elsewhere give the epoch with the call; a
+        pickle holds the epoch of its time. Without a seed nothing is random, and nothing changes.
 
         >>> step = Preprocess(crop=2, seed=1)
         >>> step.set_epoch(3)

@@ -1,0 +1,131 @@
+"""One declaration, the same bytes: a loop, `sg.load`, PyTorch, Ray, Dask, Hugging Face datasets, the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stridedgpu as sg
+from stridedgpu.__main__ import main
+
+Image = pytest.importorskip("PIL.Image", reason="Pillow decodes the pictures: pip install stridedgpu[cli]")
+
+COUNT, EPOCH, SIZE = 24, 2, (40, 44)
+DECLARED = {"crop": 32, "flip": True, "seed": 9, "normalize": "imagenet", "dtype": "float32", "device": "cpu"}
+
+
+def pixels():
+    """Pictures of one size, which Dask needs."""
+    return np.random.default_rng(8).integers(0, 256, (COUNT, *SIZE, 3), dtype=np.uint8)
+
+
+def step():
+    """The declaration, in the epoch that is compared."""
+    made = sg.Preprocess("image", **DECLARED)
+    made.set_epoch(EPOCH)
+    return made
+
+
+@pytest.fixture(scope="module")
+def expected():
+    """What a loop over single pictures makes, each by its number."""
+    declared = step()
+    return np.stack([declared({"image": [picture]}, [number])["image"][0] for number, picture in enumerate(pixels())])
+
+
+def check(made, expected):
+    assert np.ascontiguousarray(made).tobytes() == expected.tobytes()
+
+
+def rows():
+    return [{"image": picture, "number": number} for number, picture in enumerate(pixels())]
+
+
+@pytest.mark.parametrize("size", [1, 7, COUNT])
+def test_a_loop_over_batches(expected, size):
+    declared, whole = step(), pixels()
+    parts = [slice(first, first + size) for first in range(0, COUNT, size)]
+    check(np.concatenate([declared({"image": whole[part]}, range(COUNT)[part])["image"] for part in parts]), expected)
+
+
+def test_pictures_of_pillow(expected):
+    made = step()({"image": [Image.fromarray(picture) for picture in pixels()]}, range(COUNT))
+    check(made["image"], expected)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_load(expected, threads):
+    loader = sg.load(rows(), step(), batch=5, threads=threads)
+    check(np.concatenate([batch["image"] for batch in loader]), expected)
+
+
+def test_the_command_line(tmp_path):
+    """Its keys are the files' names, and its epoch is the first."""
+    names = [f"{number:02}.png" for number in range(COUNT)]
+    for name, picture in zip(names, pixels(), strict=True):
+        Image.fromarray(picture).save(tmp_path / name)
+    options = ["--size", "32", "--random-crop", "--flip", "--seed", "9", "--normalize", "imagenet", "--device", "cpu"]
+    assert main(["preprocess", str(tmp_path), "--out", str(tmp_path / "out.npy"), *options]) == 0
+    declared = sg.Preprocess("image", **DECLARED)
+    check(np.load(tmp_path / "out.npy"), declared({"image": list(pixels())}, names)["image"])
+
+
+class Numbered:
+    """A map-style data set of dicts."""
+
+    def __len__(self):
+        return COUNT
+
+    def __getitem__(self, number):
+        return {"image": Image.fromarray(pixels()[number]), "number": number}
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_the_data_loader(expected, workers):
+    data = pytest.importorskip("torch.utils.data", reason="PyTorch's loader is what this test is about")
+    declared = step()
+    loader = data.DataLoader(declared.dataset(Numbered()), 5, num_workers=workers, collate_fn=declared.collate)
+    check(np.concatenate([batch["image"].numpy() for batch in loader]), expected)
+
+
+@pytest.mark.engines
+def test_dask(expected):
+    array = pytest.importorskip("dask.array", reason="Dask is what this test is about")
+    declared = sg.Preprocess(**DECLARED)
+    blocks = array.from_array(pixels(), chunks=(7, -1, -1, -1))
+    made = blocks.map_blocks(declared, epoch=EPOCH, **declared.dask_kwargs(blocks))
+    check(made.compute(scheduler="processes", num_workers=2), expected)
+
+
+@pytest.mark.engines
+def test_datasets(expected, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
+    datasets = pytest.importorskip("datasets", reason="datasets is what this test is about")
+    datasets.disable_progress_bars()
+    source = datasets.Dataset.from_dict({"image": [Image.fromarray(picture) for picture in pixels()]})
+    declared = sg.Preprocess("image", **DECLARED)
+    features = datasets.Features({"image": datasets.Array3D(expected.shape[1:], "float32")})
+    options = {"batched": True, "batch_size": 5, "with_indices": True, "features": features}
+    made = source.map(declared, fn_kwargs={"epoch": EPOCH}, **options)
+    check(np.asarray(made.with_format("numpy")["image"][:]), expected)
+
+
+@pytest.mark.engines
+def test_ray(expected):
+    ray = pytest.importorskip("ray", reason="Ray is what this test is about")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        made = ray.data.from_items(rows()).map_batches(
+            sg.Preprocess,
+            fn_constructor_kwargs={"column": "image", "key": "number", **DECLARED},
+            fn_kwargs={"epoch": EPOCH},
+            batch_size=5,
+            compute=ray.data.ActorPoolStrategy(size=1),
+        )
+        found = sorted(made.take_all(), key=lambda row: row["number"])
+    finally:
+        ray.shutdown()
+    check(np.stack([row["image"] for row in found]), expected)
