@@ -13,9 +13,9 @@ from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.preprocess.declaration_checks import SEEDS
 from stridedgpu.preprocess.decoding import DECODERS
 from stridedgpu.preprocess.image_files import ImageFile, find_images
+from stridedgpu.preprocess.normalisation import NORMALISATIONS
 from stridedgpu.preprocess.npy import check_writable, replacement, write_array, write_elements
 from stridedgpu.preprocess.step import Preprocess
-from stridedgpu.values.conversion import IMAGENET
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.strides import AXIS_LETTERS
 
@@ -40,12 +40,6 @@ DTYPES = (
     "uint32",
     "uint64",
 )
-# name: mean and std of red, green and blue, in units of 0..1
-NORMALIZATIONS = {
-    "unit": ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0)),
-    "imagenet": IMAGENET,
-    "clip": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
-}
 DEFAULT_SEED = 0
 
 
@@ -136,8 +130,8 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
     add("--channels", choices=("rgb", "bgr"), default="rgb", help="order of the channels (default: rgb)")
     add(
         "--normalize",
-        choices=NORMALIZATIONS,
-        help="(pixel/255 - mean)/std with the figures that such networks were trained with; unit is pixel/255",
+        choices=NORMALISATIONS,
+        help="(pixel/255 - mean)/std with the figures that such networks were trained with; 0..1 and unit are pixel/255",
     )
     add(
         "--mean",
@@ -211,7 +205,7 @@ def _scale_and_bias(chosen: argparse.Namespace) -> tuple[tuple[float, ...] | Non
         if mean is not None:
             chosen.refuse("--normalize and --mean/--std exclude each other: give one of them")
         step = -1 if chosen.channels == "bgr" else 1
-        mean, std = (figures[::step] for figures in NORMALIZATIONS[chosen.normalize])
+        mean, std = ((figures * (3 // len(figures)))[::step] for figures in NORMALISATIONS[chosen.normalize])
     if mean is None:
         return None, None
     if min(std) < 1e-6:
@@ -256,7 +250,7 @@ def _declared(
         resize=None if chosen.resize is None else (chosen.resize,),
         crop=chosen.size,
         random_crop=chosen.random_crop if chosen.seed is not None else None,
-        flip=0.5 if chosen.flip else None,
+        flip=True if chosen.flip else None,
         seed=chosen.seed,
         row_pitch_bytes=chosen.row_pitch,
         alignment=chosen.alignment or DEFAULT_ALIGNMENT,

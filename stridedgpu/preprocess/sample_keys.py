@@ -25,7 +25,10 @@ _WORD_BITS: Final = 64
 _PERSON: Final = b"stridedgpu draw"
 
 _SAMPLED_ROWS: Final = 32
-"""The most rows, and the most columns, whose pixels are part of a key: 1,024 pixels, hashed in some 5 us."""
+"""The most rows, and the most columns, whose pixels are part of a key: 1,024 pixels.
+
+Measured: 41 us for 500 x 375 pixels and 51 us for 3000 x 2000, by processor time of one thread of a virtual machine.
+"""
 
 
 @dataclass(frozen=True, slots=True)

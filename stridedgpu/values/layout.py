@@ -94,21 +94,26 @@ class Layout(Drawn):
         cls,
         sizes: Sequence[int],
         order: str | Sequence[int] | None = None,
-        itemsize: int = 1,
+        itemsize: int | None = None,
         *,
         row_pitch_bytes: int | None = None,
     ) -> Layout:
         """A layout in the given memory order whose rows start `row_pitch_bytes` apart.
 
         `order` is an order string over canonical sizes ("NHWC"), axis numbers from outermost to innermost, or
-        None for row-major. A row is what lies inside the height axis. `itemsize` is in bytes. Without a pitch
-        the layout is packed. Raises `LayoutError` when the pitch is not a multiple of `itemsize` or below a row.
+        None for row-major. A row is what lies inside the height axis. `itemsize` is in bytes, and a pitch needs it.
+        Without a pitch the layout is packed. Raises `LayoutError` when the pitch is not a multiple of `itemsize`, below
+        a row, or without `itemsize`.
 
         >>> Layout.padded((1, 3, 4, 5), "NHWC", itemsize=1, row_pitch_bytes=16).strides
         (64, 1, 16, 3)
         """
         if row_pitch_bytes is None:
             return cls(sizes, packed_strides(sizes, order))
+        if itemsize is None:
+            raise LayoutError(
+                f"row_pitch_bytes={row_pitch_bytes} needs itemsize=, the bytes of an element: 1 for uint8, 2 for uint16."
+            )
         return cls(sizes, padded_strides(sizes, order, itemsize, row_pitch_bytes))
 
     # What the layout says of itself

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -114,9 +116,15 @@ def test_datasets(expected, tmp_path, monkeypatch):
 
 
 @pytest.mark.engines
+@pytest.mark.filterwarnings(  # Ray's own modules warn of what it will change in itself
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning", "ignore::UserWarning"
+)
 def test_ray(expected):
     ray = pytest.importorskip("ray", reason="Ray is what this test is about")
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    pytest.importorskip("ray.data", reason="Ray Data is what this test is about")
+    where = {"env_vars": {"PYTHONPATH": str(Path(sg.__file__).parents[1])}}
+    memory = 200 << 20  # bytes
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=memory, runtime_env=where)
     try:
         made = ray.data.from_items(rows()).map_batches(
             sg.Preprocess,

@@ -227,6 +227,11 @@ REFUSALS = {
         LayoutError,
         "row_pitch_bytes=30 is not a multiple of the 4-byte element; the next that is: 32",
     ),
+    "pitch of unknown elements": (
+        lambda: Layout.padded((1, 3, 4, 5), "NHWC", row_pitch_bytes=640),
+        LayoutError,
+        "row_pitch_bytes=640 needs itemsize=, the bytes of an element",
+    ),
     "pitch without rows": (
         lambda: Layout.padded((5,), "W", 4, row_pitch_bytes=64),
         LayoutError,
