@@ -131,7 +131,7 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
     add(
         "--normalize",
         choices=NORMALISATIONS,
-        help="(pixel/255 - mean)/std with the figures that such networks were trained with; 0..1 and unit are pixel/255",
+        help="(pixel/255 - mean)/std with the figures that such networks were trained with; 0..1 and unit: pixel/255",
     )
     add(
         "--mean",

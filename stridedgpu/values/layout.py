@@ -112,7 +112,7 @@ class Layout(Drawn):
             return cls(sizes, packed_strides(sizes, order))
         if itemsize is None:
             raise LayoutError(
-                f"row_pitch_bytes={row_pitch_bytes} needs itemsize=, the bytes of an element: 1 for uint8, 2 for uint16."
+                f"row_pitch_bytes={row_pitch_bytes} needs itemsize=, the bytes of an element, such as 2 for uint16."
             )
         return cls(sizes, padded_strides(sizes, order, itemsize, row_pitch_bytes))
 
