@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections import Counter
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,8 +16,15 @@ DEVICES = 2
 
 _WANTS_A_GPU = {
     "test_cupy_shares_the_memory_both_ways": "runs CuPy's own kernels, of which the stand-in has none",
-    "test_another_process_compiles_nothing_again": "starts another process, which has no stand-in",
+    "test_large_tensors_cross_in_pieces": "moves 300 MB by one kernel, which takes fibers a minute",
 }
+
+_TABLES = {
+    "test_every_pair_of_types_converts_to_the_cpus_bits": 24,
+    "test_elements_move_as_bits": 2,
+    "test_gathers_have_the_bits_of_the_cpu": 2,
+}
+"""Tests of which CI runs one in so many: g++ takes a second for each of their kernels. The rest is marked `sweep`."""
 
 
 def install() -> StandIn:
@@ -62,20 +70,52 @@ def install() -> StandIn:
 def pytest_configure(config: pytest.Config) -> None:
     """Install it once."""
     config.stash[_STANDIN] = install()
+    config.stash[_RAN] = Counter()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what only a GPU can do."""
+    """Skip what only a GPU can do, and mark what goes further than CI does, before tests are chosen by marks."""
+    seen: Counter[str] = Counter()
     for item in items:
-        if reason := _WANTS_A_GPU.get(item.name.partition("[")[0]):
+        name = item.name.partition("[")[0]
+        if reason := _WANTS_A_GPU.get(name):
             item.add_marker(pytest.mark.skip(reason=reason))
+        if seen[name] % _TABLES.get(name, 1):
+            item.add_marker(pytest.mark.sweep)
+        seen[name] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that distributes the tests, if there is one, what ran here."""
+    standin = session.config.stash[_STANDIN]
+    ran = Counter(launches=standin.launches, kernels=standin.kernels_run)
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["standin"] = dict(ran)
+    session.config.stash[_RAN].update(ran)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Count what one of the processes ran."""
+    node.config.stash[_RAN].update(getattr(node, "workeroutput", {}).get("standin", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """How many tests ran over real CuPy."""
-    ran = sum(report.when == "call" for report in terminalreporter.getreports("passed"))
-    launches = config.stash[_STANDIN].launches
-    terminalreporter.line(f"{ran} GPU tests over real CuPy {seam.CUPY} with late streams: {launches} launches")
+    """Count the tests that ran."""
+    config.stash[_RAN]["passed"] = sum(report.when == "call" for report in terminalreporter.getreports("passed"))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line of the run: what ran over real CuPy."""
+    if not hasattr(config, "workeroutput"):
+        ran = config.stash[_RAN]
+        print(
+            f"{ran['passed']} GPU tests passed on real CuPy {seam.CUPY} with late streams, without a GPU: "
+            f"{ran['launches']} launches of {ran['kernels']} kernels"
+        )
 
 
 _STANDIN = pytest.StashKey[StandIn]()
+_RAN = pytest.StashKey[Counter[str]]()

@@ -7,6 +7,7 @@ at once (parameters and pageable sources are copied, `cudaFree` and downloads to
 from __future__ import annotations
 
 import ctypes
+import inspect
 import itertools
 import threading
 from collections.abc import Callable
@@ -52,10 +53,12 @@ class StandIn:
         self._function_attributes: dict[tuple[int, int], int] = {}
         self.compiling: tuple[str, str] | None = None
         self.launches = 0
+        self._launched: set[str] = set()
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """What replaces CuPy's functions: the methods that have no underscore in front, one at a time."""
-        names = [name for name in vars(type(self)) if not name.startswith("_") and name != "functions"]
+        names = [name for name, kind in vars(type(self)).items() if inspect.isfunction(kind) and name[0] != "_"]
+        names.remove("functions")
         return {name: self._locked(getattr(self, name)) for name in names}
 
     def _locked(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,6 +67,11 @@ class StandIn:
                 return function(*given)
 
         return call
+
+    @property
+    def kernels_run(self) -> int:
+        """Instantiations that were launched."""
+        return len(self._launched)
 
     # Devices
 
@@ -246,11 +254,13 @@ class StandIn:
                 finish(work)
         stream.finish()
 
-    def streamQuery(self, handle: int) -> None:
+    def streamQuery(self, handle: int) -> int:
+        """As `eventQuery`."""
         stream = self._stream(handle)
-        if stream.queue:
-            stream.finish()
-            raise self._error(_ERROR_NOT_READY)
+        if not stream.queue:
+            return 0
+        stream.finish()
+        return _ERROR_NOT_READY
 
     def streamWaitEvent(self, handle: int, event: int) -> None:
         recorded = self._events[event].recorded
@@ -310,16 +320,19 @@ class StandIn:
         if recorded is not None:
             finish(recorded)
 
-    def eventQuery(self, handle: int) -> None:
-        """Not ready when it is first asked for, so that nobody gets by without waiting; done when it is asked again."""
+    def eventQuery(self, handle: int) -> int:
+        """The status, which CuPy returns and does not raise.
+
+        It is "not ready" at the first query, so that nobody gets by without waiting, and success at the second.
+        """
         event = self._events[handle]
         if event.recorded is None or event.recorded.is_done:
-            return
+            return 0
         if event.was_asked:
             finish(event.recorded)
-            return
+            return 0
         event.was_asked = True
-        raise self._error(_ERROR_NOT_READY)
+        return _ERROR_NOT_READY
 
     def eventElapsedTime(self, start: int, end: int) -> float:
         return 1.0
@@ -352,6 +365,7 @@ class StandIn:
         if kernel is None:
             raise NotImplementedError("the stand-in for CUDA runs this library's kernels, and none of CuPy's own")
         self.launches += 1
+        self._launched.add(kernel.name)
         self._add(stream, kernel.launch(tuple(extents), shared_bytes, parameters))
 
     # What holds for all of them

@@ -10,7 +10,8 @@ import ctypes
 import re
 import subprocess
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from types import ModuleType
 from typing import Any
@@ -27,12 +28,26 @@ _LEFT_ALONE = ("get_build_version", "_getCUDAMajorVersion")
 _NUMBERS = {"int": "i", "unsigned int": "I", "size_t": "n", "intptr_t": "n", "uintmax_t": "K", "CUdevice": "i"}
 """The argument types that can be handed on, with `Py_BuildValue`'s codes."""
 
+_SHORT_CALLS = (
+    *("getDevice", "setDevice", "streamIsCapturing", "streamSynchronize", "streamWaitEvent", "launchKernel"),
+    *("memcpyAsync", "memcpy2DAsync", "memsetAsync", "eventRecord", "eventQuery", "eventSynchronize"),
+)
+"""The calls of a prepared operation, which `at_once` makes return at once, so that the host's own time remains."""
+
 _HEAD = """
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 
 typedef int CUdevice;
+
+int standin_at_once = 0;
+
+static PyObject* success(PyObject* const* given, Py_ssize_t count) {
+    for (Py_ssize_t k = 0; k < count; ++k) (void)PyLong_AsUnsignedLongLongMask(given[k]);
+    if (PyErr_Occurred()) return NULL;
+    return PyLong_FromLong(0);
+}
 
 static PyObject* call(PyObject* function, PyObject* arguments) {
     PyObject* result = arguments ? PyObject_CallObject(function, arguments) : NULL;
@@ -53,6 +68,15 @@ static double real(PyObject* result) {
 }
 """
 
+_BUILTIN = """
+static PyObject* called_%(name)s(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+    return standin_at_once ? success(given, count) : PyObject_Vectorcall(python_%(name)s, given, count, NULL);
+}
+static PyMethodDef method_%(name)s = {"%(name)s", (PyCFunction)(void*)called_%(name)s, METH_FASTCALL, NULL};
+PyObject* builtin_%(name)s(void) { return PyCFunction_New(&method_%(name)s, NULL); }
+"""
+"""A function for Python that costs what CuPy's own does before it calls CUDA: its arguments become numbers."""
+
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _name_of = ctypes.pythonapi.PyCapsule_GetName
@@ -65,7 +89,9 @@ def replace(module: ModuleType, functions: dict[str, Callable[..., Any]]) -> Non
     signatures = {name: _name_of(capsule).decode() for name, capsule in capsules.items()}
     written = {name: _function(name, said) for name, said in signatures.items() if name not in _LEFT_ALONE}
     texts = {name: text for name, text in written.items() if text is not None}
-    library = _built("\n".join([_HEAD, *texts.values()]))
+    builtins = [name for name in _SHORT_CALLS if name in texts and name in functions]
+    library = _built("\n".join([_HEAD, *texts.values(), *(_BUILTIN % {"name": name} for name in builtins)]))
+    _SWITCHES.append(ctypes.c_int.in_dll(library, "standin_at_once"))
     for name in texts:
         function = functions.get(name) or _missing(f"{module.__name__}.{name}")
         _KEPT.append(signature := signatures[name].encode())
@@ -76,7 +102,25 @@ def replace(module: ModuleType, functions: dict[str, Callable[..., Any]]) -> Non
     for name in {*texts, *functions}:
         if hasattr(module, name):
             setattr(module, name, functions.get(name) or _missing(f"{module.__name__}.{name}"))
+    for name in builtins:
+        made = getattr(library, f"builtin_{name}")
+        made.restype = ctypes.py_object
+        setattr(module, name, made())
 
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """The time in which CUDA's short calls do nothing and return at once: what is left is the host's own time."""
+    for switch in _SWITCHES:
+        switch.value = 1
+    try:
+        yield
+    finally:
+        for switch in _SWITCHES:
+            switch.value = 0
+
+
+_SWITCHES: list[Any] = []
 
 _KEPT: list[bytes] = []
 """The names of capsules, to which only these refer."""
@@ -109,6 +153,8 @@ def _function(name: str, signature: str) -> str | None:
         body = f"return ({result})number({called}, {0 if result in ('intptr_t', 'uintmax_t') else -1});"
     else:
         return None
+    if name in _SHORT_CALLS:
+        body = f"if (standin_at_once) return {'PyLong_FromLong(0)' if result == 'PyObject*' else 0}; {body}"
     return f"PyObject* python_{name};\n{result} standin_{name}({', '.join(names)}) {{ {body} }}"
 
 
