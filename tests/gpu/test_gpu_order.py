@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from harness.gpu_at_hand import BUSY_BYTES, PRELUDE
 from harness.sample_tensors import frames, same_bits
 
 import stridedgpu as sg
@@ -22,7 +23,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.skipif(STATUS.device_count == 0, reas
 
 def test_constants_wait_for_what_their_memory_was():
     """A plan's tables come into memory that was freed while work on the stream still reads it."""
-    busy, idle = (sg.zeros((2**30,), "uint8", device="cuda") for _ in range(2))
+    busy, idle = (sg.zeros((BUSY_BYTES,), "uint8", device="cuda") for _ in range(2))
     expected = np.arange(4000, dtype=np.uint8).reshape(1000, 4)
     small, kept = sg.asarray(expected).to_device("cuda"), sg.zeros((1000, 4), "uint8", device="cuda")
     copied = sg.plan_relayout(small, kept)
@@ -93,6 +94,78 @@ def test_captured_gathers_replay_on_new_indices():
     graph.launch(stream)
     stream.synchronize()
     assert same_bits(out.numpy(), data.numpy()[[7, 99, 3]])
+
+
+def test_captured_crops_replay_on_new_pictures():
+    import cupy
+
+    batch = frames((3, 20, 30, 3)).to_device("cuda")
+    out = sg.zeros((3, 3, 8, 8), "float32", device="cuda")
+    origins, flips = [(0, 0), (-2, 25), (12, 3)], [False, True, True]
+    plan = sg.plan_gather_crops(batch, (8, 8), scale=0.5, out=out)
+    plan(batch, origins, out, flips)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    sg.synchronize()
+    with stream:
+        stream.begin_capture()
+        plan(batch, origins, out, flips)
+        graph = stream.end_capture()
+    plan(batch, [(0, 0)] * 3, out, False)
+    here = sg.asarray(255 - frames((3, 20, 30, 3)).numpy())
+    batch[...] = here
+    sg.synchronize()
+    graph.launch(stream)
+    stream.synchronize()
+    assert same_bits(
+        out.numpy(), sg.gather_crops(here, origins, (8, 8), flip=flips, scale=0.5, dtype="float32").numpy()
+    )
+
+
+def test_crops_that_follow_each_other_have_records_of_their_own():
+    import cupy
+
+    here = frames((1, 40, 40, 3))
+    batch = here.to_device("cuda")
+    sg.synchronize()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        made = [sg.gather_crops(batch, [(step, 40 - step)], (4, 4)) for step in range(40)]
+        stream.synchronize()
+    for step, windows in enumerate(made):
+        assert same_bits(windows.numpy(), sg.gather_crops(here, [(step, 40 - step)], (4, 4)).numpy())
+
+
+GATHERS = {
+    "gather_short_rows": ("float16", (100, 3), (300,), 0),
+    "gather_rows": ("float32", (100, 64), (3,), 0),
+    "gather_shifted_rows": ("uint8", (100, 131), (3,), 0),
+    "gather_inner": ("float32", (64, 100), (3,), 1),
+    "gather_elements": ("float32", (100, 6), (3, 6), 0),
+}
+"""Type and sizes of the data, sizes of the indices, and the axis, by kernel."""
+
+
+@pytest.mark.parametrize("kernel", GATHERS)
+def test_a_refused_gather_stores_nothing_and_the_next_one_does(kernel):
+    dtype, sizes, index_sizes, axis = GATHERS[kernel]
+    elements = kernel == "gather_elements"
+    gather, plan, taken = (
+        (sg.gather_elements, sg.plan_gather_elements, np.take_along_axis) if elements
+        else (sg.gather, sg.plan_gather, np.take)
+    )  # fmt: skip
+    data = sg.asarray(np.random.default_rng(0).integers(0, 200, sizes).astype(dtype)).to_device("cuda")
+    right = np.random.default_rng(1).integers(0, 100, index_sizes)
+    wrong = right.copy()
+    wrong[1] = 100
+    expected = taken(data.numpy(), right, axis)
+    out = sg.full(expected.shape, 7, dtype, device="cuda")
+    indices, others = (sg.asarray(numbers).to_device("cuda") for numbers in (right, wrong))
+    assert plan(data, indices, axis, out=out).kernel.startswith(kernel)
+    for _ in range(2):
+        with pytest.raises(IndexError, match=r"indices\[1.* = 100"):
+            gather(data, others, axis, out=out)
+        assert (out.numpy() == 7).all()
+    gather(data, indices, axis, out=out)
+    assert same_bits(out.numpy(), expected)
 
 
 def test_threads_share_a_plan():
@@ -171,7 +244,7 @@ def test_a_kernel_may_ask_for_more_than_48_kb_of_shared_memory():
 
 
 def test_another_process_compiles_nothing_again(tmp_path):
-    code = (
+    code = PRELUDE + (
         "import numpy as np, stridedgpu as sg\n"
         "source = sg.asarray(np.arange(7 * 8 * 9 * 3, dtype=np.uint8).reshape(7, 8, 9, 3), dims='NHWC')\n"
         "made = source.to_device('cuda').relayout(layout='NCHW', dtype='float32', scale=0.5)\n"
