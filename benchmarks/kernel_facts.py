@@ -22,12 +22,15 @@ import numpy as np
 
 from stridedgpu.commands.bench.facts import Step, facts_of, steps_of
 from stridedgpu.commands.bench.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
+from stridedgpu.devices.cuda.launches.crop_records import crop_records
 from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.planning.crop_windows import Crops as Windows
+from stridedgpu.values.layout import Layout
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness.emulator import machine_code
 from harness.emulator.warp import UnknownInstructionError
-from kernel_model import model
+from kernel_model import SOURCE, model
 
 RECORDED = Path(__file__).parent / "facts" / "kernels.json"
 ARCHITECTURE = "sm_90"
@@ -65,11 +68,8 @@ def disassembled(sources: tuple[str, ...]) -> dict[str, machine_code.Disassembly
 
 
 def computed_facts(names: tuple[str, ...] = ()) -> dict[str, list[dict]]:
-    """What each launch asks of a GPU, by workload.
-
-    Not of crops, whose records the device makes, and not where a call's cost is the question.
-    """
-    workloads = [one for one in workloads_named(names) if not isinstance(one, Crops) and one.measures == "speed"]
+    """What each launch asks of a GPU, by workload; not where a call's cost is the question."""
+    workloads = [one for one in workloads_named(names) if one.measures == "speed"]
     return {workload.name: [computed(workload, step) for step in steps_of(workload)] for workload in workloads}
 
 
@@ -77,7 +77,7 @@ def computed(workload: Workload, step: Step) -> dict:
     """What one launch asks of a GPU, or the instruction that the executor does not know."""
     code = disassembled(step.launch.sources)[step.launch.name]
     try:
-        return model(step.launch, code, step.bytes_moved, indices(workload))
+        return model(step.launch, code, step.bytes_moved, indices(workload), records(workload))
     except UnknownInstructionError as error:
         return {"unknown_instruction": str(error)}
 
@@ -87,6 +87,19 @@ def indices(workload: Workload) -> np.ndarray | None:
     if not isinstance(workload, Embed):
         return None
     return np.random.default_rng(0).permutation(workload.sizes["gpu"][0]).astype(workload.index_type)
+
+
+def records(workload: Workload) -> bytes:
+    """Windows anywhere in the frames, every other one mirrored, as the workload has them."""
+    if not isinstance(workload, Crops):
+        return b""
+    frames, channels, height, width, windows, side = workload.sizes["gpu"]
+    frame = Layout((channels, height, width), (1, width * channels, channels))
+    random = np.random.default_rng(0)
+    origins = random.integers(0, (height - side, width - side), (windows, 2))
+    crops = Windows((frame,) * windows, origins, [bool(number % 2) for number in range(windows)])
+    addresses = SOURCE + random.integers(0, frames, windows) * frame.span
+    return crop_records(crops, addresses, (side, side), 1).tobytes()
 
 
 def compiler() -> str:

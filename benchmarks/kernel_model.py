@@ -5,12 +5,15 @@ counted: what is issued, what is on its way from memory when a thread first wait
 each access touches. Registers and shared memory say how many blocks a multiprocessor holds. Memory is made up: zeros,
 but for the tables of a launch and the indices of a gather.
 
-Clocks are those that a block would take of one multiprocessor if nothing else were in its way; the slowest is the
-limit. Nothing is known here of caches, of DRAM's pages, or of how warps get in each other's way.
+Clocks are those that a block takes of one multiprocessor. Memory, waiting, instructions and accesses overlap, but not
+wholly; to them come the part of a last wave that runs beside idle multiprocessors, and the launch's own microsecond.
+Nothing is known here of caches, of DRAM's pages, or of how warps get in each other's way: a kernel reaches at most the
+share that comes out.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -24,9 +27,20 @@ from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
 REGISTERS, WARPS, BLOCKS, SHARED_BYTES, RESERVED_SHARED_BYTES = 65536, 64, 32, 228 << 10, 1 << 10
 """What one multiprocessor of sm_90 has; of shared memory the driver takes a part for each block."""
 
-MEMORY_BYTES, ISSUED, INTEGERS, LINE_BYTES, SECTOR_BYTES = 18, 4, 2, 128, 32
-"""What one multiprocessor does in a clock: its share of 4.8 TB/s at 2 GHz; instructions, those among them that compare,
-permute, shift and combine integers; bytes of L1 and shared memory. Memory comes in sectors."""
+MEMORY_BYTES, ISSUED, INTEGERS, LINE_BYTES, SECTOR_BYTES = 16.3, 3, 2, 128, 32
+"""What one multiprocessor does in a clock: its share of the 4.3 TB/s of a copy at 2 GHz; instructions, of which copies
+with arithmetic reach 2 to 3 of the 4 that could be issued; those among them that compare, permute, shift and combine
+integers; bytes of L1 and shared memory. Memory comes in sectors."""
+
+START, WAIT, CACHED_WAIT, END, RAMP = 700, 1600, 100, 1000, 2000
+"""Clocks of a block until its first load, of each wait for memory under load, of a wait for what the block has read
+before, such as a table, and from its last load to the place that the next block takes (0.35, 0.8, 0.05 and 0.5
+microseconds); of a launch's ramp. All predicted, none measured."""
+
+CLOCKS_PER_MICROSECOND = 2000
+
+OVERLAP = 4
+"""The exponent of the norm by which limits add up: 1 is one after another, infinity is perfect overlap."""
 
 INTEGER_NAMES = {"IADD3", "LEA", "LOP3", "PLOP3", "SHF", "PRMT", "ISETP", "SEL", "VIMNMX", "VIADDMNMX", "P2R", "R2P"}
 
@@ -72,7 +86,9 @@ class Coming:
     registers: set[int] = field(default_factory=set)
     sectors: set[int] = field(default_factory=set)
     most: int = 0
+    is_new: bool = False  # whether any of the sectors is the first of the block there
     waits: int = 0
+    cached_waits: int = 0
 
 
 class Counts:
@@ -91,7 +107,9 @@ class Counts:
         if one.registers_read() & coming.registers:
             coming.registers.clear()
             coming.sectors.clear()
-            coming.waits += 1
+            coming.waits += coming.is_new
+            coming.cached_waits += not coming.is_new
+            coming.is_new = False
 
     def access(self, warp: Warp, one: Instruction, addresses: np.ndarray, nbytes: int) -> None:
         if one.name.endswith("S"):
@@ -103,8 +121,9 @@ class Counts:
         if one.is_store:
             self.written |= sectors
             return
-        self.read |= sectors
         coming = self.coming[warp.first]
+        coming.is_new |= not sectors <= self.read
+        self.read |= sectors
         coming.registers |= one.registers_written()
         coming.sectors |= sectors
         coming.most = max(coming.most, len(coming.sectors))
@@ -142,8 +161,8 @@ def model(
     """The figures of one launch, of which `bytes_moved` is what it has to move.
 
     Per byte are the instructions of a thread. The slowest of the clocks is the limit: that of memory; that of waiting,
-    where less is on its way than an H200 wants of a copy, and of what reads less or more a part of that; that of
-    issuing instructions; and that of accesses to L1 and shared memory.
+    a block's life divided among those that a multiprocessor holds; that of issuing instructions; and that of accesses
+    to L1 and shared memory. `at_most` is the share of a copy's rate.
     """
     memory, counts = MadeUpMemory(launch, indices, records), Counts()
     blocks = launch.grid[0] * launch.grid[1]
@@ -153,26 +172,35 @@ def model(
     in_flight = SECTOR_BYTES * sum(coming.most for coming in counts.coming.values()) * together
     read, written = SECTOR_BYTES * len(counts.read), SECTOR_BYTES * len(counts.written)
     moved = bytes_moved / blocks
-    wanted = 2 * REFERENCE_GPU.bytes_in_flight * read / (read + written)
-    of_memory = (read + written) / MEMORY_BYTES
+    waits, cached = (
+        max(getattr(coming, kind) for coming in counts.coming.values()) for kind in ("waits", "cached_waits")
+    )
+    waves = blocks / (REFERENCE_GPU.multiprocessors * resident)
     clocks = {
-        "memory": of_memory,
-        "waiting": of_memory * wanted / in_flight if in_flight else 0.0,
+        "memory": (read + written) / MEMORY_BYTES,
+        "waiting": (START + WAIT * waits + CACHED_WAIT * cached + END) / together,
         "instructions": max(counts.issued / ISSUED, counts.integers / INTEGERS),
         "accesses": counts.passes + counts.lines,
     }
     limit = max(clocks, key=clocks.__getitem__)
+    block = sum(clock**OVERLAP for clock in clocks.values()) ** (1 / OVERLAP)
+    # In the last wave, multiprocessors run out of blocks one after another.
+    last_wave = (waves + math.ceil(waves)) / (2 * waves)
+    launched = block * last_wave * blocks / REFERENCE_GPU.multiprocessors + RAMP
+    copied = bytes_moved / MEMORY_BYTES / REFERENCE_GPU.multiprocessors
     return {
         "registers": code.registers,
         "resident_blocks": resident,
-        "waves": round(blocks / (REFERENCE_GPU.multiprocessors * resident), 2),
+        "waves": round(waves, 2),
         "instructions_per_byte": round(32 * counts.issued / moved, 2),
         "integers_per_byte": round(32 * counts.integers / moved, 2),
         "bytes_in_flight": in_flight,
-        "waits": max(coming.waits for coming in counts.coming.values()),
+        "waits": waits,
+        "cached_waits": cached,
         "shared_passes": counts.passes,
         "shared_passes_at_least": counts.least_passes,
         "sector_bytes_per_byte": round((read + written) / moved, 2),
         "limit": limit,
-        "share_of_memory": round(moved / MEMORY_BYTES / clocks[limit], 2),
+        "microseconds": round(launched / CLOCKS_PER_MICROSECOND, 1),
+        "at_most": round(copied / launched, 2),
     }

@@ -74,14 +74,35 @@ def test_a_copy_is_limited_by_memory():
     assert figures["instructions_per_byte"] == round(32 * 8 * 10 / 16384, 2)
     assert figures["bytes_in_flight"] == 8 * 256 * 32
     assert (figures["waits"], figures["sector_bytes_per_byte"]) == (1, 1.0)
-    assert (figures["limit"], figures["share_of_memory"]) == ("memory", 1.0)
+    assert figures["limit"] == "memory"
+    # One microsecond of ramp, and a second wave of which a quarter is there.
+    block = 16384 / 16.3 * 1.3 * 10 + 2000
+    assert figures["at_most"] == pytest.approx(16384 / 16.3 * 10 / block, abs=0.01)
 
 
-def test_a_copy_that_waits_for_each_load_has_half_as_much_under_way():
+def test_a_copy_that_waits_for_each_load_has_half_as_much_under_way_and_waits_longest():
     lines = COPY.strip("\n").splitlines()
     loads, stores = [lines[place] for place in (3, 4)], [lines[place] for place in (7, 8)]
     one_by_one = [*lines[:3], *lines[5:7], loads[0], stores[0], loads[1], stores[1], lines[9]]
     figures = model(launch(), code(64, text="\n".join(one_by_one)), 1320 * 16384)
     assert figures["waits"] == 2
     assert figures["bytes_in_flight"] == 4 * 256 * 16
-    assert (figures["limit"], figures["share_of_memory"]) == ("waiting", round(16 / 48, 2))
+    assert figures["limit"] == "waiting"
+
+
+def test_more_waits_more_instructions_and_fewer_blocks_lower_the_share():
+    lines = COPY.strip("\n").splitlines()
+    wordy = "\n".join([*lines[:3], *[lines[2]] * 200, *lines[3:]])
+    shares = [
+        model(launch(blocks=blocks), code(registers, text=text), blocks * 16384)["at_most"]
+        for blocks, registers, text in (
+            (132000, 32, COPY),
+            (1320, 32, COPY),
+            (1320, 128, COPY),
+            (1320, 128, wordy),
+            (132, 128, wordy),
+        )
+    ]
+    assert shares == sorted(shares, reverse=True)
+    assert len(set(shares)) == len(shares)
+    assert shares[0] > 0.97
