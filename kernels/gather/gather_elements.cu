@@ -33,6 +33,7 @@ template <typename Element, typename Number, typename Index, GatherElementsPolic
 __global__ void __launch_bounds__(256)
     gather_elements(__grid_constant__ const GatherElementsParameters<Index, policy> p) {
     using Piece = Vector<Element, policy.length>;
+    const bool refused = is_refused<policy.mode>(p.common.report);
     const Index first = linear_block<Index>() * (256 * policy.items) + threadIdx.x;
     const Element* source = reinterpret_cast<const Element*>(p.common.source);
     Element* target = reinterpret_cast<Element*>(p.common.target);
@@ -86,6 +87,7 @@ __global__ void __launch_bounds__(256)
             elements[item][i] = load<Element>(source + (policy.scatters ? dense[item] + place : indexed[item][i]));
         }
     }
+    if (refused) return;
 #pragma unroll
     for (int item = 0; item < policy.items; ++item) {
         if (first + Index(item) * 256 >= p.common.items) continue;

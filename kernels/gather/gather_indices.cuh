@@ -120,7 +120,7 @@ template <typename Index, int Rank, int Components> struct GatherParameters {
     const uint8* source;
     uint8* target;
     const uint8* indices;
-    IndexReport* report;                  // not looked at unless errors are deferred
+    IndexReport* report;                  // of a check before, in mode clamp; to record in, where errors are deferred
     uint32 launch;                        // its number, for reports
     IndexedAxis<Index> indexed_axes[Components];
     GatherAxes<Index, Rank> axes;
@@ -128,6 +128,13 @@ template <typename Index, int Rank, int Components> struct GatherParameters {
     Index position_offset;
     Index items;                          // runs or elements in all
 };
+
+// Whether a check before this launch, in the same stream, reported a wrong index: then nothing is stored. Read first and
+// used before the first store, the report's latency is hidden behind that of the indices. Only mode clamp is checked.
+template <OutOfRange Mode> __device__ __forceinline__ bool is_refused(const IndexReport* report) {
+    if constexpr (Mode == OutOfRange::clamp) return report && report->words[0];
+    else return false;
+}
 
 // The indices of Length adjacent places, tuple by tuple, in registers.
 //

@@ -39,6 +39,7 @@ __global__ void __launch_bounds__(policy.threads)
     gather_inner(__grid_constant__ const GatherInnerParameters<Index, policy> p) {
     const Quotient<Index> number = divide(linear_block<Index>() * policy.threads + threadIdx.x, p.vectors);
     if (number.quotient >= p.groups) return;
+    const bool refused = is_refused<policy.mode>(p.common.report);
     const Index place = number.remainder * policy.length;
     const int left = p.count - place < policy.length ? int(p.count - place) : policy.length;
 
@@ -69,6 +70,7 @@ __global__ void __launch_bounds__(policy.threads)
 #pragma unroll
         for (int i = 0; i < policy.length; ++i) elements[row][i] = load<Element>(source + (places.indexed + indexed[i]));
     }
+    if (refused) return;
 #pragma unroll
     for (int row = 0; row < policy.rows; ++row) {
         if (number.quotient + Index(row) * p.groups >= p.common.items) continue;

@@ -35,6 +35,7 @@ __global__ void __launch_bounds__(256)
     constexpr int length = policy.bytes / int(sizeof(Element));
     using Piece = Vector<Element, length>;
     const Index chunk_elements = Index(policy.steps * length) << p.lanes_log2;
+    const bool refused = is_refused<policy.mode>(p.common.report);
 
     WrongIndex wrong;
     GatherChunks<Element, Index, policy> chunks;
@@ -56,6 +57,7 @@ __global__ void __launch_bounds__(256)
             pieces[item][step] = load_global<Piece>(chunks.from[item] + element);
         }
     }
+    if (refused) return;
 #pragma unroll
     for (int item = 0; item < policy.items; ++item) {
 #pragma unroll

@@ -37,6 +37,7 @@ __global__ void __launch_bounds__(256)
     gather_shifted_rows(__grid_constant__ const GatherShiftedRowsParameters<Index, policy> p) {
     constexpr int bytes = 16, words = bytes / 4, length = bytes / int(sizeof(Element));
     const Index chunk_places = Index(policy.steps * length) << p.lanes_log2;
+    const bool refused = is_refused<policy.mode>(p.common.report);
 
     WrongIndex wrong;
     GatherChunks<Element, Index, policy> chunks;
@@ -94,6 +95,7 @@ __global__ void __launch_bounds__(256)
             held[item][step][words] = shift[item] ? load<uint32>(word + 4 * words) : 0u;
         }
     }
+    if (refused) return;
 #pragma unroll
     for (int item = 0; item < policy.items; ++item) {
 #pragma unroll

@@ -34,6 +34,7 @@ __global__ void __launch_bounds__(256)
     static_assert(rows * row % stored == 0, "whole stores");
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.common.items) return;
+    const bool refused = is_refused<policy.mode>(p.common.report);
     const Places<Index> places = p.common.axes.unravel(number);
     const Index begin = divide(number, p.common.axes.sizes[policy.rank - 1]).remainder * rows;
     const int left = p.count - begin < rows ? int(p.count - begin) : rows;
@@ -57,6 +58,7 @@ __global__ void __launch_bounds__(256)
             pieces[r][i] = load_global<Vector<Element, length>>(source + indexed + i * length);
         }
     }
+    if (refused) return;
     Element* target = reinterpret_cast<Element*>(p.common.target) +
                       Signed<Index>(p.common.dense_offset + Index(places.dense));
     if (left == rows) {

@@ -7,7 +7,7 @@ depends on the problem alone:
     Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
     ChannelMatrixProblem, RawProblem    as Problem
     GatherProblem   launch(dense: Located, indexed: Located, indices: Located, stream)               `GatherLaunch`
-    CropProblem     launch(crops, sources: Sequence[Located], target: Located, stream)              `CropsLaunch`
+    CropProblem     launch(crops: Crops, sources: Sequence[Located], target: Located, stream)       `CropsLaunch`
     FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`
     ResizeProblem   launch(windows, sources: Sequence[ResizeSource], target: Located, stream)       `ResizeLaunch`
     SamplesProblem  launch(picture: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from stridedgpu.planning.crop_windows import Crop
+from stridedgpu.planning.crop_windows import Crops
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import IndexRule, Mode
 from stridedgpu.planning.pitched_copy import Runs
@@ -35,6 +35,7 @@ __all__ = [
     "CropsLaunch",
     "Device",
     "DeviceInfo",
+    "EvenlyLocated",
     "FrameLaunch",
     "GatherLaunch",
     "Launch",
@@ -50,6 +51,27 @@ __all__ = [
 Located = tuple[Buffer, int]
 """Where an operand lies: its buffer, and the bytes there before its lowest element."""
 
+
+@dataclass(frozen=True, slots=True)
+class EvenlyLocated(Sequence[Located]):
+    """`number` operands in one buffer at even steps: the images of a batch. `start` and `step` are in bytes."""
+
+    buffer: Buffer
+    start: int
+    step: int
+    number: int
+
+    def __len__(self) -> int:
+        """The number of operands."""
+        return self.number
+
+    def __getitem__(self, place: Any) -> Any:
+        """One of them, or several."""
+        if isinstance(place, slice):
+            return [self[number] for number in range(*place.indices(self.number))]
+        return self.buffer, self.start + range(self.number)[place] * self.step
+
+
 Launch = Callable[..., None]
 """A plan made ready by a device; its arguments are those of its problem's type, as the table above has them."""
 
@@ -59,7 +81,7 @@ RelayoutLaunch = Callable[[Buffer, int, Buffer, int, object], None]
 GatherLaunch = Callable[[Located, Located, Located, object], None]
 """`launch(dense, indexed, indices, stream)`. The indices have been checked."""
 
-CropsLaunch = Callable[[Sequence[Crop], Sequence[Located], Located, object], None]
+CropsLaunch = Callable[[Crops, Sequence[Located], Located, object], None]
 """`launch(crops, sources, target, stream)`, with a source for each window."""
 
 FrameLaunch = Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]
@@ -110,6 +132,10 @@ class Planner(Protocol):
 
 class Device(Planner, Protocol):
     """A device that owns memory and runs plans."""
+
+    @property
+    def checks_gathers(self) -> bool:
+        """Whether the launch of a gather in mode "raise" looks at its indices; if not, `check_indices` comes before."""
 
     @property
     def resizes_frames(self) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import starmap
 from typing import Any
 
 from stridedgpu.devices.interface import CropsLaunch
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
-from stridedgpu.planning.crop_windows import Crop, CropProblem, source_steps
+from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -80,9 +79,9 @@ class PlannedCrops(Planned):
             raise BindingError(
                 f"sources have channel and column strides {steps}; the plan is for {problem.source_steps}."
             )
-        windows = zip(images.layouts, origins_of(origins, count), flips_of(flip, count), strict=True)
+        crops = Crops(images.layouts, origins_of(origins, count), flips_of(flip, count))
         launch: CropsLaunch = device_named(self.device).prepare(self.plan)
-        launch(list(starmap(Crop, windows)), images.places, (target.buffer, target.start_bytes), stream)
+        launch(crops, images.places, (target.buffer, target.start_bytes), stream)
 
 
 def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Given, device: str) -> PlannedCrops:

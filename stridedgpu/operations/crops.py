@@ -9,14 +9,15 @@ from numbers import Complex, Integral, Real
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import CropsLaunch, Device, Located, ResizeSource
+from stridedgpu.devices.interface import CropsLaunch, Device, EvenlyLocated, Located, ResizeSource
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.planning.crop_windows import Crop, CropProblem, source_steps
+from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType, check_fits
@@ -114,7 +115,7 @@ def crop_operands(
 
 def write_crops(
     sources: CropSources,
-    origins: Sequence[tuple[int, int]],
+    origins: NDArray[np.int64],
     flips: Sequence[bool],
     made: Conversion,
     fill: bytes,
@@ -126,8 +127,7 @@ def write_crops(
     steps = source_steps(sources.layouts)
     # mypy has no protocol for hashable
     launch = _launch(target.spec, steps, made, fill, device)  # type: ignore[arg-type]
-    crops = list(map(Crop, sources.layouts, origins, flips))
-    launch(crops, sources.places, (target.buffer, target.start_bytes), stream)
+    launch(Crops(sources.layouts, origins, flips), sources.places, (target.buffer, target.start_bytes), stream)
 
 
 @lru_cache(maxsize=1024)
@@ -146,13 +146,13 @@ def window_size(size: Sequence[int]) -> tuple[int, int]:
     return (window[0], window[1])
 
 
-def origins_of(origins: object, count: int) -> list[tuple[int, int]]:
-    """The origins, anything array-like, as Python integers: one row and column for each sample."""
+def origins_of(origins: object, count: int) -> NDArray[np.int64]:
+    """The origins, anything array-like, as integers: one row and column for each sample."""
     if type(origins) is np.ndarray and origins.shape == (count, 2) and origins.dtype.kind in "iu":
-        return list(map(tuple, origins.tolist()))
+        return _signed(origins)
     held, _ = operand_of(origins)
     if count == 0 == held.layout.element_count and isinstance(origins, Sequence):
-        return []  # an empty list has no integers, nor anything else
+        return _NO_ORIGINS  # an empty list has no integers, nor anything else
     if not held.element.is_integer:
         raise ElementTypeError(f"origins hold {held.element}; they must be integers: a row and a column in pixels.")
     if held.buffer.device != "cpu":
@@ -160,13 +160,26 @@ def origins_of(origins: object, count: int) -> list[tuple[int, int]]:
             f"origins are on {held.buffer.device}, but windows are laid out by the host: bring them with .numpy()."
         )
     if count == 0 == held.layout.element_count:
-        return []
+        return _NO_ORIGINS
     if held.layout.sizes != (count, 2):
         raise LayoutError(
             f"origins have sizes {held.layout.sizes}; {count} sources need ({count}, 2): the row and the column "
             "where each window begins."
         )
-    return list(map(tuple, array_of_operand(held).tolist()))
+    return _signed(array_of_operand(held))
+
+
+def _signed(origins: NDArray[Any]) -> NDArray[np.int64]:
+    """Origins as signed integers; those further away than any source is large stay as far away as that."""
+    if origins.dtype.itemsize == 8:
+        origins = np.clip(origins, *_FARTHEST) if origins.dtype.kind == "i" else np.minimum(origins, _FARTHEST[1])
+    return origins.astype(np.int64)
+
+
+_FARTHEST: Final = (np.int64(-(2**62)), np.int64(2**62))
+"""Bounds of origins, in pixels: the difference from an image's extent must fit 64 bits."""
+
+_NO_ORIGINS: Final = np.empty((0, 2), np.int64)
 
 
 def flips_of(flip: object, count: int) -> list[bool]:
@@ -306,7 +319,7 @@ class CropSources:
             return cls((), (), (batch,), is_batch=True, argument=argument)
         image, lowest = _first_image(layout)
         start = lowest * itemsize
-        places = [(batch.buffer, start + number * step) for number in range(count)]
+        places = EvenlyLocated(batch.buffer, start, step, count)
         return cls((image,) * count, places, (batch,), is_batch=True, argument=argument)
 
     def images(self) -> Sequence[Operand]:

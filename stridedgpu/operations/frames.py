@@ -8,7 +8,7 @@ from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import FrameLaunch
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
-from stridedgpu.planning.crop_windows import Crop, Rectangle, rectangles
+from stridedgpu.planning.crop_windows import Crops, Rectangle, rectangles
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
@@ -89,8 +89,8 @@ def gather_frame_crops(
     request = crop_request((len(frames), CHANNELS), element, size, values, fill)
     made, window = request.conversion, request.sizes[2:]
     flips = flips_of(flip, len(frames))
-    windows = zip(frames, origins_of(origins, len(frames)), flips, strict=True)
-    places = [(frame, Crop(Layout((CHANNELS, *frame.sizes)), origin, turned)) for frame, origin, turned in windows]
+    layouts = [Layout((CHANNELS, *frame.sizes)) for frame in frames]
+    places = list(zip(frames, Crops(layouts, origins_of(origins, len(frames)), flips), strict=True))
     target = _target(frames, request.sizes, _BATCH_LABELS, made, memory, out, device, stream)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     for into, part in batch_parts(target, made, CHANNELS, order, stream):

@@ -1,6 +1,7 @@
 """Crop windows of images of any sizes, converted and gathered into one batch, as values.
 
-`CropProblem` is what all windows have in common. `Crop` is the position of one window, which changes with every call.
+`CropProblem` is what all windows have in common. `Crop` is the position of one window, which changes with every call,
+and `Crops` are those of a call.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["Crop", "CropProblem", "Rectangle", "covered", "rectangles", "source_steps"]
+__all__ = ["Crop", "CropProblem", "Crops", "Rectangle", "covered", "rectangles", "source_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,32 @@ class Crop(NamedTuple):
     flip: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Crops:
+    """The windows of one call, a column for each field of `Crop`; `origins` has a row and a column for each window.
+
+    >>> [(crop.origin, crop.flip) for crop in Crops.of([Layout((3, 8, 8))], [(1, 2)], [True])]
+    [((1, 2), True)]
+    """
+
+    layouts: Sequence[Layout]
+    origins: NDArray[np.int64]
+    flips: Sequence[bool]
+
+    @classmethod
+    def of(cls, layouts: Sequence[Layout], origins: Sequence[tuple[int, int]], flips: Sequence[bool]) -> Crops:
+        """Windows with origins of Python integers."""
+        return cls(layouts, np.array(origins, np.int64).reshape(-1, 2), flips)
+
+    def __len__(self) -> int:
+        """The number of windows."""
+        return len(self.layouts)
+
+    def __iter__(self) -> Iterator[Crop]:
+        """The windows one by one."""
+        return map(Crop, self.layouts, map(tuple, self.origins.tolist()), self.flips)
+
+
 class Rectangle(NamedTuple):
     """Part of a window, in pixels: its rows and columns in the unflipped window, and where they come from.
 
@@ -136,6 +166,8 @@ def source_steps(layouts: Sequence[Layout]) -> tuple[int, int]:
         return 0, 0
     first = layouts[0]
     channel, _, column = first.strides
+    if len(set(map(id, layouts))) == 1:
+        return channel, column
     for layout in layouts:
         if layout is not first:  # the images of a batch have one layout
             strides = layout.strides

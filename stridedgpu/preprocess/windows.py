@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
 from stridedgpu.operations.crops import CropSources, write_crops
@@ -62,7 +64,8 @@ def write_windows(
     fill = fill or bytes(made.source.itemsize * sources.layouts[0].sizes[0])
     if batch.buffer.device != "cpu":
         sources, origins = _sent(sources, origins, batch, fill)
-    write_crops(sources, origins, flips, made, fill, batch, None)
+    starts = np.array(origins, np.int64).reshape(-1, 2)
+    write_crops(sources, starts, flips, made, fill, batch, None)
 
 
 def _sent(

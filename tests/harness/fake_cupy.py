@@ -308,6 +308,7 @@ class FakeCuda:
             pointerGetAttributes=lambda address: types.SimpleNamespace(device=self.pointer_devices.get(address, 0)),
             streamIsCapturing=self.is_capturing,
             eventRecord=self.record_event,
+            eventSynchronize=lambda event: self.record("eventSynchronize", event),
             streamWaitEvent=lambda stream, event: self.record("streamWaitEvent", stream, event),
         )
         driver = types.ModuleType("cupy.cuda.driver")
@@ -323,6 +324,7 @@ class FakeCuda:
             Event=Event,
             alloc=self.alloc,
             alloc_pinned_memory=self.alloc_pinned,
+            Memory=Memory,
             get_current_stream=self.current_stream,
             UnownedMemory=UnownedMemory,
             MemoryPointer=MemoryPointer,

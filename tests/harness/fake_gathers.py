@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import struct
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,7 +33,7 @@ def memory(address):
 def found_in(rule, index_address):
     """The first wrong index, as a report has it: found by the CPU's own search."""
     try:
-        check_indices(rule, memory(index_address), in_range=True, mode="raise")
+        check_indices(replace(rule, axis_pitches=()), memory(index_address), in_range=True, mode="raise")
     except IndexError as error:
         at, value = str(error).split(" is out")[0].removeprefix("indices").split(" = ")
         position = [int(place) for place in at.strip("[]").split(",")] if at else []
@@ -66,6 +67,8 @@ def run_gather(plan, block):
     found = found_in(IndexRule(problem.index, axes, len(axes) > 1), index)
     if plan.mode == "deferred" and found is not None:
         report_first(report, launch, found)
+        return
+    if plan.mode == "raise" and report and any(ctypes.string_at(report, REPORT.size)):
         return
     dense, indexed = (source, target) if problem.scatters else (target, source)
     NumpyGather(problem)(memory(dense), memory(indexed), memory(index))

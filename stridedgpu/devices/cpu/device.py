@@ -50,6 +50,7 @@ class CpuDevice:
     name = "cpu"
     widest_access = 16
     resizes_frames = True
+    checks_gathers = False
 
     def plan(self, problem: Any) -> CpuPlan:
         """What runs here for a problem."""

@@ -22,11 +22,12 @@ from stridedgpu import Layout, LayoutError, packed_strides
 from stridedgpu.devices.buffer import Buffer as Bytes
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cpu.numpy_loops.crops import run_crops
-from stridedgpu.devices.cuda.launches.crops import crops_launch, sample_record
+from stridedgpu.devices.cuda.launches.crop_records import RECORD_BYTES, crop_records
+from stridedgpu.devices.cuda.launches.crops import crops_launch
 from stridedgpu.devices.cuda.planning.crops import CropChoice
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
-from stridedgpu.planning.crop_windows import Crop, source_steps
+from stridedgpu.planning.crop_windows import Crop, Crops, source_steps
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -53,8 +54,6 @@ template <typename Parameters, void (*Kernel)(Parameters)> struct WithRecords<Ke
     }
 };
 """
-
-RECORD_BYTES = len(sample_record(Crop(Layout((1, 1, 1)), (0, 0)), 0, (1, 1), 1))
 
 
 @dataclasses.dataclass(eq=False)
@@ -149,7 +148,8 @@ class Case:
     def job(self, order: str) -> Job:
         sources, batch = self.memories
         itemsize = self.plan.problem.conversion.source.itemsize
-        records = [sample_record(crop, 0, self.size, itemsize) for crop in self.crops]
+        crops = Crops.of(*zip(*self.crops, strict=True))
+        records = crop_records(crops, np.zeros(len(crops), np.int64), self.size, itemsize).reshape(-1, RECORD_BYTES)
         buffers = [Buffer(source, itemsize if n else 16) for n, source in enumerate(sources)]
         pointers = [
             (n * RECORD_BYTES + 8 * place, Pointer(buffer, at))
@@ -158,7 +158,7 @@ class Case:
         ]
         launch = self.launch
         places = [(8, Pointer(Buffer(batch, 16))), *((at, Pointer(Buffer(held))) for at, held in launch.tables)]
-        arguments = (Record(launch.parameters, tuple(places)), Record(b"".join(records), tuple(pointers)))
+        arguments = (Record(launch.parameters, tuple(places)), Record(records.tobytes(), tuple(pointers)))
         return Job(self.entry, launch.grid, launch.block, arguments, 0, order, self.seed, label=repr(self))
 
     @property

@@ -11,7 +11,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import Located
-from stridedgpu.planning.crop_windows import Crop, CropProblem, Rectangle, rectangles
+from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, rectangles
 from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -71,7 +71,7 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
     )
 
 
-def compiled_crops(plan: CpuPlan) -> Callable[[Sequence[Crop], Sequence[Located], Located], None] | None:
+def compiled_crops(plan: CpuPlan) -> Callable[[Crops, Sequence[Located], Located], None] | None:
     """Compile a plan's loops; None where the plan has none, or this processor cannot run them."""
     loop = None if plan.compiled is None else compiled(batch_text)
     return None if loop is None else _Crops(plan.problem, loop)
@@ -125,7 +125,7 @@ class _Crops:
         self._wholes: dict[tuple[tuple[int, ...], bool], _Recipe] = {}
         self._band_rows = _band_rows(problem)
 
-    def __call__(self, crops: Sequence[Crop], sources: Sequence[Located], target: Located) -> None:
+    def __call__(self, crops: Crops, sources: Sequence[Located], target: Located) -> None:
         """Write every window."""
         entries: list[_Entry] = []
         (rows, columns), itemsize, pitch, wholes = self._size, self._itemsize, self._pitch, self._wholes

@@ -8,7 +8,7 @@ from math import gcd
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.interface import Located, RelayoutLaunch
-from stridedgpu.planning.crop_windows import Crop, CropProblem, Rectangle, rectangles
+from stridedgpu.planning.crop_windows import CropProblem, Crops, Rectangle, rectangles
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.layout import Layout
@@ -31,7 +31,7 @@ def numpy_crops_kernel(problem: CropProblem) -> CpuKernel:
 def run_crops(
     problem: CropProblem,
     prepare: Callable[[Problem], RelayoutLaunch],
-    crops: Sequence[Crop],
+    crops: Crops,
     sources: Sequence[Located],
     target: Located,
 ) -> None:

@@ -1,29 +1,24 @@
 """Launches of batched crops (`crops.cu`, `crops_planes.cu`, `crops_pixels.cu`).
 
-A kernel's parameters begin with two addresses: the samples' records, packed by `sample_record`, and the batch's lowest
+A kernel's parameters begin with two addresses: the samples' records, made by `crop_records`, and the batch's lowest
 element. The device fills in both at launch; here they are 0.
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 from typing import Final
 
 from stridedgpu.devices.cuda.planning.crops import CropChoice, CropFamily
 from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.policy import policy
-from stridedgpu.planning.crop_windows import Crop, covered
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
 
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 
-__all__ = ["crops_launch", "sample_record"]
-
-_SAMPLE: Final = struct.Struct("<QQQqqqIIIIQ8x")
-"""`sg::CropSample`, aligned to 16 bytes."""
+__all__ = ["crops_launch"]
 
 _LONGEST_ROW: Final = 2**31 - 1
 
@@ -189,19 +184,3 @@ def _launch(source: str, name: str, plan: CropChoice, items: int, block: Paramet
         parameters=block.parameters,
         tables=(*block.tables, (_FILL_AT, plan.problem.fill)),
     )
-
-
-def sample_record(crop: Crop, address: int, size: tuple[int, int], itemsize: int) -> bytes:
-    """The record of one sample whose lowest element is at `address`; `size` is a window's, in pixels.
-
-    Addresses of pixels outside the image wrap around, and so do sums on the device.
-    """
-    layout = crop.layout
-    _, *extents = layout.sizes
-    covers = [covered(*axis) for axis in zip(crop.origin, size, extents, strict=True)]
-    # If the window is outside the source, its distance does not matter.
-    origin = crop.origin if all(cover.start < cover.stop for cover in covers) else (0, 0)
-    pixel = layout.offset + sum(place * stride for place, stride in zip(origin, layout.strides[1:], strict=True))
-    edges = (edge for cover in covers for edge in (cover.start, cover.stop))
-    first, end = address, address + layout.span * itemsize
-    return _SAMPLE.pack((address + pixel * itemsize) % 2**64, first, end, *layout.strides, *edges, crop.flip)

@@ -21,8 +21,9 @@ from stridedgpu.values.errors import DeviceError
 from .compile import compiled_kernel
 from .index_errors import DeferredIndexErrors
 from .launch import PreparedKernel
-from .launches import IndexChecks, launches_of
+from .launches import IndexChecks, checks_indices, launches_of
 from .properties import gpu_properties
+from .records import Records
 from .streams import check_not_capturing, current_on, stream_handle
 from .tables import free_retired
 from .transfer import allocate_pinned, copy_between_devices, copy_with_host
@@ -32,11 +33,14 @@ __all__ = ["CudaDevice"]
 _ALLOCATOR_ALIGNMENT: Final = 256
 """Bytes that CUDA's, CuPy's and RMM's allocators guarantee."""
 
+_NEW_MEMORY: Final = "New memory"
+
 
 class CudaDevice:
     """One NVIDIA GPU: "cuda:N"."""
 
     resizes_frames = False
+    checks_gathers = True
 
     def __init__(self, number: int) -> None:
         """Look at the device; nothing is compiled or allocated yet."""
@@ -47,7 +51,8 @@ class CudaDevice:
         self._first_deferred = threading.Lock()
         self._kernels = lru_cache(maxsize=1024)(self._make_kernel)
         self._prepared = lru_cache(maxsize=1024)(self._make_ready)
-        self._checks = IndexChecks(self, number)
+        self.checks = IndexChecks(self, number)
+        self.records = Records(self, number)
 
     @property
     def widest_access(self) -> int:
@@ -62,9 +67,13 @@ class CudaDevice:
         """
         extra = alignment if alignment > _ALLOCATOR_ALIGNMENT else 0
         try:
-            with current_on(self._number, stream) as handle:
-                check_not_capturing(handle, "New memory")
+            if stream is None and cupy.cuda.runtime.getDevice() == self._number:
+                check_not_capturing(cupy.cuda.get_current_stream().ptr, _NEW_MEMORY)
                 memory = cupy.cuda.alloc(nbytes + extra)
+            else:
+                with current_on(self._number, stream) as handle:
+                    check_not_capturing(handle, _NEW_MEMORY)
+                    memory = cupy.cuda.alloc(nbytes + extra)
         except MemoryError as error:
             raise DeviceError(self._out_of_memory(nbytes + extra)) from error
         except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -94,7 +103,7 @@ class CudaDevice:
         records a CUDA graph, where nothing can be waited for.
         """
         if rule.index.layout.span != 0 and mode == "raise":
-            self._checks.check(rule, indices, stream)
+            self.checks.check(rule, indices, stream)
 
     def synchronize(self) -> None:
         """Wait for all streams of this device; raises `DeviceError` for what its work did wrong."""
@@ -137,7 +146,8 @@ class CudaDevice:
 
     def _make_ready(self, plan: CudaPlan) -> Launch:
         """Compile and pack."""
-        return self._run_nothing if plan.problem.is_empty else launches_of(plan, self)
+        runs = not plan.problem.is_empty or checks_indices(plan.problem)
+        return launches_of(plan, self) if runs else self._run_nothing
 
     def _run_nothing(self, *arguments: object) -> None:
         """A plan without elements: only the stream is checked."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import Final
+from ctypes import c_char
+from typing import Any, Final
 
 import cupy
 import numpy as np
@@ -24,7 +25,7 @@ from .compile import compiled_kernel
 from .launch import PreparedKernel
 from .streams import current_on
 
-__all__ = ["DeferredIndexErrors", "IndexReport", "described"]
+__all__ = ["DeferredIndexErrors", "IndexReport", "ThreadReport", "described"]
 
 
 class IndexReport:
@@ -59,6 +60,51 @@ class IndexReport:
             runtime.memcpyAsync(held.ctypes.data, self.address + start, REPORT.size, runtime.memcpyDeviceToHost, handle)
             runtime.streamSynchronize(handle)
         return held.tobytes()
+
+
+class ThreadReport:
+    """A report for the checks of one thread, and its copy in page-locked memory; both all zero between calls.
+
+    Entered by `with`: after a failure inside, what the report contains is not known.
+    """
+
+    def __init__(self, memory: Buffer, device: int) -> None:
+        """Take over new memory, and clear it."""
+        self.memory = memory
+        self.is_unknown = False
+        self._device = device
+        report = IndexReport(memory, device)
+        report.clear(None)
+        report.read(None)  # from now on kernels of any stream may report
+        self._pinned = cupy.cuda.alloc_pinned_memory(REPORT.size)
+        self._copy: Any = (c_char * REPORT.size).from_address(self._pinned.ptr)
+        self._copy.raw = _NO_REPORT
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(self, failure: object, *_: object) -> None:
+        """Note a failure."""
+        if failure is not None:
+            self.is_unknown = True
+
+    def found(self, handle: int) -> WrongIndex | None:
+        """What kernels of the stream reported; the host waits for them, once if there is no report."""
+        runtime = cupy.cuda.runtime
+        if runtime.getDevice() != self._device:
+            with cupy.cuda.Device(self._device):
+                return self.found(handle)
+        runtime.memcpyAsync(self._pinned.ptr, self.memory.address, REPORT.size, runtime.memcpyDeviceToHost, handle)
+        runtime.streamSynchronize(handle)
+        copied = self._copy.raw
+        if copied == _NO_REPORT:
+            return None
+        runtime.memsetAsync(self.memory.address, 0, REPORT.size, handle)
+        runtime.streamSynchronize(handle)
+        return wrong_index(copied)
+
+
+_NO_REPORT: Final = bytes(REPORT.size)
 
 
 class DeferredIndexErrors:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
-from stridedgpu.devices.cuda.launches.crops import sample_record
+from stridedgpu.devices.cuda.launches.crop_records import crop_records
 from stridedgpu.devices.cuda.launches.frames import PLACE, window_place
 from stridedgpu.devices.cuda.launches.index_checks import (
     REPORT,
-    WrongIndex,
     check_launch,
     distinct_launch,
     distinct_report_bytes,
@@ -28,6 +29,7 @@ from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import (
     CropsLaunch,
+    EvenlyLocated,
     FrameLaunch,
     GatherLaunch,
     Launch,
@@ -37,7 +39,7 @@ from stridedgpu.devices.interface import (
 )
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
-from stridedgpu.planning.crop_windows import Crop, CropProblem
+from stridedgpu.planning.crop_windows import CropProblem, Crops
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
@@ -46,16 +48,19 @@ from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 
-from .index_errors import DeferredIndexErrors, IndexReport, described
+from .index_errors import DeferredIndexErrors, IndexReport, ThreadReport, described
 from .launch import PreparedKernel
+from .records import Records
 from .streams import check_not_capturing, stream_handle
 
-__all__ = ["IndexChecks", "launches_of"]
+__all__ = ["IndexChecks", "checks_indices", "launches_of"]
 
 _INDICES: Final = struct.Struct("<QQI")
 """What follows the two addresses that every launch has: those of the indices and of the report, and a number."""
 
 _ALIGNMENT: Final = 256
+
+_CHECKED: Final = 'a gather with mode="raise"'
 
 
 class _Gpu(Protocol):
@@ -65,6 +70,10 @@ class _Gpu(Protocol):
     def index_errors(self) -> DeferredIndexErrors: ...
     def compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]: ...
     def kernel(self, launch: KernelLaunch) -> PreparedKernel: ...
+    @property
+    def checks(self) -> IndexChecks: ...
+    @property
+    def records(self) -> Records: ...
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer: ...
     def copy(
         self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
@@ -74,6 +83,16 @@ class _Gpu(Protocol):
 def launches_of(plan: CudaPlan, gpu: _Gpu) -> Launch:
     """A plan's kernel, compiled, as a launch with the arguments of its problem's type."""
     return _LAUNCHES[type(plan.problem)](plan, gpu)
+
+
+def checks_indices(problem: object) -> bool:
+    """Whether a launch looks at its indices, even if there is nothing to move."""
+    return (
+        isinstance(problem, GatherProblem)
+        and problem.mode == "raise"
+        and not problem.scatters
+        and problem.index.layout.span != 0
+    )
 
 
 def _compiled(plan: CudaPlan, gpu: _Gpu) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
@@ -88,10 +107,14 @@ def _relayout(plan: CudaPlan, gpu: _Gpu) -> Launch:
 
 
 def _gather(plan: CudaPlan, gpu: _Gpu) -> GatherLaunch:
-    """Both sides and the indices; a wrong index of mode "deferred" is reported."""
-    prepared, problem = _PreparedGather(*_compiled(plan, gpu)), plan.problem
+    """Both sides and the indices; a wrong index of mode "deferred" is reported, and one of "raise" raises."""
+    problem = plan.problem
+    prepared = None if plan.launch is None else _PreparedGather(*_compiled(plan, gpu))
     axes = tuple((entry.axis, entry.size) for entry in problem.indexed_axes)
     rule = IndexRule(problem.index, axes, has_tuples=problem.has_tuples)
+    if checks_indices(problem):
+        return gpu.checks.gather(rule, prepared)
+    assert prepared is not None, "there is something to move"
     defers, scatters = problem.mode == "deferred", problem.scatters
 
     def launch(dense: Located, indexed: Located, indices: Located, stream: object) -> None:
@@ -112,16 +135,18 @@ def _crops(plan: CudaPlan, gpu: _Gpu) -> CropsLaunch:
     _, _, *size = problem.target.layout.sizes
     window = (size[0], size[1])
 
-    def launch(crops: Sequence[Crop], sources: Sequence[Located], target: Located, stream: object) -> None:
-        records = b"".join(
-            sample_record(crop, buffer.address + start, window, itemsize)
-            for crop, (buffer, start) in zip(crops, sources, strict=True)
-        )
-        there = gpu.allocate(len(records), _ALIGNMENT, stream)
-        gpu.copy(Buffer.of(records), 0, there, 0, Runs(len(records)), stream)
-        prepared(there, 0, *target, stream)
+    def launch(crops: Crops, sources: Sequence[Located], target: Located, stream: object) -> None:
+        records = crop_records(crops, _addresses(sources), window, itemsize)
+        prepared(gpu.records.sent(records, stream), 0, *target, stream)
 
     return launch
+
+
+def _addresses(sources: Sequence[Located]) -> NDArray[np.int64]:
+    """The address of each source's lowest element, as two's complement of 64 bits."""
+    if isinstance(sources, EvenlyLocated):
+        return sources.buffer.address + sources.start + np.arange(sources.number) * sources.step
+    return np.array([buffer.address + start for buffer, start in sources], np.uint64).view(np.int64)
 
 
 def _frames(plan: CudaPlan, gpu: _Gpu) -> FrameLaunch:
@@ -151,9 +176,7 @@ def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
         for samples in resize_samples(problem, windows, located):
             kernel = gpu.kernel(known or resize_launch(choice, [sample.taps for sample in samples]))
             records = resize_records(samples, itemsize)
-            there = gpu.allocate(len(records), _ALIGNMENT, stream)
-            gpu.copy(Buffer.of(records), 0, there, 0, Runs(len(records)), stream)
-            kernel(there, 0, *target, stream)
+            kernel(gpu.records.sent(np.frombuffer(records, np.uint8), stream), 0, *target, stream)
 
     return launch
 
@@ -173,31 +196,65 @@ _LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, _Gpu], Launch]]] = MappingPro
 
 
 class IndexChecks:
-    """Looks at the indices of one GPU before anything is written; the host waits for the answer."""
+    """Looks at the indices of one GPU before anything is written; the host waits for the answer.
+
+    Each thread has a report of its own, all zero between calls: the wait of one call comes before the kernels of the
+    next, whichever stream they are on.
+    """
 
     def __init__(self, gpu: _Gpu, number: int) -> None:
         """Nothing is compiled or allocated yet."""
         self._gpu = gpu
         self._number = number
+        self._threads = threading.local()
         self._in_range = lru_cache(maxsize=1024)(self._make_in_range)
         self._distinct = lru_cache(maxsize=1024)(self._make_distinct)
 
+    def gather(self, rule: IndexRule, gather: _PreparedGather | None) -> GatherLaunch:
+        """A gather that checks its indices; where there is nothing to move, the check alone.
+
+        The check reports the first wrong index, the gather stores nothing if there is a report, and the host waits for
+        the report's copy: once.
+        """
+        check = self._in_range(rule)
+
+        def launch(dense: Located, indexed: Located, indices: Located, stream: object) -> None:
+            handle = stream_handle(stream, self._number)
+            check_not_capturing(handle, _CHECKED)
+            report = self._report()
+            buffer, start = indices
+            with report:
+                check(buffer, start, report.memory, 0, handle)
+                if gather is not None:
+                    gather.with_indices(buffer.address + start, report.memory.address, 0)
+                    gather(*indexed, *dense, handle)
+                found = report.found(handle)
+            if found is not None:
+                raise IndexError(described(rule, found))
+
+        return launch
+
     def check(self, rule: IndexRule, indices: Located, stream: object) -> None:
         """Raise `IndexError` for the first index that the rule refuses."""
-        check_not_capturing(stream_handle(stream, self._number), 'a gather with mode="raise"')
-        found = self._reported(self._in_range(rule), REPORT.size, indices, stream)
-        if found is not None:
-            raise IndexError(described(rule, found))
-        if rule.axis_pitches and self._reported(self._distinct(rule), distinct_report_bytes(rule), indices, stream):
+        self.gather(rule, None)(indices, indices, indices, stream)
+        if rule.axis_pitches and self._has_doubles(rule, indices, stream):
             self._raise_for_doubles(rule, indices, stream)
 
-    def _reported(self, check: PreparedKernel, nbytes: int, indices: Located, stream: object) -> WrongIndex | None:
-        """What a check puts into a report of so many bytes."""
-        memory = self._gpu.allocate(nbytes, _ALIGNMENT, stream)
+    def _report(self) -> ThreadReport:
+        """This thread's report; a new one after a failure."""
+        report: ThreadReport | None = getattr(self._threads, "report", None)
+        if report is None or report.is_unknown:
+            memory = self._gpu.allocate(REPORT.size, _ALIGNMENT)
+            report = self._threads.report = ThreadReport(memory, self._number)
+        return report
+
+    def _has_doubles(self, rule: IndexRule, indices: Located, stream: object) -> bool:
+        """Whether two indices name one element; the bits that they mark follow the report."""
+        memory = self._gpu.allocate(distinct_report_bytes(rule), _ALIGNMENT, stream)
         report = IndexReport(memory, self._number)
         report.clear(stream)
-        check(*indices, memory, 0, stream)
-        return wrong_index(report.read(stream))
+        self._distinct(rule)(*indices, memory, 0, stream)
+        return wrong_index(report.read(stream)) is not None
 
     def _raise_for_doubles(self, rule: IndexRule, indices: Located, stream: object) -> None:
         """Raise `IndexError` for the two indices that the host finds to name one element, as on the CPU."""
