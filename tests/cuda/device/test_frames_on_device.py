@@ -31,6 +31,27 @@ def test_windows_begin_anywhere_and_are_filled_beside_the_picture(converting):
     assert made.numpy().tobytes() == sg.gather_crops(frames, *windows, **options).numpy().tobytes()
 
 
+class PlaneView:
+    """A plane as PyNvVideoCodec's decoded frames hand it out: the CUDA Array Interface, with axes H, W, samples."""
+
+    def __init__(self, plane):
+        """Keep the plane, and add a last axis to one without."""
+        self._plane = plane if plane.ndim == 3 else plane.unsqueeze(2)
+
+    @property
+    def __cuda_array_interface__(self):
+        return self._plane.__cuda_array_interface__
+
+
+def test_planes_of_a_decoder_are_read_where_they_lie(converting):
+    frame = surface("nv12", (12, 20), seed=4, gap=12).frame()
+    planes = [plane.to_device("cuda:1") for plane in frame.planes]
+    decoded = [PlaneView(plane) for plane in planes]
+    there = sg.Frame("nv12", decoded, sizes=(12, 20))
+    assert [plane.buffer.address for plane in there.planes] == [plane.buffer.address for plane in planes]
+    assert sg.relayout(there, **OPTIONS).numpy().tobytes() == frame.relayout(**OPTIONS).numpy().tobytes()
+
+
 def test_a_second_picture_compiles_nothing(converting):
     for seed in (1, 2):
         sg.relayout(surface("nv12", (12, 20), seed).frame().to_device("cuda:1"))
