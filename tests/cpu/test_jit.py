@@ -230,21 +230,60 @@ def test_products_and_sums_are_rounded_apart():
     assert "vfmadd" not in assembly
 
 
-@needs_compiler
-def test_small_moves_load_no_compiler_until_they_are_repeated(tmp_path):
-    code = """
-import sys, numpy as np, stridedgpu as sg
+_SMALL_MOVES = """
+import os, sys, threading, numpy as np, stridedgpu as sg
+importing = set()
+def hear(event, given):
+    if event == "import" and given[0] == "llvmlite":
+        importing.add(threading.get_ident())
+sys.addaudithook(hear)
 source = sg.asarray(np.arange(3 * 32 * 32, dtype=np.float32).reshape(1, 32, 32, 3), dims="NHWC")
 out = sg.empty((1, 3, 32, 32), "float32")
 plan = sg.plan_relayout(source, out)
-for call in range(1, 20):
+
+def move():
     out[...] = 0
     plan(source, out)
     assert np.array_equal(out.numpy(), source.numpy())
+"""
+"""A move of a few bytes, and the threads that load the compiler."""
+
+
+def run_small_moves(code, directory):
+    environment = {**os.environ, kernel_cache.VARIABLE: str(directory)}
+    command = [sys.executable, "-c", _SMALL_MOVES + code]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
+
+
+@needs_compiler
+def test_small_moves_load_the_compiler_once_repeated_and_in_another_thread(tmp_path):
+    code = """
+for call in range(1, 20):
+    move()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
     if "llvmlite" in sys.modules:
         break
-print(call)
+move()
+print(call, threading.get_ident() in importing, len(importing))
 """
-    environment = {**os.environ, kernel_cache.VARIABLE: str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert 1 < int(done.stdout) <= policy().promotion.calls
+    call, in_the_caller, threads = run_small_moves(code, tmp_path)
+    assert 1 < int(call) <= policy().promotion.calls
+    assert (in_the_caller, threads) == ("False", "1")
+
+
+@needs_compiler
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_while_the_compiler_is_loaded_leaves_a_child_that_works(tmp_path):
+    code = """
+for call in range(16):
+    move()
+child = os.fork()
+if not child:
+    move()
+    large = sg.asarray(np.arange(2**20, dtype=np.uint16).reshape(1024, 1024))
+    os._exit(int(not np.array_equal(large.permute((1, 0)).relayout().numpy(), large.numpy().T)))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert run_small_moves(code, tmp_path) == ["0"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from .compiled.jit import why_unavailable
+from stridedgpu.devices.verbose import is_verbose
+
+from .compiled.jit import COMPILING, why_unavailable
 from .policy import policy
 
 __all__ = ["Promotion", "compiled_from"]
@@ -26,8 +30,9 @@ def compiled_from(nbytes: int, at_once_bytes: int | None = None) -> int | None:
 class Promotion:
     """Work that NumPy does until call number `at`, which `compiled` makes the loops for.
 
-    `work` is what does it now; `at` is None once that is for good. `compiled` returns None where this processor cannot
-    run them.
+    From that call on a thread loads the compiler and the loops, while NumPy does the work of the calls meanwhile; with
+    a verbose line, which names what ran, the call itself loads them. `work` is what does it now; `at` is None once
+    loading has begun. `compiled` returns None where this processor cannot run them.
     """
 
     __slots__ = ("_calls", "_compiled", "at", "is_compiled", "work")
@@ -48,8 +53,20 @@ class Promotion:
         if self.at is not None:
             self._calls += 1
             if self._calls >= self.at:
-                # Threads that come here together make it twice, and lose nothing.
+                # Threads that come here together load it twice, and lose nothing.
                 self.at = None
-                made = self._compiled()
-                self.work, self.is_compiled = made or self.work, made is not None
+                if is_verbose():
+                    self._load()
+                else:
+                    # A process that ends waits for this thread: LLVM must not run while it is taken down. Where no
+                    # thread can start, at a limit or at the end of Python, NumPy stays.
+                    with suppress(RuntimeError):
+                        threading.Thread(target=self._load, name="stridedgpu-compiler").start()
         return self.work
+
+    def _load(self) -> None:
+        """Load the compiled loops. A fork waits until they are there: its child would wait for ever for an import."""
+        with COMPILING:
+            made = self._compiled()
+        if made is not None:
+            self.work, self.is_compiled = made, True

@@ -22,6 +22,7 @@ from . import kernel_cache
 from .python_function_ir import ARITIES, PYTHON_FUNCTIONS, python_functions_text
 
 __all__ = [
+    "COMPILING",
     "DISABLING",
     "Loop",
     "assembly",
@@ -73,7 +74,7 @@ def compiled(text: Callable[[str], str]) -> Loop | None:
 
     None where this processor lacks the instructions that conversions rely on.
     """
-    with _LOCK:
+    with COMPILING:
         if _compiler().lacks:
             return None
         (address,) = machine_functions(text("kernel"), "")
@@ -86,7 +87,7 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
     They are compiled now or taken from the cache. The engine never frees machine code, so each module is loaded once
     and its addresses are kept for the life of the process.
     """
-    with _LOCK:
+    with COMPILING:
         compiler = _compiler()
         digest = hashlib.sha256(f"{compiler.identity}\n{text}".encode()).hexdigest()[:32]
         found = _LOADED.get(digest)
@@ -145,27 +146,28 @@ def _definitions() -> dict[int, _Definition]:
 
 def assembly(text: str) -> str:
     """The assembly of a module for this processor, to read."""
-    with _LOCK:
+    with COMPILING:
         return _compiler().assembly(text)
 
 
 def processor() -> str:
     """The processor's architecture, as in LLVM's triples: "x86_64", "aarch64" and others."""
-    with _LOCK:
+    with COMPILING:
         return _compiler().processor
 
 
 def processor_features() -> frozenset[str]:
     """The names of the instruction sets that kernels may use, as LLVM spells them."""
-    with _LOCK:
+    with COMPILING:
         return _compiler().features
 
 
-_LOCK: Final = threading.RLock()
+COMPILING: Final = threading.RLock()
+"""Held while the compiler is loaded or at work."""
 
 if hasattr(os, "register_at_fork"):
     # A fork waits for a running compilation: the child would inherit a half-finished compiler and a lock held for ever.
-    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+    os.register_at_fork(before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release)
 
 
 class _Compiler:
