@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness.compiled_loops import wait_for_loops
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
@@ -24,6 +25,7 @@ def calls_of(call: Callable[[], object]) -> list[tuple[str, str]]:
     """The file and name of each Python-level call inside the package during one warm call."""
     for _ in range(WARM_CALLS):
         call()
+    wait_for_loops()
     found: list[tuple[str, str]] = []
 
     def profile(frame, event, _):

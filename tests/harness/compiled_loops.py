@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -58,3 +59,10 @@ def converted_words(words, made):
     got = np.zeros(len(words), storage_dtype(made.target, opaque=True))
     assert run_items(plan, words.ctypes.data, got.ctypes.data)
     return got
+
+
+def wait_for_loops():
+    """Wait for the compiled loops that repeated calls have begun to load."""
+    for thread in threading.enumerate():
+        if thread.name == "stridedgpu-compiler":
+            thread.join()
