@@ -36,7 +36,8 @@ SECTIONED = {"cookbook.md", "engines.md", "frames.md", "interop.md", "recipes.md
 """Pages whose blocks stand alone; on the others they follow each other."""
 
 ALLOWED = re.compile(
-    r'pip install (-e )?"[^"]+"( --group style)?|python3 -m venv \.venv|\. \.venv/bin/activate|'
+    r'pip install (-e )?"[^"]+"( --group style)?|pip install --upgrade pip|'
+    r"python3 -m venv \.venv|\. \.venv/bin/activate|"
     r"mkdocs build --strict|ruff (check|format --check) \.|mypy|pytest( .*)?"
 )
 

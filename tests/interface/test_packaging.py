@@ -54,6 +54,8 @@ def test_the_changelog_and_the_version_agree():
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest is not None
     assert newest[1] == stridedgpu.__version__
+    citation = ROOT / "CITATION.cff"
+    assert not citation.exists() or f"version: {stridedgpu.__version__}\n" in citation.read_text()
 
 
 def run(*command: object, cwd: Path) -> str:
