@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NoReturn
 
 import numpy as np
 
@@ -13,15 +13,20 @@ from stridedgpu.typing import TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .creation import asarray
 from .tensor import StridedTensor
 
-__all__ = ["given", "index_tensor", "truth"]
+__all__ = ["given", "index_tensor", "refuse_unlabelled", "truth"]
 
 _DIRECTML_ALIGNMENT: Final = 16
 """Bytes that every bound buffer offset is a multiple of, even if a descriptor guarantees more."""
+
+
+_GIVEN: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
+"""The most common order of the axes of an array of each rank: the example in a message."""
 
 
 def truth(name: str, value: object) -> bool:
@@ -64,6 +69,14 @@ def given(name: str, operand: object, *, is_written: bool = False) -> Given:
         owns_padding=is_written,
     )
     return Given(side, promised=True)
+
+
+def refuse_unlabelled(layout: Layout, order: str) -> NoReturn:
+    """Raise `LayoutError`: an order for unlabelled axes would silently do nothing."""
+    raise LayoutError(
+        f"layout={order!r} orders axes, and nothing says which those of sizes {layout.sizes} are: give dims= too, the "
+        f"order of the given axes, such as dims={_GIVEN.get(layout.ndim, order)!r}."
+    )
 
 
 @lru_cache(maxsize=1024)

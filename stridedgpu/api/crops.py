@@ -33,7 +33,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arguments import given
+from .arguments import given, refuse_unlabelled
 from .frames import FrameLike, frame_operands, frame_pictures, is_frames
 from .tensor import StridedTensor, output_tensor
 
@@ -66,7 +66,8 @@ def gather_crops(
 
     `sources` is a batch (N, C, H, W), or a list of images (C, H, W) of one type and channel count, each of its own
     size and layout. `dims` says how the given objects' axes are ordered ("NHWC", "HWC"), as in `asarray`; tensors
-    that have labels need none, and other arrays are taken to be canonical. Frames, one or a list of any sizes and
+    that have labels need none, and other arrays are taken to be canonical, unless `layout` is an order string: beside
+    an array it needs `dims`, as in `relayout`. Frames, one or a list of any sizes and
     formats, are RGB pictures. `origins` are integers (N, 2): the row and
     column, in pixels of the source, where each window begins; they are read on the host. `size` is the height and
     width of every window, in pixels. `flip` mirrors left and right: a bool, or one for each sample.
@@ -99,6 +100,8 @@ def gather_crops(
         MemoryOptions(layout, row_pitch_bytes, alignment),
     )
     written = output_tensor(out)
+    if written is not None:
+        memory.check_beside_out()
     target = None if written is None else written.operand
     _check_choice(origins, boxes, interpolation, passes)
     if boxes is not None:
@@ -106,7 +109,7 @@ def gather_crops(
         if is_frames(sources):
             images, _ = frame_pictures(sources, stream)
         else:
-            images = _images(cast("TensorLike", sources), dims)
+            images = _images(cast("TensorLike", sources), dims, layout)
         made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     elif is_frames(sources):
         frames = frame_operands(sources)
@@ -114,7 +117,7 @@ def gather_crops(
             frames, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream
         )
     else:
-        images = _images(cast("TensorLike", sources), dims)
+        images = _images(cast("TensorLike", sources), dims, layout)
         made = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     if written is not None:
         return written
@@ -165,7 +168,7 @@ def plan_gather_crops(
     values, memory = ValueOptions(dtype, scale, bias, channels, rounding), MemoryOptions(layout, row_pitch_bytes)
     if out is not None:
         memory.check_beside_out()
-    images = _described(sources, dims)
+    images = _described(sources, dims, layout)
     if not images:
         raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
     first, target = images[0], None if out is None else given("out", out, is_written=True)
@@ -191,38 +194,44 @@ def _items(sources: object) -> Sequence[object]:
 
 
 def _described(
-    sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc], dims: str | None
+    sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc],
+    dims: str | None,
+    order: LayoutLike | None,
 ) -> list[TensorSpec]:
     """The specs of images with axes C, H, W, given one by one or as a batch, as objects or as descriptors."""
     if isinstance(sources, (list, tuple)):
-        return [_spec(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
-    batch = _spec("sources", cast("TensorLike | BufferTensorDesc", sources), dims, "NCHW")
+        return [_spec(f"sources[{number}]", image, dims, "CHW", order) for number, image in enumerate(sources)]
+    batch = _spec("sources", cast("TensorLike | BufferTensorDesc", sources), dims, "NCHW", order)
     return [replace(batch, layout=batch.layout.sliced(n)) for n in range(batch.layout.sizes[0])]
 
 
-def _spec(name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str) -> TensorSpec:
+def _spec(
+    name: str, source: TensorLike | BufferTensorDesc, dims: str | None, wanted: str, order: LayoutLike | None
+) -> TensorSpec:
     """The spec of one object with these axes, or of a descriptor, whose sizes are in their order already."""
     if not isinstance(source, BufferTensorDesc):
-        return _image(name, source, dims, wanted).spec
+        return _image(name, source, dims, wanted, order).spec
     side = given(name, source).spec
     if side.layout.ndim != len(wanted):
         raise LayoutError(f"{name} describes sizes {side.layout.sizes}; it must have the axes {', '.join(wanted)}.")
     return side
 
 
-def _images(sources: TensorLike, dims: str | None) -> CropSources:
+def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None) -> CropSources:
     """The images, each with axes C, H, W or as a batch with N besides."""
     if isinstance(sources, (list, tuple)):
-        images = [_image(f"sources[{number}]", image, dims, "CHW") for number, image in enumerate(sources)]
+        images = [_image(f"sources[{number}]", image, dims, "CHW", order) for number, image in enumerate(sources)]
         if not images:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
         return CropSources.of_images(images)
-    return CropSources.of_batch(_image("sources", sources, dims, "NCHW"))
+    return CropSources.of_batch(_image("sources", sources, dims, "NCHW", order))
 
 
-def _image(name: str, source: object, dims: str | None, wanted: str) -> Operand:
-    """The operand of an object with these axes. Raises `LayoutError` for others."""
+def _image(name: str, source: object, dims: str | None, wanted: str, order: LayoutLike | None) -> Operand:
+    """The operand of an object with these axes. Raises `LayoutError` for others, and for an order of unnamed axes."""
     operand, labels = operand_of(source, dims)
+    if labels is None and isinstance(order, str) and not isinstance(source, StridedTensor):
+        refuse_unlabelled(operand.layout, order)
     if labels != wanted or len(operand.layout.sizes) != len(wanted):
         _check_axes(name, operand.layout, labels, wanted)
     return operand

@@ -24,6 +24,7 @@ def gather(
     indices: TensorLike,
     axis: int = 0,
     *,
+    dims: str | None = None,
     mode: IndexMode = "raise",
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
@@ -33,7 +34,8 @@ def gather(
     `indices` are int32, int64, uint32 or uint64 of any rank, as a tensor, array or Python list (int64). Their axes
     replace `axis`: the result has sizes `data[:axis] + indices + data[axis + 1:]`. `data`, `indices` and `out` may each
     be padded, permuted, flipped or broadcast. The elements are copied bit by bit. Without `out` only the packed result
-    is allocated, and with it nothing.
+    is allocated, and with it nothing. `dims` says how the axes of `data` are ordered ("NHWC"), as in `asarray`: `axis`,
+    and the axes of the result, are then those in canonical order.
 
     `mode` is the rule for indices out of range; no mode touches memory outside `data`. "raise": an `IndexError` names
     position, value, axis and valid range; negative indices count from the end. "clip": the nearest valid index, so that
@@ -46,8 +48,11 @@ def gather(
 
     >>> gather(asarray([[1, 2], [3, 4], [5, 6]]), [2, 0, -1]).numpy().tolist()
     [[5, 6], [1, 2], [5, 6]]
+    >>> frames = asarray([[[[0, 1, 2]]], [[[3, 4, 5]]]])  # N, H, W, C
+    >>> gather(frames, [2, 0], axis=1, dims="NHWC").sizes
+    (2, 2, 1, 1)
     """
-    tensor, written = asarray(data), output_tensor(out)
+    tensor, written = asarray(data, dims=dims), output_tensor(out)
     target = None if written is None else written.operand
     found = gather_operand(tensor.operand, tensor.dims, _indices(indices, tensor, stream), axis, mode, target, stream)
     return StridedTensor.over(*found) if written is None else written
@@ -58,6 +63,7 @@ def gather_elements(
     indices: TensorLike,
     axis: int = 0,
     *,
+    dims: str | None = None,
     mode: IndexMode = "raise",
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
@@ -71,7 +77,7 @@ def gather_elements(
     >>> gather_elements(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 0]], axis=1).numpy().tolist()
     [[2, 1], [3, 3]]
     """
-    tensor, written = asarray(data), output_tensor(out)
+    tensor, written = asarray(data, dims=dims), output_tensor(out)
     target = None if written is None else written.operand
     index = _indices(indices, tensor, stream)
     found = gather_elements_operand(tensor.operand, tensor.dims, index, axis, mode, target, stream)
@@ -82,6 +88,7 @@ def gather_nd(
     data: TensorLike,
     indices: TensorLike,
     *,
+    dims: str | None = None,
     batch_dims: int = 0,
     mode: IndexMode = "raise",
     out: TensorLike | None = None,
@@ -96,7 +103,7 @@ def gather_nd(
     >>> gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]]).numpy().tolist()
     [3, 2]
     """
-    tensor, written = asarray(data), output_tensor(out)
+    tensor, written = asarray(data, dims=dims), output_tensor(out)
     target = None if written is None else written.operand
     index = _indices(indices, tensor, stream)
     found = gather_nd_operand(tensor.operand, tensor.dims, index, batch_dims, mode, target, stream)
@@ -109,13 +116,15 @@ def scatter_elements(
     updates: TensorLike,
     axis: int = 0,
     *,
+    dims: str | None = None,
     unique: bool = False,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """A copy of `data` in which each index's element is replaced: ONNX ScatterElements, `numpy.put_along_axis`.
 
-    `indices` are as in `gather_elements`; `updates` have their sizes and the type of `data`. If several indices select
+    `indices` are as in `gather_elements`; `updates` have their sizes and the type of `data`. `dims` orders the axes of
+    `data`, as in `gather`; those of `indices` and `updates` are in canonical order. If several indices select
     one element, the last one (in row-major order of `indices`) wins on the CPU. On a GPU one of them wins, whole, and
     which one is undefined. `unique=True` refuses such indices with an `IndexError`, where -1 and n-1 are the same. For
     this check the CPU sorts the indices and needs 24 bytes for each; a GPU needs 1 bit for each element, or slice, of
@@ -127,7 +136,7 @@ def scatter_elements(
     >>> scatter_elements(asarray([1, 2, 3]), [2, 0], asarray([30, 10])).numpy().tolist()
     [10, 2, 30]
     """
-    tensor, written = asarray(data), output_tensor(out)
+    tensor, written = asarray(data, dims=dims), output_tensor(out)
     target = None if written is None else written.operand
     operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
     found = scatter_elements_operand(*operands, axis, unique=unique, out=target, stream=stream)
@@ -139,6 +148,7 @@ def scatter_nd(
     indices: TensorLike,
     updates: TensorLike,
     *,
+    dims: str | None = None,
     unique: bool = False,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
@@ -152,7 +162,7 @@ def scatter_nd(
     >>> scatter_nd(asarray([[1, 2], [3, 4]]), [[1]], asarray([[7, 8]])).numpy().tolist()
     [[1, 2], [7, 8]]
     """
-    tensor, written = asarray(data), output_tensor(out)
+    tensor, written = asarray(data, dims=dims), output_tensor(out)
     target = None if written is None else written.operand
     operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
     found = scatter_nd_operand(*operands, unique=unique, out=target, stream=stream)

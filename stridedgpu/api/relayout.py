@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NoReturn, overload
+from typing import overload
 
 from stridedgpu.devices.selection import device_name, device_named, devices_in_use
 from stridedgpu.exchange.array_like import operand_of
@@ -14,16 +14,12 @@ from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
-from stridedgpu.values.layout import Layout
 
-from .arguments import given
+from .arguments import given, refuse_unlabelled
 from .frames import Frame, FrameLike, frame_operands, frame_written, frames_relaid, is_frames
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
-
-_GIVEN: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
-"""The most common order of the axes of an array of each rank: the example in a message."""
 
 
 @overload
@@ -134,21 +130,13 @@ def relayout(
     else:
         source, labels = operand_of(src, dims)
         if labels is None and isinstance(layout, str):
-            _refuse_unlabelled(source.layout, layout)
+            refuse_unlabelled(source.layout, layout)
     if mean is not None or std is not None:
         values = values.normalised(source.element, mean, std)
     written = None if out is None else output_tensor(out)
     target = None if written is None else written.operand
     operand, labels = relayout_operand(source, labels, values, memory, target, stream)
     return StridedTensor.over(operand, labels) if written is None else written
-
-
-def _refuse_unlabelled(layout: Layout, order: str) -> NoReturn:
-    """Raise `LayoutError`: an order for unlabelled axes would silently do nothing."""
-    raise LayoutError(
-        f"layout={order!r} orders axes, and nothing says which those of sizes {layout.sizes} are: give dims= too, the "
-        f"order of the given axes, such as dims={_GIVEN.get(layout.ndim, order)!r}."
-    )
 
 
 @overload

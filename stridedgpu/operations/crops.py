@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import CropsLaunch, Device, EvenlyLocated, Located, ResizeSource
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import device_named
+from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
@@ -123,7 +123,7 @@ def write_crops(
     stream: object,
 ) -> None:
     """Write one window of each image into `target`, axes N, C, H, W; all arguments are checked already."""
-    device = device_named(target.buffer.device)
+    device = CPU if target.buffer.device == "cpu" else device_named(target.buffer.device)
     steps = source_steps(sources.layouts)
     # mypy has no protocol for hashable
     launch = _launch(target.spec, steps, made, fill, device)  # type: ignore[arg-type]

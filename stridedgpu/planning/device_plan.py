@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-__all__ = ["DevicePlan", "Width", "in_words", "index_bits"]
+__all__ = ["DevicePlan", "KernelFacts", "Width", "in_words", "index_bits"]
 
 _LARGEST_32_BIT_OFFSET: Final = 2**31 - 1
 
@@ -22,16 +22,12 @@ class Width:
     limit: str = ""
 
 
-class DevicePlan(Protocol):
-    """One operation planned for one device."""
+class KernelFacts(Protocol):
+    """The kernel of a problem, and its widths: what a choice of kernel says, and a plan besides."""
 
     @property
     def problem(self) -> Any:
         """The operation as loops: `Problem`, `GatherProblem`, `CropProblem` or another."""
-
-    @property
-    def device(self) -> str:
-        """The device's name: "cpu" or "cuda:N"."""
 
     @property
     def kernel(self) -> str:
@@ -48,6 +44,14 @@ class DevicePlan(Protocol):
     @property
     def index_bits(self) -> int:
         """Bits of the arithmetic for offsets: 32 or 64."""
+
+
+class DevicePlan(KernelFacts, Protocol):
+    """One operation planned for one device."""
+
+    @property
+    def device(self) -> str:
+        """The device's name: "cpu" or "cuda:N"."""
 
     @property
     def tile(self) -> tuple[int, ...]:

@@ -110,6 +110,8 @@ class Declaration:
     @property
     def annotations(self) -> tuple[str | int, ...]:
         """The columns that move with the images."""
+        if self.mask is None and self.boxes is None and self.points is None:
+            return ()
         return tuple(column for column in (self.mask, self.boxes, self.points) if column is not None)
 
     @property

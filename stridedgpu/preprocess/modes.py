@@ -48,7 +48,9 @@ _LUMA_BITS: Final = 16
 
 def is_pillow_image(given: object) -> bool:
     """True for an image of Pillow, which is not imported."""
-    return any(kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(given).__mro__)
+    return not isinstance(given, np.ndarray) and any(
+        kind.__module__ == "PIL.Image" and kind.__name__ == "Image" for kind in type(given).__mro__
+    )
 
 
 def upright(picture: Picture) -> Picture:

@@ -44,12 +44,6 @@ class Placement(NamedTuple):
         """What a resize of an image of this layout computes."""
         return ResizeWindow(picture, self.box, self.place, self.flip)
 
-    @property
-    def origin(self) -> tuple[int, int]:
-        """The row and column of the image where the result begins, if nothing is resized."""
-        top, left, _, width = self.place
-        return -top, (left + width - self.size[1] if self.flip else -left)
-
     def points(self, points: Any) -> Coordinates:
         """Points (k, 2), x and y in pixels of the image, in pixels of the result. Some may lie outside."""
         (sx, ox), (sy, oy) = self._lines()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
+from typing import Final
 
 import numpy as np
 
@@ -24,6 +26,9 @@ __all__ = ["write_placed", "write_windows"]
 _CHANNELS_LAST = (0, 2, 3, 1)
 
 
+_FLIP: Final = attrgetter("flip")
+
+
 def write_placed(
     sources: CropSources,
     placements: Sequence[Placement],
@@ -38,7 +43,11 @@ def write_placed(
     every pixel keeps its size. `fill` is one source element for each source channel, as bytes.
     """
     if rule is None:
-        origins, flips = [placed.origin for placed in placements], [placed.flip for placed in placements]
+        # The row and column of the image where each result begins.
+        origins = [
+            (-top, left + width - size[1] if flip else -left) for _, _, (top, left, _, width), size, flip in placements
+        ]
+        flips = list(map(_FLIP, placements))
         write_windows(sources, origins, flips, made, batch, fill)
         return
     device = batch.buffer.device

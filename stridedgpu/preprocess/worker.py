@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -97,6 +97,9 @@ class Worker:
         self._conversion = lru_cache(maxsize=256)(self._checked_conversion)
         self._allocation = lru_cache(maxsize=256)(self._result_allocation)
         self._still = lru_cache(maxsize=256)(lambda sizes: placement_of(step, sizes, None))
+        self._checked = lru_cache(maxsize=256)(self._check)
+        self._fill = lru_cache(maxsize=256)(partial(fill_bytes, step.chosen_fill))
+        self._resizes, self._colours = step.resizes, step.colours
         self._counting = Lock()
         self.skipped = 0
 
@@ -117,18 +120,21 @@ class Worker:
         step = self._step
         batch = batch_operand(step, given)
         count, *sizes = batch.layout.sizes
-        _check_keys(keys, count)
+        if keys is not None:
+            _check_keys(keys, count)
         call = _Call(keys, epoch, out, memory)
         if not self._moves_windows:
             return Made(self._whole(batch, self._batch_dims, step.layout, call), list(range(count)))
         channels, height, width = sizes
         rows = self._alike_rows(count, keys, batch.element, (channels, height, width))
         window = step.window or padded_sizes(step, (height, width))
-        target = self.batch_of(len(rows), channels, window, call, [batch])
+        target = self._empty(
+            (len(rows), channels if step.channels is None else len(step.channels), *window), step.layout, call, [batch]
+        )
         placements: Sequence[Placement] = ()
         if rows:
             sources = CropSources.of_batch(batch)
-            chances = self._chances(sources.images, rows, call)
+            chances = None if step.seed is None else self._chances(sources.images, rows, call)
             placements = self._placements([(height, width)] * count, chances)
             self._written(sources, placements, chances, target)
         return Made(StridedTensor.over(target, "NCHW"), rows, placements)
@@ -249,7 +255,7 @@ class Worker:
         """The rows of a batch: all if its images are usable, otherwise none."""
         try:
             if count:
-                self._check(element, sizes)
+                self._checked(element, sizes)
         except StridedGpuError:
             return self._good_rows(count, keys, lambda _: self._check(element, sizes))
         return list(range(count))
@@ -300,7 +306,7 @@ class Worker:
     def _placements(self, sizes: Sequence[tuple[int, int]], chances: list[Chance] | None) -> list[Placement]:
         """Where each image of these sizes goes."""
         if chances is None:
-            return [self._still(size) for size in sizes]
+            return list(map(self._still, sizes))
         return [placement_of(self._step, size, chance) for size, chance in zip(sizes, chances, strict=True)]
 
     def _crops(
@@ -319,9 +325,9 @@ class Worker:
     ) -> None:
         """Images of one type and channel count into a batch with axes N, C, H, W: moved, coloured and converted."""
         step, element, channels = self._step, sources.element, sources.channels
-        made, rule = self._conversion(element, channels), self._rule if step.resizes else None
-        fill = fill_bytes(step.chosen_fill, element, channels)
-        if not step.colours:
+        made, rule = self._conversion(element, channels), self._rule if self._resizes else None
+        fill = self._fill(element, channels)
+        if not self._colours:
             write_placed(sources, placements, rule, made, fill, target)
             return
         assert chances is not None, "gain and offset need a seed"
@@ -374,8 +380,7 @@ class Worker:
     def array(self, pictures: StridedTensor) -> NDArray[Any]:
         """A result as a NumPy array with its axes in the declared order, copied to the CPU if necessary."""
         made, dims = pictures.operand, pictures.dims or ""
-        order = "".join(letter for letter in self._step.layout if letter in dims)
-        turned = Operand(made.buffer, _in_order(made.layout, dims, order), made.element)
+        turned = Operand(made.buffer, _in_order(made.layout, dims, self._step.layout), made.element)
         if turned.buffer.device == "cpu":
             return array_of_operand(turned)
         host = allocate_operand(
@@ -402,8 +407,9 @@ class Worker:
 
 @lru_cache(maxsize=256)
 def _in_order(layout: Layout, dims: str, order: str) -> Layout:
-    """A layout with its labelled axes in another order."""
-    return layout.permuted(memory_axes(order, labels_of(dims, layout.ndim)))
+    """A layout with its labelled axes in another order, of which it may have some alone."""
+    present = "".join(letter for letter in order if letter in dims)
+    return layout.permuted(memory_axes(present, labels_of(dims, layout.ndim)))
 
 
 def _check_keys(keys: Keys, count: int) -> None:

@@ -96,7 +96,7 @@ MOST = {
     relayout_into_out: (15, 8),
     crops_of_two_images: (60, 21),
     preprocessing_with_crop: (60, 24),
-    preprocessing_whole_pictures: (60, 20),
+    preprocessing_whole_pictures: (60, 22),
     wrapping_an_array: (10, 6),
     planning_again: (36, 17),
     writing_into_all: (24, 11),

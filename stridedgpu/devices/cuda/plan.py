@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem
-from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.device_plan import KernelFacts, Width
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.raw_problem import RawProblem
@@ -37,32 +37,12 @@ from .planning.resize import choose_resize
 __all__ = ["CudaPlan", "GpuPlanner", "KernelChoice", "cuda_plan"]
 
 
-class KernelChoice(Protocol):
+class KernelChoice(KernelFacts, Protocol):
     """Which kernel does a problem, and how wide: `RelayoutChoice`, `GatherChoice` or another operation's."""
-
-    @property
-    def problem(self) -> Any:
-        """The operation as loops."""
 
     @property
     def family(self) -> Any:
         """The family of kernels, "empty" where nothing is to be done."""
-
-    @property
-    def kernel(self) -> str:
-        """The kernel's name."""
-
-    @property
-    def load(self) -> Width:
-        """The width of one load."""
-
-    @property
-    def store(self) -> Width:
-        """The width of one store."""
-
-    @property
-    def index_bits(self) -> int:
-        """32 or 64."""
 
     def in_words(self) -> list[str]:
         """The kernel in lines."""
