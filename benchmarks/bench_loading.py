@@ -207,28 +207,35 @@ def command(folder, out, *options):
 # ---- tables
 
 
+def processor_seconds():
+    """Processor time of this process and of the children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
 def in_turns(ways, rounds, count):
-    """Each way's best images a second over the rounds; what cannot run is left out."""
+    """Each way's best images a second by the clock, and by processor time; what cannot run is left out."""
     best = {}
     for number in range(rounds):
         for name, way in list(ways.items()):
-            began = time.perf_counter()
+            began, used = time.perf_counter(), processor_seconds()
             try:
                 way()
             except (ImportError, RuntimeError) as problem:
                 print(f"  {name}: left out, {str(problem).splitlines()[0]}")
                 del ways[name]
                 continue
-            speed = count / (time.perf_counter() - began)
-            best[name] = max(best.get(name, 0), speed)
+            speeds = count / (time.perf_counter() - began), count / (processor_seconds() - used)
+            best[name] = tuple(map(max, speeds, best.get(name, speeds)))
         print(f"  round {number + 1}: load average {os.getloadavg()[0]:.1f}", flush=True)
     return best
 
 
 def show(title, best, base):
-    print(title)
-    for name, speed in best.items():
-        print(f"  {name:46}{speed:8.0f} images/s{speed / best[base]:8.2f} x {base}")
+    print(f"{title}: images a second by the clock, and a second of processor time; x is beside {base}")
+    for name, (clock, processor) in best.items():
+        ratios = clock / best[base][0], processor / best[base][1]
+        print(f"  {name:46}{clock:6.0f}{ratios[0]:7.2f} x{processor:8.0f}{ratios[1]:7.2f} x", flush=True)
 
 
 def phases(files):
@@ -290,7 +297,10 @@ def main():
 
 
 def measure(chosen, folder, files, temporary):
+    import torch
+
     threads, rounds, count = chosen.threads, chosen.rounds, len(files)
+    torch.set_num_threads(1)  # as in the workers of its loader
     torch_ways = {}
     try:
         transform = torchvision_transform()
@@ -310,9 +320,10 @@ def measure(chosen, folder, files, temporary):
         ways[f"sg.load, {threads} threads, {decoder}"] = partial(by_load, files, threads, decoder)
     show("ImageNet training recipe", in_turns(ways, rounds, count), f"Pillow, {threads} threads, decoding alone")
     decoded = [decode_pillow(path) for path in files[:256]]
+    TRAIN.set_epoch(0)  # each round is the same pass
     ways = {
         "Preprocess on decoded images": lambda: [
-            TRAIN(decoded[n : n + BATCH], range(BATCH)) for n in range(0, 256, BATCH)
+            TRAIN(decoded[n : n + BATCH], range(n, min(n + BATCH, len(decoded)))) for n in range(0, len(decoded), BATCH)
         ]
     }
     if "DataLoader + torchvision v2" in torch_ways:
@@ -321,7 +332,7 @@ def measure(chosen, folder, files, temporary):
         images = [Image.fromarray(pixels) for pixels in decoded]
         ways["torchvision v2 on decoded images of Pillow"] = lambda: [transform(image) for image in images]
         ways = dict(reversed(ways.items()))
-    show("the same without decoding, one process", in_turns(ways, rounds, 256), next(iter(ways)))
+    show("the same without decoding, one process", in_turns(ways, rounds, len(decoded)), next(iter(ways)))
     resizers = {"Pillow": resized_pillow, "cv2 (area)": resized_cv2, "simplejpeg + Pillow": resized_simplejpeg}
     ways = {f"Pillow, {threads} threads, decoding alone": partial(by_threads, decode_pillow, files, threads)}
     ways |= {
