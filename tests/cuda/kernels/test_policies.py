@@ -15,10 +15,14 @@ import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cuda.launches.index_checks import check_launch, distinct_launch, take_launch
 from stridedgpu.devices.cuda.launches.instantiation import instantiation
+from stridedgpu.devices.cuda.launches.raw import raw_launch
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
+from stridedgpu.devices.cuda.planning.raw import choose_raw
 from stridedgpu.devices.cuda.sources import joined_source, source_names
 from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.raw_formats import RAW_FORMATS
 from stridedgpu.values.tensor_spec import TensorSpec
 
 _STRUCTURE = re.compile(r"struct (\w+Policy) \{\n(.*?)\n\};", re.DOTALL)
@@ -55,6 +59,13 @@ def launches() -> list[KernelLaunch]:
 
     for interpolation in ("pillow-bilinear", "opencv-nearest"):
         found += ResizeCase(interpolation).launches
+
+    photo, grey = sg.BufferTensorDesc("uint8", (1, 3, 48, 64)), sg.BufferTensorDesc("float16", (1, 1, 48, 64))
+    found.append(sg.plan_relayout(photo, grey, matrix=((0.299, 0.587, 0.114),), device="cuda").plan.launch)
+
+    samples, rows = RAW_FORMATS["mono12p"], TensorSpec(Layout((6, 72)), element_type("uint16"), 16)
+    raw = RawProblem(samples, 72 // samples.count * samples.nbytes, 1, rows)
+    found.append(raw_launch(choose_raw(raw)))
 
     frame = FrameCase("nv12", "float16", "CHW")
     found.append(frame.launch)
