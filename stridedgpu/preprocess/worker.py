@@ -135,7 +135,8 @@ class Worker:
         if rows:
             sources = CropSources.of_batch(batch)
             chances = None if step.seed is None else self._chances(sources.images, rows, call)
-            placements = self._placements([(height, width)] * count, chances)
+            alike = [(height, width)] * count
+            placements = list(map(self._still, alike)) if chances is None else self._placements(alike, chances)
             self._written(sources, placements, chances, target)
         return Made(StridedTensor.over(target, "NCHW"), rows, placements)
 
