@@ -49,7 +49,7 @@ def test_no_byte_differs(interpolation: str, part: int) -> None:
     library, name = interpolation.split("-", 1)
     rng = np.random.default_rng([part, sum(interpolation.encode())])
     passes = pillow_passes() if library == "pillow" and name != "nearest" else "horizontal"
-    paths = ["NumPy"] if why_unavailable() else ["NumPy", "compiled, 2 threads"]
+    paths = ["NumPy"] if why_unavailable() else ["NumPy", "compiled, 1 thread"]
     for _ in range(DRAWS // BLOCK):
         cases = [drawn(rng, whole=library == "opencv") for _ in range(BLOCK)]
         if name == "area":
