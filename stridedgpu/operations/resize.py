@@ -190,12 +190,24 @@ def write_resized(
             for window, source in zip(windows, read, strict=True)
         ]
     steps = source_steps([window.layout for window in windows])
-    shared = windows[0] if windows and all(window == windows[0] for window in windows) else None
+    shared = _shared_window(windows)
     channels = len(fill) // made.source.itemsize
     problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared)
     device = device_named(target.buffer.device)
     launch: ResizeLaunch = device.prepare(device.plan(problem))
     launch(windows, read, (target.buffer, target.start_bytes), stream)
+
+
+def _shared_window(windows: Sequence[ResizeWindow]) -> ResizeWindow | None:
+    """The window of all images, a part of the plan; None if they differ.
+
+    It is None for one image's box inside it, too: boxes drawn at random never recur, and each would be a plan that is
+    kept for the next call.
+    """
+    if not windows or any(window != windows[0] for window in windows):
+        return None
+    (_, height, width), box = windows[0].layout.sizes, windows[0].box
+    return windows[0] if len(windows) > 1 or box == (0, 0, height, width) else None
 
 
 def resize_operands(

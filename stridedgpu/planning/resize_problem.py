@@ -27,8 +27,8 @@ __all__ = ["Box", "ResizeProblem", "ResizeRule", "ResizeWindow", "WindowTaps", "
 Box = tuple[float, float, float, float]
 """Top, left, bottom and right, in pixels of the source and fractions of them."""
 
-_MOST_GEOMETRIES: Final = 4096
-"""Windows whose taps are cached; the taps of a 224 x 224 window take some 10 KiB."""
+_MOST_GEOMETRIES: Final = 256
+"""Windows whose taps are cached, some 10 KiB each for 224 x 224: sizes of images recur, random boxes never do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import stridedgpu as sg
@@ -41,3 +44,21 @@ def test_ten_thousand_pictures_need_no_more_than_one_thousand():
     )
     early, late = (int(line) for line in done.stdout.split())
     assert late - early < 16 << 10, f"peaks of {early} and {late} KiB"
+
+
+def test_random_boxes_which_never_recur_are_not_kept():
+    step = sg.Preprocess(crop=96, random_resized_crop=True, seed=1, dtype="float16", device="cpu")
+    image = np.zeros((1, 200, 300, 3), np.uint8)
+
+    def held_after(keys):
+        for key in keys:
+            step(image, keys=[key])
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        full = held_after(range(300))
+        assert held_after(range(300, 600)) - full < 1 << 20
+    finally:
+        tracemalloc.stop()

@@ -37,8 +37,8 @@ from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "resize_kernel", "why_numpy"]
 
-_MOST_GEOMETRIES: Final = 4096
-"""The most geometries whose tables are cached: some 20 KB each for windows of 224 x 224."""
+_MOST_GEOMETRIES: Final = 256
+"""The most geometries whose tables are cached, some 20 KB each for 224 x 224: random boxes never recur."""
 
 _LANES: Final = 16
 """Bytes of one load and one store of compiled loops: a byte of each of 16 rows, or as many of one."""
@@ -232,7 +232,7 @@ class _Windows:
             return self._recipes[window]
         except KeyError:
             if len(self._recipes) >= _MOST_GEOMETRIES:
-                self._recipes.clear()
+                del self._recipes[next(iter(self._recipes))]
             made = self._recipes[window] = self._made(window)
             return made
 

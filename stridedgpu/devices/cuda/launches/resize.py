@@ -207,7 +207,7 @@ def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
     return b"".join((*records, *tables))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def _table(taps: AxisTaps, arithmetic: Arithmetic) -> tuple[bytes, bytes]:
     """The spans and the weights of one axis, each whole multiples of 8 bytes."""
     spans = np.stack([taps.starts, taps.counts], axis=1).astype("<i4").tobytes()

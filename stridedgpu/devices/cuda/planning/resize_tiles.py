@@ -153,7 +153,7 @@ def _fitting(
     return ResizeTiles(height, width, length, chunk, (rows, columns), most, memory, sum(sizes))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=512)
 def _reach(taps: AxisTaps, size: int) -> int:
     """The most source pixels that `size` neighbouring pixels are made of, those beyond the edges counted."""
     size = min(size, taps.count)
