@@ -22,7 +22,7 @@ _WANTS_A_GPU = {
 _TABLES = {
     "test_every_pair_of_types_converts_to_the_cpus_bits": 24,
     "test_elements_move_as_bits": 2,
-    "test_gathers_have_the_bits_of_the_cpu": 2,
+    "test_gathers_have_the_bits_of_the_cpu": 8,
 }
 """Tests of which CI runs one in so many: g++ takes a second for each of their kernels. The rest is marked `sweep`."""
 
