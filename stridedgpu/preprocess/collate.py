@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stridedgpu.api.tensor import StridedTensor
@@ -75,7 +75,8 @@ class _SharedMemory:
         """Uninitialised bytes; shared memory begins at a page."""
         import torch
 
-        storage = torch.UntypedStorage._new_shared(max(nbytes, 1))  # type: ignore[no-untyped-call]
+        new_shared: Callable[[int], torch.UntypedStorage] = torch.UntypedStorage._new_shared
+        storage = new_shared(max(nbytes, 1))
         self._storage = storage
         return Buffer(storage.data_ptr(), nbytes, owner=storage, alignment=alignment, owned=True)
 

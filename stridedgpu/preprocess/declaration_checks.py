@@ -81,7 +81,8 @@ def check_resize(step: Declaration) -> None:
     given = [name for name in ("resize", "random_resized_crop", "letterbox") if getattr(step, name) is not None]
     if len(given) > 1 or (step.letterbox is not None and step.crop is not None):
         both = " and ".join([*given, *(["crop"] if len(given) == 1 else [])])
-        raise LayoutError(f"{both} cannot be declared together: each says how large the result is.")
+        advice = " The result of random_resized_crop= has the size of crop=." if "random_resized_crop" in given else ""
+        raise LayoutError(f"{both} cannot be declared together: each says how large the result is.{advice}")
     if step.random_resized_crop is not None and step.crop is None:
         raise LayoutError("random_resized_crop= needs crop=, the height and width of the result.")
     if step.pad is not None and given and given[0] != "resize":

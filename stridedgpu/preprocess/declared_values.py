@@ -97,7 +97,7 @@ def plain_ranges(value: Any) -> tuple[tuple[float, float], tuple[float, float]] 
     if not fits:
         raise LayoutError(
             f"random_resized_crop={value!r} must be two ranges, of the share of a picture's area, up to 1, and of "
-            f"width / height, such as {_USUAL_RANGES}; True stands for these."
+            f"width / height, such as {_USUAL_RANGES}; True stands for these. The size of the result is crop=."
         )
     return (least, most), (narrow, wide)
 
