@@ -68,7 +68,7 @@ def test_nothing_of_the_result_s_size_is_allocated():
         ({"crop": 8, "errors": "skip"}, np.empty((4, 3, 8, 8), np.float32), "declare errors='raise'"),
         ({"flip": True}, np.empty((4, 3, 20, 24), np.float32), "results of one size"),
     ],
-    ids=str,
+    ids=["other sizes", "another type", "rows left out", "results of many sizes"],
 )
 def test_refusals(declared, out, words):
     with pytest.raises(sg.LayoutError, match=words):
