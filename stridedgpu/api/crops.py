@@ -34,7 +34,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .arguments import given, refuse_unlabelled
-from .frames import FrameLike, frame_operands, frame_pictures, is_frames
+from .frames import FrameLike, frame_images, frame_operands, is_frames
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]
@@ -65,23 +65,22 @@ def gather_crops(
     """One window of each image as a batch (N, C, height, width): the crop-mirror-normalise step of training.
 
     `sources` is a batch (N, C, H, W), or a list of images (C, H, W) of one type and channel count, each of its own
-    size and layout. `dims` says how the given objects' axes are ordered ("NHWC", "HWC"), as in `asarray`; tensors
-    that have labels need none, and other arrays are taken to be canonical, unless `layout` is an order string: beside
-    an array it needs `dims`, as in `relayout`. Frames, one or a list of any sizes and
-    formats, are RGB pictures. `origins` are integers (N, 2): the row and
-    column, in pixels of the source, where each window begins; they are read on the host. `size` is the height and
-    width of every window, in pixels. `flip` mirrors left and right: a bool, or one for each sample.
+    size and layout. `dims` is the order of their axes ("NHWC", "HWC"), as in `asarray`. Tensors with labels need none;
+    arrays without `dims` have canonical axes, and an order string as `layout` needs `dims` beside an array, as in
+    `relayout`. A frame, or a list of frames of any sizes and formats, counts as RGB images. `origins` are integers
+    (N, 2): the row and column, in pixels of the source, where each window begins; they are read on the host. `size` is
+    the height and width of every window, in pixels. `flip` mirrors left and right: a bool, or one for each sample.
 
-    A window may lie over the edge or wholly outside: there every pixel has the value `fill`, one number of the
-    sources' type or one for each source channel, which is converted like any other pixel, so that a black border is
-    normalised like black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`,
+    A window may reach beyond an image or lie outside it. Pixels outside have the value `fill`: one number of the
+    sources' type, or one for each source channel. It is converted like any pixel, so a black border is normalised like
+    black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`,
     `out` and `stream` are those of `relayout`, to the bit; without `layout` the batch is packed, NCHW.
 
-    With `boxes` instead of `origins`, numbers (N, 4), each box is resized to `size`: top, left, bottom and right in
-    pixels of the source and fractions of them, inside it. A single image may have any number of boxes. `interpolation`
-    ("pillow-bilinear" where it is None) and `passes` are those of `resize`.
+    With `boxes` instead of `origins`, each box is resized to `size`. Boxes are numbers (N, 4): top, left, bottom and
+    right, in pixels of the source and fractions of them, inside it. A single image may have any number of boxes.
+    `interpolation` (default "pillow-bilinear") and `passes` are those of `resize`.
 
-    Nothing is allocated besides the batch. Raises before anything is written: `LayoutError` for ranks, sizes, origins,
+    No memory but the batch is allocated. Raises before anything is written: `LayoutError` for ranks, sizes, origins,
     flips and fills that do not fit; `ElementTypeError` for types that differ and conversions that do not exist;
     `BindingError` for devices that differ and for an `out` that is read-only or shares memory with a source.
 
@@ -107,7 +106,7 @@ def gather_crops(
     if boxes is not None:
         rule = (interpolation or "pillow-bilinear", passes or "horizontal")
         if is_frames(sources):
-            images, _ = frame_pictures(sources, stream)
+            images, _ = frame_images(sources, stream)
         else:
             images = _images(cast("TensorLike", sources), dims, layout)
         made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
@@ -150,13 +149,12 @@ def plan_gather_crops(
     out: StridedTensor | BufferTensorDesc | None = None,
     device: str | None = None,
 ) -> PlannedCrops:
-    """Plan `gather_crops(sources, origins, size, ...)` once, to run it many times and to explain it.
+    """Plan `gather_crops(sources, origins, size, ...)` once; the plan runs many times, and explains itself.
 
-    `sources` are those of `gather_crops`, or descriptors of them: one of a batch (N, C, H, W), or a list of those of
-    images (C, H, W). The plan runs on as many images of any sizes, of the same type, channels, and channel and column
-    strides, as `plan(sources, origins, out, flip)`, whose sources are tensors. The other arguments are those of
-    `gather_crops`, and `device` that of `plan_gather`; orders that fill channels up take a plan for each block, with
-    `out`.
+    `sources` are those of `gather_crops`, or descriptors: one of a batch (N, C, H, W), or a list of those of images
+    (C, H, W). `plan(sources, origins, out, flip)` runs on as many tensors, of any heights and widths, and of the same
+    type, channels, and channel and column strides. The other arguments are those of `gather_crops`, and `device` that
+    of `plan_gather`. An order that pads channels needs one plan for each block, with `out`.
 
     Raises what `gather_crops` raises for what does not fit.
 

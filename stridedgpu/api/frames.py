@@ -1,4 +1,4 @@
-"""`Frame`: a picture of a camera or decoder, as the planes of memory that it lies in."""
+"""`Frame`: an image from a camera or decoder, as views of the planes that hold its samples."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
 
 from .tensor import StridedTensor, output_tensor
 
-__all__ = ["Frame", "FrameLike", "frame_operands", "frame_pictures", "frame_written", "frames_relaid", "is_frames"]
+__all__ = ["Frame", "FrameLike", "frame_images", "frame_operands", "frame_written", "frames_relaid", "is_frames"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Frame:
-    """A picture in the planes of a camera's or decoder's surface, none of which is copied.
+    """An image in the planes of a camera's or decoder's surface; no plane is copied.
 
     `format` is one of "nv12", "nv21", "i420", "yv12", "yuyv", "uyvy", "p010", "p016", "i010", "rgbx", "bgrx", "rgba",
     "bgra", "argb", "abgr" and "gray". `planes` are arrays of its element type (uint8; uint16 of "p010", "p016" and
-    "i010"), of any row pitch, on one device; `sizes` are the picture's height and width in pixels, even where two rows
-    or columns share chroma:
+    "i010"), of any row pitch, on one device. `sizes` are the image's height and width in pixels; a size along which
+    two pixels share a chroma sample is even:
 
     | formats | planes |
     |---|---|
@@ -42,14 +42,15 @@ class Frame:
     | rgbx bgrx rgba bgra argb abgr | (H, W, 4) |
     | gray | (H, W) |
 
-    A plane may come with its last two axes as one, as OpenCV and PyAV have chroma, or with pixels of two bytes.
+    The last two axes of a plane may be merged, as in OpenCV's and PyAV's chroma, or split
+    otherwise, as in yuyv of sizes (H, W, 2).
 
-    To `relayout`, `gather_crops` and the other operations a frame is an RGB picture with the axes C, H, W and three
-    channels, uint8, or uint16 of formats with deeper samples: 10 bits are read as the high ones of 16, so that white is
-    the same. `matrix` is "bt601", "bt709" or "bt2020", and `full_range` says that black is 0 and white the largest
-    sample, as in JPEG; `stridedgpu.values.colour_matrix` states the integers, and "bt601" of limited range has the bits
-    of OpenCV. `chroma` is "repeated" (as OpenCV) or "linear" (between samples that lie left in the middle, as MPEG-2
-    and H.264 have them by default). Brightness is taken as it is from "gray", and alpha is left out.
+    `relayout`, `gather_crops` and the other operations see an RGB image with the axes C, H, W and three channels. Its
+    type is uint8, or uint16 for formats with deeper samples. A 10-bit sample is the high 10 bits of 16, so white is the
+    same for all of these. `matrix` is "bt601", "bt709" or "bt2020". With `full_range`, black is 0 and white the largest
+    sample, as in JPEG. `stridedgpu.values.colour_matrix` states the integers; "bt601" of limited range has the bits of
+    OpenCV. `chroma` is "repeated" (nearest, as in OpenCV) or "linear" (interpolated between samples that are sited left
+    and vertically centred, the default of MPEG-2 and H.264). "gray" is copied to all three channels; alpha is dropped.
 
     Raises `LayoutError` for sizes, planes and names that do not fit, `ElementTypeError` for another element type and
     `BindingError` for planes on two devices.
@@ -80,7 +81,7 @@ class Frame:
         full_range: bool = False,
         chroma: str = "repeated",
     ) -> None:
-        """Check that the planes are those of such a picture."""
+        """Check the planes against the format and the sizes."""
         samples = pixel_format(format)
         size = checked_sizes(sizes, samples)
         if len(planes) != len(samples.planes):
@@ -105,7 +106,7 @@ class Frame:
         full_range: bool,
         chroma: str,
     ) -> None:
-        """Fill in what has been checked, but for what may be said of any frame."""
+        """Set the fields. Raises `LayoutError` for an unknown `chroma`."""
         if chroma not in CHROMA:
             raise LayoutError(f"chroma={chroma!r} is unknown; it is one of {', '.join(map(repr, CHROMA))}.")
         operand = FrameOperand(samples, sizes, planes, matrix, bool(full_range), chroma)
@@ -129,10 +130,10 @@ class Frame:
     ) -> Frame:
         """A frame over one piece of memory that holds all its planes: bytes, an array, DLPack, a CUDA array.
 
-        `row_pitch_bytes` is the bytes from one row to the next: of the first plane (planes of chroma of half the width
-        have half of it), or one number for each plane. Without it an array of two or more axes has its own row's step,
-        and other memory packed rows. `plane_offsets_bytes` is where each plane begins, from the memory's first byte;
-        without it they follow each other. The other arguments are those of `Frame`.
+        `row_pitch_bytes` is the bytes from one row to the next: one number for the first plane (chroma planes of half
+        the width have half of it), or one for each plane. By default an array of two or more axes has its own row
+        stride, and other memory has packed rows. `plane_offsets_bytes` is the start of each plane, in bytes from the
+        start of the memory; by default planes follow one another. The other arguments are those of `Frame`.
 
         Raises what `Frame` does, and `LayoutError` or `BindingError` for a pitch that cuts rows and for memory that is
         too small, naming the plane.
@@ -151,7 +152,7 @@ class Frame:
 
     @property
     def device(self) -> str:
-        """Where the planes lie."""
+        """The device of the planes."""
         return self.operand.device
 
     def relayout(
@@ -170,12 +171,12 @@ class Frame:
         out: TensorLike | None = None,
         stream: StreamLike | None = None,
     ) -> StridedTensor:
-        """The picture as a tensor with the axes C, H, W: see `stridedgpu.relayout`."""
+        """The image as a tensor with the axes C, H, W: see `stridedgpu.relayout`."""
         values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
         return frames_relaid(self, values, MemoryOptions(layout, row_pitch_bytes, alignment, device), out, stream)
 
     def to_device(self, device: str) -> Frame:
-        """This frame on another device, its planes packed; itself when it is there already."""
+        """This frame on another device, with packed planes; itself if it is there already."""
         planes = tuple(plane.to_device(device) for plane in self.planes)
         if all(new is old for new, old in zip(planes, self.planes, strict=True)):
             return self
@@ -185,11 +186,11 @@ class Frame:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the planes, as tensors are pickled, and what they mean."""
+        """Pickle the planes, as tensors are pickled, and the arguments of `Frame`."""
         return _unpickled, (self.format, self.planes, self.sizes, self.matrix, self.full_range, self.chroma)
 
     def describe(self) -> str:
-        """What there is to say of its planes, a line each.
+        """One line for the frame and one for each plane: samples, sizes, pitch, padding and offset.
 
         >>> print(Frame.over("i420", bytes(96), (4, 6), row_pitch_bytes=16).describe())
         <Frame i420, 4 x 6, bt601, on cpu>
@@ -213,7 +214,7 @@ class Frame:
         return frame_svg(self.operand, repr(self)[1:-1])
 
     def __repr__(self) -> str:
-        """The facts in one line."""
+        """Format, sizes, matrix and device in one line."""
         height, width = self.sizes
         full = " full range" if self.full_range else ""
         colour = f", {self.matrix}{full}" if self.operand.samples.kind == "yuv" else ""
@@ -228,16 +229,16 @@ def _unpickled(
     full_range: bool,
     chroma: str,
 ) -> Frame:
-    """A frame of planes that have arrived."""
+    """The frame of unpickled planes."""
     return Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
 
 
 FrameLike: TypeAlias = "Frame | Sequence[Frame]"
-"""A frame, or several as one batch."""
+"""A frame, or a batch of frames."""
 
 
 def is_frames(thing: object) -> TypeGuard[FrameLike]:
-    """Whether this is a frame or a list of nothing else."""
+    """True for a frame, or a list that holds only frames."""
     if isinstance(thing, Frame):
         return True
     if not isinstance(thing, (list, tuple)) or not thing or not isinstance(thing[0], Frame):
@@ -251,18 +252,18 @@ def frame_operands(frames: FrameLike) -> list[FrameOperand]:
 
 
 def frame_written(
-    picture: TensorLike | FrameLike, dims: str | None, values: ValueOptions, frame: Frame, stream: StreamLike | None
+    image: TensorLike | FrameLike, dims: str | None, values: ValueOptions, frame: Frame, stream: StreamLike | None
 ) -> Frame:
-    """What `stridedgpu.relayout` does with a frame as `out`."""
-    if is_frames(picture):
+    """`stridedgpu.relayout` with a frame as `out`."""
+    if is_frames(image):
         raise LayoutError("src and out are frames; relayout src into RGB, and that into out.")
-    operand, labels = operand_of(picture, dims)
+    operand, labels = operand_of(image, dims)
     write_frame(operand, labels, values, frame.operand, stream)
     return frame
 
 
-def frame_pictures(frames: FrameLike, stream: StreamLike | None) -> tuple[CropSources, str]:
-    """Frames as RGB pictures in memory, and the labels of what is made of them."""
+def frame_images(frames: FrameLike, stream: StreamLike | None) -> tuple[CropSources, str]:
+    """Frames as RGB images, and the axis labels of a result."""
     return frame_sources(frame_operands(frames), stream), "CHW" if isinstance(frames, Frame) else "NCHW"
 
 
@@ -273,7 +274,7 @@ def frames_relaid(
     out: TensorLike | None,
     stream: StreamLike | None,
 ) -> StridedTensor:
-    """What `stridedgpu.relayout` does with frames."""
+    """`stridedgpu.relayout` of frames."""
     is_batch = not isinstance(frames, Frame)
     here = memory._replace(device=None)
     written = output_tensor(out)

@@ -1,4 +1,4 @@
-"""`unpack_raw`: the packed samples of a raw sensor as numbers."""
+"""`unpack_raw`: packed 10- and 12-bit samples of image sensors, unpacked to uint16."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ def unpack_raw(
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
-    """The samples of a raw sensor, packed in 10 or 12 bits each, as an image (H, W) of uint16.
+    """Unpack an image sensor's samples of 10 or 12 bits each into an image (H, W) of uint16.
 
     `memory` is bytes or an array of uint8, flat or with one row of bytes for each row of the image. `format` is
     "mipi-raw10" or "mipi-raw12" (MIPI CSI-2; V4L2's `SRGGB10P` and `SRGGB12P`), "mono10p" or "mono12p" (GenICam), or
-    "mono12packed" (GigE Vision). `sizes` are the image's height and width in samples, whole groups a row (4 of 10 bits,
-    2 of 12). `row_pitch_bytes` is the bytes from one row to the next; without it rows are those of an array with rows,
-    or packed. Samples are 0 to 1023 or 4095. A Bayer mosaic is four planes of half its size as a view:
-    `view(image, "(h y) (w x) -> y x h w", y=2, x=2)`. `alignment`, `out` and `stream` are those of `relayout`.
+    "mono12packed" (GigE Vision). `sizes` are the image's height and width in samples; the width is a multiple of 4 for
+    10 bits and of 2 for 12. `row_pitch_bytes` is the bytes from one row to the next; by default an array with rows has
+    its own row stride, and other memory has packed rows. Samples are 0 to 1023 or 4095. A view shows a Bayer mosaic as
+    four planes of half the size: `view(image, "(h y) (w x) -> y x h w", y=2, x=2)`. `alignment`, `out` and `stream` are
+    those of `relayout`.
 
     Raises `LayoutError` for formats, sizes and pitches that do not fit, `BindingError` for memory that is too small,
-    `ElementTypeError` for memory that is not bytes.
+    and `ElementTypeError` for memory of another type than uint8.
 
     >>> packed = bytes([0x12, 0x34, 0x56, 0x78, 0b11_10_01_00])  # four samples: upper 8 bits, then the lower 2 of each
     >>> [hex(sample) for sample in unpack_raw(packed, "mipi-raw10", (1, 4)).numpy()[0].tolist()]

@@ -74,38 +74,38 @@ def relayout(
     out: TensorLike | Frame | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor | Frame:
-    """The elements of `src` in another memory layout, converted on the way, in one pass.
+    """Copy the elements of `src` into another memory layout, and convert them, in one pass.
 
-    `dims` says how the axes of a given array are ordered ("NHWC"), as in `asarray`; a tensor with labels needs none.
-    The result's axes are in canonical order. Beside an array, an order string as `layout` needs `dims`.
-    `layout` is the memory order of the result ("NHWC"), an exact `Layout`, or None: packed in the source's own axis
-    order, whatever its strides were. Logical axes and sizes do not change. "NHWC8" fills each pixel up with zeros to
-    a multiple of 8 channels; "NCHW4" splits C into blocks of 4 that lie innermost, the last filled up with zeros, and
-    the result has one axis more: sizes (N, ceil(C/4), 4, H, W). `row_pitch_bytes` is the bytes from one row to the
-    next, `alignment` that of the result's address in bytes (default 32).
+    `dims` is the order of an array's axes ("NHWC"), as in `asarray`; a tensor with labels needs none. The result's axes
+    are in canonical order. An order string as `layout` needs `dims` if `src` is an array.
+    `layout` is the memory order of the result ("NHWC"), an exact `Layout`, or None: packed in the source's axis order,
+    whatever its strides. Logical axes and sizes do not change. "NHWC8" pads each pixel with zeros to a multiple of 8
+    channels. "NCHW4" splits C into innermost blocks of 4, the last padded with zeros, and the result has one axis more:
+    sizes (N, ceil(C/4), 4, H, W). `row_pitch_bytes` is the bytes from one row to the next, `alignment` that of the
+    result's address in bytes (default 32).
 
-    `dtype` is the result's type; `scale` and `bias` are one value or one for each output channel: `x * scale + bias`,
-    computed in float32, or in float64 when either side is float64 or a 32- or 64-bit integer. `mean` and `std` stand in
-    their place, in units of 0..1 of an integer source, as in torchvision: for uint8, scale = 1 / (255 * std) and
-    bias = -mean / std. `channels` picks the source channel of each output channel: `(2, 1, 0)` swaps RGB and BGR.
+    `dtype` is the result's type. `scale` and `bias` are one value or one for each output channel: `x * scale + bias`,
+    computed in float32, or in float64 when either side is float64 or a 32- or 64-bit integer. `mean` and `std` replace
+    them, in units of 0..1 of an integer source, as in torchvision: for uint8, scale = 1 / (255 * std) and
+    bias = -mean / std. `channels` is the source channel of each output channel: `(2, 1, 0)` swaps RGB and BGR.
     `matrix` mixes channels before scale and bias: a row for each output channel, with a number for each source channel,
-    such as `[[0.299, 0.587, 0.114]]` for grey. Products are rounded, and added in the source's order of channels.
-    `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and NaN becomes 0.
+    such as `[[0.299, 0.587, 0.114]]` for grey. Each product is rounded; products are added in the source's channel
+    order. `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and NaN becomes 0.
 
-    `device` is where the result goes: "cpu", "cuda", "cuda:N", "auto" (the first CUDA device that works, else the CPU),
-    None where the source is. With `out`, a tensor or an array whose memory can be shared and written, with its axes in
-    the result's order, the elements go there, in any layout, and a tensor over it is returned; only a tensor's own
-    padding is ever written besides. `stream` is for CUDA.
+    `device` is the result's: "cpu", "cuda", "cuda:N", "auto" (the first CUDA device that works, else the CPU), or None
+    for the source's. `out` is a tensor of any layout, or an array whose memory can be shared and written, with its axes
+    in the result's order. The elements are written into it, and a tensor over it is returned; nothing else is written
+    but a tensor's own padding. `stream` is for CUDA.
 
-    A `Frame` is an RGB picture with the axes C, H, W, and a list of frames of one size a batch of them, N, C, H, W.
-    With a `Frame` as `out`, of NV12, NV21, I420, YV12, gray or pixels of four bytes, an RGB picture (C, H, W) of uint8
-    is written into its planes, chroma being that of the upper left of four pixels: the bits of `cv2.cvtColor`'s
-    `COLOR_RGB2YUV_I420` and `COLOR_RGB2GRAY` for limited BT.601, and within a level of the standard otherwise.
+    A `Frame` is an RGB image with the axes C, H, W, and a list of frames of one size is a batch of them, N, C, H, W.
+    With a `Frame` as `out`, of NV12, NV21, I420, YV12, gray or pixels of four bytes, an RGB image (C, H, W) of uint8 is
+    written into its planes. Chroma is that of the upper left of four pixels. For limited BT.601 the bits are those of
+    `cv2.cvtColor`'s `COLOR_RGB2YUV_I420` and `COLOR_RGB2GRAY`; otherwise samples are within a level of the standard.
 
-    Nothing of the data's size is allocated besides the result. Raises before anything is written: `LayoutError` for
-    layouts, channels or sizes that do not fit, `BindingError` for an `out` that is read-only, on another device or
-    shares memory with the source, `ElementTypeError` for a conversion that does not exist, `DeviceError` when the
-    device or its memory cannot be had.
+    Apart from the result, no memory of the data's size is allocated. Raises before anything is written: `LayoutError`
+    for layouts, channels or sizes that do not fit, `BindingError` for an `out` that is read-only, is on another device
+    or shares memory with the source, `ElementTypeError` for a conversion that does not exist, and `DeviceError` if the
+    device or its memory is unavailable.
 
     >>> import numpy as np
     >>> frame = np.arange(24, dtype=np.uint8).reshape(1, 2, 4, 3)
@@ -178,15 +178,14 @@ def plan_relayout(
     rounding: Rounding = "nearest",
     device: str | None = None,
 ) -> RelayoutPlan | PlannedFrame:
-    """Plan `relayout(src, out=dst)` once, to run it many times and to explain it.
+    """Plan `relayout(src, out=dst)` once; the plan runs many times, and explains itself.
 
     Each side is a tensor, or a descriptor of one that will be bound later. The plan runs on every tensor of the same
-    type, sizes and strides, such as each `batch[i]` in turn. On a GPU the plan relies on the alignment of the planned
-    tensor, and others must have as much; on the CPU any address of whole elements will do. Of a descriptor the plan
-    trusts only the guaranteed alignment and size, and every run checks them, on every device. `device` is None for the
-    tensors' device (descriptors: the CPU), or "cuda" to plan for a GPU. Without a GPU the plan is for a reference GPU
-    and can only be read. With a YUV `Frame` as `src`, the plan runs on frames of its format, sizes, pitches, matrix and
-    chroma.
+    type, sizes and strides, such as each `batch[i]` in turn. On a GPU these tensors need the alignment of the planned
+    one; on the CPU an address need only be aligned to an element. A descriptor guarantees an alignment and a size; the
+    plan relies on no more, and every run checks both. `device` is None for the tensors' device (descriptors: the CPU),
+    or "cuda" to plan for a GPU. Without a GPU the plan is for a reference GPU, and can be read but not run.
+    With a YUV `Frame` as `src`, the plan runs on frames of its format, sizes, pitches, matrix and chroma.
 
     Plans pickle: unpickling prepares them again, for the device of the same name in the new process.
 

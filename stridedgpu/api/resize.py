@@ -35,7 +35,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
 from .arguments import given, truth
-from .frames import FrameLike, frame_pictures, is_frames
+from .frames import FrameLike, frame_images, is_frames
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["letterbox", "letterbox_placements", "plan_resize", "resize"]
@@ -103,16 +103,16 @@ def resize(
     """
     window, written = resized_size(size), output_tensor(out)
     if is_frames(src):
-        sources, labels = frame_pictures(src, stream)
+        sources, labels = frame_images(src, stream)
     else:
-        operand, labels = _pictures("src", src, dims)
+        operand, labels = _image_operand("src", src, dims)
         sources = CropSources.of_batch(_batched(operand, labels), "src")
     weighs = truth("premultiply", premultiply)
     rule = checked_rule(interpolation, passes, premultiply=weighs, element=sources.element, channels=sources.channels)
     box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
     windows = [
-        ResizeWindow(picture, box_of(box, (picture.sizes[1], picture.sizes[2])), (0, 0, *window))
-        for picture in sources.layouts
+        ResizeWindow(image, box_of(box, (image.sizes[1], image.sizes[2])), (0, 0, *window))
+        for image in sources.layouts
     ]
     made = resize_operands(
         sources,
@@ -216,15 +216,15 @@ def letterbox(
     """
     frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
     if is_frames(images):
-        sources, labels = frame_pictures(images, stream)
+        sources, labels = frame_images(images, stream)
     else:
-        sources, labels = _all_pictures(images, dims)
+        sources, labels = _listed_images(images, dims)
     rule = checked_rule(interpolation, passes, premultiply=False, element=sources.element, channels=sources.channels)
     windows = []
-    for picture in sources.layouts:
-        _, height, width = picture.sizes
+    for image in sources.layouts:
+        _, height, width = image.sizes
         inside = placement((height, width), frame, scale_up=enlarges)
-        windows.append(ResizeWindow(picture, box_of(None, (height, width)), inside))
+        windows.append(ResizeWindow(image, box_of(None, (height, width)), inside))
     made = resize_operands(
         sources,
         windows,
@@ -270,21 +270,21 @@ def letterbox_placements(
     return np.array([placement(pair, frame, scale_up=enlarges) for pair in listed], np.int64)
 
 
-def _all_pictures(images: object, dims: str | None) -> tuple[CropSources, str]:
+def _listed_images(images: object, dims: str | None) -> tuple[CropSources, str]:
     """Images given one by one, as a batch or alone, and the labels of their result."""
     if not isinstance(images, (list, tuple)):
-        operand, labels = _pictures("images", images, dims)
+        operand, labels = _image_operand("images", images, dims)
         return CropSources.of_batch(_batched(operand, labels), "images"), labels
     if not images:
         raise LayoutError("images is empty: a batch of no pictures has no type and no channels.")
-    pictures = []
+    operands = []
     for number, image in enumerate(images):
-        operand, labels = _pictures(f"images[{number}]", image, dims)
+        operand, labels = _image_operand(f"images[{number}]", image, dims)
         if "N" in labels:
             raise LayoutError(f"images[{number}] has the axes {', '.join(labels)}; a list holds single pictures.")
         whole = as_batch(operand.layout, labels).sliced(0)
-        pictures.append(Operand(operand.buffer, whole, operand.element, operand.owns_padding))
-    sources = CropSources.of_images(pictures, "images")
+        operands.append(Operand(operand.buffer, whole, operand.element, operand.owns_padding))
+    sources = CropSources.of_images(operands, "images")
     sources.check(sources.channels, sources.element, sources.device)
     return sources, "NCHW"
 
@@ -296,9 +296,9 @@ def _batched(operand: Operand, labels: str) -> Operand:
     return Operand(operand.buffer, as_batch(operand.layout, labels), operand.element, operand.owns_padding)
 
 
-def _pictures(name: str, pictures: object, dims: str | None) -> tuple[Operand, str]:
+def _image_operand(name: str, images: object, dims: str | None) -> tuple[Operand, str]:
     """An object with the axes H and W, and optionally N and C, and its labels in canonical order."""
-    operand, labels = operand_of(pictures, dims)
+    operand, labels = operand_of(images, dims)
     return operand, _letters(name, operand.layout, labels, dims)
 
 

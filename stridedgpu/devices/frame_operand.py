@@ -1,4 +1,4 @@
-"""`FrameOperand`: the planes of one picture and what their samples mean: what operations on frames work on."""
+"""`FrameOperand`: the operand of operations on frames: planes, pixel format and colour matrix."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .operand import Operand
 __all__ = ["CHANNELS", "FrameOperand"]
 
 CHANNELS: Final = 3
-"""Red, green and blue: what every frame is to an operation."""
+"""The channels of a frame as operations see it: red, green and blue."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameOperand:
     """A frame of `sizes` (height, width) in planes with the sizes that its format states.
 
-    `matrix` is the standard's name; `chroma` says how chroma is brought to the size of luma.
+    `matrix` is the name of the standard; `chroma` is the upsampling of chroma to the size of luma.
     """
 
     samples: PixelFormat
@@ -35,28 +35,28 @@ class FrameOperand:
 
     @property
     def device(self) -> str:
-        """Where the planes lie."""
+        """The device of the planes."""
         return self.planes[0].buffer.device
 
     @property
     def element(self) -> ElementType:
-        """The type of a colour: uint8, or uint16 where samples are deeper."""
+        """The type of a colour: uint8, or uint16 for deeper samples."""
         return self.samples.element
 
     @property
     def constants(self) -> ColourMatrix:
-        """The integers from samples to colours."""
+        """The integer constants from samples to colours."""
         return colour_matrix(self.matrix, self.samples, full_range=self.full_range)
 
     @property
     def surface(self) -> FrameSurface:
-        """What is known of the frame but for its memory."""
+        """Format, size and layout of the frame, without its memory."""
         strides = tuple(plane.layout.strides for plane in self.planes)
         return FrameSurface(self.samples, self.sizes, strides, self.constants, self.chroma)
 
     @property
     def colours(self) -> Operand | None:
-        """Red, green and blue as a view with axes C, H, W; None where they have to be computed."""
+        """Red, green and blue as a view with axes C, H, W; None if they must be computed."""
         if self.samples.kind == "yuv":
             return None
         (plane,) = self.planes

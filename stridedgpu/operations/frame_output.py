@@ -1,4 +1,4 @@
-"""Pictures into frames: red, green and blue as the samples that an encoder takes."""
+"""RGB images into frames: the samples that an encoder takes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from .transfer import move_elements
 __all__ = ["write_frame"]
 
 
-def write_frame(picture: Operand, dims: str | None, values: ValueOptions, frame: FrameOperand, stream: object) -> None:
-    """Write a picture with axes C, H, W into the planes of a frame; of pixels of four bytes the fourth is left alone.
+def write_frame(image: Operand, dims: str | None, values: ValueOptions, frame: FrameOperand, stream: object) -> None:
+    """Write an image with axes C, H, W into the planes of a frame; the fourth byte of a pixel is not written.
 
-    Raises before anything is written: `ElementTypeError` for a picture that is not uint8, `LayoutError` for other axes,
-    sizes, conversions and formats, `BindingError` for planes that are read-only, elsewhere, or share memory with it.
+    Raises before anything is written: `ElementTypeError` for an image that is not uint8, `LayoutError` for axes, sizes,
+    conversions and formats that do not fit, `BindingError` for planes that are read-only, on another device, or share
+    memory with the image.
     """
     if frame.samples.kind == "yuv" and (frame.samples.bits != 8 or frame.samples.chroma_step != (2, 2)):
         raise LayoutError(
             f"out is a frame of {frame.samples.name}; pictures are written as nv12, nv21, i420, yv12, gray, and pixels "
             "of four bytes."
         )
-    layout = picture.layout
+    layout = image.layout
     labels = inferred_labels(dims, layout.ndim, "CHW" if layout.ndim == 3 else None)
     if labels != ("C", "H", "W"):
         raise LayoutError(f"The picture has sizes {layout.sizes} and dims={dims!r}; a frame takes axes C, H, W.")
-    if picture.element.name != "uint8":
-        raise ElementTypeError(f"The picture holds {picture.element}; a frame of {frame.samples.name} takes uint8.")
-    made = values.conversion(picture.element, layout.sizes[0], frame.element)
+    if image.element.name != "uint8":
+        raise ElementTypeError(f"The picture holds {image.element}; a frame of {frame.samples.name} takes uint8.")
+    made = values.conversion(image.element, layout.sizes[0], frame.element)
     if made.has_arithmetic or made.source != made.target:
         raise LayoutError(f"{made}: samples follow from the colours as they are; convert the picture to uint8 before.")
     if result_sizes(layout.sizes, made, 0) != (CHANNELS, *frame.sizes):
@@ -44,16 +45,16 @@ def write_frame(picture: Operand, dims: str | None, values: ValueOptions, frame:
         )
     for number, plane in enumerate(frame.planes):
         name = f"out.planes[{number}]"
-        if plane.buffer.device != picture.buffer.device:
-            raise BindingError(f"{name} is on {plane.buffer.device} and the picture on {picture.buffer.device}.")
+        if plane.buffer.device != image.buffer.device:
+            raise BindingError(f"{name} is on {plane.buffer.device} and the picture on {image.buffer.device}.")
         if plane.buffer.readonly:
             raise BindingError(f"{name} is read-only.")
         if plane.layout.has_overlap:
             raise LayoutError(f"{name} repeats or overlaps its own elements: {plane.layout}.")
-        if share_memory(picture, plane):
+        if share_memory(image, plane):
             raise BindingError(f"{name} shares memory with the picture; write into another frame, or copy it first.")
     if frame.samples.kind == "rgb" and frame.colours is not None:
-        move_elements(picture, frame.colours, made, 0, stream)
+        move_elements(image, frame.colours, made, 0, stream)
         return
     chosen = tuple(layout.sliced(channel) for channel in made.channels or range(CHANNELS))
     strides = tuple(plane.layout.strides for plane in frame.planes)
@@ -61,4 +62,4 @@ def write_frame(picture: Operand, dims: str | None, values: ValueOptions, frame:
     matrix = None if is_gray else luma_matrix(frame.matrix, full_range=frame.full_range)
     device = device_named(frame.device)
     launch = device.prepare(device.plan(SamplesProblem(frame.samples, frame.sizes, strides, matrix, chosen)))
-    launch([picture.with_layout(one) for one in chosen], frame.planes, stream)
+    launch([image.with_layout(one) for one in chosen], frame.planes, stream)

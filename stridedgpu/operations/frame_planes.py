@@ -120,7 +120,7 @@ def _pitches(
 
 
 def _of_first(pitch: int, samples: PixelFormat) -> tuple[int, ...]:
-    """Every plane's pitch from the first one's: a chroma plane of half the bytes a row has half the pitch."""
+    """Every plane's pitch from the first one's: a chroma plane whose rows have half the bytes has half the pitch."""
     return tuple(
         pitch * plane.samples // plane.columns * samples.planes[0].columns // samples.planes[0].samples
         for plane in samples.planes

@@ -24,10 +24,10 @@ __all__ = ["PlannedFrame", "planned_frame"]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedFrame(Planned):
-    """A frame's relayout that `plan_relayout` planned once, to be run many times: `plan(frame, out)`.
+    """A frame's relayout, planned once by `plan_relayout` and run many times: `plan(frame, out)`.
 
     It runs on frames of the same format, sizes, pitches, matrix and chroma, and on tensors of the same layout and type.
-    Where the plan's device cannot be had, which `missing` tells, it is for a reference GPU and can only be read.
+    If the plan's device is unavailable, which `missing` tells, it is for a reference GPU, and can be read but not run.
     """
 
     plan: DevicePlan
@@ -37,21 +37,21 @@ class PlannedFrame(Planned):
 
     @classmethod
     def make(cls, problem: FrameProblem, target: Requirement) -> PlannedFrame:
-        """Plan, and make ready on a device where it can be had."""
+        """Plan, and prepare the launch if the device is available."""
         planner, missing = planner_named(target.device)
         plan = planner.plan(problem)
         launch = device_named(target.device).prepare(plan) if missing is None else None
         return cls(plan, target, launch, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is to be done; a kernel that was made ready stays here."""
+        """Pickle the problem and the requirement of the target, not the prepared kernel."""
         return PlannedFrame.make, (self.plan.problem, self.target)
 
     def __call__(self, frame: object, out: HasOperand, stream: object = None) -> None:
-        """Run on a frame and a tensor; nothing is written when they do not fit the plan.
+        """Run on a frame and a tensor; nothing is written if they do not fit the plan.
 
         Raises `BindingError` for another format, layout, type, device or alignment than planned, a read-only `out`, or
-        one that shares memory with the frame; `DeviceError` where the plan's device cannot be had.
+        one that shares memory with the frame; `DeviceError` if the plan's device is unavailable.
         """
         launch = self.launch
         if launch is None:
@@ -78,7 +78,7 @@ class PlannedFrame(Planned):
 def planned_frame(frame: FrameOperand, target: Given, values: ValueOptions, device: str) -> PlannedFrame:
     """The plan for a frame of luma and chroma into a target with axes C, H, W.
 
-    Raises `LayoutError` for a target of other sizes, and for frames of colours, which are strided pixels.
+    Raises `LayoutError` for a target of other sizes, and for RGB and gray frames, which are strided pixels.
     """
     if frame.colours is not None:
         raise LayoutError(

@@ -17,9 +17,9 @@ __all__ = ["FrameSources", "check_frames"]
 
 @dataclass(frozen=True, slots=True)
 class FrameSources(CropSources):
-    """Frames of any sizes and formats of one depth; `operands` are all their planes.
+    """Frames of any sizes, and of formats with one sample depth; `operands` are all their planes.
 
-    Frames of colours are images in memory; the layouts of the others are those of their RGB pixels.
+    An RGB or gray frame is an image in memory. The layout of a luma-chroma frame is that of its packed RGB pixels.
     """
 
     frames: Sequence[FrameOperand] = ()
@@ -60,7 +60,7 @@ class FrameSources(CropSources):
 
     @property
     def resized(self) -> Sequence[ResizeSource]:
-        """Each frame, or the memory of its colours."""
+        """Each luma-chroma frame, or the memory of an RGB or gray frame."""
         return [_source(frame) for frame in self.frames]
 
     def repeated(self, count: int) -> FrameSources:
@@ -68,7 +68,7 @@ class FrameSources(CropSources):
         return replace(self, layouts=list(self.layouts) * count, frames=list(self.frames) * count)
 
     def name(self, number: int) -> str:
-        """What messages call a plane, counted over all frames."""
+        """The name of a plane in messages; planes are numbered over all frames."""
         for place, frame in enumerate(self.frames):
             if number < len(frame.planes):
                 return f"frames[{place}].planes[{number}]"
@@ -76,19 +76,20 @@ class FrameSources(CropSources):
         return self.argument
 
     def check(self, channels: int, element: ElementType, device: str, beside: str | None = None) -> None:
-        """Nothing: frames are checked when they come together."""
+        """Check nothing: `of_frames` has checked the frames together."""
 
 
 def _source(frame: FrameOperand) -> FrameOperand | Located:
-    """A frame of luma and chroma, or the memory from the lowest of another's colours on."""
+    """A luma-chroma frame, or the memory of another frame from its lowest element on."""
     colours = frame.colours
     return frame if colours is None else (colours.buffer, colours.start_bytes)
 
 
 def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
-    """The type of all frames' colours, and the device where they all lie.
+    """The common type of the frames' colours, and their common device.
 
-    Raises `LayoutError` for no frames, `ElementTypeError` for 8 bits beside more, `BindingError` for two devices.
+    Raises `LayoutError` for no frames, `ElementTypeError` for frames of different depths, `BindingError` for frames on
+    two devices.
     """
     if not frames:
         raise LayoutError("No frames were given: a batch of none has no type.")

@@ -1,4 +1,4 @@
-"""Frames: surfaces of luma and chroma, and of colours, as RGB pictures: converted and laid out in one pass."""
+"""Frames, luma-chroma, RGB or gray, as RGB images: converted and laid out in one pass."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def relayout_frames(
     *,
     is_batch: bool,
 ) -> Operand:
-    """Frames of one size as RGB: one picture (C, H, W), or where `is_batch` pictures (N, C, H, W)."""
+    """Frames of one size as RGB: one image (C, H, W), or with `is_batch` a batch (N, C, H, W)."""
     element, device = check_frames(frames)
     for number, frame in enumerate(frames):
         if frame.sizes != frames[0].sizes:
@@ -58,8 +58,8 @@ def relayout_frames(
     if out is not None:
         memory.check_beside_out()
     made = values.conversion(element, CHANNELS, element if out is None else out.element)
-    picture = result_sizes((CHANNELS, *frames[0].sizes), made, 0)
-    sizes, labels = ((len(frames), *picture), _BATCH_LABELS) if is_batch else (picture, FRAME_LABELS)
+    image = result_sizes((CHANNELS, *frames[0].sizes), made, 0)
+    sizes, labels = ((len(frames), *image), _BATCH_LABELS) if is_batch else (image, FRAME_LABELS)
     target = _target(frames, sizes, labels, made, memory, out, device, stream)
     batch = target if is_batch else target.with_layout(target.layout.unsqueezed(0))
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
@@ -81,7 +81,7 @@ def gather_frame_crops(
     out: Operand | None,
     stream: object,
 ) -> Operand:
-    """What `stridedgpu.gather_crops` does, on frames as RGB pictures of any sizes and formats of one depth."""
+    """`stridedgpu.gather_crops` of frames of any sizes, and of formats with one sample depth."""
     element, device = check_frames(frames)
     if out is not None:
         memory.check_beside_out()
@@ -105,15 +105,15 @@ def gather_frame_crops(
 
 
 def frame_sources(frames: Sequence[FrameOperand], stream: object) -> CropSources:
-    """Frames as RGB images with axes C, H, W; where a device resizes images in memory alone, frames become such."""
+    """Frames as RGB images with axes C, H, W: converted in memory first if the device's resize cannot read frames."""
     _, device = check_frames(frames)
     if device_named(device).resizes_frames:
         return FrameSources.of_frames(frames)
-    return CropSources.of_images([_picture(frame, stream) for frame in frames])
+    return CropSources.of_images([_rgb_image(frame, stream) for frame in frames])
 
 
-def _picture(frame: FrameOperand, stream: object) -> Operand:
-    """One frame's red, green and blue."""
+def _rgb_image(frame: FrameOperand, stream: object) -> Operand:
+    """One frame as an RGB image in memory."""
     colours = frame.colours
     if colours is not None:
         return colours
@@ -125,7 +125,7 @@ def _picture(frame: FrameOperand, stream: object) -> Operand:
 
 
 def frame_problem(frame: FrameOperand, target: TensorSpec, made: Conversion) -> FrameProblem:
-    """A window of a frame of luma and chroma, as colours with axes C, H, W."""
+    """The problem of a luma-chroma frame's window, written as RGB with axes C, H, W."""
     strides = tuple(plane.layout.strides for plane in frame.planes)
     return FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, target, made)
 
@@ -155,7 +155,7 @@ def _target(
 def _write_rectangle(
     frame: FrameOperand, part: Rectangle, target: Operand, made: Conversion, fill: bytes, stream: object
 ) -> None:
-    """Part of a window: from the frame, or the fill value where there is none."""
+    """Write part of a window: pixels of the frame, or the fill value outside it."""
     if part.source is not None:
         _write(frame, part.source, target, made, stream)
         return
@@ -164,7 +164,7 @@ def _write_rectangle(
 
 
 def _write(frame: FrameOperand, origin: tuple[int, int], target: Operand, made: Conversion, stream: object) -> None:
-    """A window of a frame, whose first pixel is at `origin`, to a target with axes C, H, W."""
+    """Write the window of a frame from pixel `origin` on to a target with axes C, H, W."""
     if not target.layout.element_count:
         return
     colours = frame.colours

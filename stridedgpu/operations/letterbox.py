@@ -1,4 +1,4 @@
-"""Letterbox placement: a whole, undistorted image inside a frame of another shape, with borders around it.
+"""Letterbox placement: a whole, undistorted image inside a frame of another shape, with borders beside it.
 
 Source: Ultralytics' `LetterBox` (ultralytics/data/augment.py), whose rounding is reproduced.
 """
@@ -13,8 +13,8 @@ __all__ = ["placement"]
 def placement(source: tuple[int, int], frame: tuple[int, int], *, scale_up: bool) -> tuple[int, int, int, int]:
     """Top, left, height and width of an image of `source` (height, width) inside `frame`, in pixels.
 
-    The ratio is `min(frame / source)` over both axes, at most 1 without `scale_up`. Sizes are rounded half to even, and
-    odd borders have their larger half below and to the right.
+    The scale is `min(frame / source)` over both axes, at most 1 without `scale_up`. Sizes are rounded half to even. The
+    larger half of an odd border is below or to the right.
 
     >>> placement((1080, 1920), (640, 640), scale_up=True)
     (140, 0, 360, 640)

@@ -84,7 +84,7 @@ def as_batch(layout: Layout, labels: str) -> Layout:
 
 
 def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box") -> Box:
-    """Top, left, bottom and right of a box in an image of `size` (None: all). Raises `LayoutError` outside of it."""
+    """Top, left, bottom, right of a box in an image of `size` (None: all). Raises `LayoutError` for others."""
     height, width = size
     if not height or not width:
         raise LayoutError(f"a picture has {height} x {width} pixels; there is nothing to resize.")
@@ -104,7 +104,7 @@ def box_of(box: Sequence[float] | None, size: tuple[int, int], name: str = "box"
 
 
 def _box_operand(boxes: object) -> Operand:
-    """Boxes, anything array-like, as an operand of numbers."""
+    """An array-like object of boxes as an operand."""
     try:
         return operand_of(boxes)[0]
     except (ElementTypeError, ValueError) as error:
@@ -118,7 +118,7 @@ def box_count(boxes: object) -> int:
 
 
 def boxes_of(boxes: object, sizes: Sequence[tuple[int, int]]) -> list[Box]:
-    """One box for each image of these sizes, from anything array-like of sizes (k, 4)."""
+    """One box for each image of these sizes, from an array-like object of sizes (k, 4)."""
     held = _box_operand(boxes)
     count = len(sizes)
     if count == 0 == held.layout.element_count:
@@ -156,7 +156,7 @@ def resized_boxes(
 ) -> Operand:
     """`stridedgpu.gather_crops` with boxes: one box of each image, or any number of boxes of a single image.
 
-    `rule` has the interpolation and the order of the passes.
+    `rule` is the interpolation and the first pass.
     """
     window = resized_size(size)
     sources.check(sources.channels, sources.element, sources.device)
@@ -182,7 +182,7 @@ def write_resized(
     target: Operand,
     stream: object,
 ) -> None:
-    """Write every window into `target`, axes N, C, H, W; all arguments are checked already."""
+    """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments."""
     read = sources.resized
     if isinstance(sources, FrameSources):
         windows = [
@@ -201,8 +201,8 @@ def write_resized(
 def _shared_window(windows: Sequence[ResizeWindow]) -> ResizeWindow | None:
     """The window of all images, a part of the plan; None if they differ.
 
-    It is None for one image's box inside it, too: boxes drawn at random never recur, and each would be a plan that is
-    kept for the next call.
+    It is None, too, for a single image whose box is not the whole image: random boxes never recur, and each would add
+    a plan to the cache.
     """
     if not windows or any(window != windows[0] for window in windows):
         return None

@@ -68,11 +68,11 @@ class PlannedResize(Planned):
             return
         count = problem.target.layout.sizes[0]
         launch: ResizeLaunch = device_named(self.plan.device).prepare(self.plan)
-        places = _pictures(source, self.labels, count)
+        places = _located_images(source, self.labels, count)
         launch([problem.window] * count, places, (target.buffer, target.start_bytes), stream)
 
 
-def _pictures(source: Operand, labels: str, count: int) -> list[tuple[Any, int]]:
+def _located_images(source: Operand, labels: str, count: int) -> list[tuple[Any, int]]:
     """The memory of each image of a batch."""
     batch = as_batch(source.layout, labels)
     itemsize = source.element.itemsize
@@ -105,11 +105,11 @@ def planned_resize(
         )
     if written.has_overlap:
         raise LayoutError(f"dst repeats or overlaps its own elements: {target.spec.layout}.")
-    picture = read.sliced(0) if count else Layout((channels, height, width))
-    picture = picture.shifted(-picture.first_offset)
+    image = read.sliced(0) if count else Layout((channels, height, width))
+    image = image.shifted(-image.first_offset)
     place = (0, 0, written.sizes[2], written.sizes[3])
-    window = ResizeWindow(picture, box_of(box, (height, width)), place) if count else None
+    window = ResizeWindow(image, box_of(box, (height, width)), place) if count else None
     from_lowest = replace(target.spec, layout=written)
     fill = bytes(channels * made.source.itemsize)
-    problem = ResizeProblem(from_lowest, made, rule, channels, source_steps([picture]), fill, window)
+    problem = ResizeProblem(from_lowest, made, rule, channels, source_steps([image]), fill, window)
     return PlannedResize.of(problem, labels, source.required(device), target.required(device, is_written=True))

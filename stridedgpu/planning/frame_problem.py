@@ -1,7 +1,7 @@
-"""`FrameProblem`: a window of a surface of luma and chroma as red, green and blue, converted and laid out, as a value.
+"""`FrameProblem`: a window of a luma-chroma frame as RGB, converted and laid out, as a value.
 
-Where the window begins in the surface changes with every call and is no part of the problem. `SamplesProblem` is the
-way back.
+The window's origin changes with every call and is not part of the problem. `SamplesProblem` is the inverse: RGB to the
+samples of a frame.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ CHROMA: Final = {
     "repeated": "each sample of chroma is that of all its pixels",
     "linear": "chroma between two samples is their mean by distance, rounded; samples lie left in the middle",
 }
-"""How chroma is brought to the size of luma.
+"""The upsampling of chroma to the size of luma.
 
-"repeated" is what OpenCV does. "linear" takes samples to lie where MPEG-2 and H.264 put them by default: at the left
-one of two columns, and half-way between two rows. With s the sum of the nearer row's sample three times and of the
-other row's once (4:2:0), or four times the row's own (4:2:2), an even column is (s + 2) >> 2, and an odd one the sum of
-both neighbours' s, (s + s' + 4) >> 3. At the edges the last sample is its own neighbour.
+"repeated" is nearest-neighbour, as in OpenCV. "linear" assumes the default siting of MPEG-2 and H.264: in the left one
+of two columns, and half-way between two rows. Let s be 3 times the sample of the nearer row plus that of the other row
+(4:2:0), or 4 times the row's own sample (4:2:2). An even column is (s + 2) >> 2. An odd column is (s + s' + 4) >> 3,
+with s' of the next sample. At the edges the last sample is its own neighbour.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FrameSurface:
-    """The frames of one format, size and layout: what is known of them before their memory.
+    """The format, size and layout of frames, without their memory.
 
     `sizes` are the frame's height and width in pixels, `plane_strides` the strides of each plane in elements of the
     format.
@@ -51,13 +51,13 @@ class FrameSurface:
         return _packed(*self.sizes)
 
     def window(self, height: int, width: int) -> FrameProblem:
-        """A window of the frame as packed RGB pixels of the samples' type."""
+        """The problem of a window as packed RGB pixels of the samples' type."""
         element = self.samples.element
         target, made = TensorSpec(_packed(height, width), element, element.itemsize), Conversion(element, element)
         return FrameProblem(self.samples, self.sizes, self.plane_strides, self.matrix, self.chroma, target, made)
 
     def __str__(self) -> str:
-        """The format and the way to colours: "nv12 frames, chroma repeated"."""
+        """The format and the upsampling of chroma: "nv12 frames, chroma repeated"."""
         return f"{self.samples.name} frames, chroma {self.chroma}"
 
 
@@ -71,7 +71,7 @@ class FrameProblem:
     """One window of frames of one format and layout.
 
     `sizes` are the frame's height and width in pixels, `plane_strides` the strides of each plane in elements of the
-    format. `target` has the axes C, H, W, H and W being the window's; `conversion` is from colours to its elements.
+    format. `target` has the axes C, H, W, H and W being the window's; `conversion` is from RGB to its elements.
     """
 
     samples: PixelFormat
@@ -84,12 +84,12 @@ class FrameProblem:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Which of red, green and blue each output channel is."""
+        """The colour of each output channel: 0 red, 1 green, 2 blue."""
         return self.conversion.channels or (0, 1, 2)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the window has no pixels."""
+        """True if the window has no pixels."""
         return self.target.layout.element_count == 0
 
     def in_words(self) -> list[str]:
@@ -106,7 +106,7 @@ class FrameProblem:
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes of samples that must be read, and those that are written."""
+        """The bytes of samples to read, plus the bytes to write."""
         channels, height, width = self.target.layout.sizes
         down, right = self.samples.chroma_step
         samples = height * width + 2 * -(-height // down) * -(-width // right)
@@ -115,9 +115,9 @@ class FrameProblem:
 
 @dataclass(frozen=True, slots=True)
 class SamplesProblem:
-    """The other way: pictures of uint8 as the samples of frames of one format and layout.
+    """The inverse: uint8 RGB images as the samples of frames of one format and layout.
 
-    `colours` are the axes H, W of each of red, green and blue; `matrix` is None where the samples are gray alone.
+    `colours` are the layouts of red, green and blue, with axes H, W; `matrix` is None if the samples are grey only.
     """
 
     samples: PixelFormat
@@ -128,12 +128,12 @@ class SamplesProblem:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no pixels."""
+        """True if there are no pixels."""
         return 0 in self.sizes
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes of colours that must be read, and those of samples that are written."""
+        """The bytes of RGB to read, plus the bytes of samples to write."""
         planes = sum(prod(plane.sizes(self.sizes)) for plane in self.samples.planes)
         return len(self.colours) * prod(self.sizes) + planes * self.samples.element.itemsize
 

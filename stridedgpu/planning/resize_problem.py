@@ -67,8 +67,8 @@ class ResizeProblem:
     `target` is the batch, with axes N, C, H, W. `conversion` is from the images' type, which the resized pixels have,
     to the target's; its `channels` choose among the `channels` of the images. `source_steps` are the channel and column
     strides that all images share, 0 where they differ. `fill` is one image element for each image channel, as bytes: it
-    is converted like a resized pixel and fills what no image covers. `window` is what all images have in common if
-    known, or None if every call states it.
+    is converted like a resized pixel and fills what no image covers. `window` is the window that all images
+    share, or None if every call states them.
     """
 
     target: TensorSpec
@@ -90,7 +90,7 @@ class ResizeProblem:
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes that must be read, where the window is known, and written, each once."""
+        """The bytes to read, if the window is known, plus the bytes to write, each once."""
         return sum(_bytes_moved(self))
 
     def in_words(self) -> list[str]:
@@ -110,7 +110,7 @@ class ResizeProblem:
         return lines
 
     def _window_words(self, window: ResizeWindow, planes: int) -> list[str]:
-        """What is taken of each picture, and both passes."""
+        """The lines about each image's box and both passes."""
         taps = self.taps(window)
         top, left, bottom, right = window.box
         _, height, width = window.layout.sizes
@@ -159,7 +159,7 @@ class ResizeProblem:
 
 @lru_cache(maxsize=_MOST_GEOMETRIES)
 def _bytes_moved(problem: ResizeProblem) -> tuple[int, int]:
-    """The bytes that must be read and written, each once; without a window the bytes read are unknown."""
+    """The bytes to read and to write, each once; without a window the bytes read are unknown."""
     made, layout = problem.conversion, problem.target.layout
     written = layout.element_count * made.target.itemsize
     if problem.window is None:
@@ -278,7 +278,7 @@ def _of_opencv(
 
 
 _DOUBLE_STEP: Final = float(np.finfo(np.float64).eps)
-"""A scale this close to an integer is taken for it, as in OpenCV."""
+"""A scale this close to an integer counts as that integer, as in OpenCV."""
 
 _LARGEST_BLOCK: Final = {"uint8": (2**31 - 1) // 255, "uint16": 2**24 // 65535}
 """The most pixels whose sum is exact: in 32 bits, or in the float32 that OpenCV sums 16-bit values in."""

@@ -45,7 +45,7 @@ class AxisTaps:
 
     Pixel `x` of the result is the sum of the source pixels `clip(starts[x] + k, first, stop - 1)` times the weights
     `weights[x, k]`, with `k` from 0 to `counts[x] - 1`; later weights are 0. `starts` and `counts` are int32. Only
-    OpenCV's rules have taps beyond the edges, which are clipped. `copies` says that the axis needs no pass: each pixel
+    OpenCV's rules have taps beyond the edges, which are clipped. With `copies` the axis needs no pass: each pixel
     equals the source pixel `starts[x]`.
     """
 
@@ -84,7 +84,7 @@ class AxisTaps:
         return AxisTaps(*parts, self.first, self.stop, self.copies)
 
     def within(self, first: int, stop: int) -> AxisTaps:
-        """The taps relative to a block of source pixels from `first` to `stop`, which has all that they read."""
+        """The taps relative to a block of source pixels, `first` to `stop`, that contains all pixels they read."""
         starts, edges = self.starts - np.int32(first), (max(self.first - first, 0), min(self.stop, stop) - first)
         return AxisTaps(starts, self.counts, self.weights, *edges, self.copies)
 
@@ -167,7 +167,7 @@ def _one_hamming(x: float) -> float:
     if x >= 1.0:
         return 0.0
     x *= pi
-    # The two constants are float32 there.
+    # The two constants are float32 in Pillow.
     return sin(x) / x * (_HAMMING[0] + _HAMMING[1] * cos(x))
 
 

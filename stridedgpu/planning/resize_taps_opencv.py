@@ -25,7 +25,7 @@ _EXACT_BITS: Final = 8
 _CUBIC: Final = np.float32(-0.75)
 
 _SLIVER: Final = 1e-3
-"""INTER_AREA leaves out shares of a pixel up to this."""
+"""INTER_AREA ignores shares of a pixel up to this."""
 
 
 def opencv_scale(geometry: AxisGeometry) -> float:
@@ -38,8 +38,8 @@ def opencv_taps(
 ) -> AxisTaps:
     """The taps of one axis.
 
-    `is_row` says that the axis runs along rows (x), which treat edges differently. `shrinks` says that neither axis
-    grows: INTER_AREA then takes shares of pixels. `fixed` selects integer weights instead of float32.
+    With `is_row` the axis runs along rows (x), which treat edges differently. With `shrinks` neither axis grows:
+    INTER_AREA then weights pixels by their shares. `fixed` selects integer weights instead of float32.
     """
     if interpolation is Interpolation.OPENCV_AREA and shrinks:
         return _shares(geometry)
