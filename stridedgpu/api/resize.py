@@ -111,8 +111,7 @@ def resize(
     rule = checked_rule(interpolation, passes, premultiply=weighs, element=sources.element, channels=sources.channels)
     box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
     windows = [
-        ResizeWindow(image, box_of(box, (image.sizes[1], image.sizes[2])), (0, 0, *window))
-        for image in sources.layouts
+        ResizeWindow(image, box_of(box, (image.sizes[1], image.sizes[2])), (0, 0, *window)) for image in sources.layouts
     ]
     made = resize_operands(
         sources,

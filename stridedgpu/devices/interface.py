@@ -1,8 +1,8 @@
 """`Device`: the one protocol between operations and the modules that compute.
 
 `launch = device.prepare(device.plan(problem))` is every operation on every device. A device has one table from the
-type of a problem to its planner and its runner, so that an operation is added by a line in each. What a launch takes
-depends on the problem alone:
+type of a problem to its planner and its runner, so a new operation is one line in each table. The arguments of a launch
+depend on the type of the problem alone:
 
     Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
     ChannelMatrixProblem, RawProblem    as Problem
@@ -10,9 +10,9 @@ depends on the problem alone:
     CropProblem     launch(crops: Crops, sources: Sequence[Located], target: Located, stream)       `CropsLaunch`
     FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`
     ResizeProblem   launch(windows, sources: Sequence[ResizeSource], target: Located, stream)       `ResizeLaunch`
-    SamplesProblem  launch(picture: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
+    SamplesProblem  launch(colours: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
 
-Starts are the bytes before the lowest element of an operand in its buffer. A launch allocates nothing that lasts.
+A start is the byte offset of an operand's lowest element in its buffer. A launch keeps no allocation.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 Located = tuple[Buffer, int]
-"""Where an operand lies: its buffer, and the bytes there before its lowest element."""
+"""The memory of an operand: its buffer, and the byte offset of its lowest element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class EvenlyLocated(Sequence[Located]):
 
 
 Launch = Callable[..., None]
-"""A plan made ready by a device; its arguments are those of its problem's type, as the table above has them."""
+"""A plan prepared by a device; the table above has the arguments for each type of problem."""
 
 RelayoutLaunch = Callable[[Buffer, int, Buffer, int, object], None]
 """`launch(source, source_start, target, target_start, stream)`."""
@@ -101,15 +101,15 @@ ResizeLaunch = Callable[[Sequence[ResizeWindow], Sequence[ResizeSource], Located
 """`launch(windows, sources, target, stream)`, with a source for each window."""
 
 SamplesLaunch = Callable[[Sequence[Operand], Sequence[Operand], object], None]
-"""`launch(picture, planes, stream)`, the picture as red, green and blue."""
+"""`launch(colours, planes, stream)`; `colours` are red, green and blue."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
     """One device, and whether it can be used.
 
-    `name` is what `device=` takes; `description` says in a line what it is; `reason` says why it cannot be used, or
-    what would make it faster, and how.
+    `name` is the value for `device=`, `description` one line about the hardware. `reason` is why the device cannot be
+    used, or what would make it faster, and how.
     """
 
     name: str
@@ -119,7 +119,7 @@ class DeviceInfo:
 
 
 class Planner(Protocol):
-    """What plans for a device, which may be elsewhere."""
+    """A planner for a device, which need not be present."""
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ class Planner(Protocol):
         """Bytes of the widest single load or store that plans for this device may use."""
 
     def plan(self, problem: Any) -> DevicePlan:
-        """How this device does a `Problem`, `GatherProblem`, `CropProblem`, …: a value that holds all that decides it.
+        """The plan of a `Problem`, `GatherProblem`, `CropProblem`, …: a value with all choices of this device.
 
         Raises `LayoutError` for a problem that the device cannot do, such as elements that it cannot address, and
         `DeviceError` for one that another device does.
@@ -142,40 +142,40 @@ class Device(Planner, Protocol):
 
     @property
     def checks_gathers(self) -> bool:
-        """Whether the launch of a gather in mode "raise" looks at its indices; if not, `check_indices` comes before."""
+        """True if a gather's launch in mode "raise" checks its indices; if not, callers call `check_indices` first."""
 
     @property
     def resizes_frames(self) -> bool:
-        """Whether a resize reads frames of luma and chroma; else they are converted in memory before it."""
+        """True if a resize reads luma-chroma frames; otherwise callers convert them in memory first."""
 
     def prepare(self, plan: DevicePlan) -> Launch:
-        """A plan made ready: kernels compiled and parameters packed, so that running it is only the launch."""
+        """Prepare a plan: compile its kernels and pack its parameters, so that each run is only the launch."""
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
-        """New bytes, not initialised, at an address that is a multiple of `alignment`.
+        """Allocate uninitialised bytes at an address that is a multiple of `alignment`.
 
-        On a device with streams they belong to `stream` (None: the current one): once freed, they may be given out
-        again for work that follows there. Raises `DeviceError` when the memory cannot be had; existing buffers are
+        On a device with streams the allocation is ordered on `stream` (None: the current one): freed memory may be
+        reused by later work of that stream. Raises `DeviceError` if the memory is unavailable; existing buffers are
         untouched.
         """
 
     def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
-        """Raise `IndexError` for the first index that the rule and the mode refuse; nothing is written."""
+        """Raise `IndexError` for the first index that the rule and the mode forbid; nothing is written."""
 
     def synchronize(self) -> None:
-        """Wait for the work of this device, and raise what it found wrong."""
+        """Wait for the work of this device, and raise its deferred errors."""
 
 
 class RemoteDevice(Device, Protocol):
-    """A device whose memory the processor does not reach, with copies between there and here."""
+    """A device whose memory the CPU cannot address, with copies to and from the CPU."""
 
     def allocate_staging(self, nbytes: int) -> Buffer:
-        """Bytes on the CPU that copies to and from this device are fastest with."""
+        """Allocate a staging buffer: memory of the CPU with the fastest copies to and from this device."""
 
     def copy(
         self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
     ) -> None:
         """Copy runs of bytes between this device, on either side, and the CPU or a device of the same kind.
 
-        When it returns, bytes on the CPU may be read, or changed, at once.
+        On return, the memory of the CPU may be read or changed at once.
         """

@@ -1,9 +1,9 @@
-"""The verbose line: what ran, one line a launch on standard error, with `STRIDEDGPU_VERBOSE=1` or `set_verbose`.
+"""The verbose line: one line a launch on standard error, with `STRIDEDGPU_VERBOSE=1` or `set_verbose`.
 
     stridedgpu,cpu,relayout,transpose_uint8x64B_uint8x64B,loads 64 B,stores 64 B,tile 64x64,
     source uint8 (512, 512) (1, 512),target uint8 (512, 512) (512, 1),524288 B,31.4 us
 
-all in one line. A device asks once when it hands out a launch; where nothing is to be said, the launch is the bare one.
+all in one line. A device wraps a launch when it prepares it; without verbose output the launch is not wrapped.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from stridedgpu.values.tensor_spec import TensorSpec
 __all__ = ["VARIABLE", "Ran", "is_verbose", "set_verbose", "told", "verbose_line"]
 
 VARIABLE: Final = "STRIDEDGPU_VERBOSE"
-"""The environment variable that is "1" where every launch is told."""
+"""The environment variable that turns verbose lines on with "1"."""
 
 _SIDES: Final = ("source", "indexed", "dense", "index", "target")
-"""What problems call their tensors."""
+"""The attributes of problems that are tensors."""
 
 _on = os.environ.get(VARIABLE, "0") not in ("", "0")
 
 
 class Ran(Protocol):
-    """What did the work of a call: a plan, or one of the kernels that it has in turn."""
+    """The kernel that ran: a plan, or one of a plan's kernels."""
 
     @property
     def load(self) -> Width:
@@ -41,22 +41,22 @@ class Ran(Protocol):
 
     @property
     def tile(self) -> tuple[int, ...]:
-        """The box that is moved at a time."""
+        """The box of loops that is moved at a time."""
 
 
 def is_verbose() -> bool:
-    """Whether launches that are handed out now are told."""
+    """True if launches prepared from now on print verbose lines."""
     return _on
 
 
 def set_verbose(on: bool) -> None:
-    """Tell launches that are handed out from now on, or no more."""
+    """Turn verbose lines on or off for launches prepared from now on."""
     global _on  # noqa: PLW0603
     _on = on
 
 
 def told(plan: DevicePlan, launch: Callable[..., None], ran: Callable[[], tuple[str, Ran]]) -> Callable[..., None]:
-    """A launch that says what ran, once it has returned; `ran` is the name and kernel of the call before."""
+    """Wrap a launch to print its verbose line after it returns; `ran` returns the name and kernel of the last call."""
 
     def telling(*arguments: Any) -> None:
         start = perf_counter_ns()
@@ -94,7 +94,7 @@ def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float) 
 
 
 def _operation(problem: Any) -> str:
-    """The operation, after the type of its problem."""
+    """The name of the operation, from the type of its problem."""
     if getattr(problem, "scatters", False):
         return "scatter"
     name = type(problem).__name__.removesuffix("Problem").lower()

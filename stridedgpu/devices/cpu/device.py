@@ -41,11 +41,11 @@ from .thread_count import usable_cores
 __all__ = ["CpuDevice"]
 
 _LEAST_ALIGNMENT: Final = 64
-"""Memory of our own begins with a cache line, which compiled loops can write past the caches."""
+"""Alignment of allocations in bytes: one cache line, as non-temporal stores of compiled loops need it."""
 
 
 class CpuDevice:
-    """The processor that this program runs on."""
+    """The CPU of this process."""
 
     name = "cpu"
     widest_access = 16
@@ -53,11 +53,11 @@ class CpuDevice:
     checks_gathers = False
 
     def plan(self, problem: Any) -> CpuPlan:
-        """What runs here for a problem."""
+        """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
         return cpu_plan(problem, _OPERATIONS[type(problem)])
 
     def prepare(self, plan: DevicePlan) -> Launch:
-        """A plan with its loops made ready, kept for the next call with the same plan."""
+        """A plan with its loops prepared; cached by plan."""
         assert isinstance(plan, CpuPlan), "made by this device"
         launch, moves = _prepared(plan)
         if not is_verbose():
@@ -70,7 +70,7 @@ class CpuDevice:
         return told(plan, launch, ran)
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
-        """New bytes at a multiple of `alignment`; raises `DeviceError` when there are not so many."""
+        """Allocate bytes at a multiple of `alignment`. Raises `DeviceError` if the memory is unavailable."""
         step = max(alignment, _LEAST_ALIGNMENT)
         try:
             memory = np.empty(nbytes + step, np.uint8)
@@ -80,7 +80,7 @@ class CpuDevice:
         return Buffer(base + -base % step, nbytes, owner=memory, alignment=alignment, owned=True)
 
     def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
-        """Look at the indices where they are; "deferred" is checked at once, as nothing runs later here."""
+        """Check the indices at once, in mode "deferred" too: nothing is asynchronous on the CPU."""
         _check_stream(stream)
         in_range = mode in ("raise", "deferred")
         if not rule.axis_pitches and (not in_range or _look(rule)(indices)):
@@ -88,11 +88,11 @@ class CpuDevice:
         check_indices(rule, _bytes(indices), in_range=in_range, mode=mode)
 
     def synchronize(self) -> None:
-        """Nothing to wait for: every call returns when its work is done."""
+        """Return at once: every call returns after its work is done."""
 
     @staticmethod
     def describe() -> DeviceInfo:
-        """What this processor is."""
+        """The description of this CPU."""
         missing = why_unavailable()
         loops = "compiled loops" if missing is None else f"NumPy {np.__version__}"
         return DeviceInfo("cpu", available=True, description=f"{usable_cores()} cores, {loops}", reason=missing)
@@ -112,13 +112,13 @@ def _bytes(located: Located) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=1024)
 def _prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
-    """The plan's loops, kept for the next call with the same plan, and which of them run."""
+    """The plan's launch, cached by plan, and the promotion that says which loops run."""
     operation = plan.operation
     moves = Promotion(
         plan.compiled_from, lambda: operation.run_numpy(plan.problem), lambda: operation.run_compiled(plan)
     )
 
-    # Three forms: packing and unpacking any number of arguments would cost more than all else here.
+    # One function for each argument count: packing and unpacking *args would cost more than all else here.
     def launch_of_two(first: Any, second: Any, stream: object) -> None:
         if stream is not None:
             _check_stream(stream)
@@ -140,7 +140,7 @@ def _prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
 
 @lru_cache(maxsize=1024)
 def _look(rule: IndexRule) -> Callable[[Located], bool]:
-    """A quick look at the indices, kept for the next call with the same rule; NumPy finds the one that is wrong."""
+    """A fast check of the indices, cached by rule: True if all are valid. If not, NumPy finds the wrong one."""
 
     def compiled() -> Callable[[Located], bool] | None:
         from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
@@ -153,7 +153,7 @@ def _look(rule: IndexRule) -> Callable[[Located], bool]:
 
 
 def _unseen(indices: Located) -> bool:  # noqa: ARG001 - as every look is called
-    """Nothing is known of the indices: NumPy looks at them all."""
+    """Leave the check of all indices to NumPy."""
     return False
 
 
@@ -175,7 +175,7 @@ def _numpy_crops(problem: CropProblem) -> Callable[..., None]:
     device = CpuDevice()
 
     def prepare(rectangle: Problem) -> Launch:
-        # Not by `CpuDevice.prepare`: the verbose line is that of the crops.
+        # Not `CpuDevice.prepare`, which would print a verbose line for each rectangle.
         return _prepared(device.plan(rectangle))[0]
 
     return lambda crops, sources, target: run_crops(problem, prepare, crops, sources, target)
@@ -193,7 +193,7 @@ def _numpy_samples(problem: SamplesProblem) -> Callable[..., None]:
     return partial(write_samples, problem)
 
 
-# Only programs whose work is compiled load what compiles.
+# These functions import the compiler late: only programs with compiled work load it.
 
 
 def _relayout_kernel(problem: Problem) -> CpuKernel | None:
@@ -333,7 +333,7 @@ def _resize_bytes() -> int:
 
 
 def _uncompiled(_: object) -> None:
-    """No compiled loops, whatever the problem."""
+    """No compiled loops for any problem."""
 
 
 _OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
@@ -371,4 +371,4 @@ _OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
         SamplesProblem: CpuOperation(numpy_samples_kernel, _numpy_samples, _uncompiled, _uncompiled, 2),
     }
 )
-"""What the CPU does, by the type of the problem."""
+"""The operations of the CPU, by the type of the problem."""

@@ -1,4 +1,4 @@
-"""`Promotion`: work on the CPU goes from NumPy to a compiled loop: at once where it is large, else when repeated."""
+"""`Promotion`: the switch from NumPy to a compiled loop, at once for large work and after some calls for small."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Promotion", "compiled_from"]
 
 
 def compiled_from(nbytes: int, at_once_bytes: int | None = None) -> int | None:
-    """The call that a compiled loop is loaded for, of work that moves so many bytes; None where nothing compiles.
+    """The number of the call at which work of `nbytes` switches to a compiled loop; None if nothing can be compiled.
 
-    `at_once_bytes` are those from which on it is loaded at the first call, None those of a relayout.
+    Work of at least `at_once_bytes` switches at its first call; None is the threshold of a relayout.
     """
     if why_unavailable() is not None:
         return None
@@ -28,11 +28,11 @@ def compiled_from(nbytes: int, at_once_bytes: int | None = None) -> int | None:
 
 
 class Promotion:
-    """Work that NumPy does until call number `at`, which `compiled` makes the loops for.
+    """Runs NumPy's loops until call number `at`, then the loops that `compiled` returns.
 
-    From that call on a thread loads the compiler and the loops, while NumPy does the work of the calls meanwhile; with
-    a verbose line, which names what ran, the call itself loads them. `work` is what does it now; `at` is None once
-    loading has begun. `compiled` returns None where this processor cannot run them.
+    That call starts a thread, which loads the compiler and the loops; meanwhile NumPy does the work. With verbose
+    lines, which name the kernel that ran, the call itself loads them. `work` is the current function. `at` is None once
+    loading has begun. `compiled` returns None if this CPU cannot run the loops.
     """
 
     __slots__ = ("_calls", "_compiled", "at", "is_compiled", "work")
@@ -40,7 +40,7 @@ class Promotion:
     def __init__(
         self, at: int | None, plain: Callable[[], Callable[..., Any]], compiled: Callable[[], Callable[..., Any] | None]
     ) -> None:
-        """Begin with NumPy, unless the first call is for compiled loops."""
+        """Begin with NumPy, or with compiled loops if `at` is 1."""
         self._calls = 0
         self._compiled = compiled
         first = compiled() if at == 1 else None
@@ -49,23 +49,23 @@ class Promotion:
         self.at = None if at == 1 else at
 
     def chosen(self) -> Callable[..., Any]:
-        """What does the work of this call."""
+        """The function for this call."""
         if self.at is not None:
             self._calls += 1
             if self._calls >= self.at:
-                # Threads that come here together load it twice, and lose nothing.
+                # Two threads may get here together and load the loops twice, which is harmless.
                 self.at = None
                 if is_verbose():
                     self._load()
                 else:
-                    # A process that ends waits for this thread: LLVM must not run while it is taken down. Where no
-                    # thread can start, at a limit or at the end of Python, NumPy stays.
+                    # An ending process waits for this thread, since LLVM must not run during teardown. If no thread
+                    # can start, at a limit or at the end of Python, NumPy continues.
                     with suppress(RuntimeError):
                         threading.Thread(target=self._load, name="stridedgpu-compiler").start()
         return self.work
 
     def _load(self) -> None:
-        """Load the compiled loops. A fork waits until they are there: its child would wait for ever for an import."""
+        """Load the compiled loops. A fork waits for the end: an import in progress would block its child for ever."""
         with COMPILING:
             made = self._compiled()
         if made is not None:

@@ -38,11 +38,11 @@ __all__ = ["CudaPlan", "GpuPlanner", "KernelChoice", "cuda_plan"]
 
 
 class KernelChoice(KernelFacts, Protocol):
-    """Which kernel does a problem, and how wide: `RelayoutChoice`, `GatherChoice` or another operation's."""
+    """The kernel of a problem and its access widths: `RelayoutChoice`, `GatherChoice` or another operation's."""
 
     @property
     def family(self) -> Any:
-        """The family of kernels, "empty" where nothing is to be done."""
+        """The family of kernels, "empty" if there is no work."""
 
     def in_words(self) -> list[str]:
         """The kernel in lines."""
@@ -53,7 +53,7 @@ class CudaPlan:
     """A kernel, chosen by `devices/cuda/planning`, and its launch, laid out by `devices/cuda/launches`.
 
     `launch` names the instantiation, the grid, the threads of a block, the shared memory, the tile and the parameters.
-    It is None where there is nothing to move, and for resizes whose windows come with every call.
+    It is None if there is nothing to move, and for resizes whose windows come with every call.
     """
 
     device: str
@@ -61,7 +61,7 @@ class CudaPlan:
     launch: KernelLaunch | None
 
     def __hash__(self) -> int:
-        """Equal for equal plans, from what tells them apart most often."""
+        """Equal for equal plans; hashes only the fields that differ most often."""
         return hash((self.device, self.choice.problem))
 
     @property
@@ -81,12 +81,12 @@ class CudaPlan:
 
     @property
     def load(self) -> Width:
-        """The width of one load, and why it is not wider."""
+        """The width of one load, and its limit."""
         return self.choice.load
 
     @property
     def store(self) -> Width:
-        """The width of one store, and why it is not wider."""
+        """The width of one store, and its limit."""
         return self.choice.store
 
     @property
@@ -96,7 +96,7 @@ class CudaPlan:
 
     @property
     def tile(self) -> tuple[int, ...]:
-        """The box of loops that a block, or a group of its lanes, moves at a time; () where there is none."""
+        """The box of loops that a block, or a group of its lanes, moves at a time; () if there is none."""
         return () if self.launch is None else self.launch.tile
 
     @property
@@ -115,7 +115,7 @@ class CudaPlan:
         return moved
 
     def explain(self) -> str:
-        """The plan in plain words: family, widths and why not wider, padding, bytes, tile and grid."""
+        """The plan in plain words: family, widths and their limits, padding, bytes, tile and grid."""
         tile = [f"tile {' x '.join(map(str, self.tile))} along the loops"] if self.tile else []
         return "\n  ".join([f"{self.kernel} on {self.device}", *self.choice.in_words(), *tile, self.shape])
 
@@ -144,15 +144,15 @@ _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
         ResizeProblem: (choose_resize, lambda choice, _: window_launch(choice)),
     }
 )
-"""Each problem's way to a kernel, and from there to its launch; what has no row here, the CPU does alone."""
+"""The choice of a kernel and of its launch, by problem type; types without a row run only on the CPU."""
 
 
 @lru_cache(maxsize=4096)
 def cuda_plan(problem: Any, device: str, gpu: GpuProperties) -> CudaPlan:
-    """The plan of a problem for a GPU, "cuda:N" by name.
+    """The plan of a problem for a GPU with the name `device`, "cuda:N".
 
-    Raises `LayoutError` for elements that do not lie at multiples of their own size, which a GPU cannot address, and
-    `DeviceError` for what the CPU does alone.
+    Raises `LayoutError` for elements at addresses that are not multiples of their size, which a GPU cannot access, and
+    `DeviceError` for problems that only the CPU does.
     """
     planner = _PLANNERS.get(type(problem))
     if planner is None:
@@ -167,7 +167,7 @@ def cuda_plan(problem: Any, device: str, gpu: GpuProperties) -> CudaPlan:
 
 @dataclass(frozen=True, slots=True)
 class GpuPlanner:
-    """Plans for a GPU that need not be there; a reference GPU unless another is named."""
+    """Plans for a GPU that need not be present: the reference GPU, unless another is named."""
 
     name: str
     properties: GpuProperties = REFERENCE_GPU
@@ -178,5 +178,5 @@ class GpuPlanner:
         return self.properties.widest_access
 
     def plan(self, problem: Any) -> CudaPlan:
-        """How this GPU does a problem."""
+        """The plan of a problem for this GPU."""
         return cuda_plan(problem, self.name, self.properties)

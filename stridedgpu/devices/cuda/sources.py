@@ -1,7 +1,7 @@
 """The CUDA sources as text for the compiler: a kernel and every header it includes, joined into one.
 
-Nothing is left for the compiler to find on disk, because CuPy's cache of compiled kernels hashes the source text and
-not the headers it includes: a changed header would leave a stale kernel in use.
+CuPy's cache of compiled kernels hashes the source text, but not the headers it includes: a changed header would leave a
+stale kernel in use. The joined text therefore includes no file.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def source_names() -> tuple[str, ...]:
 
 
 def _append(name: str, lines: list[str], seen: set[str]) -> None:
-    """Append a source to the lines, its headers at the place of their includes, unless it is there already."""
+    """Append a source to the lines, with its headers in place of their includes, unless it is there already."""
     if name in seen:
         return
     seen.add(name)
@@ -80,7 +80,7 @@ def _read(name: str) -> str:
 
 @functools.cache
 def _sources() -> dict[str, Traversable]:
-    """Every source by its file name, which no two of the folders share.
+    """Every source by its file name; names are unique across the folders.
 
     They are inside the installed package, or beside it in a checkout or editable install.
     """

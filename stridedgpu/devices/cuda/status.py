@@ -38,9 +38,9 @@ class CudaStatus:
 
 @lru_cache(maxsize=1)
 def cuda_status() -> CudaStatus:
-    """Look once. CuPy is imported only where there is a driver, which is cheap to find out.
+    """The status, determined once. CuPy is imported only if there is a driver, which is cheap to find out.
 
-    A process that was forked from one that used CUDA has none: CUDA works in the process that initialised it.
+    A process forked from one that used CUDA has no devices: CUDA works only in the process that initialised it.
     """
     if _processes.forked_from is not None:
         return CudaStatus(
@@ -94,19 +94,19 @@ if hasattr(os, "register_at_fork"):
 
 
 def _first_line(error: Exception) -> str:
-    """A message that fits into a sentence."""
+    """The first line of an error's message, for use inside a sentence."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _gpu_is_there() -> bool:
-    """Whether a machine with a driver shows a GPU, seen by its device files; Windows installs the driver beside one."""
+    """True if a machine with a driver has a GPU, by its device files; on Windows a driver implies a GPU."""
     if sys.platform == "win32":
         return True
     return any(_DEVICE_FILES.fullmatch(name) for name in _device_names())
 
 
 def _device_names() -> list[str]:
-    """The names in /dev, none where it cannot be read."""
+    """The names in /dev, or none if it cannot be read."""
     try:
         return [path.name for path in Path("/dev").iterdir()]
     except OSError:
@@ -114,7 +114,7 @@ def _device_names() -> list[str]:
 
 
 def _driver_is_there() -> bool:
-    """Whether the driver's library loads. Nothing is initialised, so that a later fork stays safe."""
+    """True if the driver's library loads. CUDA is not initialised, so a later fork stays safe."""
     for name in _DRIVERS:
         try:
             ctypes.CDLL(name)

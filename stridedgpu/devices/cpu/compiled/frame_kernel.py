@@ -1,12 +1,12 @@
-"""The machine code of frames: samples to colours to elements of the target, in registers, in one pass.
+"""The machine code of frames: from samples through RGB to target elements, in registers, in one pass.
 
     luma      y y y y y y y y         one vector of `lanes` pixels
-    chroma    u v u v u v u v         half as many pairs, multiplied once, then each lane repeated
-    colours   r ... | g ... | b ...   clamped; each converted as the target wants it, and stored as rows of three planes
-                                      or interleaved as whole pixels
+    chroma    u v u v u v u v         half as many pairs: multiplied once, then each lane is repeated
+    colours   r ... | g ... | b ...   clamped, converted to the target type, and stored as rows of three planes or as
+                                      interleaved pixels
 
-An item of the work is one row of the window. The last step of a row is moved back to end with it, which does some
-pixels twice and needs no tail; where the width is odd, a last step begins at an odd column and its chroma one lane
+A work item is one row of the window. The last step of a row is moved back to end with the row: some pixels are written
+twice, and there is no tail loop. If the width is odd, this step begins at an odd column, and its chroma is one lane
 later.
 """
 
@@ -28,9 +28,9 @@ from .shuffles import gathered
 __all__ = ["FrameKernel"]
 
 _FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
-"""Parameters behind the planes' addresses and row strides, in bytes and pixels, before the constants.
+"""Parameters between the planes' addresses and row strides and the constants, in bytes and pixels.
 
-`parity` and `phase` are where in its chroma sample's rows and columns the window's first pixel lies.
+`parity` and `phase` are the row and column of the window's first pixel within its chroma sample.
 """
 
 
@@ -38,8 +38,8 @@ _FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
 class FrameKernel:
     """A kernel over the rows of windows of at least `lanes` pixels.
 
-    `pixel` is the elements from one pixel of an interleaved target to the next, 0 of one of planes. `phase` says that
-    the window begins at an odd column, `odd` that its width is odd, `mirrored` that the target's columns run backwards.
+    `pixel` is the elements from one pixel of an interleaved target to the next, or 0 for planes. With `phase` the
+    window begins at an odd column, with `odd` its width is odd, and with `mirrored` the target's columns run backwards.
     """
 
     samples: PixelFormat
@@ -54,30 +54,30 @@ class FrameKernel:
 
     @property
     def name(self) -> str:
-        """What it does, in a word."""
+        """The kernel in a word, as plans name it."""
         lies = f"pixels{self.pixel}" if self.pixel else "planes"
         return f"frame_{self.samples.name}_{lies}_{self.conversion.target}x{self.lanes}"
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Which of red, green and blue each output channel is."""
+        """The colour of each output channel: 0 red, 1 green, 2 blue."""
         return self.conversion.channels or (0, 1, 2)
 
     @property
     def count(self) -> int:
-        """The output channels."""
+        """The number of output channels."""
         return self.conversion.output_channels(3)
 
     def text(self, name: str) -> str:
-        """The module."""
+        """The LLVM module."""
         return _Text(self).text(name)
 
 
 class _Text:
-    """One kernel's code while it is written."""
+    """Builds the code of one kernel."""
 
     def __init__(self, kernel: FrameKernel) -> None:
-        """Read the parameters."""
+        """Begin the function and load its parameters."""
         self._kernel, self._code = kernel, Code()
         code, planes = self._code, len(kernel.samples.planes)
         self._number = "i32" if kernel.matrix.most == 255 else "i64"
@@ -90,7 +90,7 @@ class _Text:
         self._affines = self._constants(place + 3 * rows)
 
     def text(self, name: str) -> str:
-        """The module: rows, steps of a row, and the odd last one."""
+        """The LLVM module: a loop over rows, the steps of a row, and the odd last step."""
         code, kernel = self._code, self._kernel
         lanes = kernel.lanes
         even = code.binary("and", self._width, -2) if kernel.odd else self._width
@@ -122,14 +122,14 @@ class _Text:
         return [Affine(scale, bias) for scale, bias in zip(*columns, strict=True)]
 
     def _constant(self, place: int) -> Value:
-        """One of the parameters as a number of the arithmetic, in every lane."""
+        """One parameter in the compute type, in every lane."""
         code, compute = self._code, self._kernel.conversion.compute
         address = code.at(Value("ptr", "%parameters"), 8 * place)
         number = code.load(storage_type(compute, opaque=False), address, compute.itemsize)
         return code.splat(number, self._kernel.lanes)
 
     def _step(self, rows: Sequence[Value], target: Value, at: Value, phase: int) -> None:
-        """The `lanes` pixels from a column on, the first of which has chroma's second column where `phase` is 1."""
+        """Write `lanes` pixels from a column on; `phase` 1: the first one is the second column of its chroma sample."""
         code, kernel = self._code, self._kernel
         if self._goes_by_words and not phase:
             colours = self._colours_of_words(rows, at)
@@ -150,22 +150,22 @@ class _Text:
         """Samples of luma above black, in 32 or 64 bits."""
         code, lanes = self._code, self._kernel.lanes
         luma = self._kernel.samples.channels[0]
-        # Of packed pixels the load begins with the first byte of one, and ends with the last of another.
+        # In packed pixels the load begins at the first byte of a pixel, and ends at the last byte of one.
         address = code.at(rows[luma.plane], code.multiply(self._whole_column(at, luma.step), self._itemsize))
         vector = code.load(vector_type(lanes * luma.step, self._element), address, 1)
         if luma.step > 1:
             vector = code.shuffle(vector, None, [luma.step * n + luma.first % luma.step for n in range(lanes)])
         floor = self._kernel.matrix.luma_floor
-        if floor:  # the narrow elements, of which a vector holds more
+        if floor:  # in the narrow type, of which a vector has more lanes
             name = f"llvm.usub.sat.v{vector.lanes}{vector.element}"
             vector = code.call(name, vector.type, vector, code.full(vector.type, floor))
         return code.cast("zext", vector, self._number)
 
     def _whole_column(self, at: Value, step: int) -> Value:
-        """Elements from the row's first sample of chroma, or of luma, to the luma at a column."""
+        """The distance in elements from the address of a row to the luma of a column."""
         code = self._code
         if step == 1:
-            # The plane's address is that of the window's first pixel.
+            # The plane's address is already that of the window's first pixel.
             return at
         return code.multiply(code.add(at, self._phase), step)
 
@@ -174,14 +174,14 @@ class _Text:
         return f"i{8 * self._itemsize}"
 
     def _chromas(self, rows: Sequence[Value], at: Value, phase: int) -> list[tuple[Value, Value]]:
-        """Blue and red difference for the pixels' first columns of chroma, and, where they differ, their second."""
+        """Blue and red difference for the first columns of chroma samples and, if they differ, the second columns."""
         code = self._code
         place = code.binary("lshr", code.add(at, self._phase), 1)
         first = self._chroma(rows, place)
         return [first, self._chroma(rows, code.add(place, 1)) if phase else first]
 
     def _chroma(self, rows: Sequence[Value], place: Value) -> tuple[Value, Value]:
-        """Half as many samples of each kind as pixels, less the centre, from a column of chroma on."""
+        """Samples of both kinds from a chroma column on, one for two pixels, with the centre subtracted."""
         code, half = self._code, self._kernel.lanes // 2
         loaded: dict[int, Value] = {}
         made = []
@@ -213,17 +213,17 @@ class _Text:
 
     @property
     def _goes_by_words(self) -> bool:
-        """Whether four neighbours of 8 bits are taken from one word, with two samples of chroma from another.
+        """True if four adjacent 8-bit samples are extracted from one word, and two chroma samples from another.
 
-        Wider targets need each number in a lane of its own, where it is then already.
+        Wider targets need one number a lane, which the other path has already.
         """
         is_narrow = self._itemsize == self._kernel.conversion.target.itemsize == 1
         return is_narrow and len(self._kernel.samples.planes) > 1
 
     def _colours_of_words(self, rows: Sequence[Value], at: Value) -> list[Value]:
-        """Red, green and blue from words of four pixels, of which one vector holds every first, one every second ….
+        """Red, green and blue from words of four pixels; vector k has pixel k of every word.
 
-        Shifts take samples out of their words and put colours into theirs, with no shuffle between:
+        Shifts extract samples from words and insert colours into words, without a shuffle:
 
             luma     y0 y1 y2 y3 | y4 y5 y6 y7 | ...      four vectors of 32-bit numbers
             chroma   u0 v0 u2 v2 | u4 v4 u6 v6 | ...      two of each kind
@@ -246,12 +246,12 @@ class _Text:
         ]
 
     def _signed_chroma(self, rows: Sequence[Value], at: Value, samples: Samples) -> list[Value]:
-        """One kind of chroma for every first and second pixel of four, and for the others, less the centre."""
+        """One kind of chroma for pixels 0 and 1 and for pixels 2 and 3 of every four, with the centre subtracted."""
         code, lanes = self._code, self._kernel.lanes
         place = code.binary("lshr", code.add(at, self._phase), 1)
         address = code.at(rows[samples.plane], code.multiply(place, samples.step))
         loaded = code.load(vector_type(lanes * samples.step // 2, "i8"), address, 1)
-        # Less 128 is the highest bit turned round, and the rest as a signed number.
+        # x - 128 is x with the highest bit inverted, as a signed number.
         turned = code.recast(code.binary("xor", loaded, -128), f"i{16 * samples.step}")
         words = turned if samples.step == 2 else code.cast("zext", turned, "i32")
         places = [samples.first + samples.step * number for number in range(2)]
@@ -259,7 +259,7 @@ class _Text:
         return [code.binary("ashr", word, 24) for word in left]
 
     def _in_words(self, totals: list[Value]) -> Value:
-        """Sums of every first, second, third and fourth pixel of four, shifted, clamped and in the pixels' order."""
+        """Sums of pixels 0, 1, 2 and 3 of every four: shifted, clamped, and in the order of the pixels."""
         code, halves = self._code, []
         for low, high in ((totals[0], totals[2]), (totals[1], totals[3])):
             lower = code.binary("and", code.binary("ashr", low, FRACTION_BITS), 0xFFFF)
@@ -270,7 +270,7 @@ class _Text:
         return code.recast(code.binary("or", halves[0], odd), "i8")
 
     def _products(self, blue: Value, red: Value) -> tuple[Value, Value, Value]:
-        """What chroma adds to each colour, with the half that rounds."""
+        """The terms that chroma adds to each colour, rounding offset included."""
         code, matrix = self._code, self._kernel.matrix
         half = 1 << (FRACTION_BITS - 1)
         green = code.add(code.binary("mul", red, matrix.green_v), code.binary("mul", blue, matrix.green_u))
@@ -291,7 +291,7 @@ class _Text:
         itemsize, lanes = kernel.conversion.target.itemsize, kernel.lanes
         step = itemsize * (kernel.pixel or 1)
         if kernel.mirrored:
-            # The lowest of the step's pixels is the last one.
+            # The last pixel of the step has the lowest address.
             start = code.at(target, code.multiply(code.add(at, lanes - 1), -step))
         else:
             start = code.at(target, code.multiply(at, step))

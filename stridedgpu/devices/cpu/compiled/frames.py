@@ -1,4 +1,4 @@
-"""Frames by compiled loops: which loop a problem has, its windows, and single rows for loops of other operations."""
+"""Compiled loops over frames: the choice of a kernel, its windows, and single rows for other operations' loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["RowLoop", "compiled_frames", "frame_kernel", "frames_kernel", "row_l
 
 
 def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
-    """The kernel of a problem, for windows that begin at an odd column where `phase` is 1; or why there is none."""
+    """The kernel of a problem for windows that begin at an even (`phase` 0) or odd column (1), or why there is none."""
     made, layout, limits = problem.conversion, problem.target.layout, policy().frames
     channels, height, width = layout.sizes
     across, _, right = layout.strides
@@ -49,7 +49,7 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
     if made.matrix is not None and len(made.matrix) > policy().channel_matrix.most_channels:
         return f"{made} is left to NumPy"
     constants = (*(made.scale or ()), *(made.bias or ()))
-    # Constants come as parameters: those of one kind of conversion share a kernel.
+    # Constants are parameters: conversions that differ only in them share a kernel.
     shape = Conversion(
         made.source,
         made.target,
@@ -65,13 +65,13 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
 
 
 def why_numpy(problem: FrameProblem) -> str | None:
-    """Why a problem has no compiled loops; None where it has."""
+    """The reason why a problem has no compiled loops, or None."""
     kernel = frame_kernel(problem)
     return kernel if isinstance(kernel, str) else None
 
 
 def frames_kernel(problem: FrameProblem) -> CpuKernel | None:
-    """The compiled loops of a problem; None where it is left to NumPy."""
+    """The compiled kernel of a problem, or None for NumPy."""
     kernel = frame_kernel(problem)
     if isinstance(kernel, str):
         return None
@@ -86,7 +86,7 @@ def frames_kernel(problem: FrameProblem) -> CpuKernel | None:
 
 
 def compiled_frames(plan: CpuPlan) -> Callable[[Sequence[Operand], tuple[int, int], Operand], None] | None:
-    """A plan's windows by a compiled loop; None where this processor or the problem is left to NumPy."""
+    """The compiled loop over a plan's windows, or None for NumPy."""
     problem: FrameProblem = plan.problem
     kernels = [frame_kernel(problem, phase) for phase in range(problem.samples.chroma_step[1])]
     loops = [None if isinstance(kernel, str) else _loop(kernel) for kernel in kernels]
@@ -99,8 +99,8 @@ def compiled_frames(plan: CpuPlan) -> Callable[[Sequence[Operand], tuple[int, in
 class RowLoop:
     """The compiled loop that other loops call for single rows of a frame, as packed RGB pixels of the samples' type.
 
-    Columns begin at an even `left`. `parameters` are those of the loop for a frame's planes; a row's number is that of
-    the loop's item, and its pixels are written `pitch` bytes after those of the row before.
+    Columns begin at an even `left`. `parameters` are the loop's for the planes of a frame. The item number of the loop
+    is the number of a row; consecutive rows are written `pitch` bytes apart.
     """
 
     loop: Loop
@@ -109,12 +109,12 @@ class RowLoop:
     windows: _Windows
 
     def parameters(self, planes: Sequence[Operand]) -> ctypes.Array[ctypes.c_int64]:
-        """The parameters of the loop, to be kept while it runs."""
+        """The parameters of the loop; the caller keeps them alive while it runs."""
         return self.windows.parameters(planes, (0, self.left))
 
 
 def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
-    """The loop for a frame's rows between two columns, the first of them even; None where it is left to NumPy."""
+    """The loop over a frame's rows between two columns, the first of them even; None for NumPy."""
     left, right = columns
     problem = surface.window(surface.sizes[0], right - left)
     kernel = frame_kernel(problem)
@@ -131,10 +131,10 @@ def _loop(kernel: FrameKernel) -> Loop | None:
 
 
 class _Windows:
-    """A problem with its kernels, one for windows that begin at an even column and one for an odd one."""
+    """A problem with its kernels: one for windows that begin at an even column, and one for an odd column."""
 
     def __init__(self, problem: FrameProblem, loops: list[Loop]) -> None:
-        """Pack what is the same for every window."""
+        """Pack the parameters that all windows share."""
         self._problem, self._loops = problem, loops
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
         across, down, _ = layout.strides
@@ -176,7 +176,7 @@ class _Windows:
 
 
 def _narrowed(value: float, kind: str) -> float:
-    """A constant that float32 cannot hold is infinite there."""
+    """A constant as its type stores it: beyond the range of float32 it is infinite."""
     if kind == "f" and abs(value) > 3.4028235677973366e38:
         return float("inf") if value > 0 else float("-inf")
     return value

@@ -1,4 +1,4 @@
-"""The kernel of single elements by index: `take` of elements and `take_along_axis`, in vectors all the way.
+"""The kernel that gathers single elements: `take` of elements and `take_along_axis`, fully vectorised.
 
     indices    7 0 3 9 3 ...      as many as fill a cache line of elements, at any place of a row
                     |             resolved to offsets in 32 bits, and added to the offsets of their rows
@@ -6,9 +6,9 @@
     dense      x x x x x ...      one vector store
 
 Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
-For each lane, the place in its row and the row's offset are kept in registers, and counted up from vector to vector.
-An element of 1 or 2 bytes is the low or the high part of the 4 bytes that are gathered; at the end of the memory these
-begin before it. A rest of less than a vector is moved element by element.
+For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. An element
+of 1 or 2 bytes is the low or the high part of 4 gathered bytes. At the end of the memory these 4 bytes begin before the
+element. A remainder of less than a vector is moved element by element.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _GATHERED_BYTES: Final = 4
 class GatherElements:
     """A kernel over runs of `run` bytes, at offsets of 32 bits, with `rank` outer loops.
 
-    `adjacent`: the indexed axis is contiguous. `streaming`: non-temporal stores, where the lines are aligned.
+    With `adjacent`, the indexed axis is contiguous. With `streaming`, aligned lines are written by non-temporal stores.
     """
 
     index: IndexKind
@@ -56,7 +56,7 @@ class GatherElements:
         return LINE_BYTES // self.run
 
     def text(self, name: str) -> str:
-        """The module."""
+        """The LLVM module."""
         code, lanes = Code(), self.lanes
         index, total, width, along, row, size, stride, last, block, blocks = (
             code.parameter(place) for place in range(_OUTER_PLACE)
@@ -99,7 +99,7 @@ class GatherElements:
         return f"i{8 * self.index.nbytes}"
 
     def _offsets(self, code: Code, numbers: Value, base: Value, axis: _Axis) -> Value:
-        """The offsets of the elements that indices select, one or a vector of them, from their row's."""
+        """The offsets of the elements that one index or a vector of indices selects, relative to their row."""
 
         def spread(value: Value) -> Value:
             return value if not numbers.type.startswith("<") else code.splat(value, numbers.lanes)
@@ -113,7 +113,7 @@ class GatherElements:
         return code.add(base, code.binary("mul", places, spread(axis.stride)))
 
     def _gathered(self, code: Code, indexed: Value, offsets: Value, axis: _Axis) -> Value:
-        """A vector of the elements at offsets."""
+        """The elements at a vector of offsets."""
         lanes, word = self.lanes, max(self.run, _GATHERED_BYTES)
         starts = offsets
         if self.run < word:
@@ -141,10 +141,10 @@ class _Axis:
 
 
 class _Steps:
-    """The places of vectors in rows: from one to the next, `lanes` elements are some whole rows and a rest."""
+    """The positions of vectors in rows: a step of `lanes` elements is some whole rows and a remainder."""
 
     def __init__(self, code: Code, lanes: int, width: Value, along: Value, row: Value) -> None:
-        """Work out one step, outside every loop."""
+        """Compute one step, outside all loops."""
         self._code, self._lanes = code, lanes
         self._width, self._along, self._row = width, along, row
         self._columns, self._bases = (code.scratch(4 * lanes) for _ in range(2))
@@ -155,7 +155,7 @@ class _Steps:
         self._vectors = [code.splat(code.cast("trunc", value, "i32"), lanes) for value in (width, rest, onward, back)]
 
     def offset_of(self, place: Value) -> Value:
-        """The offset of the row and the place in it of one element, in 32 bits."""
+        """The offset of one element's row, and its position in the row, in 32 bits."""
         code = self._code
         row = code.binary("udiv", place, self._width)
         column = code.binary("sub", place, code.multiply(row, self._width))
@@ -163,7 +163,7 @@ class _Steps:
 
     @contextmanager
     def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
-        """The first place of every vector from `start` to `stop`, and its elements' offsets."""
+        """The first position of every vector from `start` to `stop`, and the offsets of its elements."""
         code, lanes = self._code, self._lanes
         width, rest, onward, back = self._vectors
         columns, bases = self._columns, self._bases

@@ -1,11 +1,11 @@
-"""Machine code as a builtin function of CPython, by the code that every extension module has.
+"""Machine code as a builtin function of CPython, with the calling code of an extension module.
 
 CPython calls a builtin function with an array of objects. The generated code converts them to 64-bit words, releases
-Python's lock, and calls the function at an address:
+the GIL, and calls the function at an address:
 
     self         a `bytes` object with the addresses of that function, of CPython's own functions, and of None
     arguments    integers, each converted by PyLong_AsVoidPtr
-    lock         PyEval_SaveThread, the call, PyEval_RestoreThread
+    GIL          PyEval_SaveThread, the call, PyEval_RestoreThread
 
 All of these are in CPython's stable ABI. A call takes a fifth of the time of one through `ctypes`.
 """
@@ -34,7 +34,7 @@ def python_functions_text(offset: int) -> str:
 
 
 def _builtin(arity: int, offset: int) -> Code:
-    """The builtin function of so many arguments."""
+    """The builtin function of `arity` arguments."""
     code = Code("ptr self", "ptr arguments", "i64 count", returns="ptr")
     function, as_word, save, restore, increment, none = (
         code.load("ptr", code.at(code.argument("self"), offset + 8 * word), 1)

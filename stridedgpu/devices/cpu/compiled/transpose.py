@@ -5,8 +5,8 @@
     of `columns`    ->     rows as a lane has      -> column of the   ->   each a cache line
     elements               elements are transposed    tile
 
-A tile is at least a cache line wide on both sides, at any address. Whole lines are read and written, so rows a power of
-two apart may evict each other from the cache at no cost. Each element is read once, stored once to scratch memory of at
+A tile is at least a cache line wide on both sides, at any address. It reads and writes whole lines, so cache conflicts
+between rows a power of two apart cost nothing. Each element is read once, stored once to scratch memory of at
 most 16 KB, and written once.
 
 Elements of 1, 4 and 8 bytes need no scratch memory: a square tile, one vector a line, is transposed in registers.
@@ -46,7 +46,7 @@ class Transpose:
     in_registers: bool = False
 
     def text(self, name: str) -> str:
-        """The module."""
+        """The LLVM module."""
         code, elements = Code(), self.elements
         grid = Grid(code, elements, self.rank)
         if self.in_registers:
@@ -96,7 +96,7 @@ class Transpose:
 
     @property
     def _is_odd(self) -> bool:
-        """Whether an element takes more bytes in a register than in memory."""
+        """True if an element takes more bytes in a register than in memory."""
         return self._word != self.elements.target_bytes
 
     def _read(self, code: Code, grid: Grid, source: Value, b: Value, constants: Affine, scratch: Value) -> None:

@@ -1,4 +1,4 @@
-"""Colours to the samples of a frame on NumPy: a band of rows at a time."""
+"""RGB to the samples of a frame on NumPy, a band of rows at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .frames import operand_array
 __all__ = ["numpy_samples_kernel", "write_samples"]
 
 _BAND_PIXELS: Final = 64 * 1024
-"""Pixels of a band, about: its 32-bit numbers then lie in a core's second cache."""
+"""Approximate pixels of a band: its 32-bit numbers then fit an L2 cache."""
 
 
 def numpy_samples_kernel(problem: SamplesProblem) -> CpuKernel:
@@ -28,12 +28,12 @@ def numpy_samples_kernel(problem: SamplesProblem) -> CpuKernel:
     return CpuKernel("numpy_sample_bands", "NumPy, a band of rows at a time", width, width)
 
 
-def write_samples(problem: SamplesProblem, picture: Sequence[Operand], frame: Sequence[Operand]) -> None:
-    """Write red, green and blue, each (H, W), uint8, into the planes of a frame: gray, or luma with chroma for 2 x 2.
+def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequence[Operand]) -> None:
+    """Write red, green and blue, each (H, W), uint8, into the planes of a frame: gray, or luma and 2 x 2 chroma.
 
-    Chroma is that of the upper left pixel of four, as OpenCV takes it.
+    Chroma is that of the upper left pixel of four, as in OpenCV.
     """
-    colours = [operand_array(colour) for colour in picture]
+    colours = [operand_array(colour) for colour in image]
     planes, matrix = [operand_array(plane) for plane in frame], problem.matrix
     if matrix is None:
         for rows, (red, green, blue) in _bands(colours):

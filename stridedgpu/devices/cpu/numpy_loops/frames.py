@@ -1,4 +1,4 @@
-"""Frames on NumPy: a band of rows at a time, from samples to colours to elements of the target."""
+"""Frames on NumPy, a band of rows at a time: from samples through RGB to target elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .conversion import constants, convert_block, storage_dtype
 __all__ = ["colours_of", "frame_loops", "frame_rows", "numpy_frames_kernel", "operand_array", "sample_arrays"]
 
 _BAND_PIXELS: Final = 64 * 1024
-"""Pixels of a band, about: its numbers of 32 or 64 bits then lie in a core's second cache."""
+"""Approximate pixels of a band: its 32- or 64-bit numbers then fit an L2 cache."""
 
 
 def numpy_frames_kernel(problem: FrameProblem) -> CpuKernel:
@@ -117,7 +117,7 @@ def _chroma(plane: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any], prob
 
 
 def colours_of(luma: NDArray[Any], blue: NDArray[Any], red: NDArray[Any], matrix: ColourMatrix) -> list[NDArray[Any]]:
-    """Red, green and blue of samples, as `stridedgpu.values.colour_matrix` states them."""
+    """Red, green and blue of samples, by the integer arithmetic of `stridedgpu.values.colour_matrix`."""
     number: Any = np.int32 if matrix.most == 255 else np.int64
     y = np.maximum(luma.astype(number) - number(matrix.luma_floor), 0) * number(matrix.luma)
     y += number(1 << (FRACTION_BITS - 1))

@@ -50,7 +50,7 @@ def resize_located(
     sources: Sequence[ResizeSource],
     target: Located,
 ) -> None:
-    """Some of the windows, by number, where their pictures lie."""
+    """Resize the windows with these `numbers` from their images in memory."""
     buffer, start = target
     memory = [source if isinstance(source, FrameOperand) else source[0].bytes[source[1] :] for source in sources]
     resize_windows(problem, windows, memory, buffer.bytes[start:], numbers)
@@ -73,11 +73,11 @@ class Borders:
     def __call__(self, memory: Array, number: int, place: tuple[int, int, int, int]) -> None:
         """Fill around one image's place in the batch; `memory` is the bytes from the batch's lowest element on."""
         top, left, height, width = place
-        picture, row = _view(memory, self._layout, self._row.dtype)[number], self._row
+        image, row = _view(memory, self._layout, self._row.dtype)[number], self._row
         bottom, right = top + height, left + width
-        picture[:, :top], picture[:, bottom:] = row, row
-        picture[:, top:bottom, :left] = row[..., :left]
-        picture[:, top:bottom, right:] = row[..., right:]
+        image[:, :top], image[:, bottom:] = row, row
+        image[:, top:bottom, :left] = row[..., :left]
+        image[:, top:bottom, right:] = row[..., right:]
 
 
 class _Converted:
@@ -121,13 +121,13 @@ def resize_windows(
     )
     converted, borders = _Converted(problem), Borders(problem)
     for number in range(len(windows)) if numbers is None else numbers:
-        window, picture = windows[number], batch[number]
+        window, image = windows[number], batch[number]
         top, left, height, width = place = problem.visible(window)
-        if (height, width) != picture.shape[1:]:
+        if (height, width) != image.shape[1:]:
             borders(target, number, place)
         if not height or not width:
             continue
-        inside = picture[:, top : top + height, left : left + width]
+        inside = image[:, top : top + height, left : left + width]
         rows_of = _rows_of(window, sources[number], element)
         with np.errstate(all="ignore"):  # infinities and NaN are pixels like others
             for rows, block in _bands(problem, problem.taps(window), rows_of):

@@ -44,7 +44,7 @@ _COPIED: Final = {Arithmetic.COPY: 1, Arithmetic.PILLOW_FIXED: 1 << 22, Arithmet
 
 @dataclass(frozen=True, slots=True)
 class ResizeSample:
-    """One picture of a launch: window, taps, its source's lowest address, its number and place in the target."""
+    """One image of a launch: window, taps, its source's lowest address, its number and place in the target."""
 
     window: ResizeWindow
     taps: WindowTaps
@@ -54,7 +54,7 @@ class ResizeSample:
 
 
 def window_launch(choice: ResizeChoice) -> KernelLaunch | None:
-    """The launch of a problem whose pictures have their window in common; None where every call says its windows."""
+    """The launch of a problem whose images share one window; None if every call states its windows."""
     window = choice.problem.window
     if window is None:
         return None

@@ -1,1 +1,1 @@
-"""Which kernel moves a problem on a GPU, and how wide: pure, no CuPy."""
+"""The choice of CUDA kernels and access widths: pure functions of a problem and a GPU, without CuPy."""

@@ -1,4 +1,4 @@
-"""`ChannelMatrixChoice`: how a GPU mixes channels by a matrix: one thread a pixel."""
+"""`ChannelMatrixChoice`: the CUDA kernel that mixes channels by a matrix, one pixel a thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ChannelMatrixChoice", "choose_channel_matrix"]
 
 @dataclass(frozen=True, slots=True)
 class ChannelMatrixChoice:
-    """What is chosen for a problem: single loads and stores, one for each channel of a pixel."""
+    """The kernel of a problem, with scalar loads and stores: one for each channel of a pixel."""
 
     problem: ChannelMatrixProblem
     load: Width
@@ -24,12 +24,12 @@ class ChannelMatrixChoice:
 
     @property
     def family(self) -> str:
-        """The only family: each thread makes one pixel."""
+        """The only family: each thread computes one pixel."""
         return "pixels"
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: the matrix's sizes, then what is read and what is written."""
+        """The kernel's name: the sizes of the matrix, then the source type and the target type."""
         made, matrix = self.problem.conversion, self.problem.matrix
         return f"channel_matrix_{len(matrix)}x{len(matrix[0])}_{made.source}_{made.target}"
 
@@ -40,7 +40,7 @@ class ChannelMatrixChoice:
 
 
 def choose_channel_matrix(problem: ChannelMatrixProblem, widest: int = 16) -> ChannelMatrixChoice:  # noqa: ARG001
-    """What every GPU does. Raises `DeviceError` for matrices of too many channels, `LayoutError` for odd addresses."""
+    """The kernel on any GPU. Raises `DeviceError` for too many channels, `LayoutError` for unaligned elements."""
     rows, columns, most = len(problem.matrix), len(problem.matrix[0]), policy().channel_matrix.most_channels
     if max(rows, columns) > most:
         raise DeviceError(

@@ -61,8 +61,8 @@ class CropChoice:
     """The kernel that writes a problem's windows, and its access widths.
 
     `load` is the width of an aligned load. The columns of a window start anywhere, so each row checks its alignment
-    and otherwise loads words of 4 bytes, which are funnel-shifted. `reads_runs`: the elements of a store are
-    consecutive in the sources, too.
+    and otherwise loads words of 4 bytes, which are funnel-shifted. With `reads_runs`, the elements of a store
+    are consecutive in the sources, too.
     """
 
     problem: CropProblem
@@ -74,7 +74,7 @@ class CropChoice:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: its family, then what is read and what is written, with the bytes of an access."""
+        """The kernel's name: family, then type and bytes of a load and of a store."""
         made = self.problem.conversion
         return f"crops_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
 
@@ -121,7 +121,7 @@ def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversio
 
 
 def _follows(family: CropFamily, target: Layout, source_steps: tuple[int, int], conversion: Conversion) -> bool:
-    """Whether the elements of a target vector are consecutive in the sources."""
+    """True if the elements of a target vector are consecutive in the sources."""
     if family is CropFamily.RUNS:
         return source_steps == (1, target.sizes[1]) and conversion.channels is None
     if family is CropFamily.PLANES:

@@ -1,7 +1,6 @@
-"""Which family of kernels a problem belongs to: what its unit strides allow.
+"""The family of kernels of a relayout, chosen by the unit strides of both sides.
 
-The families, and the names that plans carry, are those of every device; a device may run several of them with the
-same loops.
+All devices share the families and their names; a device may run several families with the same loops.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = [
 
 
 class Family(StrEnum):
-    """Kinds of relayout, after the shape of the memory on both sides."""
+    """Kinds of relayout, by the contiguity of both sides."""
 
     EMPTY = "empty"
     FLAT = "flat"
@@ -52,7 +51,7 @@ _DESCRIPTIONS: Final = {
 
 
 def unit_axis(strides: tuple[int, ...]) -> int | None:
-    """The axis that steps by one element, either way; None when there is none."""
+    """The axis with stride 1 or -1, or None."""
     return next((axis for axis in reversed(range(len(strides))) if abs(strides[axis]) == 1), None)
 
 
@@ -63,39 +62,43 @@ def choose_family(problem: Problem) -> Family:
         return Family.EMPTY
     if not sizes:
         return Family.FLAT
-    ours, theirs = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
+    target_axis, source_axis = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
     innermost = len(sizes) - 1
-    if ours is None:
+    if target_axis is None:
         return Family.GENERIC
     repeats = problem.source_strides[innermost] == 0 and sizes[innermost] > 1
-    if ours == theirs or (ours == innermost and repeats):
+    if target_axis == source_axis or (target_axis == innermost and repeats):
         plain = not problem.conversion.is_per_channel and not problem.filler
         if innermost == 0 and problem.source_strides[0] == 1 and plain:
             return Family.FLAT
-        # A row of a few bytes wastes a vector on each side, unless it is repeated from one element.
-        if sizes[ours] * itemsize < policy().family.short_run_bytes and len(sizes) > 1 and not repeats:
+        # A row of a few bytes wastes most of a vector on each side, unless it is broadcast from one element.
+        if sizes[target_axis] * itemsize < policy().family.short_run_bytes and len(sizes) > 1 and not repeats:
             return Family.PIXELS if _has_whole_pixels(problem) else Family.PACKED_TILE
         return Family.ROWS
-    if theirs is None:
+    if source_axis is None:
         return Family.GENERIC
-    if min(sizes[ours], sizes[theirs]) > policy().family.small_axis:
+    if min(sizes[target_axis], sizes[source_axis]) > policy().family.small_axis:
         return Family.TRANSPOSE
     return Family.CHANNELS if _interleaves(problem) else Family.PACKED_TILE
 
 
 def pixel_axes(problem: Problem) -> tuple[int, int] | None:
-    """The axis inside a pixel and the axis of the pixels, of which one is contiguous on either side.
+    """The axis inside a pixel and the axis over pixels: one is contiguous in the source, the other in the target.
 
     None unless the two sides are contiguous along different axes.
     """
-    ours, theirs = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
-    if ours is None or theirs is None or ours == theirs:
+    target_axis, source_axis = unit_axis(problem.target_strides), unit_axis(problem.source_strides)
+    if target_axis is None or source_axis is None or target_axis == source_axis:
         return None
-    return (ours, theirs) if problem.sizes[ours] <= policy().family.small_axis else (theirs, ours)
+    return (
+        (target_axis, source_axis)
+        if problem.sizes[target_axis] <= policy().family.small_axis
+        else (source_axis, target_axis)
+    )
 
 
 def _has_whole_pixels(problem: Problem) -> bool:
-    """Whether both sides hold pixels along the two innermost loops, of no more elements than a thread holds."""
+    """True if both sides have pixels along the two innermost loops, small enough for a thread's registers."""
     inner = len(problem.sizes) - 1
     pixels, used = inner - 1, problem.source_extents[inner]
     itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
@@ -107,7 +110,7 @@ def _has_whole_pixels(problem: Problem) -> bool:
 
 
 def _interleaves(problem: Problem) -> bool:
-    """Whether one side holds whole pixels of a small axis, one after another along the other side's long run."""
+    """True if one side has whole pixels of a small axis, consecutive along the other side's long run."""
     axes = pixel_axes(problem)
     if axes is None:
         return False
@@ -116,9 +119,9 @@ def _interleaves(problem: Problem) -> bool:
     strides, sizes = (
         (problem.target_strides, problem.written_sizes) if joins else (problem.source_strides, problem.sizes)
     )
-    # A plane's run of less than a vector takes an access for each element; a tile reads and writes across such runs.
+    # A planar run shorter than a vector needs an access for each element; a tile's accesses span such runs.
     itemsize = max(problem.source.element.itemsize, problem.target.element.itemsize)
     if problem.sizes[pixels] * itemsize < policy().family.short_run_bytes:
         return False
-    # The pixels may be padded, but not so far apart that a vector would hold mostly gaps.
+    # The pixels may be padded, unless a vector would be mostly gaps.
     return sizes[small] <= abs(strides[pixels]) <= 2 * max(sizes[small], 4)

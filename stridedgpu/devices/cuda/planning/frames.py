@@ -1,4 +1,4 @@
-"""`FrameChoice`: how a GPU makes colours of frames: which pixels a thread makes, and how wide accesses are."""
+"""`FrameChoice`: the CUDA kernel from frames to RGB: pixels of a thread, and access widths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FrameChoice", "choose_frame"]
 
 @dataclass(frozen=True, slots=True)
 class FrameChoice:
-    """What is chosen for a problem: `length` pixels a thread, stored as vectors of planes, as pixels, or singly."""
+    """The kernel of a problem: `length` pixels a thread, stored as vectors of planes, as whole pixels, or singly."""
 
     problem: FrameProblem
     load: Width
@@ -28,12 +28,12 @@ class FrameChoice:
 
     @property
     def family(self) -> str:
-        """What a thread stores: "pixels" whole, or the columns of "planes"."""
+        """What a thread stores: whole "pixels", or columns of "planes"."""
         return "pixels" if self.of_pixels else "planes"
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: the format, then what is read and what is written, with the bytes of an access."""
+        """The kernel's name: family and format, then type and bytes of a load and of a store."""
         made = self.problem.conversion
         reads = f"{self.problem.samples.name}_{made.source}x{self.load.nbytes}B"
         return f"frames_{self.family}_{reads}_{made.target}x{self.store.nbytes}B"
@@ -46,7 +46,7 @@ class FrameChoice:
 
 
 def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice:
-    """What a GPU whose widest access is `widest` bytes does. Raises `DeviceError` for what no kernel does."""
+    """The kernel on a GPU with accesses of up to `widest` bytes. Raises `DeviceError` if no kernel does it."""
     if problem.chroma != "repeated":
         raise DeviceError(
             f"chroma={problem.chroma!r} is computed on the CPU alone; bring the frame there with to_device('cpu'), "

@@ -174,7 +174,7 @@ def _vector_width(problem: GatherProblem, alone: Width, widest: int) -> Width:
 
 
 def _are_short(problem: GatherProblem, access: Width) -> bool:
-    """Whether rows are shorter than a vector, not themselves a vector, and adjacent on the written side."""
+    """True if rows are shorter than a vector, are not themselves a vector, and are adjacent on the written side."""
     run = problem.sizes[-1] * problem.dense.element.itemsize
     return (
         not problem.scatters
@@ -189,7 +189,7 @@ def _are_short(problem: GatherProblem, access: Width) -> bool:
 
 
 def _begin_anywhere(problem: GatherProblem, access: Width) -> bool:
-    """Whether rows are long and aligned to a word at most, so that funnel-shifted vectors pay off."""
+    """True if rows are long and aligned to a word at most, so that funnel-shifted vectors pay off."""
     itemsize = problem.dense.element.itemsize
     run = problem.sizes[-1] * itemsize
     return itemsize <= _WORD_BYTES and access.nbytes <= _WORD_BYTES and run >= policy().gather.least_shifted_bytes
@@ -223,7 +223,7 @@ def _dense_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
 
 
 def _indexed_bounds(problem: GatherProblem, widest: int) -> list[Bound]:
-    """The same for the indexed side, for any indices."""
+    """Divisors of every row address of the indexed side, whatever the indices."""
     itemsize, side = problem.dense.element.itemsize, "target" if problem.scatters else "source"
     strides = [*problem.indexed_strides[:-1], *(entry.stride for entry in problem.indexed_axes if entry.size > 1)]
     return [

@@ -1,4 +1,4 @@
-"""What planners know of a GPU, and their result: a kernel and its launch, as values."""
+"""The input and the result of planners, as values: a GPU's properties, and a kernel with its launch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WARP: Final = 32
 """Lanes of a warp."""
 
 REFERENCE_GPU: Final = GpuProperties("NVIDIA H200", 90, 132, 227 * 1024, 48 * 1024)
-"""The GPU of plans made without one."""
+"""The GPU that plans are for if none is present."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""GPUs that plans can be made for without having one: their properties by name."""
+"""Properties of GPUs by name, so that plans can be made for a GPU that is not present."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BYTES_IN_FLIGHT: Final = {75: 16 << 10, 80: 16 << 10, 86: 16 << 10, 90: 32 << 1
 """Bytes in flight per multiprocessor that saturate memory (bandwidth x latency), by least compute capability."""
 
 _BYTES_IN_FLIGHT_HBM3E: Final = 48 << 10
-"""The same for Hopper with HBM3e: the H200, and the GH200 that has it."""
+"""The same for Hopper with HBM3e: the H200, and GH200 models with HBM3e."""
 
 
 def bytes_in_flight(name: str, capability: int) -> int:

@@ -18,7 +18,7 @@ __all__ = ["PackedTile", "Step", "chunk_pitch", "packed_tiles", "shared_bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Elements that a vector must divide; `text` words the reason, with "{}" for the bytes."""
+    """A number of elements that a vector must divide; `text` is the reason, with "{}" for the bytes."""
 
     elements: int
     text: str = ""
@@ -28,8 +28,8 @@ class Step:
 class PackedTile:
     """A box of the loops. `chunk` and `row` are the loops inside a chunk and inside a row, the innermost first.
 
-    Positions are in elements: `chunk_places(i)` are those of loop `i`'s coordinates inside a chunk. Behind each run of
-    the last loop lie `filler` zeros.
+    Positions are in elements: `chunk_places(i)` are the positions of loop `i`'s coordinates inside a chunk. `filler`
+    zeros follow each run of the last loop.
     """
 
     loops: tuple[Loop, ...]
@@ -41,7 +41,7 @@ class PackedTile:
 
     @property
     def chunk_loops(self) -> list[int]:
-        """The loops that enumerate chunks; what is repeated is read once."""
+        """The loops that enumerate chunks; broadcast elements are read once."""
         return [i for i in self._enumerating(self.chunk) if self.loops[i].source_stride]
 
     @property
@@ -51,13 +51,13 @@ class PackedTile:
 
     @property
     def partial(self) -> list[int]:
-        """The loops that a tile takes a part of, a row's first: blocks beside each other write beside each other."""
+        """The loops that a tile cuts, those of a row first, so that adjacent blocks write adjacent memory."""
         found = [i for i, loop in enumerate(self.loops) if 1 < self.extents[i] < loop.size]
         return sorted(found, key=lambda i: i not in self.row)
 
     @property
     def outer(self) -> list[int]:
-        """The loops that a block has one place of."""
+        """The loops of which a block has one coordinate."""
         return [i for i, extent in enumerate(self.extents) if extent == 1]
 
     @property
@@ -82,38 +82,38 @@ class PackedTile:
 
     @property
     def holds_channels(self) -> bool:
-        """Whether a tile knows all or one of the channels that a table picks, and all of those that are filled up."""
+        """True if a tile has all or one of the channels of a channel table, and all of those that are padded."""
         of_table = self.channels is None or not any(self.loops[i].is_channel for i in self.partial)
         return of_table and (not self.filler or self.extents[-1] == self.loops[-1].size)
 
     def chunk_places(self, i: int) -> list[int]:
-        """Where the coordinates of one of a chunk's loops lie in it."""
+        """The positions in a chunk of the coordinates of one of its loops."""
         loop, extent = self.loops[i], self.extents[i]
         steps = [x * loop.source_stride for x in self.source_coordinates(i)]
         return steps if loop.source_stride > 0 else [step + (extent - 1) * -loop.source_stride for step in steps]
 
     def source_coordinates(self, i: int) -> Sequence[int]:
-        """The source's coordinates along a loop: those of a table of channels where there is one."""
+        """The source's coordinates along a loop: those of the channel table if there is one."""
         return self.channels if self.loops[i].is_channel and self.channels is not None else range(self.extents[i])
 
     def blocks(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return prod(-(-loop.size // extent) for loop, extent in zip(self.loops, self.extents, strict=True))
 
     def source_steps(self) -> Iterator[Step]:
-        """What separates the addresses at which chunks start."""
+        """The distances between the start addresses of chunks."""
         for i in (*self.outer, *self.chunk_loops):
             yield Step(self.loops[i].source_stride)
         for i in self.partial:
             if i in self.chunk:
                 yield Step(self.extents[i] * self.loops[i].source_stride, "tiles of the source start {} B apart")
                 if self.loops[i].source_stride < 0:
-                    # The last tile is shorter, and starts where the loop ends.
+                    # The last tile is shorter, and begins at the end of the loop.
                     text = "a run of the source is {} B long and runs backwards"
                     yield Step(self.loops[i].size * self.loops[i].source_stride, text)
 
     def target_steps(self, *, fills_gaps: bool) -> Iterator[Step]:
-        """What separates the addresses at which rows start, and the runs in a row if the gaps are not to be filled."""
+        """The distances between the start addresses of rows, and between the runs of a row if gaps are not filled."""
         for i in (*self.outer, *self.row_loops):
             yield Step(self.loops[i].target_stride)
         count = 1
@@ -126,7 +126,7 @@ class PackedTile:
             count = self.extents[i] * self.loops[i].target_stride + (self.filler if i == len(self.loops) - 1 else 0)
 
     def allows(self, load_length: int, store_length: int, *, fills_gaps: bool) -> bool:
-        """Whether vectors of so many elements divide all that they have to."""
+        """True if vectors of so many elements divide every step."""
         loads, stores = self.source_steps(), self.target_steps(fills_gaps=fills_gaps)
         return all(step.elements % load_length == 0 for step in loads) and all(
             step.elements % store_length == 0 for step in stores
@@ -137,7 +137,7 @@ class PackedTile:
 
 
 def packed_tiles(problem: Problem) -> Iterator[PackedTile]:
-    """The tiles that fit into shared memory, the best first; none where each would have a part of the channels."""
+    """The tiles that fit into shared memory, the best first; none if each would have only some of the channels."""
     fitting = False
     for attempts in (policy().packed_tile.tiles, policy().packed_tile.last_tiles):
         for tile in _fitting(problem, attempts):
@@ -156,12 +156,12 @@ def chunk_pitch(length: int, load_length: int, itemsize: int) -> int:
 
 
 def shared_bytes(elements: int, itemsize: int) -> int:
-    """Bytes of shared memory with the filling that `PackedMemory` in packed_tile.cu puts after every 128."""
+    """Bytes of shared memory with the padding that `PackedMemory` in packed_tile.cu adds after every 128."""
     return elements * itemsize + elements * itemsize // 128 * max(itemsize, 4)
 
 
 def _fitting(problem: Problem, attempts: Sequence[tuple[int, int]]) -> Iterator[PackedTile]:
-    """Tiles with as many elements as was meant, and no more shared memory than a block has, whatever a load's width."""
+    """The attempted tiles that keep to their element count and, for loads of any width, to a block's shared memory."""
     itemsize = problem.source.element.itemsize
     widest, limit = max(itemsize, problem.target.element.itemsize), policy().packed_tile.shared_bytes
     loops = tuple(loops_of(problem))
@@ -187,7 +187,7 @@ def _tile_of(loops: tuple[Loop, ...], problem: Problem, run: int, elements: int)
                 break
             needed = -(-run // count)
             whole = loops[i].size <= 2 * needed
-            # Parts of a run are whole vectors, of bytes too.
+            # Parts of a run are whole vectors, even of 1-byte elements.
             extents[i] = max(
                 extents[i], loops[i].size if whole else round_up(needed, min(WIDEST_ACCESS, loops[i].size))
             )
@@ -200,7 +200,7 @@ def _tile_of(loops: tuple[Loop, ...], problem: Problem, run: int, elements: int)
     if largest is not None and room > 1 and not (loops[largest].is_channel and channels is not None):
         extents[largest] = min(loops[largest].size, room)
     elif largest is None:
-        # One long run on both sides: a block has more of it, as far as the table of its elements stays in the cache.
+        # One long run on both sides: a block takes more of it, up to a table of elements that stays in the cache.
         for i, loop in enumerate(loops):
             if extents[i] < loop.size and not (loop.is_channel and channels is not None):
                 extents[i] = min(loop.size, extents[i] * max(1, min(room, policy().packed_tile.longer_runs)))
@@ -215,7 +215,7 @@ def _prefix(
     steps: Sequence[int],
     fillers: Sequence[int],
 ) -> list[int]:
-    """The innermost loops of one side that make one run: all whole but the last."""
+    """The innermost loops of one side that form one run: all of them whole, except the last."""
     inside: list[int] = []
     count = 1
     for i in order:

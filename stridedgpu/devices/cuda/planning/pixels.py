@@ -1,6 +1,6 @@
-"""Pixels of few channels: which axes they are made of, and how many of them a thread holds in its registers.
+"""Pixels of few channels: their axes, and how many of them fit a thread's registers.
 
-`Pixels` lie one after another on one side, which the other side has as planes; `WholePixels` do on both sides.
+`Pixels` are interleaved on one side and planar on the other; `WholePixels` are interleaved on both sides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PixelGroup:
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes with the filling that keeps groups an odd number of units apart: `PixelGroup` in pixel_groups.cuh."""
+        """Bytes with the padding that keeps groups an odd number of units apart: `PixelGroup` in pixel_groups.cuh."""
         nbytes = self.length * self.pitch * self.itemsize
         unit = min(self.length * self.itemsize, 16)
         return nbytes + (unit if unit >= 4 and nbytes // unit % 2 == 0 else 0)
@@ -34,11 +34,11 @@ class PixelGroup:
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
-    """A problem's pixels, `pitch` elements apart on one side, which the other side has as planes.
+    """A problem's pixels, `pitch` elements apart on one side and planar on the other.
 
-    `splits` says that the source has the pixels. Of each, `used` elements are moved; with `fills` the gaps between a
-    target's pixels are written too, and so are the first `last` elements of a row's last pixel. `filler` is how many
-    zeros the target has room for behind a run.
+    With `splits`, the source has the pixels. `used` elements of each are moved. With `fills`, the gaps between a
+    target's pixels are written too, and so are the first `last` elements of a row's last pixel. `filler` is the number
+    of zeros that may follow a run of the target.
     """
 
     small_axis: int
@@ -57,14 +57,14 @@ class Pixels:
 
     @property
     def fit_registers(self) -> bool:
-        """Whether a thread holds whole pixels, filled up or not, and all that differs from channel to channel."""
+        """True if whole pixels, padding included, and the constants of all channels fit a thread's registers."""
         filled = not self.filler or (not self.splits and self.pitch == self.small.size + self.filler)
         most = policy().family.filled_pitch if self.filler else policy().family.pitch
         return self.pitch <= most and self.small.size <= policy().family.pitch and not self.pixels.is_channel and filled
 
     @property
     def leaves_gaps(self) -> bool:
-        """Whether a target's pixels have gaps between them that may not be written."""
+        """True if the target's pixels have gaps that may not be written."""
         return not self.splits and self.used < self.pitch and not self.fills
 
     @property
@@ -74,9 +74,9 @@ class Pixels:
 
     @property
     def most_planar_bytes(self) -> int:
-        """The widest vector of a plane whose pixels, all of them whole, fit into a thread's registers.
+        """Bytes of the widest vector of a plane for which all its pixels, whole, fit a thread's registers.
 
-        Pixels that are put together are there beside the vectors of the planes that they come from.
+        While pixels are joined, the vectors of their planes occupy registers, too.
         """
         pixel_bytes = self.pitch * self.interleaved_itemsize
         length = max(1, self.group_bytes // pixel_bytes)
@@ -87,7 +87,7 @@ class Pixels:
 
 
 def pixels_of(problem: Problem) -> Pixels | None:
-    """The pixels of a problem of the family CHANNELS; None where there are none."""
+    """The pixels of a problem of the family CHANNELS, or None."""
     axes = pixel_axes(problem)
     if axes is None:
         return None
@@ -117,10 +117,10 @@ def pixels_of(problem: Problem) -> Pixels | None:
 
 @dataclass(frozen=True, slots=True)
 class WholePixels:
-    """A problem's pixels: the loop inside them, which is the innermost, and the loop over them, which is the next one.
+    """A problem's pixels: the innermost loop is inside a pixel, the next one is over the pixels.
 
     With `fills`, the gaps between the target's pixels are written too, and so are the first `last` elements of a row's
-    last pixel; of the source's pixels, the first `used` elements are read.
+    last pixel. The first `used` elements of each source pixel are read.
     """
 
     small: Loop
@@ -133,7 +133,7 @@ class WholePixels:
 
     @property
     def leaves_gaps(self) -> bool:
-        """Whether the target's pixels have gaps between them that may not be written."""
+        """True if the target's pixels have gaps that may not be written."""
         return self.small.size < self.target.pitch and not self.fills
 
 
@@ -147,7 +147,7 @@ def whole_pixels_of(problem: Problem) -> WholePixels:
     most = min(limits.whole_pixels, limits.plane_bytes // max(itemsizes), max(1, limits.whole_bytes // pixel_bytes))
     length = 1 << (most.bit_length() - 1)
     if pixels.source_stride < 0:
-        # Pixels are turned around whole groups at a time.
+        # Pixels are reversed in whole groups.
         length = min(length, pixels.size & -pixels.size)
     pitch = pitches[1]
     fills = pitch > small.size and (problem.filler > 0 or gaps_are_ours(problem, pitch))

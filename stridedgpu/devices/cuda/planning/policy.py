@@ -1,6 +1,6 @@
 """CUDA's policy: every threshold of plans, tiles and launches, with its unit and the origin of its value.
 
-`policy()` is the one in force. No value has been measured on a GPU. Each follows from the hardware (lines of 128 bytes,
+`policy()` is the current one. No value has been measured on a GPU. Each follows from the hardware (lines of 128 bytes,
 32 banks, 64K registers a multiprocessor), or from compiled machine code: the largest value without spills on sm_75 to
 sm_120 (`tests/cuda/kernels/test_matrix.py`), or the one with the best figures of `benchmarks/kernel_facts.py --model`.
 A tuner tries other values with `using`.
@@ -36,7 +36,7 @@ _KB: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class FamilyPolicy:
-    """Which kernel moves a problem."""
+    """The choice of the kernel family."""
 
     small_axis: int = 16
     """Elements up to which an axis is interleaved in registers instead of transposed through tiles."""
@@ -79,7 +79,7 @@ class RunStepsPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RowsPolicy:
-    """How rows are cut into chunks, and groups of lanes given to them."""
+    """The division of rows into chunks, and the groups of lanes that move them."""
 
     well_filled: float = 0.8
     """Least share of active lanes for whole warps to move a row."""
@@ -304,7 +304,7 @@ class ResizePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All thresholds of CUDA, by what they decide."""
+    """All thresholds of CUDA, by the choice that they affect."""
 
     family: FamilyPolicy = field(default_factory=FamilyPolicy)
     run_steps: RunStepsPolicy = field(default_factory=RunStepsPolicy)

@@ -1,4 +1,4 @@
-"""`RawChoice`: how a GPU unpacks the samples of raw sensors: one thread a group."""
+"""`RawChoice`: the CUDA kernel that unpacks samples of image sensors, one group a thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RawChoice", "choose_raw"]
 
 @dataclass(frozen=True, slots=True)
 class RawChoice:
-    """What is chosen for a problem: loads of bytes, and stores of a group's samples, together or one by one."""
+    """The kernel of a problem: byte loads, and stores of a group's samples, as one vector or one by one."""
 
     problem: RawProblem
     load: Width
@@ -24,7 +24,7 @@ class RawChoice:
 
     @property
     def of_vectors(self) -> bool:
-        """Whether a group's samples are one store."""
+        """True if a group's samples are one store."""
         return self.store.nbytes == self.problem.samples.count * self.problem.target.element.itemsize
 
     @property
@@ -46,7 +46,7 @@ class RawChoice:
 
 
 def choose_raw(problem: RawProblem, widest: int = 16) -> RawChoice:
-    """What a GPU does whose widest access is `widest` bytes. Raises `LayoutError` for samples at odd addresses."""
+    """The kernel on a GPU with accesses of up to `widest` bytes. Raises `LayoutError` for unaligned samples."""
     target, count = problem.target, problem.samples.count
     itemsize, (height, _), (down, right) = target.element.itemsize, target.layout.sizes, target.layout.strides
     if target.alignment < itemsize:

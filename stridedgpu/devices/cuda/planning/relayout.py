@@ -1,4 +1,4 @@
-"""`RelayoutChoice`: which family of CUDA kernels does a relayout, and how wide its accesses are."""
+"""`RelayoutChoice`: the family of CUDA kernels of a relayout, and its access widths."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["RelayoutChoice", "choose_relayout"]
 
 @dataclass(frozen=True, slots=True)
 class RelayoutChoice:
-    """The loops, the family of kernels that walks them, and how wide.
+    """The loops, the family of kernels that walks them, and the access widths.
 
-    `load` and `store` are the widths of one access on each side, in bytes, with what limits them; `index_bits` is
-    32 or 64. With `shifts`, rows begin anywhere in their words, and words are shifted into place.
+    `load` and `store` are the widths of one access on each side, in bytes, with their limits. `index_bits` is 32 or 64.
+    With `shifts`, rows may begin inside a word, and words are funnel-shifted into place.
     """
 
     problem: Problem
@@ -32,12 +32,12 @@ class RelayoutChoice:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: family, then what is read and what is written, with the bytes of an access."""
+        """The kernel's name: family, then type and bytes of a load and of a store."""
         source, target = self.problem.source.element, self.problem.target.element
         return f"{self.family}_{source}x{self.load.nbytes}B_{target}x{self.store.nbytes}B"
 
     def in_words(self) -> list[str]:
-        """The kernel in lines, as plans explain it: which family, how wide and why not wider."""
+        """The kernel in lines, as plans explain it: family, access widths and their limits."""
         return [
             self.family.description,
             *self.problem.in_words(),
@@ -67,15 +67,15 @@ def choose_relayout(problem: Problem, widest: int = 16) -> RelayoutChoice:
 
 
 def _reach(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """The largest distance, in elements, from the element that is visited first."""
+    """The largest distance, in elements, from the element visited first."""
     return sum((size - 1) * abs(stride) for size, stride in zip(sizes, strides, strict=True) if size)
 
 
 def _kernel_family(problem: Problem, family: Family) -> Family:
-    """The family whose kernel moves a problem of `family`.
+    """The family whose kernel runs a problem of `family`.
 
-    Pixels that a thread cannot hold go through packed tiles, and so does a transpose that picks channels along the
-    source's run; a table of channels that does not fit into a tile goes element by element.
+    Packed tiles move pixels that exceed a thread's registers, and a transpose with a channel table along the source's
+    run. The generic kernel moves problems whose channel table does not fit a tile.
     """
     if family is Family.CHANNELS:
         pixels = pixels_of(problem)

@@ -1,4 +1,4 @@
-"""`ResizeChoice`: which CUDA kernel resizes, how the source is read, how wide stores are, and which tile."""
+"""`ResizeChoice`: the CUDA kernel of a resize, its access widths, and its tiles."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .widths import Bound, alignment_bound, bounded_width, stride_bound
 __all__ = ["ResizeChoice", "ResizeFamily", "choose_resize"]
 
 _VECTOR_BYTES: Final = 16
-"""Of the widest access: rows of a source are staged, and tiles read, in vectors of shared memory."""
+"""Bytes of the widest access; source rows are staged, and tiles read, in such vectors of shared memory."""
 
 
 class ResizeFamily(StrEnum):
-    """How the source gets to a block, after what lies side by side there."""
+    """Kinds of source reads, by the contiguity of the source."""
 
     PIXELS = "pixels"
     PLANES = "planes"
@@ -47,12 +47,12 @@ _DESCRIPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ResizeChoice:
-    """Which kernel resizes, and how wide and in which tiles, on one GPU.
+    """The kernel of a resize on one GPU, with its access widths and tiles.
 
-    `load` is the width of a load where a run of the source is long enough, whatever its address; `store` that of a
-    store. `count` channels are resized by a block together; `stores_pixels` says that a store takes neighbouring
-    elements of pixels. `limits` are the threads of a block and the tiles to try, largest first; `tiles` are those of
-    the problem's window, None where every call says its windows.
+    `load` is the width of a load from a run that is long enough, at any address; `store` is the width of a store. A
+    block resizes `count` channels together. With `stores_pixels`, a store takes adjacent elements of interleaved
+    pixels. `limits` are the threads of a block and the tiles to try, largest first. `tiles` are those of the problem's
+    window, or None if every call states its windows.
     """
 
     problem: ResizeProblem
@@ -67,31 +67,31 @@ class ResizeChoice:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: its family, then what is read and what is written, with the bytes of an access."""
+        """The kernel's name: family, then type and bytes of a load and of a store."""
         made = self.problem.conversion
         return f"resize_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
 
     @property
     def index_bits(self) -> int:
-        """Bits of the offsets within a picture, which its records hold."""
+        """Bits of the offsets within an image, as its record stores them."""
         return 64
 
     @property
     def groups(self) -> int:
-        """How many blocks share the channels of a tile out."""
+        """The number of blocks that share the channels of a tile."""
         together = self.problem.target.layout.sizes[1] if self.family is ResizeFamily.PIXELS else self.count
         return -(-self.problem.target.layout.sizes[1] // together)
 
     def use(self, arithmetic: Arithmetic, *, columns_first: bool) -> TileUse:
-        """What the choice of a tile depends on."""
+        """The inputs of the choice of a tile."""
         made = self.problem.conversion
         length = self.store.nbytes // made.target.itemsize
         return TileUse(arithmetic, columns_first, made.source.itemsize, self.count, length)
 
     def tiles_for(self, taps: Sequence[WindowTaps]) -> ResizeTiles:
-        """The tiles of windows that are summed alike, in the same order of passes.
+        """The tiles of windows with one arithmetic and one order of passes.
 
-        Raises `DeviceError` where one pixel is made of more of the source than shared memory holds.
+        Raises `DeviceError` if the source pixels of one result pixel exceed shared memory.
         """
         if self.tiles is not None:
             return self.tiles
@@ -120,7 +120,7 @@ class ResizeChoice:
         ]
 
     def _tile_words(self) -> list[str]:
-        """The tile and its memory."""
+        """The lines about the tile and its shared memory."""
         if self.family is ResizeFamily.NEAREST:
             return []
         block = f"a block of {self.limits.threads} threads makes"
@@ -141,7 +141,7 @@ class ResizeChoice:
 def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
     """The kernel for a problem.
 
-    Raises `DeviceError` for what only the CPU does.
+    Raises `DeviceError` for resizes that only the CPU does.
     """
     arithmetic = arithmetic_of(problem.rule.interpolation, problem.conversion.source)
     family, count = _family(problem, copies=arithmetic is Arithmetic.COPY)
@@ -166,7 +166,7 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
 
 
 def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]:
-    """The family, and the channels that are resized together."""
+    """The family, and the number of channels resized together."""
     layout, (channel, column) = problem.target.layout, problem.source_steps
     made = layout.sizes[1]
     if copies:
@@ -179,7 +179,7 @@ def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]
 
 
 def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:
-    """How wide rows of the source are read."""
+    """The width of a load from a row of the source."""
     if family in (ResizeFamily.PIXELS, ResizeFamily.PLANES):
         return Width(_VECTOR_BYTES)
     itemsize = problem.conversion.source.itemsize
@@ -189,7 +189,7 @@ def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:
 
 
 def _store_width(problem: ResizeProblem, *, pixels: bool) -> Width:
-    """How wide a row of the target may be written: its steps and its alignment must be whole vectors."""
+    """The width of a store to a row of the target: its strides and its alignment must be whole vectors."""
     target, layout = problem.target, problem.target.layout
     itemsize, width = target.element.itemsize, layout.sizes[3]
     if not pixels and layout.strides[3] != 1 and width != 1:

@@ -1,7 +1,7 @@
-"""`ResizeTiles`: the tile of a resized window that one block makes, and its place in shared memory, as a value.
+"""`ResizeTiles`: the tile of a resized window that one block computes, and its layout in shared memory, as a value.
 
-A tile is chosen for the taps of a batch: the rows and columns of the source that its pixels are made of have to fit,
-all rows at once or a chunk of them at a time.
+A tile is chosen for the taps of a batch: the source rows and columns of its pixels must fit shared memory, all rows at
+once or a chunk of them at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALIGNMENT: Final = 16
 _SPAN_BYTES: Final = 8
 
 _START_BYTES: Final = 4
-"""Of where a row of a chunk begins."""
+"""Bytes of the stored start of a row of a chunk."""
 
 _BETWEEN_BYTES: Final = {
     Arithmetic.OPENCV_LINEAR: 2,
@@ -36,14 +36,14 @@ _BETWEEN_BYTES: Final = {
     Arithmetic.OPENCV_MEAN: 4,
     Arithmetic.OPENCV_FLOAT: 4,
 }
-"""Of an element between the passes, as resize_rules.cuh has it; elsewhere that of the source."""
+"""Bytes of an element between the passes, as in resize_rules.cuh; for other rules those of the source type."""
 
 
 @dataclass(frozen=True, slots=True)
 class TileUse:
-    """What a block does, as far as its tile depends on it.
+    """The properties of a block's work that its tile depends on.
 
-    `count` are the channels that it resizes together, `length` the elements of a store, which divide a tile's width.
+    `count` is the number of channels resized together, `length` the elements of a store, which divide a tile's width.
     """
 
     arithmetic: Arithmetic
@@ -54,21 +54,21 @@ class TileUse:
 
     @property
     def weight_bytes(self) -> int:
-        """Of a weight, and of a sum."""
+        """Bytes of a weight, and of a sum."""
         return 8 if self.arithmetic is Arithmetic.PILLOW_DOUBLE else 4
 
     @property
     def between_bytes(self) -> int:
-        """Of an element between the passes."""
+        """Bytes of an element between the passes."""
         return _BETWEEN_BYTES.get(self.arithmetic, self.itemsize)
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeTiles:
-    """A tile in pixels, `sg::ResizeMemory` in its order, and the bytes in all.
+    """A tile in pixels, the fields of `sg::ResizeMemory` in their order, and the total bytes.
 
-    `length` are the elements of a store, which divide the width. `chunk_rows` are the rows of the source that are in
-    shared memory together, `reach` the most rows and columns that a tile is made of, `taps` the most of a row and of a
+    `length` is the elements of a store, which divide the width. `chunk_rows` is the number of source rows in shared
+    memory together. `reach` is the most source rows and columns of a tile, `taps` the most taps of a row and of a
     column.
     """
 
@@ -83,16 +83,16 @@ class ResizeTiles:
 
     @property
     def chunks(self) -> int:
-        """How many times a block loads rows."""
+        """The number of times that a block loads rows."""
         return -(-self.reach[0] // self.chunk_rows)
 
 
 def resize_tiles(
     use: TileUse, taps: Sequence[WindowTaps], size: tuple[int, int], shared_bytes: int, limits: ResizePolicy
 ) -> ResizeTiles | None:
-    """The tile for windows of `size` (height, width) with these taps; None where not even a row of the least fits.
+    """The tile for windows of `size` (height, width) with these taps; None if not even a row of the smallest fits.
 
-    `shared_bytes` is the most that a block may have; `limits` has the tiles to try.
+    `shared_bytes` is the shared memory that a block may have; `limits` has the tiles to try.
     """
     for most, wanted in limits.budgets:
         budget = min(most, shared_bytes)
@@ -104,7 +104,7 @@ def resize_tiles(
 
 
 def _sizes(use: TileUse, size: tuple[int, int], limits: ResizePolicy) -> Iterator[tuple[int, int, int]]:
-    """Height, width and elements of a store of tiles that share a window out evenly."""
+    """Height, width and elements of a store of tiles that divide a window evenly."""
     for sizes in limits.tiles:
         height, width = (-(-extent // -(-extent // most)) for extent, most in zip(size, sizes, strict=True))
         length = use.length if sizes[1] > 1 else 1
@@ -114,12 +114,12 @@ def _sizes(use: TileUse, size: tuple[int, int], limits: ResizePolicy) -> Iterato
 def _fitting(
     use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int], budget: int, most_rows: int
 ) -> ResizeTiles | None:
-    """The tile's place in shared memory, with as many rows of a chunk as the budget has room for."""
+    """The tile's layout in shared memory, with as many rows a chunk as the budget allows."""
     height, width, length = tile
     rows = max((_reach(one.rows, height) for one in taps), default=1)
     columns = max((_reach(one.columns, width) for one in taps), default=1)
     most = max((one.rows.most for one in taps), default=1), max((one.columns.most for one in taps), default=1)
-    # Rows begin anywhere in a vector, end anywhere in one, and so do the pixels before them that repeat the edge.
+    # A row may begin and end inside a vector, and so may the repeated edge pixels before it.
     pitch = _up(columns * use.count * use.itemsize + 3 * (_ALIGNMENT - 1))
     slots, reached = width * use.count, columns * use.count
     between_elements, sums_elements = (slots, slots) if use.columns_first else (reached, reached)
@@ -155,7 +155,7 @@ def _fitting(
 
 @lru_cache(maxsize=512)
 def _reach(taps: AxisTaps, size: int) -> int:
-    """The most source pixels that `size` neighbouring pixels are made of, those beyond the edges counted."""
+    """The most source pixels read for `size` adjacent pixels, pixels beyond the edges included."""
     size = min(size, taps.count)
     ends, last = taps.starts + taps.counts, taps.count - size + 1
     return int(max((ends[size - 1 :] - taps.starts[:last]).max(), (ends[:last] - taps.starts[size - 1 :]).max()))

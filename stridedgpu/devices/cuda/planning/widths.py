@@ -1,7 +1,7 @@
-"""How many bytes one load or store may take, and in words why not more.
+"""The bytes of one load or store, and the reason why they are not more.
 
-Rows that begin anywhere in their words have wide accesses where words are shifted into place: `shifted_widths`, the
-counterpart of `kernels/relayout/shifted_rows.cu` and of `kernels/relayout/shifted_channels.cu`.
+Unaligned rows have wide accesses if words are funnel-shifted into place: `shifted_widths`, the counterpart of
+`kernels/relayout/shifted_rows.cu` and of `kernels/relayout/shifted_channels.cu`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Bound", "alignment_bound", "bounded_width", "shifted_widths", "strid
 
 _WORD_BYTES: Final = 4
 _VECTOR_BYTES: Final = 16
-"""What a vector is put together to from words."""
+"""Bytes of a vector that is assembled from funnel-shifted words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Something that a vector's bytes must divide."""
+    """A number of bytes that a vector must divide, and its reason."""
 
     nbytes: int
     text: str
@@ -40,8 +40,8 @@ class Bound:
 def width_of(problem: Problem, family: Family, side: Literal["source", "target"], widest: int) -> Width:
     """The largest power of two, up to `widest` bytes, that every access of one side may take.
 
-    It divides the guaranteed alignment of the first element, every stride that the kernel walks, and the run
-    itself where no tail is peeled and the padding is not ours.
+    It divides the guaranteed alignment of the first element and every stride that the kernel walks. It also divides the
+    run if no tail is peeled and the padding belongs to others.
     """
     tensor = problem.target if side == "target" else problem.source
     strides = problem.target_strides if side == "target" else problem.source_strides
@@ -76,16 +76,16 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
         bounds.append(Bound(elements * itemsize, f"{elements} elements of {itemsize} B are gathered for a store"))
     turned = problem.source_strides[run[-1]] < 0
     if family is Family.PIXELS and turned:
-        # Pixels are turned around whole vectors at a time.
+        # Pixels are reversed in whole vectors.
         bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
     if family is Family.ROWS and side == "source" and turned:
-        # Whole vectors, the first of which ends where the run ends in memory.
+        # Whole vectors; the first one ends at the end of the run in memory.
         bounds.append(Bound(run_bytes, f"a run of the source is {run_bytes} B long and is read backwards"))
     return bounded_width(bounds, itemsize, widest)
 
 
 def _channels_run(problem: Problem, side: str) -> tuple[list[int], list[Bound]]:
-    """The axes inside a row of pixels or of a plane, innermost first, and what else bounds vectors of pixels."""
+    """The axes inside a row of pixels or of a plane, innermost first, and further bounds of vectors of pixels."""
     pixels = pixels_of(problem)
     assert pixels is not None
     if pixels.splits == (side == "source"):
@@ -93,14 +93,14 @@ def _channels_run(problem: Problem, side: str) -> tuple[list[int], list[Bound]]:
     pixel_bytes = pixels.pitch * pixels.interleaved_itemsize
     bounds = [Bound(pixels.most_planar_bytes, f"a thread holds {pixels.group_bytes} B of pixels of {pixel_bytes} B")]
     if problem.source_strides[pixels.pixel_axis] < 0:
-        # Pixels are turned around whole vectors at a time.
+        # Pixels are reversed in whole vectors.
         run_bytes = pixels.pixels.size * pixels.planar_itemsize
         bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
     return [pixels.pixel_axis], bounds
 
 
 def _packed_bounds(problem: Problem, side: str, widest: int) -> Iterator[Bound]:
-    """What bounds the vectors of the best tile; other tiles are taken only where they allow as much."""
+    """The bounds of the best tile's vectors; other tiles are chosen only if they allow the same widths."""
     tile = next(packed_tiles(problem))
     if side == "source":
         steps, itemsize = tile.source_steps(), problem.source.element.itemsize
@@ -119,19 +119,19 @@ def _packed_bounds(problem: Problem, side: str, widest: int) -> Iterator[Bound]:
 
 
 def _length_bound(side: str, run_bytes: int) -> Bound:
-    """A run that is shorter than a vector: nothing behind its end is read or written."""
+    """The bound of a run shorter than a vector: no byte past its end is read or written."""
     return Bound(1 << (run_bytes.bit_length() - 1), f"a run of the {side} is {run_bytes} B long")
 
 
 def _whole_run(nbytes: int) -> Bound:
-    """A run of the target that is written in whole vectors and not a byte further."""
+    """The bound of a target run that is written in whole vectors, and no byte past its end."""
     return Bound(nbytes, f"a run of the target is {nbytes} B long and what follows is not ours")
 
 
 def _moved_one_by_one(
     problem: Problem, family: Family, side: Literal["source", "target"], unit: int | None
 ) -> str | None:
-    """Why one side's elements are moved one at a time, "" where there are none; None where vectors may be had."""
+    """The reason why one side's elements move one at a time ("" if there are none); None if vectors are possible."""
     innermost = len(problem.sizes) - 1
     if family is Family.EMPTY:
         return ""
@@ -149,7 +149,7 @@ def _moved_one_by_one(
 
 
 def _leaves_gaps(problem: Problem, family: Family) -> bool:
-    """Whether the target's pixels have gaps between them that may not be written."""
+    """True if the target's pixels have gaps that may not be written."""
     pixels = pixels_of(problem) if family is Family.CHANNELS else None
     if family is Family.PIXELS:
         return whole_pixels_of(problem).leaves_gaps
@@ -157,7 +157,7 @@ def _leaves_gaps(problem: Problem, family: Family) -> bool:
 
 
 def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:
-    """The largest power of two from an element up to `widest` bytes that divides every bound, and what holds it back.
+    """The largest power of two from an element up to `widest` bytes that divides every bound, and its limit.
 
     >>> bounded_width([Bound(32, "aligned to 32"), Bound(24, "runs start 24 B apart")], 2, 16)
     Width(nbytes=8, limit='runs start 24 B apart, a multiple of 8 only')
@@ -170,12 +170,12 @@ def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:
 
 
 def alignment_bound(side: str, alignment: int) -> Bound:
-    """The address of the first element."""
+    """The bound of the first element's address."""
     return Bound(alignment, f"the {side}'s first element is known to lie at a multiple of {alignment} B")
 
 
 def stride_bound(side: str, stride: int, widest: int) -> Bound:
-    """The step from one run to the next."""
+    """The bound of the step from one run to the next."""
     return Bound(
         stride, f"the {side}'s runs start {stride} B apart", f"; pad that to {round_up(stride, widest)} for {widest}"
     )
@@ -184,9 +184,9 @@ def stride_bound(side: str, stride: int, widest: int) -> Bound:
 def shifted_widths(
     problem: Problem, family: Family, load: Width, store: Width, widest: int
 ) -> tuple[Width, Width] | None:
-    """The widths with words shifted into place; None where vectors are had without, or runs are short.
+    """The widths with funnel-shifted words; None if vectors are possible without shifts, or runs are short.
 
-    `load` and `store` are the widths without.
+    `load` and `store` are the widths without shifts.
     """
     if widest < _VECTOR_BYTES:
         return None
@@ -197,7 +197,7 @@ def shifted_widths(
     inner = len(problem.sizes) - 1
     itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
     is_run = abs(problem.source_strides[inner]) == 1 and problem.channel_axis != inner and not problem.filler
-    # Elements that are words need no shifting: what is gained is whole vectors for stores of one element.
+    # Elements that are words need no shifts; the gain is whole vectors instead of stores of one element.
     is_narrow = min(load.nbytes, store.nbytes) < _WORD_BYTES or store.nbytes == itemsizes[1] == _WORD_BYTES
     if not is_run or not is_narrow or itemsizes[0] > _WORD_BYTES:
         return None
@@ -212,7 +212,7 @@ def shifted_widths(
 def _shifted_pixels(
     problem: Problem, family: Family, load: Width, store: Width, widest: int
 ) -> tuple[Width, Width] | None:
-    """The same of pixels that are taken apart, put together or both: whole vectors of both sides, shifted between."""
+    """`shifted_widths` of pixels that are split, joined or both: whole vectors on both sides, with shifts between."""
     count, pitches, leaves_gaps, chooses = _pixels(problem, family)
     itemsizes = problem.source.element.itemsize, problem.target.element.itemsize
     is_narrow = min(load.nbytes, store.nbytes) <= _WORD_BYTES
@@ -231,7 +231,7 @@ def _shifted_pixels(
 
 
 def _pixels(problem: Problem, family: Family) -> tuple[int, tuple[int, ...], bool, bool]:
-    """Pixels of a row, how far apart they lie, whether they leave gaps, and whether a table says what is read."""
+    """The pixels of a row, their pitches, whether they leave gaps, and whether a channel table selects the source."""
     has_table = problem.conversion.channels is not None
     if family is Family.PIXELS:
         whole = whole_pixels_of(problem)

@@ -43,7 +43,7 @@ class CudaDevice:
     checks_gathers = True
 
     def __init__(self, number: int) -> None:
-        """Look at the device; nothing is compiled or allocated yet."""
+        """Read the device's properties; nothing is compiled or allocated yet."""
         self._number = number
         self.name: str = f"cuda:{number}"
         self.properties: GpuProperties = gpu_properties(number)
@@ -62,8 +62,8 @@ class CudaDevice:
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
         """New bytes from CuPy's current allocator, for work on `stream`.
 
-        Raises `DeviceError` when the device has not so many left, and while the stream records a CUDA graph, whose
-        later runs would write to memory that has become somebody else's.
+        Raises `DeviceError` if the device is out of memory, and while the stream records a CUDA graph: replays of the
+        graph would write to memory that may have been freed and allocated again.
         """
         extra = alignment if alignment > _ALLOCATOR_ALIGNMENT else 0
         try:
@@ -91,22 +91,22 @@ class CudaDevice:
         return cuda_plan(problem, self.name, self.properties)
 
     def prepare(self, plan: DevicePlan) -> Launch:
-        """A plan with its kernel compiled and its parameters packed; kept for the next call with the same plan."""
+        """A plan with its kernel compiled and its parameters packed; cached by plan."""
         assert isinstance(plan, CudaPlan), "made by a device like this"
         launch = self._prepared(plan)
         return told(plan, launch, lambda: (plan.kernel, plan)) if is_verbose() else launch
 
     def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
-        """In mode "raise", look at every index before anything is written, and wait for the answer.
+        """In mode "raise", check every index before anything is written, and wait for the result.
 
-        Where indices have to be distinct, each marks a bit of its element. Raises `DeviceError` while the stream
-        records a CUDA graph, where nothing can be waited for.
+        If indices must be distinct, each index sets a bit of its element. Raises `DeviceError` while the stream records
+        a CUDA graph, during which the host cannot wait.
         """
         if rule.index.layout.span != 0 and mode == "raise":
             self.checks.check(rule, indices, stream)
 
     def synchronize(self) -> None:
-        """Wait for all streams of this device; raises `DeviceError` for what its work did wrong."""
+        """Wait for all streams of this device. Raises `DeviceError` if any of its work failed."""
         try:
             with cupy.cuda.Device(self._number):
                 cupy.cuda.runtime.deviceSynchronize()
@@ -132,7 +132,7 @@ class CudaDevice:
 
     @property
     def index_errors(self) -> DeferredIndexErrors:
-        """The wrong indices of gathers in mode "deferred" that nobody has waited for yet."""
+        """The wrong indices of gathers in mode "deferred" that have not been raised yet."""
         with self._first_deferred:
             if self._index_errors is None:
                 memory = self.allocate(DeferredIndexErrors.NBYTES, _ALLOCATOR_ALIGNMENT)
@@ -145,36 +145,36 @@ class CudaDevice:
             self._index_errors.check()
 
     def _make_ready(self, plan: CudaPlan) -> Launch:
-        """Compile and pack."""
+        """Compile the kernel and pack its parameters."""
         runs = not plan.problem.is_empty or checks_indices(plan.problem)
         return launches_of(plan, self) if runs else self._run_nothing
 
     def _run_nothing(self, *arguments: object) -> None:
-        """A plan without elements: only the stream is checked."""
+        """Launch a plan without elements: check the stream only."""
         stream_handle(arguments[-1], self._number)
 
     def kernel(self, launch: KernelLaunch) -> PreparedKernel:
-        """A launch with its kernel compiled and its constants there; kept for the next problem that has the same."""
+        """A launch with its kernel compiled and its constants uploaded; cached for problems with one launch."""
         return self._kernels(launch)
 
     def _make_kernel(self, launch: KernelLaunch) -> PreparedKernel:
         return PreparedKernel(*self.compiled(launch))
 
     def compiled(self, launch: KernelLaunch) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
-        """What a prepared kernel is made of: the launch, its function, the device, and its constants there."""
+        """The parts of a prepared kernel: the launch, its function, the device, and the uploaded constants."""
         function = compiled_kernel(launch.sources, launch.name, self._number, launch.shared_bytes)
         return launch, function, self._number, tuple(self.uploaded(contents) for _, contents in launch.tables)
 
     def uploaded(self, contents: bytes) -> Buffer:
-        """Constants in device memory, there when this returns, whichever stream uses them."""
+        """Constants in device memory; the upload is complete on return, so any stream may read them."""
         free_retired(self._number)
         buffer = self.allocate(len(contents), _ALLOCATOR_ALIGNMENT)
-        # On the stream that the memory is for: earlier work there may still be using what it was before.
+        # On the stream of the allocation, whose earlier work may still use the memory.
         copy_with_host(Buffer.of(contents), 0, buffer, 0, Runs(len(contents)), None)
         return buffer
 
     def _out_of_memory(self, nbytes: int) -> str:
-        """What was asked, what there is, and what would help."""
+        """The message: the requested bytes, the free bytes, and remedies."""
         with cupy.cuda.Device(self._number):
             free, total = cupy.cuda.runtime.memGetInfo()
         return (

@@ -1,4 +1,4 @@
-"""Exchange of device memory without a copy: as CuPy arrays, out by DLPack, in and out by the CUDA Array Interface."""
+"""Exchange of device memory without a copy: CuPy arrays, DLPack export, CUDA Array Interface import and export."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dic
         "shape": layout.sizes,
         "typestr": dtype.str,
         "data": (address, buffer.readonly),
-        # CuPy works out a size from strides, and has no device for memory of that size at address 0.
+        # CuPy computes a size from strides, and cannot find the device of memory of that size at address 0.
         "strides": tuple(step * dtype.itemsize for step in layout.strides) if layout.span else None,
         "stream": stream_handle(None, device_number(buffer.device)) or LEGACY_STREAM,
     }
 
 
 def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
-    """The memory of an object with the CUDA Array Interface, kept alive by it; CuPy's current stream waits.
+    """The memory of an object with the CUDA Array Interface; the buffer keeps the object alive.
 
-    Raises `LayoutError` for a mask, and for strides that are not whole elements.
+    CuPy's current stream waits for the object's. Raises `LayoutError` for a mask, and for strides that are not whole
+    elements.
     """
     found = obj.__cuda_array_interface__
     if found.get("mask") is not None:

@@ -1,4 +1,4 @@
-"""What turns compiled kernels into launches with their problems' arguments, and the checks of indices."""
+"""Launches of compiled kernels with the arguments of their problems, and the checks of indices."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ from .streams import check_not_capturing, stream_handle
 __all__ = ["IndexChecks", "checks_indices", "launches_of"]
 
 _INDICES: Final = struct.Struct("<QQI")
-"""What follows the two addresses that every launch has: those of the indices and of the report, and a number."""
+"""The parameters after the source and target addresses: the addresses of indices and report, and a number."""
 
 _ALIGNMENT: Final = 256
 
@@ -64,7 +64,7 @@ _CHECKED: Final = 'a gather with mode="raise"'
 
 
 class _Gpu(Protocol):
-    """What launches need of their device."""
+    """The part of `CudaDevice` that launches use."""
 
     @property
     def index_errors(self) -> DeferredIndexErrors: ...
@@ -86,7 +86,7 @@ def launches_of(plan: CudaPlan, gpu: _Gpu) -> Launch:
 
 
 def checks_indices(problem: object) -> bool:
-    """Whether a launch looks at its indices, even if there is nothing to move."""
+    """True if a launch checks its indices, even if it moves nothing."""
     return (
         isinstance(problem, GatherProblem)
         and problem.mode == "raise"
@@ -96,18 +96,18 @@ def checks_indices(problem: object) -> bool:
 
 
 def _compiled(plan: CudaPlan, gpu: _Gpu) -> tuple[KernelLaunch, Any, int, tuple[Buffer, ...]]:
-    """What the prepared kernel of a plan with one launch is made of."""
+    """The parts of the prepared kernel of a plan with one launch."""
     assert plan.launch is not None, "there is something to move"
     return gpu.compiled(plan.launch)
 
 
 def _relayout(plan: CudaPlan, gpu: _Gpu) -> Launch:
-    """Source and target, as a prepared kernel takes them."""
+    """A launch with source and target: the prepared kernel itself."""
     return PreparedKernel(*_compiled(plan, gpu))
 
 
 def _gather(plan: CudaPlan, gpu: _Gpu) -> GatherLaunch:
-    """Both sides and the indices; a wrong index of mode "deferred" is reported, and one of "raise" raises."""
+    """A launch with both sides and the indices; a wrong index is reported (mode "deferred") or raised ("raise")."""
     problem = plan.problem
     prepared = None if plan.launch is None else _PreparedGather(*_compiled(plan, gpu))
     axes = tuple((entry.axis, entry.size) for entry in problem.indexed_axes)
@@ -129,7 +129,7 @@ def _gather(plan: CudaPlan, gpu: _Gpu) -> GatherLaunch:
 
 
 def _crops(plan: CudaPlan, gpu: _Gpu) -> CropsLaunch:
-    """Sends the samples' records, and writes every window in one launch."""
+    """A launch that uploads the samples' records and writes all windows with one kernel."""
     prepared, problem = PreparedKernel(*_compiled(plan, gpu)), plan.problem
     itemsize = problem.conversion.source.itemsize
     _, _, *size = problem.target.layout.sizes
@@ -150,7 +150,7 @@ def _addresses(sources: Sequence[Located]) -> NDArray[np.int64]:
 
 
 def _frames(plan: CudaPlan, gpu: _Gpu) -> FrameLaunch:
-    """A window is one launch over the planes where they lie."""
+    """A launch that writes one window from the planes of a frame."""
     prepared, problem = _PreparedFrames(*_compiled(plan, gpu)), plan.problem
 
     def launch(planes: Sequence[Operand], origin: tuple[int, int], target: Operand, stream: object) -> None:
@@ -163,7 +163,7 @@ def _frames(plan: CudaPlan, gpu: _Gpu) -> FrameLaunch:
 
 
 def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
-    """Sends the samples' records and taps, and writes all windows that are summed alike in one launch."""
+    """A launch that uploads records and taps, and runs one kernel for all windows of one arithmetic."""
     choice: Any = plan.choice
     problem, known = plan.problem, plan.launch
     itemsize = problem.conversion.source.itemsize
@@ -171,7 +171,7 @@ def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
     def launch(
         windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located, stream: object
     ) -> None:
-        # Frames have become images in memory, as `CudaDevice.resizes_frames` says.
+        # `CudaDevice.resizes_frames` is False: frames have been converted to images in memory.
         located = [source for source in sources if not isinstance(source, FrameOperand)]
         for samples in resize_samples(problem, windows, located):
             kernel = gpu.kernel(known or resize_launch(choice, [sample.taps for sample in samples]))
@@ -192,18 +192,18 @@ _LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, _Gpu], Launch]]] = MappingPro
         ResizeProblem: _resize,
     }
 )
-"""How a compiled kernel is launched, by the type of the problem."""
+"""The launch of a compiled kernel, by the type of the problem."""
 
 
 class IndexChecks:
-    """Looks at the indices of one GPU before anything is written; the host waits for the answer.
+    """Checks indices on one GPU before anything is written; the host waits for the result.
 
-    Each thread has a report of its own, all zero between calls: the wait of one call comes before the kernels of the
-    next, whichever stream they are on.
+    Each host thread has its own report, which is all zero between calls. A call waits before it returns, so the kernels
+    of the next call come after it on any stream.
     """
 
     def __init__(self, gpu: _Gpu, number: int) -> None:
-        """Nothing is compiled or allocated yet."""
+        """Store the device; nothing is compiled or allocated yet."""
         self._gpu = gpu
         self._number = number
         self._threads = threading.local()
@@ -211,10 +211,10 @@ class IndexChecks:
         self._distinct = lru_cache(maxsize=1024)(self._make_distinct)
 
     def gather(self, rule: IndexRule, gather: _PreparedGather | None) -> GatherLaunch:
-        """A gather that checks its indices; where there is nothing to move, the check alone.
+        """A gather that checks its indices, or only the check if there is nothing to move.
 
-        The check reports the first wrong index, the gather stores nothing if there is a report, and the host waits for
-        the report's copy: once.
+        The check reports the first wrong index. The gather stores nothing if there is a report. The host waits once,
+        for the copy of the report.
         """
         check = self._in_range(rule)
 
@@ -235,13 +235,13 @@ class IndexChecks:
         return launch
 
     def check(self, rule: IndexRule, indices: Located, stream: object) -> None:
-        """Raise `IndexError` for the first index that the rule refuses."""
+        """Raise `IndexError` for the first index that breaks the rule."""
         self.gather(rule, None)(indices, indices, indices, stream)
         if rule.axis_pitches and self._has_doubles(rule, indices, stream):
             self._raise_for_doubles(rule, indices, stream)
 
     def _report(self) -> ThreadReport:
-        """This thread's report; a new one after a failure."""
+        """This thread's report, or a new one after a failure."""
         report: ThreadReport | None = getattr(self._threads, "report", None)
         if report is None or report.is_unknown:
             memory = self._gpu.allocate(REPORT.size, _ALIGNMENT)
@@ -249,7 +249,7 @@ class IndexChecks:
         return report
 
     def _has_doubles(self, rule: IndexRule, indices: Located, stream: object) -> bool:
-        """Whether two indices name one element; the bits that they mark follow the report."""
+        """True if two indices select one element; the bits that they set follow the report."""
         memory = self._gpu.allocate(distinct_report_bytes(rule), _ALIGNMENT, stream)
         report = IndexReport(memory, self._number)
         report.clear(stream)
@@ -257,7 +257,7 @@ class IndexChecks:
         return wrong_index(report.read(stream)) is not None
 
     def _raise_for_doubles(self, rule: IndexRule, indices: Located, stream: object) -> None:
-        """Raise `IndexError` for the two indices that the host finds to name one element, as on the CPU."""
+        """Find the two indices that select one element on the host, as on the CPU, and raise `IndexError`."""
         nbytes = rule.index.layout.span * rule.index.element.itemsize
         held = Buffer.of(np.empty(nbytes, np.uint8))
         self._gpu.copy(*indices, held, 0, Runs(nbytes), stream)
@@ -271,10 +271,10 @@ class IndexChecks:
 
 
 class _PreparedGather(PreparedKernel):
-    """A launch that has the indices' address besides those of source and target."""
+    """A prepared kernel with the addresses of indices and report besides those of source and target."""
 
     def with_indices(self, address: int, report: int, number: int) -> None:
-        """Say where the indices and the report are, for this thread's next launch."""
+        """Set the addresses of the indices and the report for this thread's next launch."""
         try:
             block, _, _ = self._threads.block
         except AttributeError:
@@ -283,10 +283,10 @@ class _PreparedGather(PreparedKernel):
 
 
 class _PreparedFrames(PreparedKernel):
-    """A launch that has the addresses of chroma besides those of luma and target."""
+    """A prepared kernel with the addresses of chroma besides those of luma and target."""
 
     def with_place(self, place: bytes) -> None:
-        """Say where chroma is, and where in it the window begins, for this thread's next launch."""
+        """Set the addresses of chroma, and the window's phase in it, for this thread's next launch."""
         try:
             block, _, _ = self._threads.block
         except AttributeError:

@@ -54,13 +54,13 @@ class current_on:  # noqa: N801 - a context manager, as `contextlib.suppress` is
     __slots__ = ("_device", "_entered", "_stream")
 
     def __init__(self, device: int, stream: object) -> None:
-        """None is CuPy's current stream of the device."""
+        """`stream` None is CuPy's current stream of the device."""
         self._device = device
         self._stream = stream
         self._entered: ExitStack | None = None
 
     def __enter__(self) -> int:
-        """The stream's handle. Raises `DeviceError` for what is no stream."""
+        """The stream's handle. Raises `DeviceError` for an object that is not a stream."""
         if self._stream is None and cupy.cuda.runtime.getDevice() == self._device:
             current: int = cupy.cuda.get_current_stream().ptr
             return current
