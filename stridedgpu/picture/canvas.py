@@ -1,4 +1,4 @@
-"""What SVG pictures are drawn with: a canvas that grows, boxes, words and colours."""
+"""The parts of SVG pictures: a canvas that grows, boxes, text and colours."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .subject import Subject
 __all__ = ["CHARACTER", "COLOURS", "MARGIN", "ROW", "WIDEST", "Canvas", "box", "centred", "colour_of", "joined"]
 
 COLOURS: Final = ("#d55e00", "#009e73", "#0072b2", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#7f7f7f")
-"""Okabe and Ito's palette, which colour-blind people tell apart, red, green and blue first."""
+"""Okabe and Ito's palette, safe for colour-blind readers; red, green and blue come first."""
 
 ROW: Final = 24
 CHARACTER: Final = 7.2
 MARGIN: Final = 12
 WIDEST: Final = 960
-"""In pixels: the height of a row of cells, the width of a character, the space around, and where a line is full."""
+"""In pixels: the height of a row of cells, the width of a character, the margin, and the width of a full line."""
 
 _STYLE: Final = """
 .sg-svg{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
@@ -42,26 +42,26 @@ _HATCH: Final = (
 
 @dataclass
 class Canvas:
-    """SVG elements so far, and how far they reach."""
+    """The SVG elements so far, and their extent."""
 
     parts: list[str] = field(default_factory=list)
     width: float = 0
     height: float = 0
 
     def add(self, markup: str, right: float, bottom: float) -> None:
-        """An element that reaches to `right` and `bottom`."""
+        """Add an element that reaches to `right` and `bottom`."""
         self.parts.append(markup)
         self.width, self.height = max(self.width, right), max(self.height, bottom)
 
     def words(self, x: float, y: float, words: str, style: str = "") -> None:
-        """A line of text whose baseline is at `y`."""
+        """Add a line of text with its baseline at `y`."""
         small = style == "sg-small"
         length = len(words) * (CHARACTER * 0.75 if small else CHARACTER)
         named = f' class="{style}"' if style else ""
         self.add(f'<text x="{x:g}" y="{y:g}"{named}>{escape(words)}</text>', x + length, y + 4)
 
     def document(self, name: str) -> str:
-        """All of it as one element that needs nothing else, named for those who do not see it."""
+        """The canvas as one self-contained SVG element; `name` is its accessible name."""
         width, height = self.width + MARGIN, self.height + MARGIN
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" class="sg-svg" role="img" aria-label="{escape(name)}" '
@@ -72,20 +72,20 @@ class Canvas:
 
 
 def colour_of(subject: Subject, at: Coordinates) -> str:
-    """The colour of an element: that of its channel."""
+    """The colour of an element, by its channel."""
     axis = subject.coloured_axis
     return COLOURS[(0 if axis is None else at[axis]) % len(COLOURS)]
 
 
 def box(x: float, y: float, width: float, height: float, fill: str, *, touched: bool) -> str:
-    """A cell; what a warp or tile touches has a strong border."""
+    """A cell; cells that a warp or tile touches have a strong border."""
     opacity = "" if fill.startswith("url") else ' fill-opacity=".3"'
     strong = ' class="sg-touched"' if touched else ""
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"{opacity}{strong}/>'
 
 
 def centred(words: str, x: float, y: float, style: str = "") -> str:
-    """Words around `x`."""
+    """Text centred at `x`."""
     named = f' class="{style}"' if style else ""
     return f'<text x="{x:g}" y="{y:g}" text-anchor="middle"{named}>{escape(words)}</text>'
 

@@ -1,6 +1,7 @@
-"""What stands in a picture: the elements of the logical grid that are shown, and the places of memory under them.
+"""The contents of a picture: the visible elements of the logical grid, and the memory under them.
 
-A tensor of any size becomes at most some hundred cells. Long axes are folded: their first and last indices stay.
+A tensor of any size becomes at most some hundred cells. Long axes are folded to their first and last indices. A place
+is one element of memory.
 """
 
 from __future__ import annotations
@@ -43,28 +44,28 @@ _MOST_UNFOLDED: Final = 240
 
 _LIMITS_WHOLE: Final = (16, 24, 32)
 _LIMITS_FOLDED: Final = (4, 6, 8)
-"""Planes, rows and columns that are shown."""
+"""Planes, rows and columns of a folded tensor."""
 
 _MOST_BETWEEN: Final = 6
-"""Places between two shown ones, up to which they are shown too."""
+"""Gaps of at most so many places between visible ones are drawn."""
 
 _MOST_AFTER: Final = 64
-"""Places behind the last element, up to which they are shown."""
+"""At most so many places after the last element are drawn."""
 
 _MOST_STEPS: Final = 2000
-"""Search steps for one place, after which its elements are not counted further."""
+"""Search steps for one place, after which counting its elements stops."""
 
 MANY: Final = 999
-"""Elements in one place that are counted; more are "999 or more"."""
+"""The largest count of elements in one place; more are "999 or more"."""
 
 _MOST_LETTERS: Final = 26 + 26 * 26
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The shown part of a tensor: its last two axes as rows and columns, the others as planes.
+    """The visible part of a tensor: its last two axes are rows and columns, the others are planes.
 
-    None stands for what is left out.
+    None stands for omitted indices.
     """
 
     planes: tuple[Coordinates | None, ...]
@@ -74,7 +75,7 @@ class Grid:
 
     @property
     def is_folded(self) -> bool:
-        """Whether anything is left out."""
+        """True if any element is omitted."""
         return None in (*self.planes, *self.rows, *self.columns)
 
     def coordinates(self, plane: Coordinates, row: int, column: int) -> Coordinates:
@@ -82,7 +83,7 @@ class Grid:
         return (*plane, row, column)[max(0, 2 - self.ndim) :]
 
     def elements(self) -> Iterator[Coordinates]:
-        """The coordinates of every shown element, in row-major order."""
+        """The coordinates of every visible element, in row-major order."""
         for plane, row, column in product(self.planes, self.rows, self.columns):
             if plane is not None and row is not None and column is not None:
                 yield self.coordinates(plane, row, column)
@@ -90,7 +91,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One element of memory: the first coordinates that lie there (None: padding), and how many do."""
+    """One element of memory: the first coordinates stored there (None: padding), and the number of elements."""
 
     offset: int
     coordinates: Coordinates | None
@@ -99,21 +100,21 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Memory that is left out of the picture: `count` elements from `offset` on."""
+    """Memory omitted from the picture: `count` elements from `offset` on."""
 
     offset: int
     count: int
 
 
 def grid_of(layout: Layout) -> Grid:
-    """The elements of a layout that are shown."""
+    """The visible elements of a layout."""
     planes, rows, columns = _LIMITS_WHOLE if layout.element_count <= _MOST_UNFOLDED else _LIMITS_FOLDED
     *outer, height, width = (1, 1, *layout.sizes)[-max(layout.ndim, 2) :]
     return Grid(_planes(outer, planes), _folded(height, rows), _folded(width, columns), layout.ndim)
 
 
 def _folded(size: int, most: int) -> tuple[int | None, ...]:
-    """The indices of an axis that are shown: all, or the first ones, None, and the last ones."""
+    """The visible indices of an axis: all, or the first ones, None, and the last ones."""
     if size <= most:
         return tuple(range(size))
     last = min(2, most // 3)
@@ -121,7 +122,7 @@ def _folded(size: int, most: int) -> tuple[int | None, ...]:
 
 
 def _planes(sizes: Sequence[int], most: int) -> tuple[Coordinates | None, ...]:
-    """The planes that are shown: whole inner axes first, as long as there is room."""
+    """The visible planes: whole inner axes first, as long as there is room."""
     shown: list[tuple[int | None, ...]] = []
     for size in reversed(sizes):
         room = max(1, most // prod(sum(index is not None for index in axis) for axis in shown))
@@ -134,7 +135,7 @@ def _planes(sizes: Sequence[int], most: int) -> tuple[Coordinates | None, ...]:
 
 
 def memory_of(subject: Subject, grid: Grid) -> tuple[Place | Gap, ...]:
-    """The memory under the shown elements: places in order of their offsets, with gaps between."""
+    """The memory under the visible elements: places by ascending offset, with gaps between them."""
     layout = subject.layout
     if subject.stop - subject.first <= _MOST_UNFOLDED and not grid.is_folded:
         offsets: list[int] = list(range(subject.first, subject.stop))
@@ -152,7 +153,7 @@ def memory_of(subject: Subject, grid: Grid) -> tuple[Place | Gap, ...]:
 
 
 def _with_gaps(layout: Layout, offsets: Sequence[int], first: int, stop: int) -> Iterator[Place | Gap]:
-    """The places at ascending offsets, and what lies before, between and after them."""
+    """The places at ascending offsets, and the padding or gaps before, between and after them."""
     reached = first
     for offset in offsets:
         if offset > reached:
@@ -164,9 +165,9 @@ def _with_gaps(layout: Layout, offsets: Sequence[int], first: int, stop: int) ->
 
 
 def natural_run(layout: Layout, most: int) -> int:
-    """How many places a line of memory should have, at most `most`: whole rows of the layout where they fit.
+    """The number of places in a line of memory, at most `most`: whole rows of the layout if they fit.
 
-    Pixels of a few channels are no rows: then it is a multiple of 8, which keeps vectors in one piece.
+    Pixels of a few channels do not count as rows: the number is then a multiple of 8, so that no vector is split.
     """
     steps = [abs(stride) for size, stride in zip(layout.sizes, layout.strides, strict=True) if size > 1]
     unit = max((step for step in steps if 5 <= step <= most), default=min(8, most))
@@ -174,7 +175,7 @@ def natural_run(layout: Layout, most: int) -> int:
 
 
 def place_at(layout: Layout, offset: int) -> Place:
-    """The elements that lie at an offset: the first of them, and how many (999 stands for that many or more).
+    """The elements at an offset: the first of them, and their number (999 stands for that many or more).
 
     >>> place_at(Layout((2, 3), (0, 1)), 2)
     Place(offset=2, coordinates=(0, 2), sharers=2)
@@ -201,9 +202,9 @@ def place_at(layout: Layout, offset: int) -> Place:
 
 
 def _solutions(target: int, terms: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...] | None]:
-    """Every way to make `target` of coefficient * x with 0 <= x <= most, coefficients descending.
+    """All x with sum(coefficient * x) = `target` and 0 <= x <= most, by descending coefficients.
 
-    None comes last when the search took too long.
+    None comes last if the search took too long.
     """
     reaches, divisors = [0], [0]
     for coefficient, most in reversed(terms):
@@ -230,18 +231,17 @@ def _solutions(target: int, terms: Sequence[tuple[int, int]]) -> Iterator[tuple[
 
 
 class Labeller:
-    """What is written on an element's cell, and on the place where it lies.
+    """The labels of an element's cell and of its place in memory.
 
-    Letters name places in the order in which the grid meets them, so that elements that share a place share a
-    letter. A grid with parts left out, or with more elements than two letters can name, gets offsets on its cells
-    and coordinates on its places. `carried` is the letter of an offset that comes from elsewhere: in a plan's target,
-    that of the source's element.
+    Letters name places in the order of the grid, so elements that share a place share a letter. A folded grid, or one
+    with more elements than two letters can name, has offsets on its cells and coordinates on its places. `carried`
+    returns the letter of an offset in a plan's target: that of the source's element.
     """
 
     def __init__(
         self, layout: Layout, grid: Grid, kind: LabelKind | None = None, carried: Letters | None = None
     ) -> None:
-        """Name every shown element. Raises `LayoutError` for letters where there are too few."""
+        """Name every visible element. Raises `LayoutError` if `kind` is letters and there are too few."""
         few = layout.element_count <= _MOST_LETTERS
         if kind is None:
             kind = "letters" if few and not grid.is_folded else "offsets"
@@ -257,11 +257,11 @@ class Labeller:
                 self._letters.setdefault(offset, carried(offset) if carried else _letters(len(self._letters)))
 
     def letter(self, offset: int) -> str:
-        """The letter of a place, "" where there is none."""
+        """The letter of a place, or ""."""
         return self._letters.get(offset, "")
 
     def element(self, coordinates: Coordinates, offset: int) -> str:
-        """What stands on an element of the grid."""
+        """The label of an element of the grid."""
         return {
             "letters": self.letter(offset),
             "coordinates": ",".join(map(str, coordinates)),
@@ -269,7 +269,7 @@ class Labeller:
         }[self.kind]
 
     def place(self, place: Place) -> str:
-        """What stands on a place in memory; a dot on padding."""
+        """The label of a place in memory; a dot for padding."""
         if place.coordinates is None:
             return "·"
         if self.kind == "letters":

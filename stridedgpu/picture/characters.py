@@ -17,7 +17,7 @@ _LEFT_OUT: Final = "…"
 _PLACES_BEFORE: Final = 24
 _PLACES_AFTER: Final = 8
 _MOST_PLACES: Final = 40
-"""Places of a memory with gaps, up to which all are written; of more, the first and the last."""
+"""Memory of at most so many places is printed whole; of more, the first and the last places."""
 
 
 def text(
@@ -31,10 +31,10 @@ def text(
 ) -> str:
     """A layout, tensor, descriptor or plan in characters, for a terminal of `width` columns.
 
-    First the elements as they are counted, one grid for each plane of the last two axes, then the places of memory
-    with their offsets. Padding is `·`, what is left out is `…`, and places that several elements share say how many.
-    Cells carry letters, a letter for each place; `labels` may ask for "coordinates" or "offsets". `dims` labels the
-    axes, `dtype` is the element type of a bare layout, and `buffer_elements` how far the memory reaches.
+    The elements come first, in one grid for each plane of the last two axes, then the memory with its offsets. Padding
+    is `·`, omitted parts are `…`, and a place that several elements share shows their number. Cells have letters, one
+    for each place in memory; `labels` may be "coordinates" or "offsets" instead. `dims` labels the axes, `dtype` is the
+    element type of a bare layout, and `buffer_elements` is the size of the memory.
 
     >>> from stridedgpu.values.layout import Layout
     >>> print(text(Layout((2, 3), (5, 1)), dims="HW", buffer_elements=10))
@@ -79,7 +79,7 @@ def _subject_text(subject: Subject, labels: LabelKind | None, width: int, carrie
 
 
 def _grid_lines(subject: Subject, grid: Grid, labeller: Labeller, width: int) -> list[str]:
-    """The planes side by side, as many as a line has room for, then the next ones."""
+    """The planes side by side, as many as fit a line, then the next ones."""
     layout = subject.layout
     names = {at: labeller.element(at, layout.offset_of(at)) for at in grid.elements()}
     cell = max(map(len, names.values()))
@@ -102,7 +102,7 @@ def _grid_lines(subject: Subject, grid: Grid, labeller: Labeller, width: int) ->
 def _plane_lines(
     subject: Subject, grid: Grid, plane: Coordinates, names: dict[Coordinates, str], cell: int
 ) -> list[str]:
-    """One plane: its outer coordinates where it has any, then its rows."""
+    """One plane: its outer coordinates, if any, then its rows."""
     lines = [plane_title(subject, plane)] if plane else []
     for row in grid.rows:
         if row is None:
@@ -117,7 +117,7 @@ def _plane_lines(
 
 
 def plane_title(subject: Subject, plane: Coordinates) -> str:
-    """Which plane this is: "N=0 C=1", or "[0, 1, :, :]" where the axes have no letters."""
+    """The title of a plane: "N=0 C=1", or "[0, 1, :, :]" if the axes have no letters."""
     letters = subject.labels[: len(plane)]
     if None in letters:
         return f"[{', '.join(map(str, plane))}, :, :]"
@@ -138,7 +138,7 @@ def _beside(blocks: Sequence[list[str]]) -> list[str]:
 
 
 def _memory_lines(subject: Subject, memory: Sequence[Place | Gap], labeller: Labeller, width: int) -> list[str]:
-    """A table of offsets and what lies there, in as many lines as it needs."""
+    """A table of offsets and the labels of their places, in as many lines as it needs."""
     shared = any(isinstance(place, Place) and place.sharers > 1 for place in memory)
     heads = ["offset", "value", *(["shared"] if shared else [])]
     margin = max(map(len, heads))
@@ -166,7 +166,7 @@ def _column(place: Place | Gap, labeller: Labeller) -> tuple[str, ...]:
 
 
 def sharing(place: Place) -> str:
-    """How many elements share a place, where several do."""
+    """The number of elements that share a place, as text; "" for one."""
     if place.sharers < 2:
         return ""
     return f"\N{MULTIPLICATION SIGN}{place.sharers}" + "+" * (place.sharers >= MANY)

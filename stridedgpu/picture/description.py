@@ -1,4 +1,4 @@
-"""What there is to say of a tensor's memory, in lines for a person."""
+"""The description of a tensor's memory, in lines for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["description"]
 
 
 def description(operand: Operand, directml: BufferTensorDesc | Exception) -> list[str]:
-    r"""Span, padding, DirectML's descriptor or why there is none, what kind of layout it is, and alignment.
+    r"""Span, padding, DirectML's descriptor or why there is none, the kind of layout, and alignment.
 
     >>> from stridedgpu.api.creation import empty
     >>> tensor = empty((2, 3), "float16", row_pitch_bytes=8, device="cpu")

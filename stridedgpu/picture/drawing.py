@@ -25,12 +25,12 @@ def svg(
     labels: LabelKind | None = None,
     plan: object = None,
 ) -> str:
-    """A layout, tensor, descriptor or plan as one SVG element that needs nothing else, in light and dark.
+    """A layout, tensor, descriptor or plan as one self-contained SVG element, for light and dark pages.
 
-    Cells are coloured by channel (without channels, by the outermost axis); padding is hatched; memory is ruled at
-    every 16 bytes where the element type is known. Given a plan, as `thing` or beside a tensor that is its source or
-    target, vector accesses are outlined and the cells that one warp or tile touches have a strong border. The other
-    arguments are those of `text`.
+    Cells are coloured by channel (without channels, by the outermost axis). Padding is hatched. Memory is ruled at
+    every 16 bytes if the element type is known. For a plan, as `thing` or beside a tensor that is its source or target,
+    vector accesses are outlined, and cells that one warp or tile touches have a strong border. The other arguments are
+    those of `text`.
 
     >>> from stridedgpu.values.layout import Layout
     >>> svg(Layout((2, 3))).count('class="sg-cell"')
@@ -60,9 +60,9 @@ def _nothing(_offset: int) -> bool:
 
 
 def _side_of(subject: Subject, plan: object) -> tuple[int, Callable[[int], bool]]:
-    """The vector bytes and the touched offsets of that side of a plan which `subject` is.
+    """The vector bytes and the touched offsets of the side of a plan that `subject` shows.
 
-    Raises `LayoutError` when it is neither.
+    Raises `LayoutError` if it is neither side.
     """
     shown = plan_of(plan)
     assert shown is not None
@@ -85,7 +85,7 @@ def _draw(
     touched: Callable[[int], bool],
     carried: Letters | None = None,
 ) -> None:
-    """One tensor below what is on the canvas already: facts, planes, memory."""
+    """Draw one tensor at the bottom of the canvas: facts, planes, memory."""
     layout = subject.layout
     top = canvas.height + MARGIN + 8
     if heading:
@@ -106,7 +106,7 @@ def _draw(
 def _draw_planes(
     canvas: Canvas, subject: Subject, grid: Grid, labeller: Labeller, touched: Callable[[int], bool], top: float
 ) -> None:
-    """The planes beside each other, a new band where the outermost plane axis steps on or the line is full."""
+    """Draw the planes side by side; a new band begins if an outer index changes or the line is full."""
     layout = subject.layout
     longest = max(len(labeller.element(at, layout.offset_of(at))) for at in grid.elements())
     cell = max(ROW, longest * CHARACTER + 8)
@@ -139,7 +139,7 @@ def _draw_plane(
     touched: Callable[[int], bool],
     place: tuple[float, float, float],
 ) -> None:
-    """The cells of one plane; `place` is left, top and the width of a cell."""
+    """Draw the cells of one plane; `place` is left, top and the width of a cell."""
     left, top, width = place
     for down, row in enumerate(grid.rows):
         y = top + down * ROW

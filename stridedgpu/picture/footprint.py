@@ -1,4 +1,4 @@
-"""`Footprint`: what one tile of a plan reads and writes, for pictures of plans. The tile is the plan's own."""
+"""`Footprint`: the elements that one tile of a plan reads and writes, for pictures of plans."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ __all__ = ["Footprint", "PlanMap", "footprint_of"]
 
 @dataclass(frozen=True)
 class Footprint:
-    """A box of a plan's loops, from their start: `extents` of each loop, and in words who moves it."""
+    """A box of a plan's loops from their start: the extent along each loop, and in words who moves it."""
 
     extents: tuple[int, ...]
     words: str
 
 
 class PlanMap:
-    """Which source element each target element comes from, in offsets from either side's lowest element."""
+    """The source element of each target element, as offsets from the lowest element of either side."""
 
     def __init__(self, plan: DevicePlan) -> None:
-        """Of one plan."""
+        """The map of one plan."""
         self._problem: Problem = plan.problem
         self._target = Layout(plan.problem.sizes, plan.problem.target_strides)
         self._footprint = footprint_of(plan)
 
     def source_of(self, target_offset: int) -> int | None:
-        """The offset in the source of what goes to an offset of the target; None where nothing goes."""
+        """The offset in the source of the element at an offset of the target; None for padding."""
         at = place_at(self._target, target_offset).coordinates
         return None if at is None else self._source_offset(at)
 
     def letters(self, source: Subject, kind: LabelKind | None) -> Letters | None:
-        """The source's letter of each target offset, or None where the source is not labelled by letters."""
+        """The source's letter of each target offset, or None if the source has no letters."""
         labeller = Labeller(source.layout, grid_of(source.layout), kind)
         if labeller.kind != "letters":
             return None
@@ -51,7 +51,7 @@ class PlanMap:
         return carried
 
     def is_written(self, target_offset: int) -> bool:
-        """Whether the footprint writes this place."""
+        """True if the footprint writes this place."""
         at = place_at(self._target, target_offset).coordinates
         return at is not None and all(x < n for x, n in zip(at, self._footprint.extents, strict=True))
 
@@ -70,7 +70,7 @@ class PlanMap:
 
 
 def footprint_of(plan: DevicePlan) -> Footprint:
-    """The tile of a plan, as the plan says it.
+    """The tile of a plan, from the plan itself.
 
     >>> from stridedgpu.api.relayout import plan_relayout
     >>> from stridedgpu.values.descriptor import BufferTensorDesc

@@ -1,4 +1,4 @@
-"""A frame as an SVG picture: each plane of the surface to scale, what its samples are, and the padding of its rows."""
+"""A frame as an SVG picture: each plane to scale, with its samples and the padding of its rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH: Final = 480
 """Pixels of the longest row, padding included."""
 
 _LEAST: Final = 2
-"""Pixels of the narrowest padding and of the lowest plane that are still seen."""
+"""Pixels of the narrowest padding and of the lowest plane, so that both stay visible."""
 
 _LETTERS: Final = {"yuv": "YUV", "rgb": "RGB", "gray": "Y"}
 

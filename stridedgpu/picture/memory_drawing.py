@@ -13,7 +13,7 @@ from .subject import Subject
 __all__ = ["ALIGNMENT_BYTES", "draw_memory"]
 
 ALIGNMENT_BYTES: Final = 16
-"""Memory is ruled where a 16-byte vector may start."""
+"""Memory is ruled at the addresses where a 16-byte vector may start."""
 
 _MOST_IN_LINE: Final = 40
 
@@ -26,7 +26,7 @@ def draw_memory(
     vector_bytes: int,
     touched: Callable[[int], bool],
 ) -> None:
-    """Memory from left to right, in lines of whole rows where they fit, each line ruled and outlined."""
+    """Draw memory from left to right, in lines of whole rows if they fit, with rules and outlines."""
     longest = max(max(len(labeller.place(p)), len(str(p.offset))) for p in memory if isinstance(p, Place))
     width = max(ROW, longest * CHARACTER + 6)
     fitting = max(1, min(_MOST_IN_LINE, int((WIDEST - MARGIN) / width)))
@@ -61,7 +61,7 @@ def _place_markup(
     touched: Callable[[int], bool],
     place: tuple[float, float, float],
 ) -> str:
-    """One place of memory: its offset above, its label in a box, and below how many elements share it."""
+    """One place of memory: offset above, label in a box, and below the number of elements that share it."""
     x, y, width = place
     padding = part.coordinates is None
     if part.coordinates is None:
@@ -81,7 +81,7 @@ def _place_markup(
 
 
 def _rule(canvas: Canvas, subject: Subject, line: Sequence[Place | Gap], y: float, width: float) -> None:
-    """A thick rule before each place that lies at a multiple of 16 bytes from the buffer's start."""
+    """Draw a thick rule before each place at a multiple of 16 bytes from the start of the buffer."""
     if subject.element is None:
         return
     for number, part in enumerate(line):
@@ -95,7 +95,7 @@ def _rule(canvas: Canvas, subject: Subject, line: Sequence[Place | Gap], y: floa
 def _outline_vectors(
     canvas: Canvas, subject: Subject, line: Sequence[Place | Gap], nbytes: int, place: tuple[float, float]
 ) -> None:
-    """A rounded outline around what one vector access takes; vectors are counted from the lowest element."""
+    """Draw a rounded outline around each vector access; vectors are counted from the lowest element."""
     y, width = place
     length = nbytes // subject.itemsize
     start = 0
@@ -121,6 +121,6 @@ def _vector_of(part: Place | Gap, subject: Subject, length: int) -> int | None:
 
 
 def _ruler_words(subject: Subject, vector_bytes: int) -> str:
-    """What the rules and outlines mean."""
+    """The legend of rules and outlines."""
     words = f"; thick rules every {ALIGNMENT_BYTES} B" if subject.element is not None else ""
     return words + (f"; outlines are vectors of {vector_bytes} B" if vector_bytes > subject.itemsize else "")

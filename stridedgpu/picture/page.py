@@ -1,4 +1,4 @@
-"""Pictures as HTML to explore: hover or tab to an element to light its address and everything that shares it."""
+"""Pictures as interactive HTML: hovering or tabbing to an element highlights its address and all that share it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def html(
     labels: LabelKind | None = None,
     title: str | None = None,
 ) -> str:
-    """A layout, tensor, descriptor or plan as a whole HTML page that needs no network and no other file.
+    """A layout, tensor, descriptor or plan as a self-contained HTML page.
 
-    Hovering or tabbing to an element lights the place where it lies and every element that lies there too; in a plan,
-    also where it comes from and goes to. Coordinates that are typed are multiplied out with the strides. `title`
-    (escaped) is the heading; the other arguments are those of `text`.
+    Hovering or tabbing to an element highlights its place in memory and every element that shares the place; in a plan,
+    also its source and its target. The page computes the offset of typed coordinates. `title` (escaped) is the heading.
+    The other arguments are those of `text`.
 
     >>> from stridedgpu.values.layout import Layout
     >>> html(Layout((2, 3)), title="<rows>").splitlines()[4]
@@ -59,7 +59,7 @@ def fragment(
     labels: LabelKind | None = None,
     title: str | None = None,
 ) -> str:
-    """The same as one element for a notebook or another page, with its style and script inside."""
+    """The body of `html` as one element for a notebook or another page, with its style and script inside."""
     plan = plan_of(thing)
     if plan is None:
         subject = subject_of(thing, dims=dims, dtype=dtype, buffer_elements=buffer_elements)
@@ -81,7 +81,7 @@ def fragment(
 
 
 class _Side:
-    """The markup of one tensor: its planes, its memory, and the question for coordinates."""
+    """The markup of one tensor: its planes, its memory, and the input for coordinates."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class _Side:
         source_of: Callable[[int], int | None] | None = None,
         carried: Letters | None = None,
     ) -> None:
-        """`touched` says which offsets a tile uses, `source_of` where in the source an offset comes from.
+        """`touched` is True for the offsets that a tile uses; `source_of` maps an offset to its source offset.
 
-        `carried` is the source's letter of an offset.
+        `carried` returns the source's letter of an offset.
         """
         self._carried = carried
         self._subject = subject
@@ -106,7 +106,7 @@ class _Side:
         self._source_of = source_of
 
     def markup(self) -> str:
-        """The whole side."""
+        """The markup of the whole side."""
         subject, layout = self._subject, self._subject.layout
         names = [label or f"axis {axis}" for axis, label in enumerate(subject.labels)]
         data = {
@@ -215,7 +215,7 @@ class _Side:
         )
 
     def _from(self, offset: int) -> str:
-        """Where in the source this place's element comes from, as an attribute."""
+        """The source offset of this place's element, as an attribute."""
         source = None if self._source_of is None else self._source_of(offset)
         return "" if source is None else f' data-from="{source}"'
 
@@ -230,5 +230,5 @@ def _joined(numbers: Sequence[int]) -> str:
 
 @lru_cache(maxsize=3)
 def _part(name: str) -> str:
-    """A style sheet or a script that lies beside this module."""
+    """The text of a style sheet or script beside this module."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

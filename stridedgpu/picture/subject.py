@@ -1,4 +1,4 @@
-"""`Subject`: what is drawn, from whatever a caller has: a layout, a tensor, an operand, a descriptor or a plan."""
+"""`Subject`: the tensor that is drawn, made of a layout, a tensor, an operand, a descriptor or a plan."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ __all__ = ["Subject", "plan_of", "plan_subjects", "subject_of"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One tensor as a picture sees it.
+    """One tensor of a picture.
 
-    `labels` name the axes. `element` and `alignment` (the bytes known to divide the buffer's address) are None where
-    only a layout is known. `buffer_elements` is where the memory ends, in elements, when more of it than the layout's
-    own span is to be seen.
+    `labels` name the axes. `element` and `alignment` (the bytes known to divide the buffer's address) are None if only
+    a layout is known. `buffer_elements` is the end of the memory in elements, if more than the span is drawn.
     """
 
     layout: Layout
@@ -48,33 +47,33 @@ class Subject:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element, 1 where no type is known."""
+        """Bytes of an element, or 1 if no type is known."""
         return 1 if self.element is None else self.element.itemsize
 
     @property
     def coloured_axis(self) -> int | None:
-        """The axis whose index picks the colour: channels, else the outermost axis of two or more."""
+        """The axis whose index selects the colour: channels, else the outermost axis of size 2 or more."""
         if "C" in self.labels:
             return self.labels.index("C")
         return 0 if self.layout.ndim > 1 else None
 
     @property
     def distinct(self) -> int | None:
-        """How many places the elements take, repeated ones counted once; None where that is not plain arithmetic."""
+        """The places that the elements take, broadcast ones counted once; None if the layout overlaps otherwise."""
         kept = [(n, s) for n, s in zip(self.layout.sizes, self.layout.strides, strict=True) if s != 0]
         if self.layout.element_count and self_overlaps([n for n, _ in kept], [s for _, s in kept]):
             return None
         return prod(n for n, _ in kept) if self.layout.element_count else 0
 
     def named(self, values: tuple[int, ...]) -> str:
-        """One value for each axis, by its letter where every axis has one: "N=1 C=3", else "(1, 3)"."""
+        """One value for each axis: "N=1 C=3" if every axis has a letter, else "(1, 3)"."""
         if not values or None in self.labels:
             return str(values)
         return " ".join(f"{label}={value}" for label, value in zip(self.labels, values, strict=True))
 
     @property
     def kind(self) -> str:
-        """What sort of layout this is and what it takes, in one line."""
+        """The kind of layout and its span, in one line."""
         layout, distinct = self.layout, self.distinct
         count = layout.element_count
         if not count:
@@ -95,11 +94,12 @@ class Subject:
 def subject_of(
     thing: object, *, dims: str | None = None, dtype: object = None, buffer_elements: int | None = None
 ) -> Subject:
-    """What to draw of a `Layout`, a tensor (anything with an `operand`), an `Operand` or a `BufferTensorDesc`.
+    """The subject of a `Layout`, a tensor (an object with an `operand`), an `Operand` or a `BufferTensorDesc`.
 
-    `dims` labels the axes ("": plain axes); without it a tensor's own labels count. Four axes without labels are NCHW,
-    and five of a layout or descriptor NCDHW.
-    `dtype` is for a layout, which has none. `buffer_elements` says how many elements of memory there are.
+    `dims` labels the axes ("": no labels); without it a tensor's own labels are used. Four axes without labels are
+    NCHW, and five of a layout or descriptor are NCDHW. `dtype` is for a layout, which has none. `buffer_elements` is
+    the size of the memory in elements.
+
     Raises `LayoutError` for anything else.
     """
     if isinstance(thing, Layout):
@@ -117,7 +117,7 @@ def subject_of(
         buffer_elements = operand.buffer.nbytes // operand.element.itemsize
     ndim = operand.layout.ndim
     if dims is None:
-        # Five axes without labels may as well be NCHW with its channels in blocks.
+        # A tensor's five axes without labels may also be NCHW with channels in blocks.
         dims = getattr(thing, "dims", None) or ("" if ndim == 5 else None)
     return Subject(operand.layout, _labels(dims, ndim), operand.element, operand.buffer.alignment, buffer_elements)
 
@@ -141,7 +141,7 @@ def _side_subject(side: TensorSpec, dims: str | None) -> Subject:
 
 
 def _labels(dims: str | None, ndim: int) -> Labels:
-    """The labels asked for; for None those of the rank, for an empty string none."""
+    """The labels of `dims`: for None those of the rank, for an empty string none."""
     return labels_of(None, ndim) if dims == "" else inferred_labels(checked_dims(dims, ndim), ndim)
 
 

@@ -1,4 +1,4 @@
-"""What belongs to images: masks, boxes and points, moved as their images were."""
+"""Annotations of images: masks, boxes and points, moved with their images."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image as PillowImage
 
 __all__ = ["shared_pixels"]
 
@@ -43,15 +43,15 @@ _pointer_of: Final = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes
 
 
 class _SharedPixels:
-    """The memory of an image as NumPy's array interface; it keeps the capsule that keeps the image's memory."""
+    """The memory of an image as NumPy's array interface; the capsule keeps the memory alive."""
 
     def __init__(self, capsule: object, address: int, shape: tuple[int, int, int]) -> None:
         self._capsule = capsule
         self.__array_interface__ = {"version": 3, "data": (address, True), "shape": shape, "typestr": "|u1"}
 
 
-def shared_pixels(image: Picture) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The pixels of a loaded image of mode RGB, axes HWC: read-only and shared where Pillow can, otherwise a copy."""
+def shared_pixels(image: PillowImage) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The pixels of a loaded image of mode RGB, axes HWC: read-only and shared if Pillow can, otherwise a copy."""
     export: Any = getattr(image, "__arrow_c_array__", None)
     if export is None:  # Pillow before 11.2
         return np.asarray(image)

@@ -44,15 +44,15 @@ def collated(step: Declaration, worker: Worker, samples: Sequence[Any]) -> Any:
     keys = keys if step.key is None else columns[step.key]
     shared = _SharedMemory() if in_torch_worker() and worker.device == "cpu" else None
     made = worker.images(list(samples) if bare else columns[place], keys, stacked=True, memory=shared)
-    assert isinstance(made.pictures, StridedTensor)
-    pictures = torch.utils.dlpack.from_dlpack(made.pictures) if shared is None else shared.tensor(made.pictures)
+    assert isinstance(made.images, StridedTensor)
+    images = torch.utils.dlpack.from_dlpack(made.images) if shared is None else shared.tensor(made.images)
     if bare:
-        return pictures
+        return images
     moved = moved_annotations(step, worker, made, columns.__getitem__)
     parts = {}
     for name, values in columns.items():
         if name == place:
-            parts[name] = pictures
+            parts[name] = images
         elif name in moved:
             parts[name] = _tensors(moved[name])
         elif made.rows:
@@ -80,12 +80,12 @@ class _SharedMemory:
         self._storage = storage
         return Buffer(storage.data_ptr(), nbytes, owner=storage, alignment=alignment, owned=True)
 
-    def tensor(self, pictures: StridedTensor) -> torch.Tensor:
+    def tensor(self, images: StridedTensor) -> torch.Tensor:
         """The batch that was written into this memory."""
         import torch
 
         assert self._storage is not None, "the batch was allocated here"
-        operand, layout = pictures.operand, pictures.layout
+        operand, layout = images.operand, images.layout
         empty = torch.empty(0, dtype=getattr(torch, operand.element.name))
         return empty.set_(self._storage, layout.offset, layout.sizes, layout.strides)
 

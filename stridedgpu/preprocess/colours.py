@@ -2,7 +2,7 @@
 
 A result is `((gain * x + offset) - mean) / std` in units of 0..1, as one factor and one addend a channel. These differ
 from image to image, so the windows are written in the images' type first, and the whole batch is converted after: as
-one tensor whose channels are those of all images, if they lie one behind the other, else image by image.
+one tensor with the channels of all images if these are evenly spaced in memory, else image by image.
 """
 
 from __future__ import annotations

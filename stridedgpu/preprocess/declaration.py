@@ -72,7 +72,7 @@ class Declaration:
     output: Literal["numpy", "tensor"] = "numpy"
 
     def __post_init__(self) -> None:
-        """Refuse what no image could fit, and normalise the values: sequences to tuples, the type to its name."""
+        """Normalise the values (sequences to tuples, the type to its name), and check them."""
         for name in NUMBERS:
             object.__setattr__(self, name, plain_numbers(name, getattr(self, name)))
         for name in INTEGERS:
@@ -116,7 +116,7 @@ class Declaration:
 
     @property
     def image_mode(self) -> Mode:
-        """What Pillow's images become: as declared, else RGB if there is a channel axis."""
+        """The mode that Pillow's images are converted to: the declared one, else RGB if there is a channel axis."""
         return self.mode or ("rgb" if "C" in self.dims else "gray")
 
     @property
@@ -132,7 +132,7 @@ class Declaration:
 
     @property
     def chosen_fill(self) -> Any:
-        """What surrounds an image: as declared, else 114 in a letterbox, as in YOLO, and 0 elsewhere."""
+        """The fill value around an image: the declared one, else 114 for letterbox, as in YOLO, and 0 otherwise."""
         if self.fill is not None:
             return self.fill[0] if len(self.fill) == 1 else self.fill
         return LETTERBOX_BORDER if self.letterbox is not None else 0

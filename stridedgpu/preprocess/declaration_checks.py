@@ -1,4 +1,4 @@
-"""What a declaration may say: each check raises `LayoutError` for fields that no images could fit together."""
+"""The checks of a declaration: each raises `LayoutError` for fields that no image could satisfy together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values of a declaration in one form each: tuples of Python numbers, integers, ranges and probabilities."""
+"""Canonical forms of a declaration's values: tuples of Python numbers, integers, ranges and probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and encoded bytes to pixels: decoders, and what is refused.
+"""Decoders: files and encoded bytes to pixels, with limits on formats, modes and sizes.
 
 `Pixels` are an array of 8-bit RGB pixels, axes HWC, of any strides. Decoders are imported when they are first used.
 
@@ -31,7 +31,7 @@ from .image_files import ImageError
 from .npy import read_array
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image as PillowImage
 
 __all__ = ["DECODERS", "Decoder", "Pixels", "quiet_decoders"]
 
@@ -66,12 +66,12 @@ _UPRIGHT: Final[dict[int, Callable[[Pixels], Pixels]]] = {
 """The view that shows an image of each EXIF orientation upright (TIFF 6.0, tag Orientation)."""
 
 Needed = Callable[[tuple[int, int]], tuple[int, int]]
-"""From an image's height and width, the height and width that it is going to be resized to."""
+"""A function from an image's height and width to those of its resized image."""
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """A decoder by name; `needed` says how large an image must stay, where it may be decoded smaller.
+    """A decoder by name; `needed` gives the smallest size that "pillow-draft" may decode to.
 
     Raises `LayoutError` for an unknown name, and for one whose library is not installed.
     """
@@ -92,7 +92,7 @@ class Decoder:
 
     @classmethod
     def of(cls, name: str, step: Declaration) -> Decoder:
-        """The decoder of that name for a step, whose `resize` says how large an image must stay."""
+        """The decoder of that name for a step, whose `resize` limits how much smaller it may decode."""
         return cls(name, None if step.resize is None else partial(resized_sizes, step))
 
     @property
@@ -120,7 +120,7 @@ class Decoder:
             return _three_channels(read_array(source), name)
         return _decoded(name, lambda: _opened(self, source, name))
 
-    def picture(self, image: Picture, name: str) -> Pixels:
+    def of_pillow(self, image: PillowImage, name: str) -> Pixels:
         """The pixels of an image that Pillow has opened, as `frame` gives them. Raises `ImageError`."""
         return _decoded(name, lambda: _by_pillow(image, name, self))
 
@@ -148,7 +148,7 @@ def _three_channels(array: np.ndarray[Any, np.dtype[Any]], name: str) -> Pixels:
 
 
 def _decoded(name: str, decode: Callable[[], Pixels]) -> Pixels:
-    """What `decode` gives; every failure becomes one sentence."""
+    """The result of `decode`; every failure becomes an `ImageError` of one sentence."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ModuleNotFoundError:
@@ -192,7 +192,7 @@ def _check_size(pixels: int) -> None:
         raise Image.DecompressionBombError
 
 
-def _by_pillow(image: Picture, name: str, decoder: Decoder) -> Pixels:
+def _by_pillow(image: PillowImage, name: str, decoder: Decoder) -> Pixels:
     """The pixels of an opened image."""
     if image.mode not in _EIGHT_BIT_MODES:
         raise ImageError(
@@ -204,16 +204,17 @@ def _by_pillow(image: Picture, name: str, decoder: Decoder) -> Pixels:
         image.draft("RGB", (height, width) if is_turned else (width, height))
     if image.mode == "RGB":
         image.load()
-        rgb: Picture = image
+        rgb: PillowImage = image
     else:
         rgb = image.convert("RGB")
-    upright = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))  # read now: loading turns a TIFF, and says so
+    # After loading, which rotates a TIFF and updates its tag.
+    upright = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
     frame = shared_pixels(rgb)
     return frame if upright is None else upright(frame)
 
 
 def _by_simplejpeg(encoded: bytes) -> Pixels | None:
-    """The pixels of a JPEG, or None for what is left to Pillow: other formats, and CMYK."""
+    """The pixels of a JPEG, or None for other formats and CMYK, which Pillow decodes."""
     import simplejpeg
 
     if not encoded.startswith(_JPEG_START):
@@ -228,7 +229,7 @@ def _by_simplejpeg(encoded: bytes) -> Pixels | None:
 
 
 def _orientation(encoded: bytes) -> int:
-    """The EXIF orientation of a JPEG: 1 without."""
+    """The EXIF orientation of a JPEG, or 1 if it has none."""
     if b"Exif\0\0" not in encoded[:_SEARCHED_BYTES]:
         return 1
     from PIL import Image

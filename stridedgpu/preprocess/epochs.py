@@ -1,9 +1,9 @@
 """The epoch of a step, in memory that the processes of one machine share.
 
-PyTorch's persistent workers hold a copy of the step from before the first epoch. A number in it would stay what it was
-when they started. This one lies in shared memory: a forked worker inherits the mapping, a spawned one attaches by the
-path that is pickled for it. Any other pickle holds the number alone, so that equal steps have equal pickles, by which
-Hugging Face datasets finds results that it has cached; such a copy has a counter of its own, which begins there.
+PyTorch's persistent workers have a copy of the step from before the first epoch, and a plain number in it would never
+change. The epoch is therefore in shared memory: a forked worker inherits the mapping, and a spawned one attaches by the
+path in its pickle. Any other pickle has only the number. Equal steps then have equal pickles, by which Hugging Face
+datasets finds its cached results; such a copy has its own counter, which begins at that number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EPOCHS: Final = range(2**63)
 
 
 class Handle(NamedTuple):
-    """A counter as it is pickled: where its memory is, if that is said, which memory that is, and its epoch then."""
+    """A pickled counter: the path of its memory if shared, the token that identifies it, and its epoch at that time."""
 
     path: str | None
     token: int
@@ -50,7 +50,7 @@ def checked_epoch(epoch: object) -> int:
 class EpochCounter:
     """The epoch of a step and of its copies in other processes; `Handle` attaches to an existing one.
 
-    Words are written whole, and only the process that begins an epoch writes the epoch.
+    Writes of a word are atomic, and only the process that begins an epoch writes the epoch.
     """
 
     def __init__(self, handle: Handle | None = None) -> None:
@@ -84,7 +84,7 @@ class EpochCounter:
 
     @property
     def pickled(self) -> Handle:
-        """The counter for a pickle: where it is, if a process is being spawned, else its epoch alone."""
+        """The counter for a pickle: its memory if a process is being spawned, else only its epoch."""
         context = sys.modules.get("multiprocessing.context")
         is_spawning = context is not None and context.get_spawning_popen() is not None
         return self.handle if is_spawning else Handle(None, 0, self.epoch)
@@ -101,14 +101,14 @@ class EpochCounter:
         words[_STATED] = True
 
     def begin(self) -> int:
-        """The epoch of a new pass over the samples: the one that was set, and one more in each pass after that."""
+        """The epoch of a new pass over the samples: the one set last, then one more for each pass."""
         passes = self._words[_PASSES]
         self.set(self.epoch + (passes > 0))
         self._words[_PASSES] = passes + 1
         return self.epoch
 
     def watch(self, drawn: Sequence[int]) -> None:
-        """Warn once if a sample is drawn again while nothing ever said which epoch it is.
+        """Warn once if a sample is drawn again and no epoch was ever set.
 
         `drawn` has a word of each sample of one call, which depends on seed, epoch and key. The first word of the first
         call is kept, and compared with those of later calls.

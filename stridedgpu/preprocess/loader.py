@@ -40,19 +40,19 @@ def load(
     """Batches of a folder's images, of files or of a data set: decoded and preprocessed by threads of this process.
 
     Nothing is copied between processes: a thread decodes some samples and writes their windows into their slots of the
-    batch. Batches come in order; up to `ahead` of them are begun before they are asked for, and memory holds no more.
-    The pixels are those of `step` called in a loop, whatever the number of threads and the size of the batches.
+    batch. Batches come in order; up to `ahead` of them are begun before the caller requests them, which bounds the
+    memory. The pixels are those of `step` called in a loop, whatever the number of threads and the size of the batches.
 
-    - `source`: a folder, whose image files are taken in order of names, to the bottom; or anything with a length and
-      numbered samples, such as a list of files or a data set of torchvision. A sample is an image, or a dict or tuple
-      with one in the step's `column` (a tuple's first part otherwise). The image is a path, encoded bytes, an image of
-      Pillow, or an array with the step's axes. Samples are fetched by several threads at once.
+    - `source`: a folder, whose image files are read in order of names, subfolders included; or an object with a length
+      and numbered samples, such as a list of files or a data set of torchvision. A sample is an image, or a dict or
+      tuple with one in the step's `column` (a tuple's first part otherwise). The image is a path, encoded bytes, an
+      image of Pillow, or an array with the step's axes. Samples are fetched by several threads at once.
     - `step`: a `Preprocess`. Its chance depends on a column `key` if it names one, otherwise on the name of a folder's
       file, as for the command line, or on the sample's number in the source. The first pass over the loader is the
       step's epoch, and each complete pass leads to the next.
     - `batch`: samples in a batch; `drop_last` leaves out the last one if it has fewer.
-    - `threads`: so many threads decode; by default one for each core that this process may use.
-    - `shuffle`: another order in each epoch, which depends on the step's seed (0 without) and the epoch.
+    - `threads`: the number of decoding threads; by default one for each core that this process may use.
+    - `shuffle`: another order in each epoch, which depends on the step's seed (0 if it has none) and the epoch.
     - `device`: in place of the step's. On a GPU batches are tensors: the threads write 8-bit windows into pinned
       memory, and upload and conversion run on a stream of their own, ahead of the caller.
     - `decoder`: "pillow"; "simplejpeg" for JPEG by libjpeg-turbo, where installed; "pillow-draft" for JPEG decoded at
@@ -62,7 +62,7 @@ def load(
     A batch has the form of its samples: images alone, a dict, or a tuple; the other columns become arrays if they are
     numbers, else lists. A folder's files give images alone, or with the step's `column` a dict with their "name" too.
     Unusable samples are handled as `Preprocess(errors=)` says: raised with their number, or left out and counted; a
-    batch of which nothing is left is not handed out.
+    batch without usable samples is not returned.
 
     Raises `LayoutError` for an argument that breaks a rule, and `ImageError` for a folder without images.
 
@@ -123,16 +123,16 @@ class Loader:
         self._epoch = integer("epoch", epoch, least=0)
 
     def state_dict(self) -> dict[str, int]:
-        """Where the epoch stands: its number, and the samples handed out."""
+        """The position in the epoch: its number, and the samples returned so far."""
         return {"epoch": self._epoch, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Begin the next iteration where `state_dict` stood."""
+        """Begin the next iteration at the position of `state_dict`."""
         self.set_epoch(state["epoch"])
         self._start = self._position = integer("position", state["position"], least=0)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of an epoch, or those that are left of it after `load_state_dict`."""
+        """The batches of an epoch, or the remaining ones after `load_state_dict`."""
         if self._maker is None:
             self._maker = BatchMaker(self._step, self._source, self._decoder)
         start, self._start = self._start, 0
@@ -155,7 +155,7 @@ class Loader:
         self._epoch += 1
 
     def _batches(self, maker: BatchMaker, start: int) -> Generator[tuple[int, Any]]:
-        """Each batch, and the number of samples that it was made of."""
+        """Each batch, and the number of samples that it covers."""
         end = len(self) * self._batch if self._drop_last else len(self._source)
         numbers = self._order()[start:end]
         with closing(maker.batches(numbers, self._batch, self._threads, self._ahead, self._epoch)) as batches:
@@ -174,7 +174,7 @@ class Loader:
 
     @contextmanager
     def _shown(self) -> Iterator[Callable[[int, int], object]]:
-        """What is called with the samples done and their number."""
+        """The progress function, called with the samples done and their number."""
         if callable(self._progress):
             yield self._progress
         elif not self._progress:

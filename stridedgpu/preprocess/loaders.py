@@ -1,4 +1,4 @@
-"""What a step hands to loaders: an iterable whose passes are epochs, and a data set that hands on its indices."""
+"""Wrappers for loaders: an iterable whose passes are epochs, and a data set whose samples have their indices."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Advancing:
 class IndexedSample:
     """A sample with its index in the data set, for `Preprocess.collate`, whose key it is.
 
-    It is no tuple: another collate function refuses it, where it would take a tuple's index for data.
+    It is not a tuple: another collate function would take a tuple's index for data, but rejects this type.
     """
 
     index: int
@@ -59,14 +59,14 @@ class IndexedDataset:
         return IndexedSample(index, self.source[index])
 
     def __getitems__(self, indices: Sequence[int]) -> list[IndexedSample]:
-        """Several samples, by the source's own way of getting several if it has one: PyTorch's protocol."""
+        """Several samples, by the source's own `__getitems__` if it has one: PyTorch's protocol."""
         several = getattr(self.source, "__getitems__", None)
         samples = [self.source[index] for index in indices] if several is None else several(list(indices))
         return [IndexedSample(index, sample) for index, sample in zip(indices, samples, strict=True)]
 
 
 def indexed(dataset: Any) -> IndexedDataset:
-    """A data set that hands on indices. Raises `LayoutError` for one that has none."""
+    """A data set whose samples have their indices. Raises `LayoutError` for one without indices."""
     if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         raise LayoutError(
             f"a {type(dataset).__name__} has no indices to hand on: dataset() takes a data set with a length; without "
@@ -82,6 +82,6 @@ def in_torch_worker() -> bool:
 
 
 def share_cores() -> None:
-    """One thread for each call in a worker process of PyTorch's, unless a number was set: its siblings work too."""
+    """Use one thread in a worker process of PyTorch's, unless a number was set: its siblings use the other cores."""
     if in_torch_worker():
         suggest_num_threads(1)

@@ -1,4 +1,4 @@
-"""Images of any mode as RGB or grey pixels, upright; Pillow's images know their mode, arrays have channels.
+"""Images of any mode as upright RGB or grey pixels; Pillow's images have a mode, arrays have channels.
 
 | a Pillow image of mode | as "rgb" | as "gray" |
 |---|---|---|
@@ -11,7 +11,7 @@
 Samples of 16 bits keep their depth: Pillow's own conversion to 8 bits would cut off all above 255. Luma is Pillow's
 and ITU-R BT.601's: `(19595 R + 38470 G + 7471 B + 32768) >> 16`. The camera's orientation (EXIF) is applied before.
 
-An array's channels say its mode: 1 is grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha.
+The channels of an array state its mode: 1 is grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stridedgpu.values.errors import BindingError, LayoutError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image as PillowImage
 
 __all__ = ["MODES", "Mode", "is_pillow_image", "pixels_of", "upright", "with_mode"]
 
@@ -53,21 +53,21 @@ def is_pillow_image(given: object) -> bool:
     )
 
 
-def upright(picture: Picture) -> Picture:
-    """The image turned as its EXIF orientation says; the image itself if it says nothing."""
-    if picture.getexif().get(_ORIENTATION, 1) == 1:
-        return picture
+def upright(image: PillowImage) -> PillowImage:
+    """The image rotated and mirrored by its EXIF orientation; the image itself if it is upright."""
+    if image.getexif().get(_ORIENTATION, 1) == 1:
+        return image
     from PIL.ImageOps import exif_transpose
 
-    return exif_transpose(picture)
+    return exif_transpose(image)
 
 
-def pixels_of(picture: Picture, mode: Mode = "rgb", *, turns: bool = True) -> NDArray[Any]:
+def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> NDArray[Any]:
     """A Pillow image as pixels: axes H, W, C for "rgb", and H, W for "gray", by the rules above.
 
-    `turns` is whether the EXIF orientation is applied. Raises `LayoutError` for a mode that Pillow does not convert.
+    With `turns` the EXIF orientation is applied. Raises `LayoutError` for a mode that Pillow does not convert.
     """
-    turned = upright(picture) if turns else picture
+    turned = upright(image) if turns else image
     if turned.mode in _DEEP:
         samples = np.asarray(turned)
         return samples if mode == "gray" else np.broadcast_to(samples[..., None], (*samples.shape, 3))
@@ -79,15 +79,13 @@ def pixels_of(picture: Picture, mode: Mode = "rgb", *, turns: bool = True) -> ND
             turned = turned.convert("RGB")
         return np.asarray(turned if turned.mode == wanted else turned.convert(wanted))
     except ValueError as problem:
-        raise LayoutError(
-            f"it has Pillow's mode {picture.mode!r}, which does not become {mode!r}: {problem}."
-        ) from None
+        raise LayoutError(f"it has Pillow's mode {image.mode!r}, which does not become {mode!r}: {problem}.") from None
 
 
 def with_mode(image: Operand, mode: Mode) -> Operand:
     """An image with the axes (N,) C, H, W as RGB or grey: a view, except that colours on the CPU become grey in a copy.
 
-    Raises `LayoutError` for more than 4 channels, and `BindingError` for colours on a GPU that were to become grey.
+    Raises `LayoutError` for more than 4 channels, and `BindingError` for colours on a GPU that would become grey.
     """
     layout, axis = image.layout, image.layout.ndim - 3
     count = layout.sizes[axis]

@@ -1,4 +1,4 @@
-"""Normalisations by name, the largest value of an image's samples, and the window of values that is kept.
+"""Normalisations by name, the largest value of an image's samples, and the window that values are clamped to.
 
 | name | mean | std | source |
 |---|---|---|---|
@@ -85,7 +85,7 @@ def scale_and_bias(step: Declaration, element: ElementType) -> tuple[Numbers | N
 
 
 def clipped(image: Operand, bounds: tuple[float, float]) -> Operand:
-    """A copy of an image with every value between the bounds. Raises for images on a GPU and for bounds of no value."""
+    """A copy of an image clamped to the bounds. Raises for images on a GPU, and for bounds that no value fits."""
     if image.buffer.device != "cpu":
         raise BindingError(
             f"it is on {image.buffer.device}, and clip= is for images on the CPU: bring it with .numpy()."

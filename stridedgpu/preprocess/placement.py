@@ -1,4 +1,4 @@
-"""`Placement`: where the pixels of one image go, and what lies on it: boxes and points, there and back again."""
+"""`Placement`: where the pixels of one image go; maps boxes and points to the result and back."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Placement(NamedTuple):
     size: tuple[int, int]
     flip: bool = False
 
-    def window(self, picture: Layout) -> ResizeWindow:
-        """What a resize of an image of this layout computes."""
-        return ResizeWindow(picture, self.box, self.place, self.flip)
+    def window(self, image: Layout) -> ResizeWindow:
+        """The window of a resize, for an image of this layout."""
+        return ResizeWindow(image, self.box, self.place, self.flip)
 
     def points(self, points: Any) -> Coordinates:
         """Points (k, 2), x and y in pixels of the image, in pixels of the result. Some may lie outside."""

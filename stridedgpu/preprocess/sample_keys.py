@@ -50,7 +50,7 @@ class Draw:
 
 
 class Chance(NamedTuple):
-    """What the random decisions about one sample depend on, and the words of its window and mirroring."""
+    """The inputs of a sample's random decisions, and the words for its window and mirroring."""
 
     seed: int
     epoch: int

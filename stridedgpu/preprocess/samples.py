@@ -25,7 +25,7 @@ _NAME: Final = "name"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What stays of a sample once its window is made: its number, its key, and its columns beside the image."""
+    """The part of a sample that outlives its pixels: its number, its key, and its columns beside the image."""
 
     number: int
     key: object
@@ -48,12 +48,12 @@ class Sample:
             return decoder.frame(Path(self.image), str(self.image))
         if isinstance(self.image, (bytes, bytearray)):
             return decoder.frame(bytes(self.image), "the encoded image")
-        return decoder.picture(self.image, "the image") if _is_picture(self.image) else self.image
+        return decoder.of_pillow(self.image, "the image") if _is_pillow(self.image) else self.image
 
     @property
     def is_encoded(self) -> bool:
         """True if `pixels` decodes it, so that its pixels are 8-bit RGB."""
-        return isinstance(self.image, (str, Path, bytes, bytearray)) or _is_picture(self.image)
+        return isinstance(self.image, (str, Path, bytes, bytearray)) or _is_pillow(self.image)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Source(Protocol):
 
     @property
     def is_encoded(self) -> bool:
-        """True if all images are decoded by `Sample.pixels`, as far as can be told from the first."""
+        """True if `Sample.pixels` decodes the first image; all others are assumed alike."""
 
     def __len__(self) -> int:
         """The number of samples."""
@@ -189,7 +189,7 @@ def _form_of(sample: object) -> tuple[type | None, tuple[Any, ...]]:
     return None, ()
 
 
-def _is_picture(image: object) -> bool:
+def _is_pillow(image: object) -> bool:
     """True for an image of Pillow, which is not imported for this."""
     pillow = sys.modules.get("PIL.Image")
     return pillow is not None and isinstance(image, pillow.Image)

@@ -1,4 +1,4 @@
-"""What a step is given as operands: a batch, one image of a list, and a mask; in the declared mode and clipped."""
+"""A step's inputs as operands: a batch, one image of a list, or a mask; in the declared mode and clipped."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def mask_operand(given: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
     return mask.with_layout(mask.layout.unsqueezed(0))
 
 
-def _of_pillow(step: Declaration, picture: Any, axes: str) -> Operand:
+def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:
     """A Pillow image, upright and in the declared mode."""
     if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
         raise LayoutError(f"it is a picture of Pillow, with height and width, and an image here has the axes {axes}.")
-    pixels = pixels_of(picture, step.image_mode, turns=step.exif)
+    pixels = pixels_of(image, step.image_mode, turns=step.exif)
     if len(axes) == 2:
         return operand_of(pixels)[0]
     return operand_of(pixels[..., None] if pixels.ndim == 2 else pixels, "HWC")[0]

@@ -39,9 +39,9 @@ class Preprocess(Declaration):
     """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
     A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image; `Frame`s
-    count as RGB images. It returns the same kind with only the images changed, and what belongs to them. The input is
-    never written, and may be read-only. No engine is imported. The device is selected in the worker, at the first call,
-    and kept. The caller owns the result: its memory is reused by a later call only once nothing refers to it any more.
+    count as RGB images. It returns the same kind with only the images and their annotations changed. The input is
+    never written, and may be read-only. No engine is imported. The worker selects the device at the first call, and
+    keeps it. The caller owns the result: a later call reuses its memory only once nothing refers to it any more.
 
     Images:
 
@@ -82,7 +82,7 @@ class Preprocess(Declaration):
       step that draws the same sample again without either warns once.
     - `gain`, `offset`: ranges from which a factor and an addend (in units of 0..1) are drawn for each channel.
 
-    What belongs to an image, as columns that move with it:
+    Annotations, as columns that move with their images:
 
     - `mask`: arrays (height, width) or Pillow images, nearest pixels, in their own type, around them `mask_fill`.
     - `boxes`, `points`: numbers (k, 4) in `box_format` ("xyxy", "xywh", "cxcywh" or "tlbr") and (k, 2), x and y, in
@@ -93,7 +93,7 @@ class Preprocess(Declaration):
 
     - `device`: "cpu", "cuda", "cuda:N"; "auto" is the first CUDA device that works in the worker, else the CPU. In a
       worker process of PyTorch's DataLoader a call has one thread, unless `set_num_threads` or `STRIDEDGPU_THREADS`
-      says another number.
+      sets another number.
     - `errors`: "raise" names the row of an unusable image; "skip" drops its row from every column, logs why and counts
       it in `skipped`.
     - `output`: "numpy" for arrays, with axes in the order of `layout`, which engines can transport; "tensor" for
@@ -115,7 +115,7 @@ class Preprocess(Declaration):
     """
 
     def __repr__(self) -> str:
-        """What was declared, as it would be written."""
+        """The declaration as source code, without defaults."""
         given = [] if self.column is None else [repr(self.column)]
         values = ((field.name, getattr(self, field.name), field.default) for field in fields(self)[1:])
         given += [f"{name}={value!r}" for name, value, default in values if value != default]
@@ -134,7 +134,7 @@ class Preprocess(Declaration):
         return state if counter is None else {**state, "_epochs": counter.pickled}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Go on with the epoch of the step that was pickled; a step of before there were epochs begins at 0."""
+        """Continue at the epoch of the pickled step; a pickle from before epochs existed begins at 0."""
         self.__dict__.update(state)
         if self.seed is not None:
             self.__dict__["_epochs"] = EpochCounter(state.get("_epochs"))
@@ -197,13 +197,13 @@ class Preprocess(Declaration):
         return Advancing(self, batches)
 
     def dataset(self, dataset: Any) -> IndexedDataset:
-        """A map-style data set of PyTorch that hands on each sample's index, which `collate` takes as its key."""
+        """A map-style data set of PyTorch whose samples have their indices, which `collate` uses as keys."""
         return indexed(dataset)
 
     def placements(
         self, sizes: Sequence[tuple[int, int]], keys: Sequence[object] | None = None, *, epoch: int | None = None
     ) -> list[Placement]:
-        """Where images of these sizes (height, width) go: for boxes and points, there and back.
+        """The placements of images of these sizes (height, width), which map boxes and points there and back.
 
         `keys` has the key of each image, which a step with a seed needs. `Placement` has `boxes`, `boxes_back`,
         `points` and `points_back`.
@@ -242,7 +242,7 @@ class Preprocess(Declaration):
             return self._columns(batch, keys, when, out)
         if is_pillow_image(batch):
             made = self._worker.images([batch], None if keys is None else [keys], epoch=when)
-            return self._exported(made.pictures)[0] if made.rows else None
+            return self._exported(made.images)[0] if made.rows else None
         if keys is None and block_info and 0 in block_info:
             keys = range(*block_info[0]["array-location"][self.dims.index("N")])
         if keys is None and self.key is not None:
@@ -250,12 +250,12 @@ class Preprocess(Declaration):
         if self.annotations:
             raise LayoutError(f"{self} names columns that belong to the images, and the batch has none: give a dict.")
         made = self._made(batch, keys, when, out)
-        pictures = self._exported(made.pictures) if out is None else out
+        images = self._exported(made.images) if out is None else out
         if out is None and isinstance(batch, (list, tuple)):
-            if isinstance(pictures, np.ndarray):
-                pictures = np.moveaxis(pictures, self.layout.index("N"), 0)
-            return tuple(pictures) if isinstance(batch, tuple) else list(pictures)
-        return pictures
+            if isinstance(images, np.ndarray):
+                images = np.moveaxis(images, self.layout.index("N"), 0)
+            return tuple(images) if isinstance(batch, tuple) else list(images)
+        return images
 
     def collate(self, samples: Sequence[Any]) -> Any:
         """A list of samples as a batch of PyTorch tensors, as the `collate_fn` of `DataLoader`.
@@ -319,7 +319,7 @@ class Preprocess(Declaration):
             _check_rows(belonging, batch[belonging], len(given))
         moved = moved_annotations(self, self._worker, made, batch.__getitem__)
         replaced = {name: _alike(self._exported(values), batch[name]) for name, values in moved.items()}
-        replaced[self.column] = _alike(self._exported(made.pictures), given) if out is None else out
+        replaced[self.column] = _alike(self._exported(made.images), given) if out is None else out
         if len(made.rows) < len(given):
             return {
                 name: replaced[name] if name in replaced else _rows_of(name, values, made.rows, len(given))
@@ -339,20 +339,20 @@ class Preprocess(Declaration):
         return self._worker.batch(given, keys, epoch=epoch, out=into)
 
     def _output(self, out: Any) -> Operand:
-        """The caller's memory with its axes in canonical order. Raises `LayoutError` for what cannot be written in."""
+        """The caller's memory with its axes in canonical order. Raises `LayoutError` if it cannot be written."""
         if self.errors == "skip":
             raise LayoutError("out= has a row for every image: declare errors='raise', which drops none.")
         if isinstance(out, StridedTensor):
             return out.operand
         return asarray(out, dims=self.layout, copy=False).operand
 
-    def _exported(self, pictures: StridedTensor | list[StridedTensor]) -> Any:
-        """The result as the caller sees it: tensors, or arrays with their axes in the order of `layout`."""
-        if isinstance(pictures, list):
-            return [self._exported(picture) for picture in pictures]
-        if self.output == "tensor" or not isinstance(pictures, StridedTensor):
-            return pictures
-        return self._worker.array(pictures)
+    def _exported(self, images: StridedTensor | list[StridedTensor]) -> Any:
+        """The result for the caller: tensors, or arrays with their axes in the order of `layout`."""
+        if isinstance(images, list):
+            return [self._exported(image) for image in images]
+        if self.output == "tensor" or not isinstance(images, StridedTensor):
+            return images
+        return self._worker.array(images)
 
 
 def _alike(values: Any, given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Windows of images into a batch on any device; windows from the CPU to a GPU are sent in one piece."""
+"""Windows of images into a batch on any device; windows from the CPU go to a GPU in one copy."""
 
 from __future__ import annotations
 

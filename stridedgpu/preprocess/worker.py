@@ -63,13 +63,13 @@ class Made:
     `placements` says where the pixels of each row went, or is None if nothing moves.
     """
 
-    pictures: StridedTensor | list[StridedTensor]
+    images: StridedTensor | list[StridedTensor]
     rows: list[int]
     placements: Sequence[Placement] | None = None
 
 
 class _Call(NamedTuple):
-    """What a call says besides the images: keys, epoch (None: the shared one), and where the result goes."""
+    """The arguments of a call besides the images: keys, epoch (None: the shared one), and memory of the result."""
 
     keys: Keys
     epoch: int | None
@@ -153,8 +153,8 @@ class Worker:
     ) -> Made:
         """Images as separate objects, of any sizes: one batch with a window or `stacked`, which needs one size.
 
-        As for `batch`; `out` has a row for each image, and its first rows are written if some are left out. `numbers`
-        are the rows' numbers in messages, if these images are a part of a batch.
+        The arguments are those of `batch`. `out` has a row for each image; its first rows are written if some are left
+        out. `numbers` are the rows' numbers in messages, if these images are a part of a batch.
         """
         step = self._step
         _check_keys(keys, len(given))
@@ -213,8 +213,8 @@ class Worker:
                 raise LayoutError(f"row {row}{named}: {problem}") from problem
         if len({mask.element for mask in masks}) > 1:
             raise LayoutError(f"the masks{named} are of several types; one batch has one.")
-        if isinstance(made.pictures, StridedTensor):
-            size = made.pictures.sizes[-2], made.pictures.sizes[-1]
+        if isinstance(made.images, StridedTensor):
+            size = made.images.sizes[-2], made.images.sizes[-1]
             return StridedTensor.over(self._masks(masks, made.placements, size), "NHW")
         alone = [
             self._masks([mask], [placed], placed.size) for mask, placed in zip(masks, made.placements, strict=True)
@@ -378,9 +378,9 @@ class Worker:
         memory = MemoryOptions(layout, self._step.row_pitch_bytes, self._step.alignment)
         return memory.allocation(sizes, labels_of(canonical_axes(layout), len(sizes)), self._element)
 
-    def array(self, pictures: StridedTensor) -> NDArray[Any]:
+    def array(self, images: StridedTensor) -> NDArray[Any]:
         """A result as a NumPy array with its axes in the declared order, copied to the CPU if necessary."""
-        made, dims = pictures.operand, pictures.dims or ""
+        made, dims = images.operand, images.dims or ""
         turned = Operand(made.buffer, _in_order(made.layout, dims, self._step.layout), made.element)
         if turned.buffer.device == "cpu":
             return array_of_operand(turned)
