@@ -1,8 +1,8 @@
-// Frames of luma and chroma to red, green and blue: converted, and written as planes or as interleaved pixels.
+// Luma-chroma frames to RGB: converted, and written as planes or as interleaved pixels.
 //
-// A thread makes V adjacent pixels of a row. Their luma and chroma are read once, as one vector from each plane if the
-// addresses allow it. Colours are integer sums, which are clamped, converted, and stored as a vector of each plane or
-// as interleaved pixels:
+// A thread computes V adjacent pixels of a row. Their luma and chroma are read once, as one vector from each plane if
+// the addresses allow it. Colours are integer sums, which are clamped, converted, and stored as a vector of each plane
+// or as interleaved pixels:
 //
 //     luma       | y0 y1 y2 y3 … y(V-1) |
 //     chroma     | u0 v0 u2 v2 … |               pairs, two planes, or between the luma of packed pixels
@@ -24,11 +24,11 @@ enum class FramePlanes { pairs, apart, packed };
 struct FramesPolicy {
     FramePlanes planes;
     int chroma_rows;            // rows of pixels that share a row of chroma
-    int luma, blue, red;        // the first sample's place in a row: of packed pixels, or of pairs
+    int luma, blue, red;        // the first sample's index in a row of packed pixels, or in a pair
     int count;                  // channels of the target
-    uint32 places;              // digit c from the right, hexadecimal: which of red, green and blue channel c is
+    uint32 places;              // hexadecimal digit c from the right: the colour of channel c (0 red, 1 green, 2 blue)
     int length;                 // pixels of a thread
-    bool of_pixels, of_vectors; // whether the target has whole pixels, or rows of planes, that are stored as vectors
+    bool of_pixels, of_vectors; // whether whole pixels, or rows of planes, are stored as vectors
     Channels affines;
 };
 
@@ -37,10 +37,10 @@ struct FrameMatrix { int32 luma_floor, chroma_centre, luma, red_v, green_u, gree
 
 template <typename Conversion, typename Index, FramesPolicy policy> struct FramesParameters {
     using Sample = typename Conversion::Source;
-    const Sample* luma;        // for the window's first pixel: its sample, or the packed pixels that it is one of
+    const Sample* luma;        // of the window's first pixel: its sample, or the packed pixels that contain it
     uint8* target;
-    const Sample* chroma[2];   // its samples in the other planes
-    uint32 row_phase, column_phase;  // 1 where that pixel is its chroma sample's second row, and its second column
+    const Sample* chroma[2];   // of the first pixel, in the other planes
+    uint32 row_phase, column_phase;  // 1 if that pixel is in the second row, or column, of its chroma sample
     ChannelAffines<typename Conversion::Compute, policy.affines> affines;
     int64 row_strides[3];      // of the planes, in samples
     Divisor<Index> vectors;    // threads of a row
@@ -134,7 +134,7 @@ __device__ __forceinline__ PixelPlanes<Sample, 3, policy.length> frame_colours(c
                     is_odd ? pairs.at(odd + policy.red) : pairs.at(even + policy.red));
             }
         } else {
-            // The order of the two chroma planes follows from the place of blue's sample.
+            // The order of the two chroma planes follows from the index of blue's sample.
             const SampleRun<Sample, half, 1> first_plane(p.chroma[0] + chroma_row * p.row_strides[1] + column, samples);
             const SampleRun<Sample, half, 1> other_plane(p.chroma[1] + chroma_row * p.row_strides[2] + column, samples);
 #pragma unroll

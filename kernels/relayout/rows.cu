@@ -22,7 +22,7 @@
 namespace sg {
 
 // How the source run relates to the target run.
-enum class Run { forward, reversed, repeated, picked };
+enum class Run { forward, reversed, repeated, channel_table };
 // The axis along which elements are treated differently: none, one of the axes over rows, or the row itself.
 enum class RowChannelAxis { none, outer, inner };
 
@@ -108,11 +108,11 @@ template <typename Conversion, typename Index, RowsPolicy policy> struct RowGrou
         // Lanes without a chunk load the constants of channel 0 and do not use them.
         const Index channel = there ? coordinates[1] : 0;
         if constexpr (policy.axis != RowChannelAxis::inner) found.constants = chunks.affines.of(channel);
-        Index picked = 0;
+        Index channel_offset = 0;
         if constexpr (policy.axis == RowChannelAxis::outer && policy.order != Channels::alike) {
-            picked = chunks.order.source_offset(channel);
+            channel_offset = chunks.order.source_offset(channel);
         }
-        const Signed<Index> source = Signed<Index>(chunks.source_offset + picked + Index(offsets.source));
+        const Signed<Index> source = Signed<Index>(chunks.source_offset + channel_offset + Index(offsets.source));
         const bool reads_on = source - Signed<Index>(found.start) <= Signed<Index>(p.last_reading_on);
         const VectorEnds<Index> inside = p.inside, reading_on = p.reading_on;
         found.vectors.load_end = there ? (reads_on ? reading_on.load_end : inside.load_end) : 0;

@@ -1,6 +1,6 @@
 // Nearest-neighbour resize of a batch of images of any sizes: pixels are copied and converted.
 //
-// A thread makes one vector of the target: adjacent columns of a channel, or, for interleaved channels, adjacent
+// A thread computes one vector of the target: adjacent columns of a channel, or, for interleaved channels, adjacent
 // elements of pixels. Each element comes from the pixel that the taps of its row and column select, or is the fill
 // value of its channel.
 //
@@ -16,7 +16,7 @@
 namespace sg {
 
 struct ResizeNearestPolicy {
-    bool pixels;              // a store takes neighbouring elements of pixels
+    bool pixels;              // a store takes adjacent elements of interleaved pixels
     int store_bytes;          // of one access
     Channels affines, order;
 };
@@ -24,10 +24,10 @@ struct ResizeNearestPolicy {
 template <typename Conversion, typename Index, ResizeNearestPolicy policy> struct ResizeNearestParameters {
     const uint8* records;  // samples, then their taps
     uint8* target;
-    const uint8* source;   // that samples' places count from
+    const uint8* source;   // the base of the offsets in samples
     const typename Conversion::Source* fill;  // one element for each channel of the source
     ChannelAffines<typename Conversion::Compute, policy.affines> affines;
-    ChannelOrder<uint32, policy.order> order;                                // from a target's channel to a source's
+    ChannelOrder<uint32, policy.order> order;                                // from target channels to source channels
     int64 offset, sample_stride, channel_stride, row_stride, column_stride;  // of the target, in elements
     uint64 items;                                                            // threads
     Divisor<Index> vectors, rows, planes;                                    // of a row; of a window; of a sample

@@ -1,4 +1,4 @@
-// What a resize is told of each sample: where its picture lies on both sides, and its taps along both axes.
+// The record of each sample of a resize: the memory of its image on both sides, and its taps along both axes.
 //
 //     records   | sample 0 | sample 1 | … | spans and weights of an axis | of another axis | … |
 //
@@ -8,24 +8,24 @@
 
 namespace sg {
 
-// The taps of one pixel of the result along one axis: so many pixels of the source, beginning with `first`.
+// The taps of one result pixel along one axis: `count` source pixels from `first` on.
 struct alignas(8) TapSpan { int32 first, count; };
 
-// One axis of one sample. Pixels of the source below `first` and from `stop` on are repetitions of its edge. The first
-// taps of neighbouring pixels go up, or, of a mirrored picture, down, and so do the last ones.
+// One axis of one sample. Source pixels below `first` and from `stop` on repeat the edge. Along adjacent pixels the
+// first taps ascend, and so do the last ones; of a mirrored image both descend.
 struct ResizeAxis {
-    uint32 spans, weights;  // bytes from the records' beginning to a TapSpan, and to `taps` weights, for each pixel
+    uint32 spans, weights;  // bytes from the start of the records to a TapSpan, and to `taps` weights, for each pixel
     int32 taps;
     int32 first, stop;
-    uint32 copies;          // the axis has no pass: pixels stay as they are
+    uint32 copies;          // the axis has no pass: pixels are copied
 };
 
 struct alignas(16) ResizeSample {
     uint64 pixel, begin, end;                         // bytes from the source's address to channel 0 of pixel (0, 0),
-                                                      // and to the bounds of the picture's memory
+                                                      // and to the bounds of the image's memory
     int64 channel_stride, row_stride, column_stride;  // in elements
     ResizeAxis rows, columns;
-    int32 top, left, height, width;                   // of the resized picture in the window
+    int32 top, left, height, width;                   // of the resized image in the window
     uint32 number;                                    // of the window in the target
     float32 factor;                                   // of a mean
 };
@@ -33,25 +33,25 @@ struct alignas(16) ResizeSample {
 __device__ __forceinline__ int32 smaller(int32 a, int32 b) { return a < b ? a : b; }
 __device__ __forceinline__ int32 larger(int32 a, int32 b) { return a < b ? b : a; }
 
-// The pixel of the source that a tap reads.
+// The source pixel that a tap reads.
 __device__ __forceinline__ int32 clamped(int32 pixel, const ResizeAxis& axis) {
     return smaller(larger(pixel, axis.first), axis.stop - 1);
 }
 
-// Pixels of a source along one axis.
+// Source pixels along one axis.
 struct PixelRange { int32 first, stop; };
 
-// The pixels of one axis of a picture that lie in a tile, and the pixels of the source that they are made of.
+// The pixels of an image inside a tile, along one axis, and the source pixels that their taps reach.
 struct TileAxis {
-    int32 first, count;      // of the picture
+    int32 first, count;      // of the image
     int32 skipped;           // the tile's pixels before them
-    int32 reach, reach_end;  // of the source, those beyond its edges counted as if they were there
+    int32 reach, reach_end;  // of the source, pixels beyond its edges included
 
-    // The tile has `size` pixels of the window from `place` on, the picture `extent` from `picture` on.
+    // The tile has `size` pixels of the window from `place` on, the image `extent` from `image` on.
     __device__ __forceinline__ TileAxis(const uint8* records, const ResizeAxis& axis, int32 place, int32 size,
-                                        int32 picture, int32 extent)
-        : first(larger(place - picture, 0)), skipped(larger(picture - place, 0)), reach(0), reach_end(0) {
-        count = larger(smaller(place + size - picture, extent) - first, 0);
+                                        int32 image, int32 extent)
+        : first(larger(place - image, 0)), skipped(larger(image - place, 0)), reach(0), reach_end(0) {
+        count = larger(smaller(place + size - image, extent) - first, 0);
         if (count == 0) return;
         const TapSpan* spans = reinterpret_cast<const TapSpan*>(records + axis.spans) + first;
         const TapSpan low = spans[0], high = spans[count - 1];

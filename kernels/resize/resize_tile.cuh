@@ -1,4 +1,4 @@
-// One tile of a resized picture in shared memory: its taps, and both passes from rows of the source to the tile.
+// One tile of a resized image in shared memory: its taps, and both passes from source rows to the tile.
 #pragma once
 #include "indexing.cuh"
 #include "resize_readers.cuh"
@@ -9,16 +9,16 @@ namespace sg {
 struct ResizePolicy {
     ResizeArithmetic arithmetic;
     bool columns_first;       // the horizontal pass is the first one
-    bool pixels;              // the target's channels lie side by side: a store takes neighbouring elements of pixels
+    bool pixels;              // the target is interleaved: a store takes adjacent elements of pixels
     bool premultiplies;       // alpha, the last channel, weights the others
     int store_bytes;          // of one access
     Channels affines, order;
 };
 
-// Places in shared memory, in bytes from its beginning, where the spans of the columns lie.
+// Offsets in shared memory, in bytes. The spans of the columns are at offset 0.
 struct ResizeMemory {
     uint32 row_spans, column_weights, row_weights, starts, stage, between, sums, result;
-    uint32 chunk_rows;                                            // rows of the source that are there together
+    uint32 chunk_rows;                                            // source rows in shared memory together
     uint32 stage_pitch, between_pitch, sums_pitch, result_pitch;  // bytes of a row
     uint32 most_row_taps;
 };
@@ -26,10 +26,10 @@ struct ResizeMemory {
 template <typename Reader, typename Conversion, ResizePolicy policy> struct ResizeParameters {
     const uint8* records;  // samples, then their taps
     uint8* target;
-    const uint8* source;   // that samples' places count from
+    const uint8* source;   // the base of the offsets in samples
     const typename Conversion::Source* fill;  // one element for each channel of the source
     ChannelAffines<typename Conversion::Compute, policy.affines> affines;
-    ChannelOrder<uint32, policy.order> order;                        // from a channel of the target to the source's
+    ChannelOrder<uint32, policy.order> order;                        // from target channels to source channels
     int64 offset, sample_stride, channel_stride, row_stride, column_stride;  // of the target, in elements
     Divisor<uint32> columns, rows, groups;                           // tiles across and down a window; of channels
     Divisor<uint32> vectors, channels;                               // of a row of a tile; of the target
@@ -48,7 +48,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
     static constexpr int count = Reader::count;
     static constexpr int threads = 256, warps = threads / 32;
     static constexpr int rows_at_once = sizeof(Weight) == 8 ? 2 : 4;
-    // Elements between the passes that a thread adds up at once: their sums are 16 or 32 bytes of registers.
+    // Elements between the passes that a thread sums at once: their sums take 16 or 32 bytes of registers.
     static constexpr int elements_at_once = sizeof(Between) == 1 ? 8 : 4;
 
     const ResizeParameters<Reader, Conversion, policy>& p;
@@ -67,13 +67,13 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
           columns(p.records, sample.columns, left, int32(p.tile_width), sample.left, sample.width),
           warp(int32(threadIdx.x) / 32), lane(int32(threadIdx.x) % 32), memory(dynamic_shared_memory()) {}
 
-    // The weights of neighbouring columns lie side by side, those of a row together.
+    // The weights of adjacent columns are contiguous for each tap; the weights of a row are contiguous.
     __device__ __forceinline__ void read_taps() const {
         read_axis(sample.columns, columns, 0, p.memory.column_weights, 1, int32(p.tile_width));
         read_axis(sample.rows, rows, p.memory.row_spans, p.memory.row_weights, int32(p.memory.most_row_taps), 1);
     }
 
-    // Both passes, from the source to the tile. Taps are there, and the picture has a part in the tile.
+    // Both passes, from the source to the tile. Taps are in shared memory, and the image overlaps the tile.
     __device__ __forceinline__ void resize() const {
         const Reader reader(p.source, sample, p.order, channel, channels_end);
         const auto to_between = [&](int32 r) { return between(r); };
@@ -81,7 +81,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         const int32 chunk_rows = int32(p.memory.chunk_rows);
         const PixelRange inside = {clamped(columns.reach, sample.columns),
                                    clamped(columns.reach_end - 1, sample.columns) + 1};
-        // Elements before the first column that is there, and the bytes that they take in whole vectors.
+        // Elements before the first column inside the image, and their bytes in whole vectors.
         const int32 missing = (inside.first - columns.reach) * count;
         const uint32 place = (uint32(missing) * uint32(sizeof(Element)) + 15u) & ~15u;
         for (int32 row = rows.reach; row < rows.reach_end; row += chunk_rows) {
@@ -90,7 +90,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
                 reader.stage({at<uint8>(p.memory.stage), p.memory.stage_pitch, r, warps, some, row}, sample, inside,
                              place, lane);
             }
-            // Rows begin with the first column that taps reach, be it there or not.
+            // Rows begin with the first column that taps reach, inside the image or not.
             for (int32 r = int32(threadIdx.x); r < some; r += threads) {
                 at<uint32>(p.memory.starts)[r] = p.memory.stage + uint32(r) * p.memory.stage_pitch + place +
                                                  reader.skew(sample, row + r, inside) -
@@ -118,7 +118,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         if constexpr (!policy.columns_first) across<Second>(rows.count, to_between, to_result);
     }
 
-    // Colours divided by alpha, rounded down, at most 255; where alpha is 0 or 255 they stay.
+    // Divides colours by alpha, rounded down, at most 255. With alpha 0 or 255 they are unchanged.
     __device__ __forceinline__ void divide() const {
         __syncthreads();
         if (!has_pass()) return;
@@ -136,18 +136,18 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         }
     }
 
-    // The tile's row, whose elements lie in the order of the target's.
+    // A row of the tile, with elements in the order of the target.
     __device__ __forceinline__ Element* result(int32 y) const {
         return at<Element>(p.memory.result + uint32(y) * p.memory.result_pitch);
     }
-    // Where an element of the tile's pixel `x` lies in its row; channels are those of the reader.
+    // The position in its row of an element of the tile's pixel `x`; channels are those of the reader.
     __device__ __forceinline__ int32 slot(int32 x, int32 c) const {
         return policy.pixels ? x * count + c : c * int32(p.tile_width) + x;
     }
 
   private:
     __device__ __forceinline__ bool has_pass() const { return !(sample.rows.copies && sample.columns.copies); }
-    // Colours times alpha, in staged rows, rounded as Pillow's MULDIV255 does.
+    // Multiplies the colours of staged rows by alpha, rounded as by Pillow's MULDIV255.
     template <typename Input> __device__ __forceinline__ void premultiply(int32 some, Input staged) const {
         for (int32 r = warp; r < some; r += warps) {
             Element* pixel = staged(r) + lane * count;
@@ -167,7 +167,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
     __device__ __forceinline__ Between* between(int32 row) const {
         return at<Between>(p.memory.between + uint32(row) * p.memory.between_pitch);
     }
-    // Behind the last one that belongs to the picture.
+    // One past the last one that belongs to the image.
     __device__ __forceinline__ int32 slots_end() const {
         return slot(columns.skipped + columns.count - 1, count - 1) + 1;
     }
@@ -189,7 +189,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         }
     }
 
-    // Pixels beyond the source's edges, in one row of shared memory.
+    // Fills in the pixels beyond the source's edges, in one row of shared memory.
     __device__ __forceinline__ void repeat_edges(Element* row, int32 missing, const PixelRange& inside) const {
         const int32 stop = missing + (inside.stop - inside.first) * count;
         const int32 end = (columns.reach_end - columns.reach) * count;
@@ -197,10 +197,10 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         for (int32 e = stop + lane; e < end; e += 32) row[e] = row[stop - count + (e - stop) % count];
     }
 
-    // The horizontal pass over some rows: a thread makes all channels of one column in a few rows, which share weights.
+    // The horizontal pass over some rows. A thread computes all channels of one column in a few rows with its weights.
     template <typename Pass, typename Input, typename Output>
     __device__ __forceinline__ void across(int32 some, Input input, Output output) const {
-        // A tile has up to 64 columns, which are those of two warps.
+        // A tile has up to 64 columns: two warps.
         const int32 halves = columns.count > 32, items = (some + rows_at_once - 1) / rows_at_once << halves;
         for (int32 item = warp; item < items; item += warps) {
             const int32 first = (item >> halves) * rows_at_once, x = (item & halves) * 32 + lane;
@@ -215,7 +215,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
 #pragma unroll
                 for (int c = 0; c < count; ++c) sums[i][c] = Pass::start();
             }
-            // Taps are few: what unrolled loops spend on their ends is more than they save.
+            // Taps are few: the remainder of an unrolled loop would cost more than unrolling saves.
 #pragma unroll 1
             for (const Weight* const end = weights + span.count * int32(p.tile_width); weights != end;
                  weights += p.tile_width) {
@@ -263,7 +263,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         return made;
     }
 
-    // The vertical pass over rows from `row` up to `row_end`: their share is added to the sums of each row of the tile.
+    // The vertical pass over rows `row` to `row_end`: adds their terms to the sums of each row of the tile.
     template <typename Pass, int N, typename Input, typename Output>
     __device__ __forceinline__ void down(int32 row, int32 row_end, int32 elements, Input input, Output output) const {
         using Sum = typename Pass::Sum;
@@ -292,7 +292,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
                     const From elements = load<From>(from);
 #pragma unroll
                     for (int i = 0; i < N; ++i) sums[i] = Pass::add(sums[i], weight, elements.get(i));
-                    // Rows between the passes have one pitch, those of the source begin anywhere in their vectors.
+                    // Rows between the passes have one pitch; source rows may begin inside a vector.
                     if constexpr (policy.columns_first) from = below(from);
                     else if (k + 1 < end) from = input(span.first + k + 1 - row) + e;
                 }

@@ -1,24 +1,25 @@
-// Resize of a batch of pictures of any sizes: both passes and the conversion in one kernel.
+// Resize of a batch of images of any sizes: both passes and the conversion in one kernel.
 //
-// A block makes one tile of one window. It reads the rows of the source that the tile is made of once, some at a time,
-// into shared memory, resizes them there, and writes the tile converted.
+// A block computes one tile of one window. It loads the source rows of the tile once, a chunk at a time, into shared
+// memory, resizes them there, and writes the converted tile.
 //
 //     source      | a chunk's rows, all columns that the tile's taps reach |    16 bytes a load, or element by element
 //       across    | a chunk's rows, the tile's columns |                        the horizontal pass
 //       down      | the tile's rows, the tile's columns |                       the vertical pass, sums of all chunks
-//     target      | the tile's rows and columns, fill around the picture |      store_bytes a store
+//     target      | the tile's rows and columns, fill around the image |        store_bytes a store
 //
-// With the vertical pass first, sums are those of the tile's rows and all columns that taps reach, and go across once.
-// Tiles, chunks and places in shared memory are numbers of the launch: batches of any scales are one instantiation.
+// If the vertical pass is first, sums are those of the tile's rows and all columns that taps reach; the horizontal pass
+// runs once at the end. Tiles, chunks and offsets in shared memory are parameters of the launch: one instantiation
+// serves batches of any scale.
 //
-// Bytes moved: each pixel of the source that taps reach, once for each tile that reaches it; each element of the
-// target; 128 bytes and the taps of each sample, which stay in the cache.
+// Bytes moved: each source pixel once for each tile whose taps reach it; each element of the target once; 128 bytes and
+// the taps of each sample, which stay in the cache.
 #include "resize_tile.cuh"
 
 namespace sg {
 
-// Blocks a multiprocessor: three, or two where sums or numbers are wide or channels have an address each. By the
-// compiler's own aim some would spill.
+// Blocks per multiprocessor for __launch_bounds__: three, or two if sums or numbers are wide or each channel has an
+// address. Without it ptxas targets more blocks for some instantiations, and spills.
 template <typename Reader, typename Conversion, ResizePolicy policy>
 constexpr int resize_blocks =
     Reader::has_runs && !Conversion::is_wide &&
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(256, resize_blocks<Reader, Conversion, policy>
     const uint32 height = uint32(smaller(int32(p.tile_height), int32(p.height) - top));
     const uint32 width = uint32(smaller(int32(p.tile_width), int32(p.width) - left));
     const uint32 items = height * p.vectors.divisor;
-    // The slot of a channel of the target in pixels as they lie, or among those that the block read.
+    // The position of a target channel in interleaved pixels, or among the channels that the block has read.
     const auto slot_of = [&](uint32 x, uint32 channel) {
         return tile.slot(int32(x), int32(Reader::whole ? p.order.source_offset(channel) : channel - tile.channel));
     };

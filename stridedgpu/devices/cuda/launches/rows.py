@@ -128,7 +128,7 @@ def _run(problem: Problem) -> str:
     """The `sg::Run` of a problem: how the source run relates to the target run."""
     inner = len(problem.sizes) - 1
     if problem.channel_axis == inner and problem.conversion.channels is not None:
-        return "picked"
+        return "channel_table"
     return {1: "forward", -1: "reversed", 0: "repeated"}[problem.source_strides[inner]]
 
 
