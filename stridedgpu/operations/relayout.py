@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import Device, RelayoutLaunch
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
@@ -26,9 +27,6 @@ from .transfer import launch_for, move_elements, zero_bytes
 
 __all__ = ["assign_operand", "clear_buffer", "conversion_key", "relayout_operand", "result_sizes"]
 
-
-_CLEARED_AT_ONCE: Final = 1024 * 1024
-"""Bytes of the CPU's memory below which the C library clears them: from here on threads share the work."""
 
 _SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
 """Types of `layout` that need no check before they become part of a cache key."""
@@ -191,8 +189,8 @@ def assign_operand(source: Operand, target: Operand, stream: object = None, name
 
 
 def clear_buffer(buffer: Buffer) -> None:
-    """Make every byte of a buffer zero."""
-    if buffer.device == "cpu" and buffer.nbytes < _CLEARED_AT_ONCE:
+    """Make every byte of a buffer zero: those of a small one on the CPU by the C library, which no threads share."""
+    if buffer.device == "cpu" and buffer.nbytes < policy().relayout.shared_bytes:
         memset(buffer.address, 0, buffer.nbytes)
         return
     zeros, whole = _byte_layouts(buffer.nbytes)

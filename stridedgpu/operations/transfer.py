@@ -27,7 +27,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 __all__ = ["launch_for", "move_elements", "zero_bytes"]
 
 _PIECE_BYTES: Final = 64 * 1024 * 1024
-"""Bytes sent at once: enough to keep a bus busy, little beside a GPU's memory."""
+"""Bytes sent at once, to any device: enough to keep a bus busy, little beside a GPU's memory. Not measured."""
 
 _WIDEST_ELEMENT: Final = 16
 """Bytes of complex128, the largest element."""

@@ -13,10 +13,10 @@ from .relayout_problem import Problem
 __all__ = ["Runs", "runs_of"]
 
 _SHORTEST_RUN_BYTES: Final = 64
-"""Shorter runs transfer faster if they are packed together first."""
+"""Bytes of the shortest run worth a copy engine: shorter ones are packed together first. Not measured."""
 
 _MOST_COPIES: Final = 64
-"""Each separate copy costs some microseconds; above this number, packing is faster."""
+"""The most separate copies; more runs are packed first. Not measured; each copy costs some microseconds to start."""
 
 _LARGEST_PITCH: Final = 2**31 - 1
 """Bytes: `cudaDeviceProp.memPitch`."""

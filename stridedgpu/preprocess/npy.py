@@ -21,6 +21,7 @@ from stridedgpu.values.errors import StridedGpuError
 from .declaration import Declaration
 
 CHUNK_BYTES = 1 << 24
+"""Bytes of an array that are copied and written at once: 16 MB, NumPy's own number for `.npy` files."""
 
 
 class FileError(StridedGpuError):

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from harness.compiled_loops import policy_with
 from harness.emulator.exact_conversion import converted
 from harness.guarded_memory import bits_of, guarded, seeds
 from harness.profiles import examples
@@ -14,7 +15,6 @@ from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import Layout
-from stridedgpu.devices.cpu.numpy_loops import relayout as numpy_relayout
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 
 # The largest axis that is looped over in Python, the elements of a block, and the extents of a tile.
@@ -32,10 +32,8 @@ every_block_size = pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS.
 
 @contextmanager
 def blocks_of(block):
-    names = ("_SMALL_AXIS", "_BLOCK_ELEMENTS", "_TILE", "_LEAST_LOOPED", "_SMALL_TENSOR")
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in zip(names, (*block, 1, 0), strict=True):
-            patch.setattr(numpy_relayout, name, value)
+    names = ("small_axis", "block_elements", "tile", "least_looped", "small_tensor")
+    with policy_with(numpy=dict(zip(names, (*block, 1, 0), strict=True))):
         yield
 
 

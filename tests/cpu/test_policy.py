@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from stridedgpu.devices.cpu import policy as module
-from stridedgpu.devices.cpu.policy import GatherPolicy, Policy, RelayoutPolicy, last_level_cache_bytes, policy, using
+from stridedgpu.devices.cpu import cache_size, policy as module
+from stridedgpu.devices.cpu.policy import GatherPolicy, Policy, RelayoutPolicy, policy, using
 
 MB = 1 << 20
 
@@ -15,7 +15,7 @@ MB = 1 << 20
 @pytest.mark.parametrize("cache, share", [(8 * MB, 0.25), (32 * MB, 1.0), (256 * MB, 1.0)], ids=str)
 def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share):
     monkeypatch.setattr(module, "last_level_cache_bytes", lambda: cache)
-    made = module._of_this_machine.__wrapped__()
+    made = module._of_this_machine()
     assert made.relayout == replace(
         RelayoutPolicy(), streamed_bytes=int(24 * MB * share), streamed_tiles_bytes=int(8 * MB * share)
     )
@@ -31,14 +31,14 @@ def test_linux_says_how_large_the_last_cache_is(monkeypatch, tmp_path, sizes, ex
     for name, said in sizes.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "size").write_text(f"{said}\n")
-    monkeypatch.setattr(module, "_CACHES", tmp_path)
-    assert module._said_by_linux() == expected
+    monkeypatch.setattr(cache_size, "_CACHES", tmp_path)
+    assert cache_size._said_by_linux() == expected
 
 
 def test_where_the_system_says_nothing_the_usual_cache_is_assumed(monkeypatch):
-    monkeypatch.setattr(module, "_said_by_linux", lambda: 0)
-    monkeypatch.setattr(module, "_said_by_posix", lambda: 0)
-    assert last_level_cache_bytes.__wrapped__() == 32 * MB
+    monkeypatch.setattr(cache_size, "_said_by_linux", lambda: 0)
+    monkeypatch.setattr(cache_size, "_said_by_posix", lambda: 0)
+    assert cache_size.last_level_cache_bytes.__wrapped__() == 32 * MB
 
 
 def test_another_policy_holds_for_a_block():

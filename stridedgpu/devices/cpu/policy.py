@@ -1,4 +1,4 @@
-"""The CPU's policy: every threshold of the planners of loops, with its unit and the origin of its value.
+"""The CPU's policy: every threshold of NumPy's and of compiled loops, with its unit and the origin of its value.
 
 `policy()` returns the current one, adapted to the caches of this machine. Values were chosen by sweeps on AMD EPYC
 (Zen 4, 2 cores, 32 MB of last-level cache) with `benchmarks/bench_cpu_relayout.py` and
@@ -7,26 +7,28 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from .cache_size import MEASURED_CACHE_BYTES, last_level_cache_bytes
+
 __all__ = [
+    "ChannelMatrixPolicy",
     "CropsPolicy",
     "FramesPolicy",
     "GatherPolicy",
     "IndexCheckPolicy",
+    "MemoryPolicy",
+    "NumpyPolicy",
     "Policy",
     "PromotionPolicy",
     "RelayoutPolicy",
+    "ResizePolicy",
     "SharingPolicy",
     "is_temporary",
-    "last_level_cache_bytes",
     "policy",
     "using",
 ]
@@ -34,11 +36,52 @@ __all__ = [
 _KB: Final = 1024
 _MB: Final = 1024 * 1024
 
-_USUAL_CACHE_BYTES: Final = 32 * _MB
-"""The last-level cache assumed if the system does not report one: that of the measurements."""
 
-_CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
-"""Where Linux describes the caches of the first core."""
+@dataclass(frozen=True, slots=True)
+class NumpyPolicy:
+    """NumPy's loops: blocks fit a core's cache, and outweigh Python's calls. Not measured, unless a field says so."""
+
+    small_axis: int = 16
+    """Elements up to which an axis becomes a Python loop of a relayout, if another axis can be the inner one."""
+
+    least_looped: int = 4 * _KB
+    """The fewest elements of one iteration of such a loop, which costs Python some microseconds."""
+
+    small_tensor: int = 64 * _KB
+    """Elements up to which one assignment is as fast as any loop order, because all data is in the cache: in Python
+    loops, 16^4 elements took 25 times as long."""
+
+    block_elements: int = 128 * _KB
+    """Elements of a block of a relayout; a conversion allocates more blocks of up to 8 bytes an element, a few MB."""
+
+    tile: tuple[int, int] = (256, 512)
+    """Extents of a block along the target's and the source's contiguous axes: the shorter one, the longer the other."""
+
+    gathered_elements: int = 32 * _KB
+    """Elements of a block of a gather: with their offsets, some hundred KB."""
+
+    long_row: int = 2 * _KB
+    """Elements from which on a gathered row is copied by a call of its own."""
+
+    elements_of_call: int = _KB
+    """Elements that amortise one NumPy call."""
+
+    searched_indices: int = 128 * _KB
+    """Indices of one step of the search for a wrong index."""
+
+    block_pixels: int = 64 * _KB
+    """Pixels, or raw samples, of a block of any other operation; numbers take 2 to 8 bytes in each of its channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPolicy:
+    """Memory of results that is used again; not measured."""
+
+    kept_blocks: int = 4
+    """Free blocks kept for reuse; another one replaces the oldest."""
+
+    recycled_bytes: int = 256 * _KB
+    """Bytes from which on a block is kept: the C library recycles smaller ones itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +180,7 @@ class RelayoutPolicy:
     """Rows and elements of a tile of strided rows: adjacent rows share cache lines."""
 
     tile_bytes: int = _KB
-    """Bytes of a source line that a transpose reads before it continues with the next lines."""
+    """Bytes of a source line that a transpose reads before it continues with the next; half as many of a target."""
 
     unaligned_tile_bytes: int = 4 * _KB
     """The same for unaligned targets, so that a cache line shared by two tiles is completed soon."""
@@ -161,6 +204,12 @@ class RelayoutPolicy:
 
     largest_step: int = 4
     """The largest stride of a plane in elements; the elements in between are read as well."""
+
+    most_gaps: int = 2
+    """Most length of a pixel with its gaps, relative to its channels or to 4 of them; not measured."""
+
+    most_repeated: float = 0.25
+    """Share of a transpose's rows that its last tile may repeat before tiles get lower; not measured."""
 
     long_channels: int = 8
     """Channels from which on a transpose takes fewer shuffles than interleaving."""
@@ -245,13 +294,19 @@ class CropsPolicy:
     least_entries: int = 16
     """Entries that threads share evenly; smaller batches are cut into pieces."""
 
+    most_recipes: int = 4 * _KB
+    """Kinds of rectangles whose loops and parameters are kept; a limit of memory, not measured."""
+
     band_bytes: int = 4 * _KB
     """Bytes of source of a band: long enough to prefetch the next one, and the L1 cache fits both."""
 
 
 @dataclass(frozen=True, slots=True)
 class FramesPolicy:
-    """Frames of luma and chroma; measured on Intel Xeon (Sapphire Rapids, AVX-512) with 1080p NV12."""
+    """Frames of luma and chroma; measured on Intel Xeon (Sapphire Rapids, AVX-512) with 1080p NV12.
+
+    Raw samples take the same thresholds.
+    """
 
     shared_bytes: int = 256 * _KB
     """Bytes moved from which on threads share a window's rows."""
@@ -265,6 +320,26 @@ class FramesPolicy:
 
     least_lanes: int = 8
     """Pixels of the narrowest step; NumPy has narrower windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizePolicy:
+    """Windows that are resized; not measured."""
+
+    pieces: int = 2
+    """Parts of a window for each thread: small enough that a late thread delays the others little."""
+
+    most_channels: int = 4
+    """The most channels of an interleaved pixel whose sums and products fit the registers."""
+
+    most_step: int = 16
+    """The most elements from one pixel to the next: the elements between are transposed, too."""
+
+    least_columns: int = 16
+    """The fewest columns of a frame that are converted, if it has as many: steps of its loop then take 16 pixels."""
+
+    most_geometries: int = 256
+    """Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,24 +380,27 @@ class IndexCheckPolicy:
 class Policy:
     """All thresholds of the CPU, by what they decide."""
 
+    numpy: NumpyPolicy = field(default_factory=NumpyPolicy)
+    memory: MemoryPolicy = field(default_factory=MemoryPolicy)
     promotion: PromotionPolicy = field(default_factory=PromotionPolicy)
     sharing: SharingPolicy = field(default_factory=SharingPolicy)
     relayout: RelayoutPolicy = field(default_factory=RelayoutPolicy)
     gather: GatherPolicy = field(default_factory=GatherPolicy)
     crops: CropsPolicy = field(default_factory=CropsPolicy)
     frames: FramesPolicy = field(default_factory=FramesPolicy)
+    resize: ResizePolicy = field(default_factory=ResizePolicy)
     channel_matrix: ChannelMatrixPolicy = field(default_factory=ChannelMatrixPolicy)
     index_check: IndexCheckPolicy = field(default_factory=IndexCheckPolicy)
 
 
 def policy() -> Policy:
     """The current policy."""
-    return _of_this_machine() if _chosen is None else _chosen
+    return _chosen
 
 
 def is_temporary() -> bool:
     """Whether the current policy is that of a `using` block, whose plans are not kept for calls after it."""
-    return _chosen is not None
+    return _chosen is not _own
 
 
 @contextmanager
@@ -336,16 +414,12 @@ def using(chosen: Policy) -> Iterator[None]:
         _chosen = before
 
 
-_chosen: Policy | None = None
-
-
-@lru_cache(maxsize=1)
 def _of_this_machine() -> Policy:
     """The thresholds for the caches of this machine.
 
     A last-level cache smaller than that of the measurements fills sooner. A larger one is shared by more cores.
     """
-    share = min(1.0, last_level_cache_bytes() / _USUAL_CACHE_BYTES)
+    share = min(1.0, last_level_cache_bytes() / MEASURED_CACHE_BYTES)
     relayout, gather = RelayoutPolicy(), GatherPolicy()
     return Policy(
         relayout=replace(
@@ -357,33 +431,5 @@ def _of_this_machine() -> Policy:
     )
 
 
-@lru_cache(maxsize=1)
-def last_level_cache_bytes() -> int:
-    """Bytes of the last-level cache of the first core, as the system reports it; else 32 MB.
-
-    >>> last_level_cache_bytes() > 0
-    True
-    """
-    return _said_by_linux() or _said_by_posix() or _USUAL_CACHE_BYTES
-
-
-def _said_by_linux() -> int:
-    """The largest cache of the first core that Linux reports; 0 if there is no such directory."""
-    largest = 0
-    for path in _CACHES.glob("index*/size"):
-        try:
-            said = path.read_text().strip()
-        except OSError:
-            continue
-        number, unit = said[:-1], {"K": _KB, "M": _MB}.get(said[-1:], 0)
-        if number.isdecimal():
-            largest = max(largest, int(number) * unit)
-    return largest
-
-
-def _said_by_posix() -> int:
-    """The third-level cache that `sysconf` reports; 0 if it does not."""
-    try:
-        return max(0, os.sysconf("SC_LEVEL3_CACHE_SIZE"))
-    except (AttributeError, OSError, ValueError):
-        return 0
+_own: Final = _of_this_machine()
+_chosen: Policy = _own

@@ -7,19 +7,13 @@ it. CUDA devices do not need this module: CuPy's pool recycles their memory.
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
 
 from .device import CpuDevice
+from .policy import policy
 
 __all__ = ["RecycledMemory"]
-
-_KEPT: Final = 4
-"""Free blocks kept for reuse; another one replaces the oldest."""
-
-_LEAST_BYTES: Final = 256 * 1024
-"""Bytes below which a block is left to the C library, which recycles small blocks itself."""
 
 
 class RecycledMemory:
@@ -30,12 +24,13 @@ class RecycledMemory:
     """
 
     def __init__(self) -> None:
-        self._free: deque[Buffer] = deque(maxlen=_KEPT)
+        self._limits = policy().memory
+        self._free: deque[Buffer] = deque(maxlen=self._limits.kept_blocks)
         self._fresh = CpuDevice()
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
         """Uninitialised bytes at a multiple of `alignment`; raises `DeviceError` when memory is exhausted."""
-        if nbytes < _LEAST_BYTES:
+        if nbytes < self._limits.recycled_bytes:
             return self._fresh.allocate(nbytes, alignment, stream)
         block = self._waiting(nbytes, alignment) or self._fresh.allocate(nbytes, alignment, stream)
         lease = _Lease(block, self._free)
@@ -43,7 +38,7 @@ class RecycledMemory:
 
     def _waiting(self, nbytes: int, alignment: int) -> Buffer | None:
         """A free block of exactly `nbytes`."""
-        for _ in range(_KEPT):
+        for _ in range(self._limits.kept_blocks):
             try:
                 block = self._free.popleft()
             except IndexError:

@@ -9,6 +9,7 @@ import sys
 import threading
 import types
 import weakref
+from dataclasses import replace
 
 import pytest
 from harness.fake_cupy import CUDARuntimeError
@@ -18,6 +19,7 @@ import stridedgpu as sg
 from stridedgpu.devices import selection
 from stridedgpu.devices.cuda.launches.relayout import cuda_launch as planner_cuda_launch
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
+from stridedgpu.devices.cuda.planning.policy import MemoryPolicy, policy, using
 
 
 def test_a_launch_gets_the_addresses_the_grid_and_the_tables(gpus):
@@ -203,10 +205,10 @@ class Dropped:
 
 
 @pytest.fixture
-def few_retired(gpus, monkeypatch):
+def few_retired():
     """Any retired table is too many."""
-    tables = importlib.import_module("stridedgpu.devices.cuda.runtime.tables")
-    monkeypatch.setattr(tables, "_MOST_RETIRED_BYTES", 0)
+    with using(replace(policy(), memory=MemoryPolicy(retired_bytes=0))):
+        yield
 
 
 def test_the_table_of_a_queued_kernel_is_not_freed(gpus):

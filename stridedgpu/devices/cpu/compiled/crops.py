@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -25,9 +24,6 @@ from .relayout_walk import Walk
 from .worker_pool import run_shared
 
 __all__ = ["compiled_crops", "crops_kernel"]
-
-_MOST_RECIPES: Final = 4096
-"""The most rectangle kinds whose recipes are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +144,7 @@ class _Crops:
 
     def _whole(self, crop: Crop) -> _Recipe:
         """The recipe of a window inside its source, cached for windows of the same kind."""
-        if len(self._wholes) >= _MOST_RECIPES:
+        if len(self._wholes) >= policy().crops.most_recipes:
             self._wholes.clear()
         rows, columns = self._size
         recipe = self._recipe(crop, Rectangle(slice(0, rows), slice(0, columns), (0, 0)))
@@ -174,7 +170,7 @@ class _Crops:
         strides = None if part.source is None else crop.layout.strides
         key = (strides, crop.flip, height, part.columns.start, part.columns.stop)
         if key not in self._recipes:
-            if len(self._recipes) >= _MOST_RECIPES:
+            if len(self._recipes) >= policy().crops.most_recipes:
                 self._recipes.clear()
             self._recipes[key] = self._made(crop, part, height)
         return self._recipes[key]

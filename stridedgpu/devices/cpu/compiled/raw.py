@@ -28,9 +28,6 @@ from .worker_pool import run_shared
 
 __all__ = ["compiled_raw", "raw_kernel", "why_numpy"]
 
-_STEP_SAMPLES = 32
-"""Samples of a step: a cache line of 16-bit numbers."""
-
 
 @dataclass(frozen=True, slots=True)
 class RawKernel:
@@ -83,12 +80,13 @@ def _lanes(numbers: Sequence[int]) -> Value:
 
 def _kernel(problem: RawProblem) -> RawKernel | str:
     """The kernel of a problem, or why there is none."""
-    groups = _STEP_SAMPLES // problem.samples.count
+    samples = problem.samples
+    groups = max(1, policy().frames.step_bytes // 2 // samples.count)
     if problem.target.layout.strides[1] != 1:
         return f"targets with steps of {problem.target.layout.strides} elements along H, W are left to NumPy"
     if problem.is_empty or problem.groups < groups:
-        return f"rows of less than {_STEP_SAMPLES} samples are left to NumPy"
-    return RawKernel(problem.samples, groups)
+        return f"rows of less than {groups * samples.count} samples are left to NumPy"
+    return RawKernel(samples, groups)
 
 
 def why_numpy(problem: RawProblem) -> str | None:
@@ -102,11 +100,12 @@ def raw_kernel(problem: RawProblem) -> CpuKernel | None:
     kernel = _kernel(problem)
     if isinstance(kernel, str):
         return None
+    step = kernel.groups * problem.samples.count
     return CpuKernel(
         kernel.name,
-        f"rows in steps of {_STEP_SAMPLES} samples, shifted and joined in registers",
+        f"rows in steps of {step} samples, shifted and joined in registers",
         Width(kernel.groups * problem.samples.nbytes),
-        Width(2 * _STEP_SAMPLES),
+        Width(2 * step),
         items=problem.target.layout.sizes[0],
         shared_bytes=policy().frames.shared_bytes,
     )

@@ -165,7 +165,7 @@ def _source_pixels(draft: Draft, small: Loop, pixels: Loop) -> _SourcePixels | N
     numbers = small.channels or tuple(range(small.size))
     step, uneven = divmod(small.source, nbytes)
     pixel, gap = divmod(abs(pixels.source), nbytes)
-    if gap or pixel > 2 * max(small.size, 4):
+    if gap or pixel > policy().relayout.most_gaps * max(small.size, 4):
         return None
     lowest = min(0, step * max(numbers))
     order = tuple(step * number - lowest for number in numbers)
@@ -184,7 +184,7 @@ def _target_pixel(draft: Draft, small: Loop, pixels: Loop, filler: int) -> int |
     if filler:
         # After the filler come other pixels, or gaps that must not be written.
         return pixel if pixel == small.size + filler <= policy().relayout.longest_pixel else None
-    return pixel if small.size <= pixel <= 2 * max(small.size, 4) else None
+    return pixel if small.size <= pixel <= policy().relayout.most_gaps * max(small.size, 4) else None
 
 
 def _shuffled_bytes(itemsize: int) -> int:
@@ -236,9 +236,9 @@ def _side_in_registers(draft: Draft, size: int) -> int:
 
 
 def _rows_of_tiles(size: int, most: int, least: int) -> int:
-    """Rows of a tile: fewer, down to `least`, if the overlap of the last tile repeats a quarter of all rows or more."""
-    rows = _power_of_two(min(size, most))
-    while rows > least and -(-size // rows) * rows * 4 > size * 5:
+    """Rows of a tile: fewer, down to `least`, if the last tile would repeat more than a share of all rows."""
+    rows, moved = _power_of_two(min(size, most)), size * (1 + policy().relayout.most_repeated)
+    while rows > least and -(-size // rows) * rows > moved:
         rows //= 2
     return rows
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders
 from stridedgpu.devices.cpu.plan import CpuKernel
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
@@ -37,29 +38,14 @@ from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "resize_kernel", "why_numpy"]
 
-_MOST_GEOMETRIES: Final = 256
-"""The most geometries whose tables are cached, some 20 KB each for 224 x 224: random boxes never recur."""
-
 _LANES: Final = 16
 """Bytes of one load and one store of compiled loops: a byte of each of 16 rows, or as many of one."""
-
-_PIECES: Final = 2
-"""Parts of a window for each thread: small enough that a late thread delays the others little."""
 
 RestMove = Callable[[Sequence[int], Sequence[ResizeWindow], Sequence[ResizeSource], Located], None]
 """Resizes some of the windows, selected by number."""
 
 ResizeMove = Callable[[Sequence[ResizeWindow], Sequence[ResizeSource], Located], None]
 """What resizes all of them."""
-
-_LEAST_COLUMNS: Final = 16
-"""The fewest columns of a frame that are converted, if it has as many: a vector of the narrowest loop of frames."""
-
-_MOST_CHANNELS: Final = 4
-"""The most channels of a pixel whose sums and products fit the registers."""
-
-_MOST_STEP: Final = 16
-"""The most elements between neighbouring pixels: the elements between are transposed, too."""
 
 _WIDEST_ELEMENT: Final = 8
 """Bytes of the widest element in a vector's lane."""
@@ -115,9 +101,9 @@ def _weighs(problem: ResizeProblem, taps: WindowTaps) -> bool:
 def _columns_read(taps: WindowTaps, surface: FrameSurface) -> tuple[int, int]:
     """The columns of a frame that are converted: those that taps read, in whole pairs, and some beside few."""
     first, stop = taps.columns.reach
-    width = surface.sizes[1]
-    left = max(0, min(first, width - _LEAST_COLUMNS)) & -2
-    return left, min(max(stop + stop % 2, left + _LEAST_COLUMNS), width)
+    width, least = surface.sizes[1], policy().resize.least_columns
+    left = max(0, min(first, width - least)) & -2
+    return left, min(max(stop + stop % 2, left + least), width)
 
 
 def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None:
@@ -151,12 +137,12 @@ class _Shape:
     def of(cls, layout: Layout) -> _Shape | None:
         """The shape of a layout with axes C, H, W; None for other layouts."""
         (count, _, width), (across, _, right) = layout.sizes, layout.strides
-        step = 1 if width == 1 else abs(right)
+        step, limits = 1 if width == 1 else abs(right), policy().resize
         if count == 1:
             across = 1
-        if across == 1 and count <= step and count <= _MOST_CHANNELS and step <= _MOST_STEP:
+        if across == 1 and count <= step and count <= limits.most_channels and step <= limits.most_step:
             return cls(count, step, 1, 0, (width - 1) * step + count, right < 0)
-        if step <= _MOST_STEP:
+        if step <= limits.most_step:
             return cls(1, step, count, across, (width - 1) * step + 1, right < 0)
         return None
 
@@ -231,7 +217,7 @@ class _Windows:
         try:
             return self._recipes[window]
         except KeyError:
-            if len(self._recipes) >= _MOST_GEOMETRIES:
+            if len(self._recipes) >= policy().resize.most_geometries:
                 del self._recipes[next(iter(self._recipes))]
             made = self._recipes[window] = self._made(window)
             return made
@@ -390,7 +376,7 @@ def _instructions() -> tuple[bool, bool]:
 def _pieces(windows: int) -> int:
     """Parts of one window for threads to share; each part repeats the source rows around its first row."""
     threads = get_num_threads()
-    return 1 if threads == 1 else max(1, _PIECES * threads // max(windows, 1))
+    return 1 if threads == 1 else max(1, policy().resize.pieces * threads // max(windows, 1))
 
 
 def _run(loop: Loop, fields: Sequence[int], work: int) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.values.conversion import Conversion
@@ -18,9 +19,6 @@ from stridedgpu.values.dtypes import ElementType
 from .conversion import Array, constants, convert_block, storage_dtype
 
 __all__ = ["mix_channels", "mixed", "numpy_channel_matrix_kernel"]
-
-_BLOCK_PIXELS: Final = 64 * 1024
-"""Pixels of a block, about: its numbers of 32 or 64 bits then lie in a core's second cache."""
 
 
 def numpy_channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel:
@@ -95,7 +93,7 @@ def _channels(
 
 def _blocks(sizes: Sequence[int]) -> Iterator[tuple[Any, ...]]:
     """Blocks of the loops: whole inner loops as far as they fit, and parts of the one before."""
-    extents, room = [], _BLOCK_PIXELS
+    extents, room = [], policy().numpy.block_pixels
     for size in reversed(sizes):
         extent = max(1, min(size, room))
         extents.append(extent)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import SamplesProblem
@@ -17,9 +18,6 @@ from stridedgpu.values.colour_matrix import FRACTION_BITS, GRAY, GRAY_BITS
 from .frames import operand_array
 
 __all__ = ["numpy_samples_kernel", "write_samples"]
-
-_BAND_PIXELS: Final = 64 * 1024
-"""Approximate pixels of a band: its 32-bit numbers then fit an L2 cache."""
 
 
 def numpy_samples_kernel(problem: SamplesProblem) -> CpuKernel:
@@ -53,7 +51,7 @@ def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequ
 def _bands(colours: Sequence[NDArray[Any]]) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
     """Rows, an even number of them, and their colours as 32-bit numbers."""
     height, width = colours[0].shape
-    step = max(1, _BAND_PIXELS // max(width, 1)) * 2
+    step = max(1, policy().numpy.block_pixels // max(width, 1)) * 2
     for first in range(0, height, step):
         rows = slice(first, min(first + step, height))
         yield rows, [colour[rows].astype(np.int32) for colour in colours]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
@@ -19,9 +20,6 @@ from .channel_matrix import mixed
 from .conversion import constants, convert_block, storage_dtype
 
 __all__ = ["colours_of", "frame_loops", "frame_rows", "numpy_frames_kernel", "operand_array", "sample_arrays"]
-
-_BAND_PIXELS: Final = 64 * 1024
-"""Approximate pixels of a band: its 32- or 64-bit numbers then fit an L2 cache."""
 
 
 def numpy_frames_kernel(problem: FrameProblem) -> CpuKernel:
@@ -89,7 +87,7 @@ def _bands(
     luma, blue, red = sample_arrays(problem, planes)
     _, height, width = problem.target.layout.sizes
     top, left = origin
-    step = max(1, _BAND_PIXELS // max(width, 1))
+    step = max(1, policy().numpy.block_pixels // max(width, 1))
     for first in range(0, height, step):
         rows = slice(first, min(first + step, height))
         lines, columns = np.arange(top + rows.start, top + rows.stop), np.arange(left, left + width)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from math import prod
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule, Mode
@@ -21,24 +22,13 @@ from .conversion import Array, storage_dtype
 
 __all__ = ["NumpyGather", "check_indices", "numpy_gather_kernel", "resolved"]
 
-_BLOCK_ELEMENTS: Final = 32 * 1024
-"""Elements of a block: with their offsets, some hundred KB, which a core's second-level cache holds."""
-
-_LONG_ROW: Final = 2048
-"""Elements of a row from which on it is copied by a call of its own."""
-
-_WORTH_A_CALL: Final = 1024
-"""Elements that amortise one NumPy call."""
-
-_CHUNK: Final = 128 * 1024
-"""Indices of one step of the search for a wrong index."""
-
 
 def numpy_gather_kernel(problem: GatherProblem) -> CpuKernel:
     """The NumPy loops that gather or scatter a problem's elements."""
     verb = "scatter" if problem.scatters else "gather"
     element, row = problem.dense.element, prod(problem.sizes[len(problem.sizes) - problem.row_axes :])
-    kind, words = ("rows", "a copy for each index") if row >= _LONG_ROW else ("blocks", "indices looked up in blocks")
+    is_long = row >= policy().numpy.long_row
+    kind, words = ("rows", "a copy for each index") if is_long else ("blocks", "indices looked up in blocks")
     width = Width(element.itemsize, NUMPY_DECIDES)
     return CpuKernel(f"numpy_{verb}_{kind}_{element}_{problem.index.element}", f"NumPy: {words}", width, width)
 
@@ -63,9 +53,10 @@ class NumpyGather:
         self._row_sizes = problem.sizes[self._stop :]
         item = storage_dtype(problem.dense.element, opaque=True)
         row = prod(self._row_sizes)
-        self._one_by_one = row >= _LONG_ROW
+        limits = policy().numpy
+        self._one_by_one = row >= limits.long_row
         joined = problem.row_axes == 1 and problem.dense_strides[-1] == problem.indexed_strides[-1] == 1
-        self._joined = joined and 0 < row < _LONG_ROW
+        self._joined = joined and 0 < row < limits.long_row
         self._dtype = np.dtype((np.void, row * item.itemsize)) if self._joined else item
         self._itemsize = item.itemsize
         steps = [*problem.indexed_strides[self._start : self._stop], *(entry.stride for entry in problem.indexed_axes)]
@@ -75,7 +66,7 @@ class NumpyGather:
         self._lowest = sum(reach for reach in reaches if reach < 0)
         self._unit = row if self._joined and not any(step % row for step in steps) else 1
         self._starts = 1 + sum(abs(reach) for reach in reaches) // self._unit
-        self._extents = _block_extents(self._indexed_sizes, max(1, _BLOCK_ELEMENTS // max(row, 1)))
+        self._extents = _block_extents(self._indexed_sizes, max(1, limits.gathered_elements // max(row, 1)))
 
     @property
     def _indexed_sizes(self) -> tuple[int, ...]:
@@ -87,7 +78,7 @@ class NumpyGather:
         outer = 0
         while outer < len(index_strides) and index_strides[outer] == 0:
             outer += 1
-        return outer if prod(self._problem.sizes[outer:]) >= _WORTH_A_CALL else 0
+        return outer if prod(self._problem.sizes[outer:]) >= policy().numpy.elements_of_call else 0
 
     def __call__(self, dense: Array, indexed: Array, index: Array) -> None:
         """Move every element; each operand is an array of bytes from its lowest element on."""
@@ -208,8 +199,9 @@ def _check_range(rule: IndexRule, numbers: Array, component: int, size: int) -> 
     if -size * rule.is_signed <= int(seen.min()) and int(seen.max()) < size:
         return
     lined = numbers[np.newaxis]  # a scalar has no axis to count along
-    for start in range(0, numbers.size, _CHUNK):
-        places = np.unravel_index(np.arange(start, min(start + _CHUNK, numbers.size)), lined.shape)
+    step = policy().numpy.searched_indices
+    for start in range(0, numbers.size, step):
+        places = np.unravel_index(np.arange(start, min(start + step, numbers.size)), lined.shape)
         chunk = lined[places]
         wrong = chunk >= size
         if rule.is_signed:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.raw_problem import RawProblem
 
 __all__ = ["numpy_raw_kernel", "unpack_samples"]
-
-_BAND_SAMPLES: Final = 64 * 1024
-"""Samples of a band, about: its numbers of 16 bits then lie in a core's second cache."""
 
 
 def numpy_raw_kernel(problem: RawProblem) -> CpuKernel:
@@ -37,7 +33,7 @@ def unpack_samples(problem: RawProblem, source: Buffer, source_start: int, targe
         target_start + 2 * layout.offset,
         (2 * down, 2 * samples.count * right, 2 * right),
     )
-    step = max(1, _BAND_SAMPLES // layout.sizes[1])
+    step = max(1, policy().numpy.block_pixels // layout.sizes[1])
     for first in range(0, height, step):
         rows = slice(first, first + step)
         for number, fields in enumerate(samples.samples):

@@ -15,30 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
 
 from .conversion import Array, constants, convert_block, storage_dtype
 
 __all__ = ["NumpyRelayout", "numpy_relayout_kernel"]
-
-_SMALL_AXIS: Final = 16
-"""Elements up to which an axis becomes a Python loop, if another axis can be the inner one."""
-
-_LEAST_LOOPED: Final = 4 * 1024
-"""The least number of elements in one iteration of such a loop, which costs Python some microseconds."""
-
-_SMALL_TENSOR: Final = 64 * 1024
-"""Elements up to which one assignment is as fast as any loop order, because all data is in the cache."""
-
-_BLOCK_ELEMENTS: Final = 128 * 1024
-"""Elements of a block: it fits the cache, and its work outweighs Python's overhead.
-
-A conversion allocates some more blocks of up to 8 bytes an element, a few MB in all.
-"""
-
-_TILE: Final = (256, 512)
-"""Extents of a block along the target's and the source's contiguous axes; where one is shorter, the other is longer."""
 
 _LINE_BYTES: Final = 64
 """Bytes of a cache line."""
@@ -201,13 +184,14 @@ def _fastest(strides: tuple[int, ...], left_out: frozenset[int]) -> int | None:
 def _looped_axes(problem: Problem) -> frozenset[int]:
     """Short axes that would be the inner loop on either side."""
     looped: frozenset[int] = frozenset()
-    if problem.element_count <= _SMALL_TENSOR:
+    limits = policy().numpy
+    if problem.element_count <= limits.small_tensor:
         return looped
     left = problem.element_count
 
     def loop_over(axis: int | None) -> None:
         nonlocal looped, left
-        if axis is None or axis in looped or problem.sizes[axis] > min(_SMALL_AXIS, left // _LEAST_LOOPED):
+        if axis is None or axis in looped or problem.sizes[axis] > min(limits.small_axis, left // limits.least_looped):
             return
         looped |= {axis}
         left //= problem.sizes[axis]
@@ -216,7 +200,7 @@ def _looped_axes(problem: Problem) -> frozenset[int]:
     for strides in (problem.target_strides, problem.source_strides):
         axis = _fastest(strides, looped)
         longest = max((size for place, size in enumerate(problem.sizes) if place not in looped | {axis}), default=0)
-        if longest > _SMALL_AXIS:
+        if longest > limits.small_axis:
             loop_over(axis)
     return looped
 
@@ -225,15 +209,16 @@ def _block_extents(problem: Problem, looped: frozenset[int]) -> tuple[tuple[int,
     """The extent of a block along each axis, and whether it goes through the staging buffer."""
     written = _fastest(problem.target_strides, looped)
     read = _fastest(problem.source_strides, looped)
-    if problem.element_count <= _SMALL_TENSOR:
+    limits = policy().numpy
+    if problem.element_count <= limits.small_tensor:
         return problem.sizes, False
     extents = [1] * len(problem.sizes)
-    left = _BLOCK_ELEMENTS
+    left, tile = limits.block_elements, limits.tile
     staged = False
     if written is not None and read is not None and written != read:
         staged = True
-        for axis, other, extent in ((written, read, _TILE[0]), (read, written, _TILE[1])):
-            extents[axis] = min(problem.sizes[axis], max(extent, prod(_TILE) // problem.sizes[other]))
+        for axis, other, extent in ((written, read, tile[0]), (read, written, tile[1])):
+            extents[axis] = min(problem.sizes[axis], max(extent, prod(tile) // problem.sizes[other]))
         left //= prod(extents)
     for axis in reversed(range(len(extents))):
         if axis in looped or extents[axis] > 1:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
@@ -25,9 +26,6 @@ from .conversion import Array, constants, convert_block, storage_dtype
 from .frames import frame_rows
 
 __all__ = ["Borders", "numpy_resize_kernel", "resize_located", "resize_windows"]
-
-_BLOCK_PIXELS: Final = 64 * 1024
-"""Source pixels of a block, in one channel: a few blocks of 8-byte sums fit an L2 cache."""
 
 Finish = Callable[[Array], Array]
 
@@ -159,7 +157,7 @@ def _bands(problem: ResizeProblem, taps: WindowTaps, rows_of: RowsOf) -> Iterato
     left, right = taps.columns.reach
     rows = taps.rows
     pixels = taps.source_pixels * (taps.columns.count + right - left) // (right - left)
-    height = max(1, rows.count * _BLOCK_PIXELS // pixels)
+    height = max(1, rows.count * policy().numpy.block_pixels // pixels)
     for start in range(0, rows.count, height):
         band = rows.part(slice(start, start + height))
         top, bottom = band.reach

@@ -10,7 +10,14 @@ from dataclasses import replace
 from typing import Final
 
 from stridedgpu.devices.cuda.planning.crops import CropChoice, CropFamily
-from stridedgpu.devices.cuda.planning.gpu import THREADS, GpuProperties, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.gpu import (
+    LONGEST_ROW,
+    THREADS,
+    GpuProperties,
+    KernelLaunch,
+    divisor_words,
+    grid_of,
+)
 from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
@@ -19,8 +26,6 @@ from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 
 __all__ = ["crops_launch"]
-
-_LONGEST_ROW: Final = 2**31 - 1
 
 _FILL_AT: Final = 16
 """The offset of the fill elements' address."""
@@ -35,8 +40,8 @@ def crops_launch(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     if layout.element_count == 0:
         raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
     _, channels, height, width = layout.sizes
-    if max(width * channels, height) > _LONGEST_ROW:
-        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {_LONGEST_ROW} elements.")
+    if max(width * channels, height) > LONGEST_ROW:
+        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} elements.")
     if plan.family is CropFamily.PIXELS:
         return _pixels(plan, gpu)
     if plan.family is CropFamily.SPLIT or (plan.family is CropFamily.PLANES and plan.reads_runs):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stridedgpu.devices.cuda.planning.frames import FrameChoice
-from stridedgpu.devices.cuda.planning.gpu import THREADS, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.gpu import LONGEST_ROW, THREADS, KernelLaunch, divisor_words, grid_of
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.errors import LayoutError
 
@@ -23,8 +23,6 @@ __all__ = ["PLACE", "frames_launch", "window_place"]
 
 PLACE: Final = struct.Struct("<QQII")
 """Behind source and target: the addresses of up to two planes of chroma, the row's and the column's phase."""
-
-_LONGEST_ROW: Final = 2**31 - 1
 
 _PLANES: Final = {1: "packed", 2: "pairs", 3: "apart"}
 
@@ -39,8 +37,8 @@ def frames_launch(choice: FrameChoice) -> KernelLaunch:
     count, height, width = layout.sizes
     if layout.element_count == 0:
         raise LayoutError(f"A window of sizes {layout.sizes} has no elements; there is nothing to launch.")
-    if width > _LONGEST_ROW:
-        raise LayoutError(f"A window of sizes {layout.sizes}: a GPU takes rows of up to {_LONGEST_ROW} pixels.")
+    if width > LONGEST_ROW:
+        raise LayoutError(f"A window of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} pixels.")
     vectors = -(-width // choice.length)
     items = height * vectors
     block = ParameterBlock()

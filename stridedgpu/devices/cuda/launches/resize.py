@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from stridedgpu.devices.cuda.planning.gpu import KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.gpu import LONGEST_ROW, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.resize import ResizeChoice, ResizeFamily
 from stridedgpu.devices.cuda.planning.resize_tiles import ResizeTiles
 from stridedgpu.devices.interface import Located
@@ -35,8 +35,6 @@ _SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f 8x")
 
 _SPAN_BYTES: Final = 8
 """Of a `sg::TapSpan`, at whose multiples tables lie."""
-
-_LONGEST_ROW: Final = 2**31 - 1
 
 _COPIED: Final = {Arithmetic.COPY: 1, Arithmetic.PILLOW_FIXED: 1 << 22, Arithmetic.PILLOW_DOUBLE: 1}
 """The weight of the one tap of an axis that has no pass: sums come out as they went in."""
@@ -70,8 +68,8 @@ def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLau
     if layout.element_count == 0 or not taps:
         raise LayoutError(f"Windows of sizes {layout.sizes} have no elements; there is nothing to launch.")
     _, channels, height, width = layout.sizes
-    if max(width * channels, height) > _LONGEST_ROW:
-        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {_LONGEST_ROW} elements.")
+    if max(width * channels, height) > LONGEST_ROW:
+        raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} elements.")
     if choice.family is ResizeFamily.NEAREST:
         return _nearest(choice, len(taps))
     return _tiled(choice, taps, choice.tiles_for(taps))

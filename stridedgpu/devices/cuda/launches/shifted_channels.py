@@ -1,4 +1,7 @@
-"""The launch of unaligned pixels: rows or planes begin anywhere in their vectors (`shifted_channels.cu`)."""
+"""The launch of the kernel `kernels/relayout/shifted_channels.cu`: pixels that begin anywhere in their vectors.
+
+Families CHANNELS and PIXELS take it where rows or planes are not aligned to whole vectors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches of unaligned rows: they begin anywhere in their words (`kernels/relayout/shifted_rows.cu`)."""
+"""The launch of the kernel `kernels/relayout/shifted_rows.cu`: rows that begin anywhere in their words."""
 
 from __future__ import annotations
 

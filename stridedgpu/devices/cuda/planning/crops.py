@@ -20,15 +20,6 @@ __all__ = ["CropChoice", "CropFamily", "choose_crops"]
 _WORD: Final = 4
 """Bytes of the loads of an unaligned source run."""
 
-_LONGEST_RUN: Final = 32
-"""Most bytes of one source channel that a thread holds in registers for one store."""
-
-_LONGEST_PIXELS: Final = 96
-"""The same for whole pixels: 32 of 3 bytes, or 8 of 3 float32."""
-
-_WIDEST_PIXEL: Final = 4
-"""Most channels of a pixel that is de-interleaved in registers, unused ones included."""
-
 
 class CropFamily(StrEnum):
     """Kinds of crops, by the contiguity of both sides."""
@@ -113,9 +104,10 @@ def _family(target: Layout, source_steps: tuple[int, int], conversion: Conversio
     _, count, _, width = target.sizes
     channel, pitch = source_steps
     chosen = tuple(conversion.channels or range(source_channels))
-    whole = channel == 1 and max(source_channels, 2) <= pitch <= _WIDEST_PIXEL
+    most = policy().crops.most_pitch
+    whole = channel == 1 and max(source_channels, 2) <= pitch <= most
     if target.strides[3] == count > 1 and target.strides[1] == 1:
-        return CropFamily.PIXELS if whole and count <= _WIDEST_PIXEL else CropFamily.RUNS
+        return CropFamily.PIXELS if whole and count <= most else CropFamily.RUNS
     splits = whole and len(set(chosen)) == len(chosen) and (target.strides[3] == 1 or width == 1)
     return CropFamily.SPLIT if splits else CropFamily.PLANES
 
@@ -142,7 +134,8 @@ def _store_width(target: TensorSpec, family: CropFamily, pixel_bytes: int, wides
     outer = (0, 2) if pixels_run else (0, 1, 2)
     run = (channels if pixels_run else 1) * width * itemsize
     lowest = layout.offset
-    longest = _LONGEST_PIXELS if family in (CropFamily.SPLIT, CropFamily.PIXELS) else _LONGEST_RUN
+    limits = policy().crops
+    longest = limits.pixels_bytes if family in (CropFamily.SPLIT, CropFamily.PIXELS) else limits.run_bytes
     most = longest // pixel_bytes
     bounds = [
         alignment_bound("target", target.alignment),

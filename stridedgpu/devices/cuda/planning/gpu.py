@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
+    "LONGEST_ROW",
     "REFERENCE_GPU",
     "THREADS",
     "WARP",
@@ -41,7 +42,10 @@ class GpuProperties:
 
 
 THREADS: Final = 256
-"""Threads of a block, unless a kernel's policy sets another number."""
+"""Threads of a block, unless a kernel's policy sets another number; kernels repeat it as `__launch_bounds__`."""
+
+LONGEST_ROW: Final = 2**31 - 1
+"""Elements of the longest row of a window: kernels count its columns in 32 bits."""
 
 WARP: Final = 32
 """Lanes of a warp."""

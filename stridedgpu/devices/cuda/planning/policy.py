@@ -15,11 +15,13 @@ from types import MappingProxyType
 from typing import Final
 
 __all__ = [
+    "ChannelMatrixPolicy",
     "CropsPolicy",
     "FamilyPolicy",
     "FramesPolicy",
     "GatherPolicy",
     "GenericPolicy",
+    "MemoryPolicy",
     "PackedTilePolicy",
     "PixelsPolicy",
     "Policy",
@@ -246,6 +248,15 @@ class CropsPolicy:
     most_rows: int = 4
     """Rows of a thread, which share the arithmetic of their columns."""
 
+    run_bytes: int = 32
+    """Most bytes of one source channel that a thread holds in registers for one store."""
+
+    pixels_bytes: int = 96
+    """The same for whole pixels: 32 of 3 bytes, or 8 of 3 float32."""
+
+    most_pitch: int = 4
+    """Most elements of a pixel that is de-interleaved in registers, unused ones included."""
+
 
 @dataclass(frozen=True, slots=True)
 class FramesPolicy:
@@ -303,6 +314,21 @@ class ResizePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryPolicy:
+    """Memory that launches read: records on their way to the device, and tables there; sizes are not measured."""
+
+    pieces: int = 16
+    """Records that may be on their way to the device; the next one waits for the first."""
+
+    piece_bytes: int = 32 * _KB
+    """The least bytes of page-locked memory for records: those of 400 windows of crops."""
+
+    retired_bytes: int = 64 * _KB * _KB
+    """Bytes of retired tables on a device above which they are freed, after a wait: some thousand packed tiles of 10 to
+    100 KB each."""
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """All thresholds of CUDA, by the choice that they affect."""
 
@@ -318,6 +344,7 @@ class Policy:
     frames: FramesPolicy = field(default_factory=FramesPolicy)
     channel_matrix: ChannelMatrixPolicy = field(default_factory=ChannelMatrixPolicy)
     resize: ResizePolicy = field(default_factory=ResizePolicy)
+    memory: MemoryPolicy = field(default_factory=MemoryPolicy)
 
 
 def policy() -> Policy:

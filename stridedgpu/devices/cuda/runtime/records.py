@@ -14,16 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.planning.policy import policy
 
 from .streams import current_on
 
 __all__ = ["Records"]
-
-_PIECES: Final = 16
-"""Sends that may be on their way; the next one waits for the first."""
-
-_LEAST_BYTES: Final = 32 << 10
-"""Bytes of a piece: 400 windows of crops."""
 
 _ALIGNMENT: Final = 256
 
@@ -53,7 +48,9 @@ class Records:
         """Nothing is allocated before the first send."""
         self._gpu = gpu
         self._number = number
-        self._pieces: list[_Piece | None] = [None] * _PIECES
+        limits = policy().memory
+        self._least_bytes = limits.piece_bytes
+        self._pieces: list[_Piece | None] = [None] * limits.pieces
         self._next = 0
         self._lock = threading.Lock()
 
@@ -72,12 +69,12 @@ class Records:
 
     def _piece(self, nbytes: int) -> _Piece:
         """The piece that was sent longest ago, or a new one; the host waits only for a copy that is not done."""
-        place, self._next = self._next, (self._next + 1) % _PIECES
+        place, self._next = self._next, (self._next + 1) % len(self._pieces)
         piece = self._pieces[place]
         if piece is not None:
             cupy.cuda.runtime.eventSynchronize(piece.copied.ptr)
         if piece is None or piece.bytes.nbytes < nbytes:
-            piece = self._pieces[place] = _Piece(max(_LEAST_BYTES, 1 << (nbytes - 1).bit_length()))
+            piece = self._pieces[place] = _Piece(max(self._least_bytes, 1 << (nbytes - 1).bit_length()))
         return piece
 
     def _sent_at_replays(self, contents: NDArray[np.uint8], handle: int) -> Buffer:

@@ -16,11 +16,9 @@ from typing import Final
 import cupy
 
 from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.planning.policy import policy
 
 __all__ = ["free_retired", "keep", "retire"]
-
-_MOST_RETIRED_BYTES: Final = 64 << 20
-"""Bytes of retired tables on a device that trigger a wait: some thousand packed tiles of 10 to 100 KB each."""
 
 _captured: Final[list[Buffer]] = []
 _freeing: Final = threading.Lock()
@@ -46,7 +44,7 @@ def free_retired(device: int) -> None:
     with _freeing:
         waiting = _retired[device]
         tables = tuple(waiting)
-        if sum(table.nbytes for table in tables) <= _MOST_RETIRED_BYTES:
+        if sum(table.nbytes for table in tables) <= policy().memory.retired_bytes:
             return
         try:
             with cupy.cuda.Device(device):
