@@ -71,7 +71,7 @@ def test_files_and_opened_images_are_the_same(tmp_path, decoder):
     path.write_bytes(encoded(picture(), "JPEG"))
     expected = by_pillow(path.read_bytes())
     assert np.array_equal(decoder.frame(path, "image"), expected)
-    assert np.array_equal(decoder.picture(Image.open(path), "image"), expected)
+    assert np.array_equal(decoder.of_pillow(Image.open(path), "image"), expected)
 
 
 def test_shared_memory_outlives_its_image():
