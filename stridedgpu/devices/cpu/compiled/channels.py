@@ -134,13 +134,10 @@ class Channels:
             code.store_some(vector, start, [place % self.target_pixel < len(planes) for place in places])
 
     def _interleaved(self, code: Code, planes: list[Value]) -> list[Value]:
-        """Interleave the planes into whole pixels, as many vectors as a pixel has elements.
-
-        Padding that is not written is undefined: LLVM 22 takes for ever over some shuffles with zeros there.
-        """
+        """Interleave the planes into whole pixels, as many vectors as a pixel has elements."""
         zero = Value(planes[0].type, "zeroinitializer")
         places = [
-            min(place, len(planes)) * self.pixels + pixel if self.fills or place < len(planes) else -1
+            min(place, len(planes)) * self.pixels + pixel
             for pixel in range(self.pixels)
             for place in range(self.target_pixel)
         ]
