@@ -177,6 +177,15 @@ def test_what_lies_around_a_target_stays() -> None:
     np.testing.assert_array_equal(inside, sg.resize(picture, (33, 29), dims="HWC").numpy())
 
 
+@pytest.mark.parametrize("channels", [8, 12])
+def test_planes_narrower_than_a_vector(channels: int) -> None:
+    """Two rows of six columns, whose planes are relaid as pixels with gaps: LLVM once compiled that loop for ever."""
+    case = Resize((4, 76), (2, 6), None, channels, 7)
+    expected = on("NumPy", case, case.picture(), dims="HWC", interpolation="opencv-linear")
+    made = on("compiled, 1 thread", case, case.picture(), dims="HWC", interpolation="opencv-linear")
+    np.testing.assert_array_equal(made, expected)
+
+
 def test_no_byte_beside_the_picture_is_read() -> None:
     """The last pixel of a buffer is the last that is read: a picture at its very end has the same result."""
     picture = Resize((37, 41), (20, 23), None, 3, 6).picture()

@@ -113,6 +113,10 @@ def _subsampled(problem: Problem, draft: Draft) -> Walk | None:
     return _interleave(problem, draft, Loop(1, draft.source_bytes, draft.target_bytes), pixels)
 
 
+_LEAST_MASKED_BYTES: Final = 16
+"""Bytes of the narrowest vector of pixels with gaps. LLVM 22 compiles some masked stores of narrower ones for ever."""
+
+
 def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Walk | None:
     """The small-channel kernel for a pair of loops, if they fit it."""
     count, read = small.size, _source_pixels(draft, small, pixels)
@@ -129,6 +133,8 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         return None
     widest = max(draft.source_bytes * (read.pixel > 1), draft.target_bytes * (target_pixel > 0))
     lanes = _power_of_two(min(pixels.size, _shuffled_bytes(widest) // widest))
+    if target_pixel > count + problem.filler and lanes * draft.target_bytes < _LEAST_MASKED_BYTES:
+        return None
     a, outer = next_inner(draft, small, pixels)
     rows = (a, *outer) if target_pixel else (a, *outer, small)
     kernel = Channels(
