@@ -129,8 +129,10 @@ template <typename Index, int Rank, int Components> struct GatherParameters {
     Index items;                          // runs or elements in all
 };
 
-// Whether a check before this launch, in the same stream, reported a wrong index: then nothing is stored. Read first and
-// used before the first store, the report's latency is hidden behind that of the indices. Only mode clamp is checked.
+// Whether a check before this launch, in the same stream, reported a wrong index: nothing is stored then.
+//
+// It is read first and used before the first store: its latency is hidden behind that of the indices. Only indices of
+// mode clamp are checked.
 template <OutOfRange Mode> __device__ __forceinline__ bool is_refused(const IndexReport* report) {
     if constexpr (Mode == OutOfRange::clamp) return report && report->words[0];
     else return false;

@@ -8,7 +8,7 @@
 //     row 0        vector 0  vector 1        | the row's end   | row 1: vector 0
 //     row 0 + groups, row 0 + 2 groups, … `rows` of them
 //
-// Rows of the indexed side are read through the cache. Random accesses to a long row would use little of each sector and
+// Rows of the indexed side are read through the cache. Random accesses to a long row use little of each sector and
 // fetch the row to several SMs, so blocks are larger for long rows.
 //
 // Bytes moved: each element once in and once out, and an index once for every `rows` rows.
@@ -68,7 +68,9 @@ __global__ void __launch_bounds__(policy.threads)
         const Places<Index> places = p.common.axes.unravel(outer);
         to[row] = places.dense;
 #pragma unroll
-        for (int i = 0; i < policy.length; ++i) elements[row][i] = load<Element>(source + (places.indexed + indexed[i]));
+        for (int i = 0; i < policy.length; ++i) {
+            elements[row][i] = load<Element>(source + (places.indexed + indexed[i]));
+        }
     }
     if (refused) return;
 #pragma unroll

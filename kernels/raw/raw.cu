@@ -1,6 +1,6 @@
 // Raw sensors: packed samples of 10 and 12 bits as numbers of 16.
 //
-// One thread unpacks one group: 4 samples in 5 bytes, or 2 samples in 3. It loads the bytes one by one, since groups lie
+// One thread unpacks one group: 4 samples in 5 bytes, or 2 samples in 3. It loads the bytes one by one: groups lie
 // at any address, joins them to a word, and takes two fields of every sample out of it:
 //
 //     bytes      b0 b1 b2 b3 b4                      group of mipi-raw10
@@ -57,7 +57,9 @@ __global__ void __launch_bounds__(256) unpack_raw(__grid_constant__ const RawPar
         store_global(target, samples);
     } else {
 #pragma unroll
-        for (int i = 0; i < policy.count; ++i) store(target + Signed<Index>(Index(i) * p.column_stride), samples.get(i));
+        for (int i = 0; i < policy.count; ++i) {
+            store(target + Signed<Index>(Index(i) * p.column_stride), samples.get(i));
+        }
     }
 }
 
