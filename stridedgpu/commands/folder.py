@@ -74,7 +74,7 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
         chosen.refuse(f"--shards is for a folder of pictures, which {str(chosen.images[0])!r} is not")
     if chosen.out.exists() and not chosen.out.is_dir():
         chosen.refuse(f"argument --out: {str(chosen.out)!r} is a file, and shards are written into a folder")
-    for name in ("raw", "row_pitch", "alignment"):
+    for name in ("raw", "row_pitch", "alignment", "compare"):
         if getattr(chosen, name) is not None:
             chosen.refuse(f"--{name.replace('_', '-')} is for one batch, not for --shards")
     if not chosen.layout.startswith("N"):

@@ -92,8 +92,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     add(
         "--compare",
         choices=("some", "all"),
-        default="some",
-        help="compare the first pictures with NumPy, to the bit (default), or all of them, which takes time",
+        help="compare the first pictures with NumPy, to the bit (some, the default), or all of them, which takes time",
     )
     add("--device", help="cpu, cuda or cuda:N (default: the first CUDA device that works, else cpu)")
 

@@ -365,6 +365,7 @@ def test_names_may_be_any(folder):
         (("--shards", "1000000000"), "is not an integer from 1 to 99999"),
         (("--shards", "2", "--layout", "CHWN"), "picture by picture"),
         (("--shards", "2", "--row-pitch", "512"), "--row-pitch"),
+        (("--shards", "2", "--compare", "all"), "--compare is for one batch"),
         (("--shards", "2", "--samples"), "one folder"),
         (("--shards", "2", "--alignment", "64"), "--alignment"),
         (("--shards", "2", "--seed", "1"), "--seed decides"),
