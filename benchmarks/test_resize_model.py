@@ -12,5 +12,5 @@ from resize_model import Work, computed
 @pytest.mark.parametrize("interpolation", ["pillow-bilinear", "opencv-linear"])
 def test_a_batch_of_photographs_has_figures(interpolation):
     figures = computed(Work(interpolation, (37, 50), (24, 32)))
-    assert 0 < figures["share_of_memory"] <= 1
+    assert 0 < figures["at_most"] <= 1
     assert figures["resident_blocks"] >= 1
