@@ -8,11 +8,12 @@ from typing import Any, TypeAlias, TypeGuard
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.selection import chosen_device
 from stridedgpu.exchange.array_like import operand_of, shared_operand
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.frame_output import write_frame
 from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
-from stridedgpu.operations.frames import frame_sources, relayout_frames
+from stridedgpu.operations.frames import frame_sources, moved_frame, relayout_frames
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.planning.frame_problem import CHROMA
 from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
@@ -177,12 +178,11 @@ class Frame:
 
     def to_device(self, device: str) -> Frame:
         """This frame on another device, with packed planes; itself if it is there already."""
-        planes = tuple(plane.to_device(device) for plane in self.planes)
-        if all(new is old for new, old in zip(planes, self.planes, strict=True)):
+        moved = moved_frame(self.operand, chosen_device(device))
+        if moved is self.operand:
             return self
         made = Frame.__new__(Frame)
-        operands = tuple(plane.operand for plane in planes)
-        made._set(self.operand.samples, self.sizes, operands, self.matrix, self.full_range, self.chroma)
+        made._set(moved.samples, self.sizes, moved.planes, self.matrix, self.full_range, self.chroma)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -238,12 +238,21 @@ FrameLike: TypeAlias = "Frame | Sequence[Frame]"
 
 
 def is_frames(thing: object) -> TypeGuard[FrameLike]:
-    """True for a frame, or a list that holds only frames."""
+    """True for a frame, or a list of frames. Raises `LayoutError` for a list of frames and other things."""
     if isinstance(thing, Frame):
         return True
-    if not isinstance(thing, (list, tuple)) or not thing or not isinstance(thing[0], Frame):
+    if not isinstance(thing, (list, tuple)):
         return False
-    return all(isinstance(entry, Frame) for entry in thing)
+    kinds = set(map(type, thing))
+    if Frame not in kinds:
+        return False
+    if len(kinds) > 1:
+        others = ", ".join(sorted(kind.__name__ for kind in kinds - {Frame}))
+        raise LayoutError(
+            f"The list has Frames and other pictures ({others}): make tensors of the frames with frame.relayout(), or "
+            "give both to Preprocess."
+        )
+    return True
 
 
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:

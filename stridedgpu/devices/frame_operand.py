@@ -44,6 +44,11 @@ class FrameOperand:
         return self.samples.element
 
     @property
+    def layout(self) -> Layout:
+        """The layout of the frame's RGB pixels in packed memory, with axes C, H, W."""
+        return self.surface.pixels
+
+    @property
     def constants(self) -> ColourMatrix:
         """The integer constants from samples to colours."""
         return colour_matrix(self.matrix, self.samples, full_range=self.full_range)

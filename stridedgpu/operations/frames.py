@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.interface import FrameLaunch
@@ -20,7 +24,7 @@ from .channel_blocks import parse_order
 from .crops import CropSources, batch_parts, crop_request, filled, flips_of, origins_of
 from .frame_sources import FrameSources, check_frames
 from .options import MemoryOptions, ValueOptions
-from .relayout import result_sizes
+from .relayout import relayout_operand, result_sizes
 from .requirements import check_output
 from .transfer import move_elements
 
@@ -29,7 +33,10 @@ __all__ = [
     "frame_problem",
     "frame_sources",
     "gather_frame_crops",
+    "moved_frame",
     "relayout_frames",
+    "rgb_image",
+    "write_frame_crops",
 ]
 
 FRAME_LABELS: Labels = ("C", "H", "W")
@@ -87,21 +94,35 @@ def gather_frame_crops(
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
     request = crop_request((len(frames), CHANNELS), element, size, values, fill)
-    made, window = request.conversion, request.sizes[2:]
+    made = request.conversion
     flips = flips_of(flip, len(frames))
-    layouts = [Layout((CHANNELS, *frame.sizes)) for frame in frames]
-    places = list(zip(frames, Crops(layouts, origins_of(origins, len(frames)), flips), strict=True))
+    starts = origins_of(origins, len(frames))
     target = _target(frames, request.sizes, _BATCH_LABELS, made, memory, out, device, stream)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     for into, part in batch_parts(target, made, CHANNELS, order, stream):
-        for number, (frame, crop) in enumerate(places):
-            layout = into.layout.sliced(number)
-            if crop.flip:
-                layout = layout.sliced((slice(None), slice(None), slice(None, None, -1)))
-            for rectangle in rectangles(crop, window):
-                part_of = into.with_layout(layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
-                _write_rectangle(frame, rectangle, part_of, part, request.fill, stream)
+        write_frame_crops(frames, starts, flips, part, request.fill, into, stream)
     return target
+
+
+def write_frame_crops(
+    frames: Sequence[FrameOperand],
+    origins: NDArray[np.int64],
+    flips: Sequence[bool],
+    made: Conversion,
+    fill: bytes,
+    target: Operand,
+    stream: object,
+) -> None:
+    """Write one window of each frame into `target`, axes N, C, H, W; all arguments are checked already."""
+    layouts = [Layout((CHANNELS, *frame.sizes)) for frame in frames]
+    _, _, *window = target.layout.sizes
+    for number, (frame, crop) in enumerate(zip(frames, Crops(layouts, origins, flips), strict=True)):
+        layout = target.layout.sliced(number)
+        if crop.flip:
+            layout = layout.sliced((slice(None), slice(None), slice(None, None, -1)))
+        for rectangle in rectangles(crop, (window[0], window[1])):
+            part_of = target.with_layout(layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
+            _write_rectangle(frame, rectangle, part_of, made, fill, stream)
 
 
 def frame_sources(frames: Sequence[FrameOperand], stream: object) -> CropSources:
@@ -109,10 +130,19 @@ def frame_sources(frames: Sequence[FrameOperand], stream: object) -> CropSources
     _, device = check_frames(frames)
     if device_named(device).resizes_frames:
         return FrameSources.of_frames(frames)
-    return CropSources.of_images([_rgb_image(frame, stream) for frame in frames])
+    return CropSources.of_images([rgb_image(frame, stream) for frame in frames])
 
 
-def _rgb_image(frame: FrameOperand, stream: object) -> Operand:
+def moved_frame(frame: FrameOperand, device: str) -> FrameOperand:
+    """The frame on a device, with packed planes; the frame itself if it is there already."""
+    if frame.device == device:
+        return frame
+    there = MemoryOptions(device=device)
+    planes = tuple(relayout_operand(plane, None, ValueOptions(), there, None, None)[0] for plane in frame.planes)
+    return replace(frame, planes=planes)
+
+
+def rgb_image(frame: FrameOperand, stream: object) -> Operand:
     """One frame as an RGB image in memory."""
     colours = frame.colours
     if colours is not None:

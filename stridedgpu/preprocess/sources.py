@@ -1,26 +1,40 @@
-"""A step's inputs as operands: a batch, one image of a list, or a mask; in the declared mode and clipped."""
+"""A step's inputs as operands: a batch, one image of a list, a frame, or a mask; in the declared mode and clipped."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from stridedgpu.api.frames import Frame
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of, operand_of_array, with_canonical_axes
+from stridedgpu.operations.crops import CropSources
+from stridedgpu.operations.frames import frame_sources, moved_frame, rgb_image
 from stridedgpu.values.errors import LayoutError
 
 from .modes import is_pillow_image, pixels_of, upright, with_mode
 from .normalisation import clipped
 
 if TYPE_CHECKING:
-    from stridedgpu.devices.operand import Operand
     from stridedgpu.typing import TensorLike
 
     from .declaration import Declaration
 
-__all__ = ["batch_operand", "image_operand", "mask_operand"]
+__all__ = [
+    "Image",
+    "batch_operand",
+    "image_operand",
+    "mask_operand",
+    "memory_of",
+    "pixels_in",
+    "sources_of",
+]
+
+Image: TypeAlias = "Operand | FrameOperand"
+"""One image of a list: its pixels with axes C, H, W, or a frame of luma and chroma that is converted as it is read."""
 
 
 def batch_operand(step: Declaration, given: TensorLike) -> Operand:
@@ -34,15 +48,21 @@ def batch_operand(step: Declaration, given: TensorLike) -> Operand:
     return _adapted(step, batch)
 
 
-def image_operand(step: Declaration, given: Any) -> Operand:
-    """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else."""
+def image_operand(step: Declaration, given: Any, device: str) -> Image:
+    """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else.
+
+    A frame of luma and chroma is moved to `device`, where its planes are smaller than its pixels, and stays a frame
+    unless its pixels are needed for grey or for `clip`.
+    """
     if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
         raise LayoutError(
             f"it is a {type(given).__name__}, which has no element type; pictures are arrays, as "
             "with_format('numpy') makes them."
         )
     if isinstance(given, Frame):
-        return _adapted(step, given.relayout(layout="HWC").operand)
+        if given.operand.colours is None and step.mode != "gray" and step.clip is None:
+            return moved_frame(given.operand, device)
+        return _adapted(step, rgb_image(given.operand, None))
     axes = step.dims.replace("N", "")
     if is_pillow_image(given):
         image = _of_pillow(step, given, axes)
@@ -53,6 +73,28 @@ def image_operand(step: Declaration, given: Any) -> Operand:
     if image.layout.ndim != len(axes):
         raise LayoutError(f"it has sizes {image.layout.sizes}; a picture here has the axes {axes}.")
     return _adapted(step, with_canonical_axes(image, axes)[0])
+
+
+def sources_of(images: Sequence[Image]) -> CropSources:
+    """Images of one type and channel count, either all frames or none, as the sources of crops and resizes."""
+    frames = [image for image in images if isinstance(image, FrameOperand)]
+    return frame_sources(frames, None) if frames else CropSources.of_images(pixels_in(images))
+
+
+def pixels_in(images: Sequence[Image]) -> list[Operand]:
+    """The pixels of each image; those of frames in new memory."""
+    return [rgb_image(image, None) if isinstance(image, FrameOperand) else image for image in images]
+
+
+def memory_of(images: Sequence[Image]) -> dict[str, Operand]:
+    """The memory that images are read from, by the name that messages have for it."""
+    named: dict[str, Operand] = {}
+    for row, image in enumerate(images):
+        if isinstance(image, FrameOperand):
+            named.update({f"plane {number} of image {row}": plane for number, plane in enumerate(image.planes)})
+        else:
+            named[f"image {row}"] = image
+    return named
 
 
 def mask_operand(given: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stridedgpu.api.creation import asarray
+from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.values.dtypes import element_type
@@ -38,10 +39,11 @@ __all__ = ["Preprocess"]
 class Preprocess(Declaration):
     """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
-    A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image; `Frame`s
-    count as RGB images. It returns the same kind with only the images and their annotations changed. The input is
-    never written, and may be read-only. No engine is imported. The worker selects the device at the first call, and
-    keeps it. The caller owns the result: a later call reuses its memory only once nothing refers to it any more.
+    A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image or `Frame`.
+    Frames are RGB images, of any sizes and formats among others in a list, and are converted as they are read. The call
+    returns the same kind with only the images and their annotations changed. The input is never written, and may be
+    read-only. No engine is imported. The worker selects the device at the first call, and keeps it. The caller owns the
+    result: a later call reuses its memory only once nothing refers to it any more.
 
     Images:
 
@@ -229,7 +231,7 @@ class Preprocess(Declaration):
     def __call__(
         self, batch: Any, keys: Any = None, *, epoch: int | None = None, out: Any = None, block_info: Any = None
     ) -> Any:
-        """The batch with its images preprocessed; one Pillow image gives one array, (C, H, W) in the order of `layout`.
+        """The batch with its images preprocessed; one Pillow image or frame gives one array, (C, H, W) as in `layout`.
 
         `keys` holds each row's key if no column does (Hugging Face: `with_indices=True`); of one image it is its key.
         `epoch` is the epoch of this call alone. `out` is memory that the images' result is written into, and which is
@@ -240,7 +242,7 @@ class Preprocess(Declaration):
         when = None if epoch is None else checked_epoch(epoch)
         if isinstance(batch, Mapping):
             return self._columns(batch, keys, when, out)
-        if is_pillow_image(batch):
+        if is_pillow_image(batch) or isinstance(batch, Frame):
             made = self._worker.images([batch], None if keys is None else [keys], epoch=when)
             return self._exported(made.images)[0] if made.rows else None
         if keys is None and block_info and 0 in block_info:

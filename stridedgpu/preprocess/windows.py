@@ -7,10 +7,13 @@ from operator import attrgetter
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
 from stridedgpu.operations.crops import CropSources, write_crops
+from stridedgpu.operations.frame_sources import FrameSources
+from stridedgpu.operations.frames import write_frame_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import write_resized
@@ -51,7 +54,7 @@ def write_placed(
         write_windows(sources, origins, flips, made, batch, fill)
         return
     device = batch.buffer.device
-    if device != "cpu":
+    if device != "cpu" and not isinstance(sources, FrameSources):
         sources = CropSources.of_images([_moved(image, "HWC", device) for image in sources.images()])
     windows = [placed.window(layout) for placed, layout in zip(placements, sources.layouts, strict=True)]
     write_resized(sources, windows, rule, made, fill, batch, None)
@@ -71,10 +74,18 @@ def write_windows(
     Outside an image a window has `fill`, by default zeros.
     """
     fill = fill or bytes(made.source.itemsize * sources.layouts[0].sizes[0])
+    if isinstance(sources, FrameSources):
+        write_frame_crops(sources.frames, _starts(origins), flips, made, fill, batch, None)
+        return
     if batch.buffer.device != "cpu":
         sources, origins = _sent(sources, origins, batch, fill)
-    starts = np.array(origins, np.int64).reshape(-1, 2)
+    starts = _starts(origins)
     write_crops(sources, starts, flips, made, fill, batch, None)
+
+
+def _starts(origins: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
+    """Origins as an array (N, 2)."""
+    return np.array(origins, np.int64).reshape(-1, 2)
 
 
 def _sent(

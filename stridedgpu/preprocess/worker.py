@@ -13,15 +13,18 @@ from functools import lru_cache, partial
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.cpu.recycled_memory import RecycledMemory
+from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
 from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from stridedgpu.operations.crops import CropSources, fill_bytes
+from stridedgpu.operations.frames import write_frame_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.operations.requirements import check_output
@@ -43,7 +46,7 @@ from .geometry import padded_sizes, placement_of
 from .normalisation import scale_and_bias
 from .placement import Placement
 from .sample_keys import Chance, pixel_key
-from .sources import batch_operand, image_operand, mask_operand
+from .sources import Image, batch_operand, image_operand, mask_operand, memory_of, pixels_in, sources_of
 from .windows import write_placed
 
 __all__ = ["Made", "Worker"]
@@ -163,11 +166,11 @@ class Worker:
         window, channel_count = step.window, step.channel_count
         if out is not None and step.channels is None:
             channel_count = out.layout.sizes[1]
-        found: dict[int, Operand] = {}
+        found: dict[int, Image] = {}
 
         def check(row: int) -> None:
             nonlocal window, channel_count
-            image = image_operand(step, given[row])
+            image = image_operand(step, given[row], self.device)
             sizes = image.layout.sizes
             self._check(image.element, sizes)
             size, count = padded_sizes(step, (sizes[-2], sizes[-1])), sizes[0]
@@ -185,8 +188,8 @@ class Worker:
             raise LayoutError("out= holds results of one size: declare crop=, letterbox= or resize= to both sides.")
         if not stacked and not self._moves_windows:
             image_dims, order = canonical_axes(self._image_axes), step.layout.replace("N", "")
-            return Made([self._whole(image, image_dims, order, call) for image in images], rows)
-        chances = self._chances(lambda: images, rows, call)
+            return Made([self._whole_image(image, image_dims, order, call) for image in images], rows)
+        chances = self._chances(lambda: pixels_in(images), rows, call)
         placements = self._placements([(image.layout.sizes[-2], image.layout.sizes[-1]) for image in images], chances)
         if stacked:
             target = self.batch_of(len(images), channel_count or _USUAL_CHANNELS, window or (0, 0), call, images)
@@ -196,7 +199,7 @@ class Worker:
         for row, (image, placed) in enumerate(zip(images, placements, strict=True)):
             target = self.batch_of(1, image.layout.sizes[0], placed.size, call, [image])
             chance = None if chances is None else chances[row : row + 1]
-            self._written(CropSources.of_images([image]), [placed], chance, target)
+            self._written(sources_of([image]), [placed], chance, target)
             single.append(StridedTensor.over(target.with_layout(target.layout.sliced(0)), "CHW"))
         return Made(single, rows, placements)
 
@@ -311,15 +314,15 @@ class Worker:
         return [placement_of(self._step, size, chance) for size, chance in zip(sizes, chances, strict=True)]
 
     def _crops(
-        self, images: list[Operand], placements: Sequence[Placement], chances: list[Chance] | None, batch: Operand
+        self, images: list[Image], placements: Sequence[Placement], chances: list[Chance] | None, batch: Operand
     ) -> None:
-        """Each image into its row of a batch; images of several types or channel counts are processed one by one."""
-        alike = len({(image.element, image.layout.sizes[0]) for image in images}) == 1
+        """Each image into its row of a batch; images of several kinds, types or channel counts go one by one."""
+        alike = len({(type(image), image.element, image.layout.sizes[0]) for image in images}) == 1
         groups = [slice(None)] if alike else [slice(row, row + 1) for row in range(len(images))]
         for group in groups:
             target = batch if alike else batch.with_layout(batch.layout.sliced(group))
             drawn = None if chances is None else chances[group]
-            self._written(CropSources.of_images(images[group]), placements[group], drawn, target)
+            self._written(sources_of(images[group]), placements[group], drawn, target)
 
     def _written(
         self, sources: CropSources, placements: Sequence[Placement], chances: list[Chance] | None, target: Operand
@@ -350,24 +353,33 @@ class Worker:
         move_elements(source, target, made, channel_axis if channel_axis >= 0 else None)
         return StridedTensor.over(target, dims)
 
+    def _whole_image(self, image: Image, dims: str, layout: str, call: _Call) -> StridedTensor:
+        """Every pixel of an image; those of a frame are converted as they are read."""
+        if not isinstance(image, FrameOperand):
+            return self._whole(image, dims, layout, call)
+        sizes = (image.layout.sizes[0] if self._step.channels is None else len(self._step.channels), *image.sizes)
+        target = self._empty(sizes, layout, call, [image])
+        batch, made = target.with_layout(target.layout.unsqueezed(0)), self._conversion(image.element, CHANNELS)
+        write_frame_crops([image], np.zeros((1, 2), np.int64), [False], made, b"", batch, None)
+        return StridedTensor.over(target, dims)
+
     def batch_of(
         self,
         count: int,
         source_channels: int,
         window: tuple[int, int],
         call: _Call | None = None,
-        images: Sequence[Operand] = (),
+        images: Sequence[Image] = (),
     ) -> Operand:
         """Memory for `count` windows of images with so many channels, which it does not share."""
         channels = self._step.channels
         channel_count = source_channels if channels is None else len(channels)
         return self._empty((count, channel_count, *window), self._step.layout, call, images)
 
-    def _empty(self, sizes: tuple[int, ...], layout: str, call: _Call | None, images: Sequence[Operand]) -> Operand:
+    def _empty(self, sizes: tuple[int, ...], layout: str, call: _Call | None, images: Sequence[Image]) -> Operand:
         """Memory for a result: the call's, else on the CPU recycled from a released result, or the device's pool."""
         if call is not None and call.out is not None:
-            inputs = {f"image {row}": image for row, image in enumerate(images)}
-            check_output(call.out, sizes, self._element, self.device, inputs)
+            check_output(call.out, sizes, self._element, self.device, memory_of(images))
             return call.out
         spec = self._allocation(sizes, layout)
         own = self._memory if self.device == "cpu" else device_named(self.device)

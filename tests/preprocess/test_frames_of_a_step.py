@@ -1,0 +1,81 @@
+"""Frames in a step: the values of their RGB pictures, alone, in lists of any sizes and formats, on both devices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.cpu_paths import cpu_paths, picking_by
+from harness.fake_frames import converting  # noqa: F401 - a fixture
+from harness.fake_gathers import device  # noqa: F401 - a fixture that others want
+from harness.fake_gpus import gpus  # noqa: F401 - a fixture that `device` wants
+from harness.fake_resizes import resizing  # noqa: F401 - a fixture
+from harness.frame_cases import surface
+
+import stridedgpu as sg
+
+KINDS = (("nv12", (36, 64)), ("yuyv", (50, 20)), ("i420", (24, 24)), ("bgra", (30, 31)), ("gray", (20, 22)))
+FRAMES = [surface(name, size, seed=7).frame(matrix="bt709") for name, size in KINDS]
+PICTURES = [frame.relayout(layout="HWC").permute("HWC").numpy() for frame in FRAMES]
+
+STEPS = {
+    "conversion": {},
+    "resize": {"resize": (20, 24), "layout": "NHWC"},
+    "shorter side and crop": {"resize": 19, "crop": 16, "channels": (2, 1, 0)},
+    "crop and flip": {"crop": 16, "flip": True},
+    "pad": {"pad": 4, "crop": 28, "fill": (1, 2, 3)},
+    "letterbox": {"letterbox": 32, "normalize": "imagenet"},
+    "random box": {"crop": 16, "random_resized_crop": True, "seed": 3, "flip": 0.5},
+    "drawn colours": {"crop": 16, "seed": 3, "gain": (0.5, 1.5)},
+    "gray": {"mode": "gray", "crop": 16},
+    "clip": {"clip": (10, 200), "crop": 16},
+}
+
+
+def check(step, frames, pictures):
+    """Alone, in a list, and among pictures."""
+    keys = range(len(frames))
+    made, mixed = step(frames, keys, epoch=1), step([frames[0], *pictures[1:]], keys, epoch=1)
+    wanted = step(pictures, keys, epoch=1)
+    for number, array in enumerate(wanted):
+        assert made[number].tobytes() == mixed[number].tobytes() == array.tobytes(), number
+        assert made[number].shape == array.shape
+    assert step(frames[0], 0, epoch=1).tobytes() == wanted[0].tobytes()
+
+
+@pytest.mark.parametrize("kind", STEPS)
+@cpu_paths
+def test_frames_have_the_values_of_their_pictures(path, kind):
+    with picking_by(path):
+        check(sg.Preprocess(dtype="float32", device="cpu", **STEPS[kind]), FRAMES, PICTURES)
+
+
+@pytest.mark.parametrize("kind", ["conversion", "resize", "crop and flip", "pad", "letterbox", "random box"])
+def test_frames_of_a_gpu_have_the_values_of_the_cpu(converting, resizing, kind):  # noqa: F811
+    step = {**STEPS[kind], "dtype": "float32"}
+    wanted = sg.Preprocess(device="cpu", **step)(PICTURES, range(5), epoch=1)
+    far = [frame.to_device("cuda:1") for frame in FRAMES]
+    for frames in (FRAMES, far):
+        made = sg.Preprocess(device="cuda:1", **step)(frames, range(5), epoch=1)
+        assert [array.tobytes() for array in made] == [array.tobytes() for array in wanted]
+
+
+def test_a_key_of_pixels_is_that_of_the_picture():
+    step = sg.Preprocess(crop=8, seed=5, device="cpu")
+    made, wanted = (step(images, epoch=2) for images in (FRAMES, PICTURES))
+    assert [array.tobytes() for array in made] == [array.tobytes() for array in wanted]
+
+
+def test_a_result_in_the_callers_memory():
+    step, out = sg.Preprocess(letterbox=16, dtype="float16", device="cpu"), np.empty((5, 3, 16, 16), np.float16)
+    assert step(FRAMES, out=out) is out
+    assert np.array_equal(out, step(PICTURES))
+    planes = sg.Frame.over("nv12", np.zeros(24 * 16, np.uint8), (16, 16))
+    inside = planes.planes[0].numpy()[None, None].view(np.uint8)
+    with pytest.raises(sg.BindingError, match="plane 0 of image 0"):
+        sg.Preprocess(crop=16, dtype="uint8", scale=1, channels=(0,), device="cpu")([planes], out=inside)
+
+
+def test_frames_among_pictures_are_refused_where_one_call_reads_one_kind():
+    for call in (sg.letterbox, sg.resize):
+        with pytest.raises(sg.LayoutError, match=r"Frames and other pictures \(ndarray\)"):
+            call([FRAMES[0], PICTURES[1]], (8, 8))
