@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, runt
 
 import numpy as np
 
-from .values.conversion import Rounding
+from .values.conversion import Arithmetic, Rounding
 from .values.doubles import PerChannel
 from .values.dtypes import DataType, ElementType
 from .values.layout import Layout
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         from typing_extensions import Buffer
 
 __all__ = [
+    "Arithmetic",
     "BytesLike",
     "DTypeLike",
     "IndexMode",

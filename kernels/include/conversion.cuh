@@ -10,7 +10,7 @@
 //
 // With scale or bias: y = Compute(x), then y*scale rounded, then y+bias rounded, each only if present; a NaN that
 // results is the canonical quiet one; then the cast above. Compute is float64 when either side is a 32- or 64-bit
-// integer or float64, else float32.
+// integer or float64, else float32. With a unit the steps are y/unit, +bias and /scale, each rounded.
 #pragma once
 #include "element_types.cuh"
 #include "primitives.cuh"
@@ -207,9 +207,10 @@ template <typename To> __device__ __forceinline__ To canonical_nan() {
 }
 
 // The whole conversion of one element, as a type with every choice at compile time. Nans: whether scale and bias may
-// produce NaN; with an integer source and finite constants they do not.
+// produce NaN; with an integer source and finite constants they do not. Unit: 0, or the divisor of the first step; then
+// there are both constants, and scale divides.
 template <typename Source_, typename Target_, bool HasScale = false, bool HasBias = false,
-          Rounding R = Rounding::nearest, Nan Nans = Nan::keep>
+          Rounding R = Rounding::nearest, Nan Nans = Nan::keep, uint64 Unit = 0>
 struct Conversion {
     using Source = Source_;
     using Target = Target_;
@@ -219,6 +220,7 @@ struct Conversion {
     static constexpr bool is_affine = HasScale || HasBias;
     static constexpr bool is_move = is_same<Source, Target> && !is_affine;
     static constexpr bool is_wide = !is_move && sizeof(Compute) == 8;  // numbers take two registers each
+    static_assert(Unit == 0 || (HasScale && HasBias), "a unit has a bias and a divisor beside it");
     static_assert(!is_affine || !(is_complex<Source> || is_complex<Target>), "complex types have no scale or bias");
 
     // `affine` is unused without scale and bias.
@@ -297,9 +299,13 @@ struct Conversion {
     // Apply scale and bias, each with its own rounding.
     template <typename Value> static __device__ __forceinline__ Compute scaled(Value x, Affine<Compute> affine) {
         Compute y = encode<Compute, R, Nan::ignore>(x);
-        if constexpr (HasScale) y = multiply_rn(y, affine.scale);
-        if constexpr (HasBias) y = add_rn(y, affine.bias);
-        return y;
+        if constexpr (Unit != 0) {
+            return divide_rn(add_rn(divide_rn(y, Compute(Unit)), affine.bias), affine.scale);
+        } else {
+            if constexpr (HasScale) y = multiply_rn(y, affine.scale);
+            if constexpr (HasBias) y = add_rn(y, affine.bias);
+            return y;
+        }
     }
 
     // The number to round, for one element of a vector.

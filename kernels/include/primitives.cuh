@@ -37,6 +37,8 @@ SG_OF_TWO(float32, multiply_rn, "mul.rn.f32", "f")
 SG_OF_TWO(float64, multiply_rn, "mul.rn.f64", "d")
 SG_OF_TWO(float32, add_rn, "add.rn.f32", "f")
 SG_OF_TWO(float64, add_rn, "add.rn.f64", "d")
+SG_OF_TWO(float32, divide_rn, "div.rn.f32", "f")
+SG_OF_TWO(float64, divide_rn, "div.rn.f64", "d")
 SG_OF_ONE(uint16, float16_bits_rn, float32, "cvt.rn.f16.f32", "=h", "f")
 SG_OF_ONE(float32, float32_from_float16_bits, uint16, "cvt.f32.f16", "=f", "h")
 SG_OF_ONE(float64, widen, float32, "cvt.f64.f32", "=d", "f")
@@ -179,6 +181,8 @@ inline float32 multiply_rn(float32 a, float32 b) { return a * b; }
 inline float64 multiply_rn(float64 a, float64 b) { return a * b; }
 inline float32 add_rn(float32 a, float32 b) { return a + b; }
 inline float64 add_rn(float64 a, float64 b) { return a + b; }
+inline float32 divide_rn(float32 a, float32 b) { return a / b; }
+inline float64 divide_rn(float64 a, float64 b) { return a / b; }
 
 inline uint16 float16_bits_rn(float32 x) {
     const uint32 bits = bit_cast<uint32>(x);

@@ -11,7 +11,16 @@ from stridedgpu.operations.frame_plans import PlannedFrame, planned_frame
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan
-from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
+from stridedgpu.typing import (
+    Arithmetic,
+    DTypeLike,
+    LayoutLike,
+    PerChannel,
+    Rounding,
+    StreamLike,
+    SupportsArray,
+    TensorLike,
+)
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 
@@ -44,6 +53,7 @@ def relayout(
     bias: PerChannel | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
+    arithmetic: Arithmetic = "multiply",
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
@@ -65,6 +75,7 @@ def relayout(
     bias: PerChannel | None = None,
     mean: PerChannel | None = None,
     std: PerChannel | None = None,
+    arithmetic: Arithmetic = "multiply",
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
@@ -87,7 +98,9 @@ def relayout(
     `dtype` is the result's type. `scale` and `bias` are one value or one for each output channel: `x * scale + bias`,
     computed in float32, or in float64 when either side is float64 or a 32- or 64-bit integer. `mean` and `std` replace
     them, in units of 0..1 of an integer source, as in torchvision: for uint8, scale = 1 / (255 * std) and
-    bias = -mean / std. `channels` is the source channel of each output channel: `(2, 1, 0)` swaps RGB and BGR.
+    bias = -mean / std. `arithmetic="divide"` computes `((x / 255) - mean) / std` instead, each step rounded:
+    the bits of torchvision's `ToTensor` and `Normalize`. It is for integers of up to 32 bits, and no `matrix`.
+    `channels` is the source channel of each output channel: `(2, 1, 0)` swaps RGB and BGR.
     `matrix` mixes channels before scale and bias: a row for each output channel, with a number for each source channel,
     such as `[[0.299, 0.587, 0.114]]` for grey. Each product is rounded; products are added in the source's channel
     order. `rounding` to integers is "nearest" (half to even) or "truncate"; it saturates, and NaN becomes 0.
@@ -112,6 +125,9 @@ def relayout(
     >>> planes = relayout(frame, dims="NHWC", layout="NCHW", dtype="float32", scale=1 / 255)
     >>> planes.sizes, planes.strides, bool(planes.numpy()[0, 1, 0, 0] == np.float32(1) * np.float32(1 / 255))
     ((1, 3, 2, 4), (24, 8, 4, 1), True)
+    >>> divided = relayout(frame, dims="NHWC", dtype="float32", mean=0.5, std=0.25, arithmetic="divide").numpy()
+    >>> bool(divided[0, 1, 0, 0] == (np.float32(1) / np.float32(255) - np.float32(0.5)) / np.float32(0.25))
+    True
     >>> relayout(frame, dims="NHWC", matrix=[[0.299, 0.587, 0.114]]).numpy()[0, 0].tolist()
     [[1, 4, 7, 10], [13, 16, 19, 22]]
     """
@@ -119,20 +135,20 @@ def relayout(
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if isinstance(out, Frame):
         memory.check_beside_out()
-        if mean is not None or std is not None:
+        if mean is not None or std is not None or arithmetic != "multiply":
             raise LayoutError("mean= and std= normalise a picture, and a Frame as out= holds pixels; leave them out.")
         return frame_written(src, dims, values, out, stream)
     if isinstance(src, StridedTensor) and dims is None:
         source, labels = src.operand, src.dims
     elif is_frames(src):
-        values = values.normalised(frame_operands(src)[0].element, mean, std)
+        values = values.normalised(frame_operands(src)[0].element, mean, std, arithmetic)
         return frames_relaid(src, values, memory, out, stream)
     else:
         source, labels = operand_of(src, dims)
         if labels is None and isinstance(layout, str):
             refuse_unlabelled(source.layout, layout)
-    if mean is not None or std is not None:
-        values = values.normalised(source.element, mean, std)
+    if mean is not None or std is not None or arithmetic != "multiply":
+        values = values.normalised(source.element, mean, std, arithmetic)
     written = None if out is None else output_tensor(out)
     target = None if written is None else written.operand
     operand, labels = relayout_operand(source, labels, values, memory, target, stream)

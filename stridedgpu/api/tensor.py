@@ -15,7 +15,16 @@ from stridedgpu.exchange.array_like import shared_operand, value_operand
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.pickling import State, copied_operand, restored_operand, state_of_operand
 from stridedgpu.operations.relayout import assign_operand, relayout_operand
-from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
+from stridedgpu.typing import (
+    Arithmetic,
+    DTypeLike,
+    LayoutLike,
+    PerChannel,
+    Rounding,
+    StreamLike,
+    SupportsArray,
+    TensorLike,
+)
 from stridedgpu.values.axis_labels import checked_dims, dims_of, inferred_labels, labels_of, permutation
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -148,6 +157,7 @@ class StridedTensor(TensorProtocols):
         bias: PerChannel | None = None,
         mean: PerChannel | None = None,
         std: PerChannel | None = None,
+        arithmetic: Arithmetic = "multiply",
         channels: Sequence[int] | None = None,
         matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
         rounding: Rounding = "nearest",
@@ -159,8 +169,8 @@ class StridedTensor(TensorProtocols):
     ) -> StridedTensor:
         """The same elements in another layout, type, scale or channel order: see `stridedgpu.relayout`."""
         values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
-        if mean is not None or std is not None:
-            values = values.normalised(self.element, mean, std)
+        if mean is not None or std is not None or arithmetic != "multiply":
+            values = values.normalised(self.element, mean, std, arithmetic)
         memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
         written = output_tensor(out)
         target = None if written is None else written.operand

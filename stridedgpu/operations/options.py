@@ -10,7 +10,7 @@ from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.operand import AllocationSpec
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.channel_matrix import matrix_rows
-from stridedgpu.values.conversion import Conversion, conversion, normalisation
+from stridedgpu.values.conversion import Conversion, checked_arithmetic, conversion, normalisation
 from stridedgpu.values.doubles import Doubles, PerChannel
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import LayoutError
@@ -32,25 +32,29 @@ class ValueOptions(NamedTuple):
     channels: Sequence[int] | None = None
     rounding: object = "nearest"
     matrix: object = None
+    unit: int | None = None
 
-    def normalised(self, source: ElementType, mean: PerChannel | None, std: PerChannel | None) -> ValueOptions:
+    def normalised(
+        self, source: ElementType, mean: PerChannel | None, std: PerChannel | None, arithmetic: object = "multiply"
+    ) -> ValueOptions:
         """These options with the scale and bias of `mean` and `std`, in units of 0..1 of a source of integers.
 
-        Raises `LayoutError` beside a scale or a bias.
+        Raises `LayoutError` beside a scale or a bias, and for a division of what is not normalised.
         """
         if mean is None and std is None:
+            if checked_arithmetic(arithmetic) == "divide":
+                raise LayoutError("arithmetic='divide' is how mean and std are computed: give mean=, std= or both.")
             return self
         if self.scale is not None or self.bias is not None:
             raise LayoutError("mean and std say the same as scale and bias in other units; give one pair of them.")
-        scale, bias = normalisation(source, mean, std)
-        return self._replace(scale=scale, bias=bias)
+        return self._replace(**normalisation(source, mean, std, arithmetic)._asdict())
 
     def conversion(self, source: ElementType, source_channels: int | None, otherwise: ElementType) -> Conversion:
         """These options as a checked conversion from a source with this many channels (None: no channel axis).
 
         `otherwise` is the type for a `dtype` of None. Raises what `stridedgpu.values.conversion.conversion` raises.
         """
-        dtype, scale, bias, channels, rounding, matrix = self
+        dtype, scale, bias, channels, rounding, matrix, unit = self
         target = otherwise if dtype is None else element_type(dtype)
         changes = scale is not None or bias is not None or channels is not None or matrix is not None
         if not changes and isinstance(rounding, str) and rounding == "nearest":
@@ -64,6 +68,7 @@ class ValueOptions(NamedTuple):
             source_channels=source_channels,
             rounding=rounding,
             matrix=None if matrix is None else matrix_rows(matrix),
+            unit=unit,
         )
 
 

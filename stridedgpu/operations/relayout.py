@@ -31,7 +31,9 @@ __all__ = ["assign_operand", "clear_buffer", "conversion_key", "relayout_operand
 _SIMPLE_LAYOUTS: Final = frozenset({str, type(None)})
 """Types of `layout` that need no check before they become part of a cache key."""
 
-ConversionKey = tuple[object, Doubles | None, Doubles | None, tuple[int, ...] | None, str, MatrixRows | None]
+ConversionKey = tuple[
+    object, Doubles | None, Doubles | None, tuple[int, ...] | None, str, MatrixRows | None, int | None
+]
 """`ValueOptions` as a cache key."""
 
 
@@ -73,11 +75,11 @@ def relayout_operand(
 
 
 def conversion_key(values: ValueOptions) -> ConversionKey:
-    """Options as a cache key, in order: constants as doubles, channels as a tuple of integers, a matrix as its rows.
+    """Options as a cache key, in order: constants as doubles, channels as integers, a matrix as its rows.
 
     Raises `LayoutError` and `ElementTypeError` for values that no conversion takes.
     """
-    dtype, scale, bias, channels, rounding, matrix = values
+    dtype, scale, bias, channels, rounding, matrix, unit = values
     # A float needs no check: every relayout comes by here, and each call of a function shows.
     return (
         dtype if dtype is None or type(dtype) is str else element_type(dtype),
@@ -86,6 +88,7 @@ def conversion_key(values: ValueOptions) -> ConversionKey:
         None if channels is None else channel_numbers(channels),
         rounding if type(rounding) is str else checked_rounding(rounding),
         None if matrix is None else matrix_rows(matrix),
+        unit,
     )
 
 
@@ -121,6 +124,7 @@ def _result(
     channels: tuple[int, ...] | None,
     rounding: str,
     matrix: MatrixRows | None,
+    unit: int | None,
     layout: str | Layout | None,
     row_pitch_bytes: int | None,
     alignment: int | None,
@@ -131,7 +135,7 @@ def _result(
     order = parse_order(layout) if isinstance(layout, str) else None
     labels = inferred_labels(dims, source.layout.ndim, None if order is None else order.letters)
     channel_axis = labels.index("C") if "C" in labels else None
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
     made = _conversion(source, channel_axis, values, source.element)
     sizes = result_sizes(source.layout.sizes, made, channel_axis)
     allocation = MemoryOptions(layout, row_pitch_bytes, alignment).allocation(sizes, labels, made.target)
@@ -157,13 +161,14 @@ def _launch_into(
     channels: tuple[int, ...] | None,
     rounding: str,
     matrix: MatrixRows | None,
+    unit: int | None,
     target: TensorSpec,
     device: Device,
 ) -> RelayoutLaunch:
     """The launch of a relayout into an existing `out`, whose layout and type are checked; cached."""
     labels = inferred_labels(dims, source.layout.ndim, None)
     channel_axis = labels.index("C") if "C" in labels else None
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
     made = _conversion(source, channel_axis, values, target.element)
     if target.element != made.target:
         raise LayoutError(f"dtype={made.target} is not what out holds, {target.element}.")

@@ -131,11 +131,12 @@ def _required(
     channels: tuple[int, ...] | None,
     rounding: str,
     matrix: MatrixRows | None,
+    unit: int | None,
     device: str,
 ) -> tuple[Problem | ChannelMatrixProblem, Requirement, Requirement]:
     """The problem between two sides, and what the tensors in their places must be: worked out once."""
     labels = inferred_labels(dims, source.spec.layout.ndim)
-    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
     made, channel_axis = move_between(source.spec, target.spec, labels, values, "dst")
     problem = moving_problem(source.spec, target.spec, made, channel_axis)
     return problem, source.required(device), target.required(device, is_written=True)

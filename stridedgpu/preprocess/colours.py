@@ -31,7 +31,7 @@ Colour = tuple[tuple[float, ...], tuple[float, ...]]
 
 def drawn_colours(step: Declaration, chances: Sequence[Chance], element: ElementType, channels: int) -> list[Colour]:
     """The colour of each image of a type with so many output channels."""
-    scale, bias = scale_and_bias(step, element)
+    scale, bias, _ = scale_and_bias(step, element)
     scales, biases = (
         (default,) * channels if values is None else values * (channels // len(values))
         for values, default in ((scale, 1.0), (bias, 0.0))

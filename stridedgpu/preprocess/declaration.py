@@ -8,6 +8,8 @@ from typing import Any, Literal
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.planning.resize_arithmetic import Passes
+from stridedgpu.values.conversion import Arithmetic
 from stridedgpu.values.dtypes import element_type
 
 from .declaration_checks import (
@@ -43,6 +45,7 @@ class Declaration:
     mean: Any = None
     std: Any = None
     maximum: float | None = None
+    arithmetic: Arithmetic = "multiply"
     clip: Any = None
     scale: Any = None
     bias: Any = None
@@ -54,6 +57,7 @@ class Declaration:
     random_resized_crop: Any = None
     letterbox: Any = None
     interpolation: str | None = None
+    passes: Passes = "horizontal"
     fill: Any = None
     flip: bool | float | None = None
     gain: Any = None

@@ -6,7 +6,8 @@ from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Final
 
-from stridedgpu.planning.resize_arithmetic import interpolation_named
+from stridedgpu.planning.resize_arithmetic import PASSES, interpolation_named
+from stridedgpu.values.conversion import checked_arithmetic
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import canonical_axes
 
@@ -97,6 +98,12 @@ def check_resize(step: Declaration) -> None:
         interpolation_named(step.interpolation)
         if not given:
             raise LayoutError(f"interpolation={step.interpolation!r} is for resize=, random_resized_crop=, letterbox=.")
+    if step.passes not in PASSES:
+        raise LayoutError(f"passes={step.passes!r} is unknown; there are {', '.join(PASSES)}.")
+    if step.passes != "horizontal" and not (given and interpolation_named(step.chosen_interpolation).is_pillow):
+        raise LayoutError(
+            f"passes={step.passes!r} is the order of Pillow's filters: add resize= or random_resized_crop=."
+        )
     if step.fill is not None and step.pad is None and step.letterbox is None:
         raise LayoutError(f"fill={step.fill} is what surrounds an image, for pad= and letterbox=.")
 
@@ -137,6 +144,19 @@ def check_samples(step: Declaration) -> None:
             raise LayoutError("maximum= and clip= both say which value becomes 1; give one of them.")
         if mean_and_std(step) == (None, None):
             raise LayoutError("maximum= is the unit of mean and std: give these, or normalize='0..1'.")
+    if checked_arithmetic(step.arithmetic) == "divide":
+        _check_divided(step)
+
+
+def _check_divided(step: Declaration) -> None:
+    """Raise for a division beside what is computed with a scale and a bias."""
+    if mean_and_std(step) == (None, None):
+        raise LayoutError("arithmetic='divide' is how mean and std are computed: give these, or normalize='0..1'.")
+    for name in ("clip", "gain", "offset"):
+        if getattr(step, name) is not None:
+            raise LayoutError(
+                f"{name}={getattr(step, name)} is one factor and one addend: leave arithmetic='divide' out."
+            )
 
 
 def check_chance(step: Declaration) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
-from stridedgpu.values.conversion import IMAGENET, normalisation
+from stridedgpu.values.conversion import IMAGENET, Normalisation, normalisation
 from stridedgpu.values.errors import BindingError, LayoutError
 
 if TYPE_CHECKING:
@@ -67,18 +67,21 @@ def largest(step: Declaration, element: ElementType) -> float:
     return float(2 ** (8 * element.itemsize - (element.kind == "i")) - 1) if element.is_integer else 1.0
 
 
-def scale_and_bias(step: Declaration, element: ElementType) -> tuple[Numbers | None, Numbers | None]:
-    """The factor of a pixel of a type and the addend after it, for each output channel; None where there is none."""
+def scale_and_bias(step: Declaration, element: ElementType) -> Normalisation:
+    """The factor of a pixel of a type and the addend after it, for each output channel; None where there is none.
+
+    With `arithmetic="divide"` it is the divisor, the addend before it, and the unit.
+    """
     mean, std = mean_and_std(step)
     if mean is None and std is None:
-        return step.scale, step.bias
-    if step.clip is None and step.maximum is None:
-        return normalisation(element, mean, std)
+        return Normalisation(step.scale, step.bias)
+    if step.clip is None and (step.maximum is None or step.arithmetic == "divide"):
+        return normalisation(element, mean, std, step.arithmetic, step.maximum)
     low, high = step.clip if step.clip is not None else (0.0, largest(step, element))
     mean, std = mean or (0.0,), std or (1.0,)
     count = max(len(mean), len(std))
     means, deviations = (values * (count // len(values)) for values in (mean, std))
-    return (
+    return Normalisation(
         tuple(1.0 / ((high - low) * deviation) for deviation in deviations),
         tuple(-(low / (high - low) + centre) / deviation for centre, deviation in zip(means, deviations, strict=True)),
     )

@@ -57,6 +57,8 @@ class Preprocess(Declaration):
     - `normalize`: "0..1", "imagenet", "clip", "siglip" or "inception"; or `mean`, `std`: in units of 0..1 of an integer
       image, one or one for each output channel, as in torchvision. They replace `scale` and `bias`.
     - `maximum`: the value that becomes 1, such as 1023, 4095 or 65535; by default the largest of the images' type.
+    - `arithmetic`: "multiply" computes `mean` and `std` as one factor and one addend; "divide" as
+      `((x / maximum) - mean) / std`, each step rounded to float32, as torchvision's `ToTensor` and `Normalize` do.
     - `clip`: a window of values, such as (-1000, 400) of Hounsfield units. Values are clamped to it before anything
       else, and it becomes 0..1 for `normalize`, `mean` and `std`. For images on the CPU.
 
@@ -72,6 +74,7 @@ class Preprocess(Declaration):
     - `letterbox`: height and width, or one number for both: whole images inside it, with borders of `fill`, 114 by
       default.
     - `interpolation`: as in `resize`; "pillow-bilinear" where it is None, and "opencv-linear" with `letterbox`.
+    - `passes`: "horizontal", the order of Pillow up to 12, "pillow-13" or "vertical", as in `resize`.
     - `flip`: whether to mirror left and right; with `seed`, the probability to mirror, and True is one half.
 
     Chance:

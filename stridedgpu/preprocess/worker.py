@@ -95,7 +95,7 @@ class Worker:
         self._element = element_type(step.dtype)
         self._batch_dims = canonical_axes(step.dims)
         self._moves_windows = step.moves_windows or step.colours or bool(step.annotations)
-        self._rule = ResizeRule(interpolation_named(step.chosen_interpolation))
+        self._rule = ResizeRule(interpolation_named(step.chosen_interpolation), step.passes)
         self._image_axes = step.dims.replace("N", "")
         self._conversion = lru_cache(maxsize=256)(self._checked_conversion)
         self._allocation = lru_cache(maxsize=256)(self._result_allocation)
@@ -405,7 +405,7 @@ class Worker:
     def _checked_conversion(self, element: ElementType, source_channels: int | None) -> Conversion:
         """The conversion of images of a type. Raises if the step does not fit the type or the number of channels."""
         step = self._step
-        scale, bias = scale_and_bias(step, element)
+        scale, bias, unit = scale_and_bias(step, element)
         outputs = source_channels if step.channels is None else len(step.channels)
         if (
             step.scale is None
@@ -414,7 +414,7 @@ class Worker:
             and len(scale) not in (1, outputs or len(scale))
         ):
             raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
-        options = ValueOptions(self._element, scale, bias, step.channels)
+        options = ValueOptions(self._element, scale, bias, step.channels, unit=unit)
         return options.conversion(element, source_channels, self._element)
 
 

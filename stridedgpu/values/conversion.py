@@ -9,6 +9,8 @@ The rules, the same to the bit on every device:
 - With scale, bias or matrix the arithmetic is in float32, or in float64 when either side is float64 or an integer of
   32 or 64 bits. `x * scale` is rounded, then `+ bias` is rounded; what is absent is not computed. A NaN that comes out
   of this arithmetic is the positive quiet NaN. Then the cast rules apply.
+- With a unit the arithmetic is `((x / unit) + bias) / scale`, each step rounded, where `scale` is a divisor: the steps
+  of torchvision's `ToTensor` and `Normalize`, with bias = -mean and scale = std.
 - With a matrix, `x` is the sum of a pixel's channels times one row of the matrix: each product is rounded, and the
   products are added from the first channel to the last, each sum rounded. Zeros of the matrix are multiplied too.
 
@@ -32,9 +34,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf, isfinite
 from operator import index
-from struct import unpack
-from typing import Final, Literal, cast, get_args
+from struct import pack, unpack
+from typing import Final, Literal, NamedTuple, cast, get_args
 
 from .channel_matrix import Matrix, MatrixRows, check_rows
 from .doubles import Doubles, PerChannel, doubles, floats
@@ -43,17 +46,22 @@ from .errors import ElementTypeError, LayoutError
 
 __all__ = [
     "IMAGENET",
+    "Arithmetic",
     "Conversion",
+    "Normalisation",
     "Rounding",
     "channel_numbers",
+    "checked_arithmetic",
     "checked_rounding",
     "conversion",
     "normalisation",
 ]
 
 Rounding = Literal["nearest", "truncate"]
+Arithmetic = Literal["multiply", "divide"]
 
 _ROUNDINGS: Final = get_args(Rounding)
+_ARITHMETICS: Final = get_args(Arithmetic)
 
 _WIDE: Final = frozenset({"int32", "uint32", "int64", "uint64", "float64"})
 
@@ -64,7 +72,8 @@ class Conversion:
 
     `scale` and `bias` are None, one value, or one value for each **output** channel; `channels` is None or the
     source channel of each output channel. `matrix` is None or a row for each output channel, with a number for each
-    source channel. `conversion` makes and checks these values.
+    source channel. With a `unit` both `scale` and `bias` have values, the source has integers, and there is no matrix.
+    `conversion` makes and checks these values.
     """
 
     source: ElementType
@@ -74,12 +83,13 @@ class Conversion:
     channels: tuple[int, ...] | None = None
     rounding: Rounding = "nearest"
     matrix: Matrix | None = None
+    unit: int | None = None
     _identity: tuple[object, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Compute once the key that conversions are compared and hashed by."""
         numbers = tuple(None if values is None else repr(values) for values in (self.scale, self.bias, self.matrix))
-        identity = (self.source.name, self.target.name, *numbers, self.channels, self.rounding)
+        identity = (self.source.name, self.target.name, *numbers, self.channels, self.rounding, self.unit)
         object.__setattr__(self, "_identity", identity)
 
     @property
@@ -125,7 +135,8 @@ class Conversion:
     def __str__(self) -> str:
         """In a few words: "uint8 -> float16, scale, bias, channels (2, 1, 0)"."""
         words = [f"{self.source}" if self.is_bitwise_copy else f"{self.source} -> {self.target}"]
-        words += [name for name in ("scale", "bias") if getattr(self, name) is not None]
+        names = ("scale", "bias") if self.unit is None else (f"/ {self.unit}", "- mean", "/ std")
+        words += [name for name in names if self.unit is not None or getattr(self, name) is not None]
         words += [f"channels {self.channels}"] if self.channels is not None else []
         words += [f"matrix {len(self.matrix)} x {len(self.matrix[0])}"] if self.matrix is not None else []
         return ", ".join(words)
@@ -141,6 +152,7 @@ def conversion(
     source_channels: int | None = None,
     rounding: object = "nearest",
     matrix: MatrixRows | None = None,
+    unit: int | None = None,
 ) -> Conversion:
     """A checked `Conversion`; `source_channels` is the size of the source's channel axis, None without one.
 
@@ -155,7 +167,7 @@ def conversion(
         count = len(matrix)
     scales = None if scale is None else doubles("scale", scale)
     biases = None if bias is None else doubles("bias", bias)
-    return _checked_conversion(source, target, scales, biases, order, count, checked, matrix)
+    return _checked_conversion(source, target, scales, biases, order, count, checked, matrix, unit)
 
 
 def checked_rounding(rounding: object) -> Rounding:
@@ -175,13 +187,16 @@ def _checked_conversion(
     count: int | None,
     rounding: Rounding,
     matrix: MatrixRows | None,
+    unit: int | None,
 ) -> Conversion:
     """The conversion with these constants, given as the bytes of doubles; cached, since programs repeat a few."""
     scales, biases = _per_channel("scale", scale, count), _per_channel("bias", bias, count)
     rows = None if matrix is None else tuple(_numbers(row) for row in matrix)
-    made = Conversion(source, target, scales, biases, channels, rounding, rows)
+    made = Conversion(source, target, scales, biases, channels, rounding, rows, unit)
     if not made.is_bitwise_copy:
         _check_types(made)
+    if made.unit is not None:
+        _check_divided(made)
     return made
 
 
@@ -189,14 +204,35 @@ IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and standard deviation of red, green and blue over ImageNet, in units of 0..1, as torchvision has them."""
 
 
+class Normalisation(NamedTuple):
+    """The scale, bias and unit of a conversion."""
+
+    scale: tuple[float, ...] | None
+    bias: tuple[float, ...] | None
+    unit: int | None = None
+
+
+def checked_arithmetic(arithmetic: object) -> Arithmetic:
+    """`arithmetic`, checked. Raises `LayoutError` for anything but the two forms."""
+    if not (isinstance(arithmetic, str) and arithmetic in _ARITHMETICS):
+        raise LayoutError(
+            f"arithmetic={arithmetic!r} is unknown; it is 'multiply' (x * scale + bias) or 'divide' "
+            "(((x / maximum) - mean) / std, each step rounded, as torchvision does)."
+        )
+    return cast("Arithmetic", arithmetic)
+
+
 def normalisation(
     source: ElementType,
     mean: PerChannel | None,
     std: PerChannel | None,
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The scale and bias of `(x / most - mean) / std`; `most` is an integer source's largest value, else 1.
+    arithmetic: object = "multiply",
+    maximum: float | None = None,
+) -> Normalisation:
+    """The constants of `(x / maximum - mean) / std`; `maximum` is by default an integer source's largest value, else 1.
 
-    `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them.
+    `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them. The arithmetic is
+    "multiply", with scale = 1 / (maximum * std) and bias = -mean / std, or "divide", which rounds each of three steps.
     """
     means = floats("mean", 0.0 if mean is None else mean)
     deviations = floats("std", 1.0 if std is None else std)
@@ -206,8 +242,18 @@ def normalisation(
     if {len(means), len(deviations)} - {1, count}:
         raise LayoutError(f"mean has {len(means)} values and std has {len(deviations)}; give one, or one a channel.")
     means, deviations = (values * (count // len(values)) for values in (means, deviations))
-    most = 2 ** (8 * source.itemsize - (source.kind == "i")) - 1 if source.is_integer else 1
-    return (
+    largest = 2 ** (8 * source.itemsize - (source.kind == "i")) - 1 if source.is_integer else 1
+    most = largest if maximum is None else maximum
+    if checked_arithmetic(arithmetic) == "divide":
+        if not source.is_integer or source.itemsize > 4:
+            raise LayoutError(
+                f"arithmetic='divide' divides integers of up to 32 bits by their largest value, and the source has "
+                f"{source}; leave it out."
+            )
+        if most != int(most) or not 1 <= most < 1 << 53:
+            raise LayoutError(f"arithmetic='divide' divides by a whole number from 1 below 2**53; maximum={maximum!r}.")
+        return Normalisation(deviations, tuple(-centre for centre in means), int(most))
+    return Normalisation(
         tuple(1.0 / (most * deviation) for deviation in deviations),
         tuple(-centre / deviation for centre, deviation in zip(means, deviations, strict=True)),
     )
@@ -255,6 +301,22 @@ def _per_channel(name: str, constants: Doubles | None, count: int | None) -> tup
 def _numbers(constants: Doubles) -> tuple[float, ...]:
     """Doubles as floats."""
     return unpack(f"{len(constants) // 8}d", constants)
+
+
+def _check_divided(made: Conversion) -> None:
+    """Raise `LayoutError` for a division that is not one of integers by finite numbers other than 0."""
+    if made.matrix is not None:
+        raise LayoutError("arithmetic='divide' is for a picture's own channels; leave matrix= out, or relayout twice.")
+    code = "f" if made.compute.itemsize == 4 else "d"
+    for divisor in made.scale or ():
+        try:
+            rounded = unpack(code, pack(code, divisor))[0]
+        except OverflowError:
+            rounded = inf
+        if rounded == 0 or not isfinite(rounded):
+            raise LayoutError(
+                f"std={divisor} is {rounded} in {made.compute}; arithmetic='divide' needs one to divide by."
+            )
 
 
 def _check_types(made: Conversion) -> None:

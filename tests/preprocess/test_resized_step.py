@@ -73,6 +73,102 @@ def test_every_byte_normalised_to_float16_has_the_bits_of_torchvision(name):
     np.testing.assert_allclose(np.asarray(whole), normal, rtol=0, atol=5e-7)
 
 
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_every_byte_divided_to_float32_has_the_bits_of_torchvision(name):
+    """ToTensor and Normalize, three roundings."""
+    mean, std = NORMALISATIONS[name]
+    every = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)
+    floats = every.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
+    normal = (floats - np.float32(mean)[:, None, None]) / np.float32(std)[:, None, None]
+    for dtype in ("float32", "float16"):
+        step = sg.Preprocess(resize=16, crop=16, dtype=dtype, mean=mean, std=std, arithmetic="divide")
+        assert np.asarray(step([every])[0]).tobytes() == normal.astype(dtype).tobytes()
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    "interpolation, name", [("bilinear", "ImageNet"), ("bicubic", "CLIP"), ("lanczos", "one half")]
+)
+def test_the_chain_of_torchvision_on_pillows_pictures(interpolation, name):
+    """Resize, CenterCrop, ToTensor and Normalize, as float32: no bit differs."""
+    transforms = pytest.importorskip("torchvision.transforms", reason="the oracle is torchvision")
+    image = pytest.importorskip("PIL.Image")
+    newest = int(pytest.importorskip("PIL").__version__.split(".")[0]) >= 13
+    mean, std = NORMALISATIONS[name]
+
+    @settings(max_examples=examples(60))
+    @given(
+        sizes=st.tuples(st.integers(1, 400), st.integers(1, 400)),
+        size=st.integers(1, 256),
+        share=st.floats(0.01, 1),
+        seed=st.integers(0, 999),
+    )
+    def check(sizes, size, share, seed):
+        crop = max(1, int(size * share))
+        chain = transforms.Compose(
+            [
+                transforms.Resize(size, interpolation=transforms.InterpolationMode(interpolation)),
+                transforms.CenterCrop(crop),
+                transforms.ToTensor(),
+                transforms.Normalize(mean, std),
+            ]
+        )
+        step = sg.Preprocess(
+            resize=size,
+            crop=crop,
+            interpolation=f"pillow-{interpolation}",
+            passes="pillow-13" if newest else "horizontal",
+            mean=mean,
+            std=std,
+            arithmetic="divide",
+        )
+        picture = image.fromarray(photo(*sizes, seed))
+        made, expected = np.asarray(step(picture)), chain(picture).numpy()
+        assert made.shape == expected.shape
+        assert np.count_nonzero(made.view(np.int32) != expected.view(np.int32)) == 0
+
+    check()
+
+
+def test_passes_are_of_pillows_filters():
+    """The order of Pillow 13 shows where the height shrinks alone; other libraries have none, and no resize neither."""
+    picture = photo(300, 40)
+    made = {
+        passes: sg.Preprocess(resize=(40, 30), dtype="uint8", passes=passes)([picture])[0].tobytes()
+        for passes in ("horizontal", "vertical", "pillow-13")
+    }
+    assert made["pillow-13"] == made["vertical"] != made["horizontal"]
+    for options in ({"resize": (9, 9), "interpolation": "opencv-linear"}, {"letterbox": 9}, {"crop": 9}):
+        with pytest.raises(sg.LayoutError, match="passes='vertical' is the order of Pillow's filters"):
+            sg.Preprocess(passes="vertical", **options)
+    with pytest.raises(sg.LayoutError, match="passes='both' is unknown"):
+        sg.Preprocess(resize=(9, 9), passes="both")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        pytest.param({}, "give these, or normalize='0..1'", id="nothing to normalise"),
+        pytest.param({"scale": 2.0}, "give these, or normalize='0..1'", id="a scale"),
+        pytest.param({"mean": 0.5, "clip": (0, 9)}, "leave arithmetic='divide' out", id="a window of values"),
+        pytest.param({"mean": 0.5, "gain": (1, 2), "seed": 1}, "leave arithmetic='divide' out", id="random colour"),
+    ],
+)
+def test_divisions_that_mean_nothing(options, message):
+    """One factor and one addend are what the other options compute."""
+    with pytest.raises(sg.LayoutError, match=message):
+        sg.Preprocess(arithmetic="divide", **options)
+
+
+def test_a_division_by_a_declared_maximum():
+    """Samples of 12 bits are divided by 4095; a maximum that is no whole number is refused."""
+    values = np.arange(4096, dtype=np.uint16).reshape(64, 64, 1)
+    made = sg.Preprocess(normalize="0..1", maximum=4095, arithmetic="divide", crop=64)([values])[0]
+    assert made.tobytes() == (values.astype(np.float32) / np.float32(4095)).tobytes()
+    with pytest.raises(sg.LayoutError, match="whole number"):
+        sg.Preprocess(normalize="0..1", maximum=4095.5, arithmetic="divide", crop=64)([values])
+
+
 def test_arrays_and_lists_are_alike():
     """One array of pictures, and the same pictures in a list."""
     photos = [photo(50, 40, seed) for seed in range(3)]

@@ -9,13 +9,14 @@ tables here do not list, are left to NumPy. Types that the processor does not co
 Some numbers are not exact in float32. Their cast to a 16-bit float first rounds to float32 by round-to-odd, which
 preserves the result of the second rounding (S. Boldo, G. Melquiond, "Emulation of a FMA and correctly rounded sums:
 proved algorithms using rounding to odd"). Floats are rounded by the processor. No fast-math flag is set, so LLVM does
-not contract, reassociate or flush: `x * scale` and `+ bias` stay two instructions.
+not contract, reassociate or flush: `x * scale` and `+ bias` stay two instructions, and a division stays one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from struct import pack, unpack
 from typing import Final
 
 from stridedgpu.values.conversion import Conversion, Rounding
@@ -68,14 +69,24 @@ def converted(code: Code, vector: Value, conversion: Conversion, affine: Affine,
         return _cast(code, vector, source, target, conversion.rounding)
     compute = conversion.compute
     numbers = _cast(code, vector, source, compute, conversion.rounding)
-    if affine.scale is not None:
+    if conversion.unit is not None:
+        numbers = code.binary("fdiv", numbers, code.full(numbers.type, _constant(conversion.unit, compute)))
+    elif affine.scale is not None:
         numbers = code.binary("fmul", numbers, affine.scale)
     if affine.bias is not None:
         numbers = code.binary("fadd", numbers, affine.bias)
+    if conversion.unit is not None and affine.scale is not None:
+        numbers = code.binary("fdiv", numbers, affine.scale)
     if source.kind == "f" or not finite:
         quiet = code.full(numbers.type, "0x7FF8000000000000")
         numbers = code.select(code.compare("fcmp uno", numbers, numbers), quiet, numbers)
     return _cast(code, numbers, compute, target, conversion.rounding)
+
+
+def _constant(number: int, compute: ElementType) -> str:
+    """A number of the type of arithmetic as LLVM reads it: the bits of a double, which a float is extended to."""
+    rounded = unpack("f", pack("f", number))[0] if compute == _FLOAT32 else float(number)
+    return f"0x{pack('>d', rounded).hex()}"
 
 
 def _cast(code: Code, vector: Value, source: ElementType, target: ElementType, rounding: Rounding) -> Value:

@@ -58,6 +58,7 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
         made.channels,
         made.rounding,
         None if made.matrix is None else ((1.0,) * 3,) * len(made.matrix),
+        made.unit,
     )
     finite = all(isfinite(unpack("f", pack("f", value))[0]) if abs(value) < 3e38 else False for value in constants)
     odd = bool(width % 2) and problem.samples.chroma_step[1] == 2

@@ -59,10 +59,14 @@ def convert_block(block: Array, conversion: Conversion, scale: Array | None = No
         numbers = _cast(block, source, compute, rounding)
         if numbers is block:
             numbers = block.copy(order="K")
-        if scale is not None:
+        if conversion.unit is not None:
+            np.divide(numbers, numbers.dtype.type(conversion.unit), out=numbers)
+        elif scale is not None:
             np.multiply(numbers, scale, out=numbers)
         if bias is not None:
             np.add(numbers, bias, out=numbers)
+        if conversion.unit is not None and scale is not None:
+            np.divide(numbers, scale, out=numbers)
         if source.kind == "f" or not all(values is None or np.isfinite(values).all() for values in (scale, bias)):
             np.copyto(numbers, np.nan, where=np.isnan(numbers))
         return _cast(numbers, compute, target, rounding)

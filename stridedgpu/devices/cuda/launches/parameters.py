@@ -121,6 +121,8 @@ def number_argument(conversion: Conversion) -> str:
     rounds = target.is_integer and (conversion.has_arithmetic or source.kind == "f")
     rounding = conversion.rounding if rounds else "nearest"
     nans = ", sg::Nan::ignore" if target.kind == "f" and _never_nan(conversion) else ""
+    if conversion.unit is not None:
+        nans = f"{nans or ', sg::Nan::keep'}, {conversion.unit}ull"
     return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}{nans}>"
 
 
