@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from . import iobinding, picture, typing
+    from . import emulated, iobinding, picture, typing
     from .api.creation import asarray, empty, from_dlpack, from_pointer, frombuffer, full, zeros
     from .api.crops import gather_crops, plan_gather_crops
     from .api.frames import Frame
@@ -75,6 +75,7 @@ __all__ = [
     "check_bindings",
     "devices",
     "empty",
+    "emulated",
     "from_dlpack",
     "from_pointer",
     "frombuffer",
@@ -141,6 +142,7 @@ _MODULES: Final = {
     "check_bindings": "values.bindings",
     "devices": "devices.selection",
     "empty": "api.creation",
+    "emulated": "emulated",
     "from_dlpack": "api.creation",
     "from_pointer": "api.creation",
     "frombuffer": "api.creation",
@@ -181,7 +183,7 @@ _MODULES: Final = {
 }
 """The module of each public name."""
 
-_ARE_MODULES: Final = frozenset({"iobinding", "picture", "typing"})
+_ARE_MODULES: Final = frozenset({"emulated", "iobinding", "picture", "typing"})
 """The public names that are modules themselves."""
 
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would take every name for one that is there

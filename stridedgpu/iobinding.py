@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from .api.creation import asarray
 from .api.tensor import StridedTensor
+from .devices.interface import EMULATED
 from .typing import TensorLike
-from .values.errors import BindingError, LayoutError
+from .values.errors import BindingError, DeviceError, LayoutError
 from .values.layout import Layout
 from .values.strides import packed_strides
 
@@ -137,6 +138,8 @@ def _channels_hint(tensor: StridedTensor, stated: Any) -> str:
 
 def _description(tensor: StridedTensor) -> tuple[object, ...]:
     """Device type and number, element type, sizes and address."""
+    if tensor.device == EMULATED:
+        raise DeviceError(f"ONNX Runtime does not reach {EMULATED}; bind a copy on the CPU, to_device('cpu').")
     kind, _, number = tensor.device.partition(":")
     element = _ONNX_TYPES.get(tensor.element.name) or tensor.dtype
     return kind, int(number or 0), element, tensor.sizes, tensor.operand.address

@@ -8,7 +8,7 @@ import numpy as np
 
 from stridedgpu.devices.buffer import Buffer as Memory
 from stridedgpu.devices.operand import AllocationSpec, Operand
-from stridedgpu.devices.selection import chosen_device, default_device, device_name, device_named
+from stridedgpu.devices.selection import chosen_device, cuda_device_of_memory, default_device, device_name, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
 from stridedgpu.exchange.foreign_memory import check_range
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
@@ -266,6 +266,8 @@ def from_pointer(
     if device == "auto":
         raise DeviceError("device='auto' cannot say where an address is; it is 'cpu', 'cuda' or 'cuda:N'.")
     where = device_name(device)
+    if where.startswith("cuda:"):
+        where = cuda_device_of_memory(int(where.removeprefix("cuda:")))
     device_named(where)
     start = address + stored.first_offset * element.itemsize if stored.span else 0
     nbytes = stored.span * element.itemsize

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.interface import EMULATED
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.exports import (
     array_of_operand,
@@ -58,7 +59,12 @@ class TensorProtocols(TensorFacts):
 
     @property
     def xp(self) -> ModuleType:
-        """The module of `native()`'s array: `numpy` on the CPU, `cupy` on a CUDA device."""
+        """The module of `native()`'s array: `numpy` on the CPU, `cupy` on a CUDA device.
+
+        Raises `DeviceError` on the emulated device, which has none.
+        """
+        if self.device == EMULATED:
+            self.native()  # raises: CuPy does not reach emulated memory
         return np if self.device == "cpu" else sys.modules["cupy"]  # a tensor on a CUDA device has loaded it
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

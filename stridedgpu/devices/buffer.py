@@ -49,9 +49,9 @@ class Buffer:
     """Raw bytes at a fixed address of one device.
 
     `nbytes` and `alignment` are in bytes; `alignment` is a power of two that the address is guaranteed to be a multiple
-    of. `device` is "cpu" or "cuda:N". `readonly` bytes are never written. `owner` keeps the memory alive; the buffer
-    refers to it for its whole life. `owned`: this library allocated the memory. `is_lent`: the address was exported to
-    code that does not keep this object alive.
+    of. `device` is "cpu", "cuda:N" or "cuda-emulated". `readonly` bytes are never written. `owner` keeps the memory
+    alive; the buffer refers to it for its whole life. `owned`: this library allocated the memory. `is_lent`: the
+    address was exported to code that does not keep this object alive.
 
     Raises `BindingError` when the address is not a multiple of the alignment.
     """
@@ -121,8 +121,15 @@ class Buffer:
 
     @property
     def bytes(self) -> NDArray[np.uint8]:
-        """The bytes as a flat NumPy array over the same memory, on the CPU only; it keeps the owner alive."""
+        """The bytes as a flat NumPy array over the same memory, on the CPU only; it keeps the owner alive.
+
+        Raises `BindingError` for memory of another device, which the CPU cannot address.
+        """
         if self._bytes is None:
+            if self.device != "cpu":
+                raise BindingError(
+                    f"These bytes are on {self.device}, where the CPU cannot read them; copy to the CPU."
+                )
             self._bytes = np.asarray(_AddressRange(self.address, self.nbytes, self.owner, readonly=self.readonly))
         return self._bytes
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import add, mul
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from stridedgpu.planning.crop_windows import Crops
 from stridedgpu.planning.device_plan import DevicePlan
@@ -34,6 +34,7 @@ from .frame_operand import FrameOperand
 from .operand import Operand
 
 __all__ = [
+    "EMULATED",
     "CropsLaunch",
     "Device",
     "DeviceInfo",
@@ -49,6 +50,9 @@ __all__ = [
     "ResizeSource",
     "SamplesLaunch",
 ]
+
+EMULATED: Final = "cuda-emulated"
+"""The name of the emulated device: a CUDA device's streams, pointers and errors, carried out by the CPU."""
 
 Located = tuple[Buffer, int]
 """The memory of an operand: its buffer, and the byte offset of its lowest element."""

@@ -1,9 +1,11 @@
 """Device selection: by name, by an environment variable, or by what the machine has.
 
 `device=` is "cpu", "cuda", "cuda:N" or "auto" everywhere: "auto" is the first CUDA device that works, else the CPU.
+"cuda-emulated" is for tests: it is taken only where it is named, and `devices()` does not list it.
 `STRIDEDGPU_DEVICE=NAME` is the device of "auto" and of new tensors. `STRIDEDGPU_DEVICE=force:NAME` takes the place of a
 device that a program names, too: a program written for "cuda" then runs on a machine without a GPU, as in CI. Memory
-that exists stays where it is, and a plan for "cuda" stays one: it can be read without a GPU.
+that exists stays where it is, and a plan for "cuda" stays one: it can be read without a GPU. With
+`force:cuda-emulated` addresses on "cuda" are taken to be emulated ones.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.status import cuda_status
 from stridedgpu.values.errors import DeviceError
 
-from .interface import Device, DeviceInfo, Planner, RemoteDevice
+from .interface import EMULATED, Device, DeviceInfo, Planner, RemoteDevice
 
 __all__ = [
     "CPU",
     "chosen_device",
+    "cuda_device_of_memory",
     "default_device",
     "device_name",
     "device_named",
@@ -65,20 +68,26 @@ def devices() -> tuple[DeviceInfo, ...]:
 
 
 def device_name(device: object) -> str:
-    """`device` in full: "cpu" or "cuda:N" ("cuda" is "cuda:0", "auto" the default device).
+    """`device` in full: "cpu", "cuda:N" or "cuda-emulated" ("cuda" is "cuda:0", "auto" the default device).
 
     Raises `DeviceError` for any other name.
     """
     if isinstance(device, str):
-        if device == "cpu":
-            return "cpu"
+        if device in ("cpu", EMULATED):
+            return device
         if device == "cuda":
             return "cuda:0"
         if device.startswith("cuda:") and device[5:].isdecimal():
             return f"cuda:{int(device[5:])}"
         if device == "auto":
             return default_device()
-    raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda', 'cuda:N' or 'auto'.")
+    raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda', 'cuda:N', 'auto' or {EMULATED!r}.")
+
+
+def cuda_device_of_memory(number: int) -> str:
+    """The device of CUDA memory that another object describes: the emulated one if it takes the place of GPUs."""
+    forced = os.environ.get(VARIABLE) == _FORCE + EMULATED
+    return EMULATED if forced or (EMULATED in _remote and not cuda_status().device_count) else f"cuda:{number}"
 
 
 def chosen_device(device: object) -> str:
@@ -144,11 +153,13 @@ def planner_named(device: str) -> tuple[Planner, str | None]:
 
 
 def remote_device_named(device: object) -> RemoteDevice:
-    """The CUDA device of that name; raises as `device_named` does."""
+    """The CUDA device of that name, or the emulated one; raises as `device_named` does."""
     found = _remote.get(device) if isinstance(device, str) else None
     if found is not None:
         return found
     name = device_name(device)
+    if name == EMULATED:
+        return _emulated()
     status = cuda_status()
     if status.device_count == 0:
         raise DeviceError(f"device={device!r} cannot be had: {status.reason}.")
@@ -159,6 +170,18 @@ def remote_device_named(device: object) -> RemoteDevice:
     from stridedgpu.devices.cuda.runtime.device import CudaDevice
 
     return _remote.setdefault(name, CudaDevice(number))
+
+
+def _emulated() -> RemoteDevice:
+    """The emulated device. Raises `DeviceError` in a process that was forked from one that used it, as CUDA fails."""
+    if any(device.name == EMULATED for device in _of_other_process):
+        raise DeviceError(
+            f"device={EMULATED!r} was used before this process was forked, and works there alone, as CUDA does: start "
+            'processes with the method "spawn" or "forkserver", or give device="cpu".'
+        )
+    from stridedgpu.devices.emulated.device import EmulatedDevice
+
+    return _remote.setdefault(EMULATED, EmulatedDevice())
 
 
 def _forget_devices() -> None:

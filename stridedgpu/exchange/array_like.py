@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import device_named
+from stridedgpu.devices.remote_memory import exchange_of
+from stridedgpu.devices.selection import cuda_device_of_memory, device_named
 from stridedgpu.values.axis_labels import checked_dims, labels_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType, check_fits, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
@@ -87,10 +88,9 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     if hasattr(obj, "__dlpack__"):
         return _operand_of_capsule(obj, copy)
     if hasattr(obj, "__cuda_array_interface__"):
-        device_named("cuda:0")
-        from stridedgpu.devices.cuda.runtime.exchange import borrowed
-
-        operand = Operand(*borrowed(obj))
+        device = cuda_device_of_memory(0)
+        device_named(device)
+        operand = Operand(*exchange_of(device).borrowed(obj))
         start = operand.buffer.address
         address = start + operand.layout.offset * operand.element.itemsize
         check_range(type(obj).__name__, address, start, operand.buffer.nbytes)

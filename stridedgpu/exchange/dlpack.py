@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import ctypes
 import datetime as dt
-from ctypes import PYFUNCTYPE, c_char, c_int64, c_uint8, c_void_p
+from ctypes import PYFUNCTYPE, c_char, c_int32, c_int64, c_uint8, c_void_p
 from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
+from stridedgpu.devices.interface import EMULATED
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import device_named
+from stridedgpu.devices.selection import cuda_device_of_memory, device_named
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import DeviceError, ElementTypeError, LayoutError
 
 from .foreign_memory import LARGEST_RANK, foreign_memory
 
-__all__ = ["CPU", "CUDA", "dlpack_operand", "retyped"]
+__all__ = ["CPU", "CUDA", "dlpack_operand", "labelled_cuda", "retyped"]
 
 CPU: Final = 1
 CUDA: Final = 2
@@ -42,6 +43,9 @@ _MANAGED: Final = Struct(f"={_TENSOR}8xQ")
 
 _VERSIONED: Final = Struct(f"=II8xQQ{_TENSOR}")
 """`DLManagedTensorVersioned`: version, deleter behind a context, flags, tensor. Later versions keep these fields."""
+
+_DEVICE_AT: Final = 8
+"""The byte of a `DLTensor` with the device's type."""
 
 _CODE_AT: Final = 20
 """The byte of a `DLTensor` with the type code."""
@@ -94,6 +98,14 @@ def retyped(capsule: Any, element: ElementType) -> Any:
     return capsule
 
 
+def labelled_cuda(capsule: Any) -> Any:
+    """An unconsumed capsule of the CPU, relabelled as memory of the first CUDA device: emulated memory."""
+    name, address = _structure(capsule)
+    at = _DEVICE_AT if name == _NAME else _VERSIONED_TENSOR_AT + _DEVICE_AT
+    c_int32.from_address(address + at).value = CUDA
+    return capsule
+
+
 class _Taken:
     """Memory taken from a capsule: its producer's deleter is called when the last view is released."""
 
@@ -118,12 +130,12 @@ def _told_device(obj: Any) -> tuple[int, int]:
 
 
 def _device_of(obj: Any, told: tuple[int, int]) -> str:
-    """The name of a device that an object is on: "cpu" or "cuda:N". Raises `DeviceError` for any other."""
+    """The name of a device that an object is on: "cpu", "cuda:N" or "cuda-emulated"; `DeviceError` for others."""
     kind, number = told
     if kind in _ON_HOST:
         return "cpu"
     if kind in (CUDA, _CUDA_MANAGED):
-        return f"cuda:{number}"
+        return cuda_device_of_memory(number)
     raise DeviceError(
         f"{type(obj).__name__} is on a device of DLPack's type {int(kind)}, which is neither a CPU nor a CUDA device; "
         "bring it to the CPU first."
@@ -177,6 +189,10 @@ def dlpack_operand(obj: Any) -> Operand:
     if device != "cpu" and strides and max(map(abs, strides)) * element.itemsize >= _BEYOND_63_BITS:
         strides = _interface_strides(obj, element.itemsize, strides)
     taken = _Taken(capsule, name, structure, deleter)
+    if device == EMULATED:
+        from stridedgpu.devices.emulated.exchange import check_address
+
+        check_address(producer, data + offset)
     return foreign_memory(
         producer, data + offset, sizes, strides, element, owner=taken, device=device, readonly=readonly
     )
@@ -227,6 +243,10 @@ def _requested_on(device: str, obj: Any) -> Any:
     the array.
     """
     device_named(device)
+    if device == EMULATED:
+        from stridedgpu.devices.emulated.exchange import requested
+
+        return requested(obj, _requested)
     from stridedgpu.devices.cuda.runtime.streams import LEGACY_STREAM, current_on
 
     with current_on(int(device.removeprefix("cuda:")), None) as handle:

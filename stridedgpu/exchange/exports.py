@@ -8,13 +8,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.devices.interface import EMULATED
 from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.remote_memory import exchange_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import byte_strides
 
-from .dlpack import CPU, CUDA, retyped
+from .dlpack import CPU, CUDA, labelled_cuda, retyped
 
 __all__ = [
     "array_of_operand",
@@ -79,9 +81,7 @@ def native_array(operand: Operand) -> Any:
         return array_of_operand(operand)
     if buffer.readonly:
         raise LayoutError(f"This memory on {buffer.device} is read-only, and CuPy has no such arrays; take a .copy().")
-    from stridedgpu.devices.cuda.runtime.exchange import cupy_array
-
-    return cupy_array(buffer, operand.layout, numpy_dtype(operand.element))
+    return exchange_of(buffer.device).cupy_array(buffer, operand.layout, numpy_dtype(operand.element))
 
 
 @lru_cache(maxsize=1024)
@@ -94,7 +94,9 @@ def _as_array(layout: Layout, element: ElementType) -> tuple[np.dtype[Any], int,
 def dlpack_device(operand: Operand) -> tuple[int, int]:
     """DLPack's device type and device number of an operand."""
     device = operand.buffer.device
-    return (CPU, 0) if device == "cpu" else (CUDA, int(device.removeprefix("cuda:")))
+    if device == "cpu":
+        return CPU, 0
+    return CUDA, 0 if device == EMULATED else int(device.removeprefix("cuda:"))
 
 
 def dlpack_capsule(operand: Operand, **request: Any) -> Any:
@@ -111,9 +113,9 @@ def dlpack_capsule(operand: Operand, **request: Any) -> Any:
     elif operand.buffer.readonly:
         raise BufferError(f"Read-only memory on {operand.buffer.device} cannot be exported as such; export a .copy().")
     else:
-        from stridedgpu.devices.cuda.runtime.exchange import device_capsule
-
-        capsule = device_capsule(operand.buffer, layout, numpy_dtype(bits), **request)
+        device = operand.buffer.device
+        capsule = exchange_of(device).device_capsule(operand.buffer, layout, numpy_dtype(bits), **request)
+        capsule = labelled_cuda(capsule) if device == EMULATED else capsule
     return capsule if bits is operand.element else retyped(capsule, operand.element)
 
 
@@ -147,9 +149,10 @@ def cuda_array_interface(operand: Operand) -> dict[str, Any]:
         layout = _exportable(operand)
     except BufferError as error:
         raise AttributeError(str(error)) from None
-    from stridedgpu.devices.cuda.runtime.exchange import array_interface
-
-    return array_interface(operand.buffer, layout, numpy_dtype(operand.element))
+    found: dict[str, Any] = exchange_of(operand.buffer.device).array_interface(
+        operand.buffer, layout, numpy_dtype(operand.element)
+    )
+    return found
 
 
 def _exportable(operand: Operand) -> Layout:

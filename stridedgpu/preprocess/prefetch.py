@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ import numpy as np
 
 from stridedgpu.api.creation import asarray
 from stridedgpu.api.tensor import StridedTensor
+from stridedgpu.devices.remote_memory import overlap_of
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integer
@@ -85,11 +86,10 @@ class _CudaLane(_Lane):
     """
 
     def __init__(self, device: str) -> None:
-        from stridedgpu.devices.cuda.runtime.overlap import event_of_current_stream, own_stream, wait_for_event
-
-        self._stream = partial(own_stream, device)
-        self._event = partial(event_of_current_stream, device)
-        self._wait = partial(wait_for_event, device)
+        streams = overlap_of(device)
+        self._stream: Callable[[], AbstractContextManager[None]] = partial(streams.own_stream, device)
+        self._event = partial(streams.event_of_current_stream, device)
+        self._wait = partial(streams.wait_for_event, device)
         self._device = device
         self._used: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
 

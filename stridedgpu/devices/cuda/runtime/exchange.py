@@ -7,9 +7,9 @@ from typing import Any
 import cupy
 import numpy as np
 
+from stridedgpu.devices.array_interface import array_interface as interface_of_array, described_array
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.values.dtypes import ElementType, element_type
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.layout import Layout
 
 from .streams import LEGACY_STREAM, stream_handle, wait_for_stream
@@ -32,20 +32,9 @@ def device_capsule(buffer: Buffer, layout: Layout, dtype: np.dtype[Any], **reque
 
 
 def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dict[str, Any]:
-    """The dictionary of `__cuda_array_interface__`, version 3, its work ordered on CuPy's current stream.
-
-    Source: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
-    """
-    address = buffer.address + layout.offset * dtype.itemsize if layout.span else 0
-    return {
-        "version": 3,
-        "shape": layout.sizes,
-        "typestr": dtype.str,
-        "data": (address, buffer.readonly),
-        # CuPy computes a size from strides, and cannot find the device of memory of that size at address 0.
-        "strides": tuple(step * dtype.itemsize for step in layout.strides) if layout.span else None,
-        "stream": stream_handle(None, device_number(buffer.device)) or LEGACY_STREAM,
-    }
+    """The dictionary of `__cuda_array_interface__`, its work ordered on CuPy's current stream."""
+    stream = stream_handle(None, device_number(buffer.device)) or LEGACY_STREAM
+    return interface_of_array(buffer, layout, dtype, stream)
 
 
 def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
@@ -54,27 +43,8 @@ def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
     CuPy's current stream waits for the object's. Raises `LayoutError` for a mask, and for strides that are not whole
     elements.
     """
-    found = obj.__cuda_array_interface__
-    if found.get("mask") is not None:
-        raise LayoutError(f"{type(obj).__name__} has a mask, which a tensor cannot hold; fill it in first.")
-    dtype = np.dtype(found["typestr"])
-    element = element_type(getattr(obj, "dtype", dtype) if dtype.kind == "V" else dtype)
-    address, readonly = found["data"]
-    steps = found.get("strides")
-    if steps is not None and any(step % element.itemsize for step in steps):
-        raise LayoutError(f"strides={steps} bytes are not whole elements of {element.itemsize} bytes; copy it first.")
-    strides = None if steps is None else tuple(step // element.itemsize for step in steps)
-    layout = Layout(found["shape"], strides)
-    lowest = layout.first_offset
-    device = int(cupy.cuda.runtime.pointerGetAttributes(address).device) if address else 0
-    producer = found.get("stream")
-    if producer is not None:
-        wait_for_stream(device, stream_handle(None, device), producer)
-    buffer = Buffer(
-        (address or 0) + lowest * element.itemsize,
-        layout.span * element.itemsize,
-        owner=obj,
-        device=f"cuda:{device}",
-        readonly=readonly,
-    )
-    return buffer, layout.shifted(-lowest), element
+    held = described_array(obj)
+    device = int(cupy.cuda.runtime.pointerGetAttributes(held.address).device) if held.address else 0
+    if held.stream is not None:
+        wait_for_stream(device, stream_handle(None, device), held.stream)
+    return held.located(f"cuda:{device}")

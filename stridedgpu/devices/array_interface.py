@@ -1,0 +1,73 @@
+"""The CUDA Array Interface, version 3, written and read as values; the streams are the devices' matter.
+
+Source: https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stridedgpu.values.dtypes import ElementType, element_type
+from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.layout import Layout
+
+from .buffer import Buffer
+
+__all__ = ["DescribedArray", "array_interface", "described_array"]
+
+
+def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any], stream: int) -> dict[str, Any]:
+    """The dictionary of `__cuda_array_interface__`, its work ordered on the stream with that handle."""
+    address = buffer.address + layout.offset * dtype.itemsize if layout.span else 0
+    return {
+        "version": 3,
+        "shape": layout.sizes,
+        "typestr": dtype.str,
+        "data": (address, buffer.readonly),
+        # CuPy computes a size from strides, and cannot find the device of memory of that size at address 0.
+        "strides": tuple(step * dtype.itemsize for step in layout.strides) if layout.span else None,
+        "stream": stream,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedArray:
+    """What an object's interface says: the address of the element at coordinates 0, and the layout from there.
+
+    `stream` is the handle of the producer's stream, or None.
+    """
+
+    owner: object
+    address: int
+    readonly: bool
+    layout: Layout
+    element: ElementType
+    stream: int | None
+
+    def located(self, device: str) -> tuple[Buffer, Layout, ElementType]:
+        """The memory on a device, the layout from its lowest element, and the type."""
+        lowest, itemsize = self.layout.first_offset, self.element.itemsize
+        start, nbytes = self.address + lowest * itemsize, self.layout.span * itemsize
+        buffer = Buffer(start, nbytes, owner=self.owner, device=device, readonly=self.readonly)
+        return buffer, self.layout.shifted(-lowest), self.element
+
+
+def described_array(obj: Any) -> DescribedArray:
+    """The memory of an object with the interface.
+
+    Raises `LayoutError` for a mask, and for strides that are not whole elements.
+    """
+    found = obj.__cuda_array_interface__
+    if found.get("mask") is not None:
+        raise LayoutError(f"{type(obj).__name__} has a mask, which a tensor cannot hold; fill it in first.")
+    dtype = np.dtype(found["typestr"])
+    element = element_type(getattr(obj, "dtype", dtype) if dtype.kind == "V" else dtype)
+    address, readonly = found["data"]
+    steps = found.get("strides")
+    if steps is not None and any(step % element.itemsize for step in steps):
+        raise LayoutError(f"strides={steps} bytes are not whole elements of {element.itemsize} bytes; copy it first.")
+    strides = None if steps is None else tuple(step // element.itemsize for step in steps)
+    return DescribedArray(obj, address or 0, readonly, Layout(found["shape"], strides), element, found.get("stream"))

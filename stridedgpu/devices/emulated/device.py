@@ -1,0 +1,167 @@
+"""`EmulatedDevice`: what a CUDA device takes, refuses and orders, done by the CPU's loops when somebody waits."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cpu.device import CpuDevice
+from stridedgpu.devices.cuda.plan import GpuPlanner
+from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.crop_windows import Crops
+from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.planning.pitched_copy import Runs
+from stridedgpu.values.errors import DeviceError
+
+from .memory import Pages, host_alias, live_bytes, opened
+from .plan import EmulatedPlan
+from .streams import Stream, finish_everything, stream_of
+
+__all__ = ["EmulatedDevice"]
+
+_PENDING_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of live memory from which on an allocation carries out what waits, since waiting work keeps its memory. Not
+measured."""
+
+_STAGING_ALIGNMENT: Final = 64
+"""Bytes: a cache line."""
+
+
+class EmulatedDevice:
+    """The device "cuda-emulated", for tests of programs on machines without a GPU."""
+
+    name = EMULATED
+    resizes_frames = False
+    checks_gathers = False
+
+    def __init__(self) -> None:
+        self._cpu = CpuDevice()
+        self._gpu = GpuPlanner(EMULATED)
+        self._wrong_index: IndexError | None = None
+        self._prepared = lru_cache(maxsize=1024)(self._make_ready)
+
+    @property
+    def widest_access(self) -> int:
+        """Bytes of the widest single load or store of the GPU that is emulated."""
+        return self._gpu.widest_access
+
+    def plan(self, problem: Any) -> EmulatedPlan:
+        """The plan of the CPU's loops. Raises what a GPU's planner raises for the problems that it refuses."""
+        return EmulatedPlan(self._cpu.plan(problem), self._gpu.plan(problem))
+
+    def prepare(self, plan: DevicePlan) -> Launch:
+        """A launch that checks its stream and its addresses at once, and runs when somebody waits."""
+        assert isinstance(plan, EmulatedPlan), "made by this device"
+        return self._prepared(plan)
+
+    def _make_ready(self, plan: EmulatedPlan) -> Launch:
+        problem = plan.problem
+        loops = self._cpu.prepare(plan.loops)
+        if isinstance(problem, GatherProblem) and problem.mode == "deferred":
+            loops = self._deferred(problem, loops)
+
+        def launch(*arguments: Any) -> None:
+            *operands, stream = arguments
+            self._submit(stream_of(stream), lambda *seen: loops(*seen, None), *operands)
+
+        return launch
+
+    def _deferred(self, problem: GatherProblem, loops: Launch) -> Launch:
+        """A gather that keeps the error of a wrong index until somebody waits; it then writes nothing."""
+        axes = tuple((entry.axis, entry.size) for entry in problem.indexed_axes)
+        rule = IndexRule(problem.index, axes, has_tuples=problem.has_tuples)
+
+        def launch(dense: Located, indexed: Located, indices: Located, stream: object) -> None:
+            try:
+                self._cpu.check_indices(rule, indices, "raise", None)
+            except IndexError as error:
+                self._wrong_index = self._wrong_index or error
+            else:
+                loops(dense, indexed, indices, stream)
+
+        return launch
+
+    def _submit(self, stream: Stream, work: Callable[..., None], *arguments: Any) -> None:
+        """Queue work on aliases of its arguments."""
+        used: set[Pages] = set()
+        seen = [_alias(argument, used) for argument in arguments]
+
+        def run() -> None:
+            with opened(used):
+                work(*seen)
+
+        stream.submit(run)
+
+    def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:
+        """New bytes of poison for work on `stream`. Raises `DeviceError` if the memory is unavailable."""
+        stream_of(stream)
+        if live_bytes() > _PENDING_BYTES:
+            finish_everything()
+        pages = Pages(nbytes + alignment)
+        start = pages.address + -pages.address % alignment
+        return Buffer(start, nbytes, owner=pages, device=EMULATED, alignment=alignment, owned=True)
+
+    def allocate_staging(self, nbytes: int) -> Buffer:
+        """Bytes on the CPU."""
+        return self._cpu.allocate(nbytes, _STAGING_ALIGNMENT)
+
+    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
+        """In mode "raise", wait for the stream and check every index before anything is written."""
+        if rule.index.layout.span != 0 and mode == "raise":
+            here = stream_of(stream)
+            self._submit(here, lambda seen: self._cpu.check_indices(rule, seen, mode, None), indices)
+            here.synchronize()
+
+    def copy(
+        self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
+    ) -> None:
+        """Copy runs between this device and the CPU in the order of the stream, and wait for that stream alone."""
+        others = {source.device, target.device} - {"cpu", EMULATED}
+        if others:
+            raise DeviceError(f"{EMULATED} and {others.pop()} share no bus; go through the CPU with to_device('cpu').")
+
+        def move(read: Buffer, written: Buffer) -> None:
+            for source_place, target_place in runs.places:
+                start = read.address + source_start + source_place
+                end = written.address + target_start + target_place
+                for row in range(runs.height):
+                    ctypes.memmove(end + row * runs.target_pitch, start + row * runs.source_pitch, runs.width)
+
+        here = stream_of(stream)
+        self._submit(here, move, source, target)
+        here.synchronize()
+        if target.device == "cpu":
+            self._raise_wrong_index()
+
+    def synchronize(self) -> None:
+        """Carry out the work of every stream, and raise its errors."""
+        finish_everything()
+        self._raise_wrong_index()
+
+    def _raise_wrong_index(self) -> None:
+        """Raise the first wrong index of gathers in mode "deferred"."""
+        error, self._wrong_index = self._wrong_index, None
+        if error is not None:
+            raise error
+
+
+def _alias(argument: Any, used: set[Pages]) -> Any:
+    """An argument of a launch with memory that the CPU's loops can access; what the caller may change is copied."""
+    if isinstance(argument, Buffer):
+        return argument if argument.device == "cpu" else host_alias(argument, used)
+    if isinstance(argument, Operand):
+        return Operand(_alias(argument.buffer, used), argument.layout, argument.element, argument.owns_padding)
+    if isinstance(argument, EvenlyLocated):
+        return replace(argument, buffer=_alias(argument.buffer, used))
+    if isinstance(argument, Crops):
+        return replace(argument, origins=argument.origins.copy())
+    if type(argument) in (list, tuple):
+        return type(argument)(_alias(part, used) for part in argument)
+    return argument
