@@ -1,11 +1,14 @@
 """How many examples the generated tests draw: few by default, many in CI's own step.
 
 pytest -m hypothesis --hypothesis-profile=thorough
+
+The profile `judging` is for tests that only have to fail, as mutants are judged: the same examples in every run, and
+none made smaller.
 """
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 __all__ = ["examples", "register"]
 
@@ -18,6 +21,14 @@ def register() -> None:
     # A shared machine may stop for longer than any deadline; what a call may take is measured by benchmarks.
     settings.register_profile("quick", deadline=None, max_examples=_WHOLE // 4)
     settings.register_profile("thorough", deadline=None, max_examples=_WHOLE)
+    settings.register_profile(
+        "judging",
+        deadline=None,
+        max_examples=_WHOLE // 2,
+        derandomize=True,
+        database=None,
+        phases=(Phase.explicit, Phase.generate),
+    )
     settings.load_profile("quick")
 
 

@@ -1,0 +1,66 @@
+"""The table of mutants: one TOML file an area, with the source that each changes and the tests that have to notice.
+
+A mutant is a small wrong change of a source: a boundary off by one, a condition turned round, a barrier left out. One
+that no test notices shows a test that is missing. An entry says which source, which text in it, and what stands there
+instead. One that cannot change what the library does says why it is `equivalent`, and counts nowhere.
+
+`killed.txt` has the names of the mutants that a run has seen killed. CI draws from these: one that lives shows that a
+test was lost. The others wait for a run, or for a test.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import tomllib
+from dataclasses import dataclass
+
+__all__ = ["KILLED_BEFORE", "PROJECT", "Mutant", "read_mutants"]
+
+FOLDER = pathlib.Path(__file__).parent
+KILLED_BEFORE = FOLDER / "killed.txt"
+PROJECT = FOLDER.parents[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One wrong change.
+
+    `old` stands once in `file`; `tests` are the test files, or arguments of pytest, that judge it, quickest first.
+    """
+
+    area: str
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    equivalent: str | None = None
+
+    def applied(self, text: str) -> str:
+        """The source with the change.
+
+        Raises:
+            ValueError: the text that it replaces is not there, or is there more than once.
+        """
+        found = text.count(self.old)
+        if found != 1:
+            raise ValueError(f"{self.name}: {self.old!r} is {found} times in {self.file}, and has to be there once")
+        return text.replace(self.old, self.new)
+
+
+def read_mutants(folder: pathlib.Path = FOLDER) -> list[Mutant]:
+    """All mutants, area by area."""
+    return [
+        Mutant(
+            path.stem,
+            f"{source['file']}: {each['name']}",
+            source["file"],
+            each["old"],
+            each["new"],
+            tuple(each.get("tests", source["tests"])),
+            each.get("equivalent"),
+        )
+        for path in sorted(folder.glob("*.toml"))
+        for source in tomllib.loads(path.read_text())["source"]
+        for each in source["mutant"]
+    ]
