@@ -15,6 +15,7 @@
 // Bytes moved: each element of the target once, each luma sample once, and each chroma sample once for each row of
 // pixels that shares it; all but the first read come from the cache.
 #include "crop_windows.cuh"
+#include "frame_samples.cuh"
 
 namespace sg {
 
@@ -31,9 +32,6 @@ struct FramesPolicy {
     bool of_pixels, of_vectors; // whether whole pixels, or rows of planes, are stored as vectors
     Channels affines;
 };
-
-// 20-bit fixed-point constants, and the offsets that are subtracted from samples.
-struct FrameMatrix { int32 luma_floor, chroma_centre, luma, red_v, green_u, green_v, blue_u; };
 
 template <typename Conversion, typename Index, FramesPolicy policy> struct FramesParameters {
     using Sample = typename Conversion::Source;
@@ -69,30 +67,6 @@ template <typename Sample, int Count, int Extra> struct SampleRun {
     }
 
     __device__ __forceinline__ Sample at(int i) const { return i < Count ? run.get(i) : extra[i - Count]; }
-};
-
-// Sums of 8-bit samples times 21-bit constants fit 32 bits; those of 16 bits do not.
-template <typename Sample> using FrameSum = select<sizeof(Sample) == 1, int32, int64>;
-
-template <typename Sample> __device__ __forceinline__ Sample clamped(FrameSum<Sample> total) {
-    constexpr FrameSum<Sample> most = Sample(~Sample(0));
-    const FrameSum<Sample> whole = total >> 20;
-    return Sample(whole < 0 ? FrameSum<Sample>(0) : whole > most ? most : whole);
-}
-
-// One pixel's red, green and blue.
-template <typename Sample> struct FrameColour {
-    Sample channel[3];
-
-    __device__ __forceinline__ FrameColour(Sample luma, Sample blue, Sample red, const FrameMatrix& m) {
-        using Sum = FrameSum<Sample>;
-        Sum y = Sum(luma) - m.luma_floor;
-        y = (y < 0 ? Sum(0) : y) * m.luma + (1 << 19);
-        const Sum u = Sum(blue) - m.chroma_centre, v = Sum(red) - m.chroma_centre;
-        channel[0] = clamped<Sample>(y + v * m.red_v);
-        channel[1] = clamped<Sample>(y + v * m.green_v + u * m.green_u);
-        channel[2] = clamped<Sample>(y + u * m.blue_u);
-    }
 };
 
 // The V pixels from a column on, in a row of the window with `left` columns remaining: one vector of each colour.

@@ -10,6 +10,7 @@
 // Bytes moved: each element once in, with the rest of its 32-byte sector, and once out; 128 bytes and the taps of each
 // sample, which stay in the cache.
 #include "channel_constants.cuh"
+#include "frame_samples.cuh"
 #include "indexing.cuh"
 #include "resize_samples.cuh"
 
@@ -17,6 +18,7 @@ namespace sg {
 
 struct ResizeNearestPolicy {
     bool pixels;              // a store takes adjacent elements of interleaved pixels
+    bool frames;              // the images are frames, whose pixels are converted one by one
     int store_bytes;          // of one access
     Channels affines, order;
 };
@@ -54,17 +56,24 @@ __global__ void __launch_bounds__(256) resize_nearest(
     const TapSpan* const columns = reinterpret_cast<const TapSpan*>(p.records + sample.columns.spans);
     const int32 y = int32(row.remainder) - sample.top;
     const bool row_inside = uint32(y) < uint32(sample.height);
-    uint64 source = uint64(p.source) + sample.pixel;
+    int32 source_row = 0;
     if (row_inside) {
         const TapSpan* const rows = reinterpret_cast<const TapSpan*>(p.records + sample.rows.spans);
-        source += uint64(clamped(rows[y].first, sample.rows) * sample.row_stride * int64(sizeof(Source)));
+        source_row = clamped(rows[y].first, sample.rows);
     }
     const auto element = [&](uint32 column, uint32 channel) {
         const int32 x = int32(column) - sample.left;
         if (!row_inside || uint32(x) >= uint32(sample.width)) return load<Source>(p.fill + channel);
-        const int64 offset = clamped(columns[x].first, sample.columns) * sample.column_stride +
-                             int64(channel) * sample.channel_stride;
-        return load<Source>(reinterpret_cast<const Source*>(source) + offset);
+        const int32 source_column = clamped(columns[x].first, sample.columns);
+        if constexpr (policy.frames) {
+            const FrameRecord& frame = *reinterpret_cast<const FrameRecord*>(p.records + sample.frame);
+            const FrameColour<Source> colour = FramePixels<Source>(p.source, frame).at(source_row, source_column);
+            return channel == 0 ? colour.channel[0] : channel == 1 ? colour.channel[1] : colour.channel[2];
+        } else {
+            const int64 offset = source_row * sample.row_stride + source_column * sample.column_stride +
+                                 int64(channel) * sample.channel_stride;
+            return load<Source>(reinterpret_cast<const Source*>(uint64(p.source) + sample.pixel) + offset);
+        }
     };
 
     Quotient<uint32> at = {first, uint32(plane.remainder)};

@@ -1,11 +1,11 @@
-// Readers stage rows of a source in shared memory: as runs of elements, or element by element.
+// Readers stage rows of a source in shared memory: as runs of elements, element by element, or as colours of frames.
 //
-// A reader is a template argument, so that other sources, such as planes of luma and chroma, can be read as pixels,
-// too. The 32 lanes of a warp call its `stage`, which writes up to `rows_at_once` rows of pixels, `count` elements
+// A reader is a template argument. The 32 lanes of a warp call its `stage`, which writes up to `rows_at_once` rows of pixels, `count` elements
 // each. Only pixels in `inside` are loaded. `place` is the offset of the first of them in its row's memory, a multiple
 // of 16 bytes; a row begins `skew` bytes after it.
 #pragma once
 #include "channel_constants.cuh"
+#include "frame_samples.cuh"
 #include "resize_samples.cuh"
 #include "vectors.cuh"
 
@@ -37,8 +37,8 @@ template <typename Element_, int Count> struct RunReader {
     int64 row_bytes;
 
     template <typename Order>
-    __device__ __forceinline__ RunReader(const uint8* source, const ResizeSample& sample, const Order& order,
-                                         uint32 channel, uint32)
+    __device__ __forceinline__ RunReader(const uint8* source, const uint8*, const ResizeSample& sample,
+                                         const Order& order, uint32 channel, uint32)
         : pixel(uint64(source) + sample.pixel), begin(uint64(source) + sample.begin), end(uint64(source) + sample.end),
           row_bytes(sample.row_stride * int64(sizeof(Element))) {
         // Planes: one for each block. Pixels: all channels as stored.
@@ -112,8 +112,8 @@ template <typename Element_, int Count> struct ElementReader {
     const Element* channels[Count];
 
     template <typename Order>
-    __device__ __forceinline__ ElementReader(const uint8* source, const ResizeSample& sample, const Order& order,
-                                             uint32 channel, uint32 channels_end) {
+    __device__ __forceinline__ ElementReader(const uint8* source, const uint8*, const ResizeSample& sample,
+                                             const Order& order, uint32 channel, uint32 channels_end) {
 #pragma unroll
         for (int c = 0; c < Count; ++c) {
             const uint32 chosen = channel + c < channels_end ? channel + c : channel;
@@ -134,6 +134,38 @@ template <typename Element_, int Count> struct ElementReader {
             for (int c = 0; c < Count; ++c) {
                 store(to + (x - inside.first) * Count + c, load<Element>(channels[c] + element));
             }
+        }
+    }
+};
+
+// Frames: a lane makes both pixels of a pair, which share chroma, of one row. Red, green and blue are staged as packed
+// pixels, and are rounded and clamped as they would be in memory.
+template <typename Element_> struct FrameReader {
+    using Element = Element_;
+    static constexpr int count = 3;
+    static constexpr int rows_at_once = 1;
+    static constexpr bool has_runs = false;
+    static constexpr bool whole = true;
+
+    FramePixels<Element> pixels;
+
+    template <typename Order>
+    __device__ __forceinline__ FrameReader(const uint8* source, const uint8* records, const ResizeSample& sample,
+                                           const Order&, uint32, uint32)
+        : pixels(source, *reinterpret_cast<const FrameRecord*>(records + sample.frame)) {}
+
+    __device__ __forceinline__ uint32 skew(const ResizeSample&, int32, const PixelRange&) const { return 0; }
+
+    __device__ __forceinline__ void stage(const StagedRows& rows, const ResizeSample& sample, const PixelRange& inside,
+                                          uint32 place, int32 lane) const {
+        const int32 row = clamped(rows.source + rows.first, sample.rows);
+        Element* const to = reinterpret_cast<Element*>(rows.row(rows.first) + place);
+#pragma unroll 1
+        for (int32 pair = (inside.first >> 1) + lane; 2 * pair < inside.stop; pair += 32) {
+            pixels.pair(row, pair, inside.first, inside.stop, [&](int32 column, const FrameColour<Element>& colour) {
+#pragma unroll
+                for (int c = 0; c < count; ++c) store(to + (column - inside.first) * count + c, colour.channel[c]);
+            });
         }
     }
 };

@@ -2,7 +2,8 @@
 //
 //     records   | sample 0 | sample 1 | … | spans and weights of an axis | of another axis | … |
 //
-// Records and tables are one array. Samples of one geometry share their tables.
+// Records and tables are one array. Samples of one geometry share their tables. If images are frames, of luma and
+// chroma or of colours, the record of each frame is behind the tables; the bounds and strides of samples are then 0.
 #pragma once
 #include "element_types.cuh"
 
@@ -28,6 +29,7 @@ struct alignas(16) ResizeSample {
     int32 top, left, height, width;                   // of the resized image in the window
     uint32 number;                                    // of the window in the target
     float32 factor;                                   // of a mean
+    uint32 frame;                                     // bytes from the start of the records to its FrameRecord
 };
 
 __device__ __forceinline__ int32 smaller(int32 a, int32 b) { return a < b ? a : b; }

@@ -75,7 +75,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
 
     // Both passes, from the source to the tile. Taps are in shared memory, and the image overlaps the tile.
     __device__ __forceinline__ void resize() const {
-        const Reader reader(p.source, sample, p.order, channel, channels_end);
+        const Reader reader(p.source, p.records, sample, p.order, channel, channels_end);
         const auto to_between = [&](int32 r) { return between(r); };
         const auto to_result = [&](int32 y) { return result(y); };
         const int32 chunk_rows = int32(p.memory.chunk_rows);

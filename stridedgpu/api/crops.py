@@ -106,7 +106,7 @@ def gather_crops(
     if boxes is not None:
         rule = (interpolation or "pillow-bilinear", passes or "horizontal")
         if is_frames(sources):
-            images, _ = frame_images(sources, stream)
+            images, _ = frame_images(sources)
         else:
             images = _images(cast("TensorLike", sources), dims, layout)
         made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)

@@ -13,7 +13,8 @@ from stridedgpu.exchange.array_like import operand_of, shared_operand
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.frame_output import write_frame
 from stridedgpu.operations.frame_planes import checked_plane, checked_sizes, planes_over
-from stridedgpu.operations.frames import frame_sources, moved_frame, relayout_frames
+from stridedgpu.operations.frame_sources import FrameSources
+from stridedgpu.operations.frames import moved_frame, relayout_frames
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.planning.frame_problem import CHROMA
 from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
@@ -271,9 +272,9 @@ def frame_written(
     return frame
 
 
-def frame_images(frames: FrameLike, stream: StreamLike | None) -> tuple[CropSources, str]:
+def frame_images(frames: FrameLike) -> tuple[CropSources, str]:
     """Frames as RGB images, and the axis labels of a result."""
-    return frame_sources(frame_operands(frames), stream), "CHW" if isinstance(frames, Frame) else "NCHW"
+    return FrameSources.of_frames(frame_operands(frames)), "CHW" if isinstance(frames, Frame) else "NCHW"
 
 
 def frames_relaid(

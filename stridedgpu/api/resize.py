@@ -71,9 +71,8 @@ def resize(
     """An image, or each of a batch, at another size, to the bit as Pillow or OpenCV resizes it.
 
     `src` has the axes H and W, and optionally C and N; `dims` is their order ("HWC", "NHWC"), as in `asarray`. A
-    `Frame` is an RGB image, and a list of frames of any sizes and formats a batch. On the CPU the rows of YUV
-    frames are converted as the resize reads them. On a GPU they are converted before, in memory of their
-    own size.
+    `Frame` is an RGB image, and a list of frames of any sizes and formats a batch. The rows of YUV frames are converted
+    as the resize reads them, on the CPU and on a GPU.
 
     `size` is the height and width of the result, in pixels. `box` is top, left, bottom and right of the part that is
     resized, in pixels of the source and fractions of them; None is all.
@@ -103,7 +102,7 @@ def resize(
     """
     window, written = resized_size(size), output_tensor(out)
     if is_frames(src):
-        sources, labels = frame_images(src, stream)
+        sources, labels = frame_images(src)
     else:
         operand, labels = _image_operand("src", src, dims)
         sources = CropSources.of_batch(_batched(operand, labels), "src")
@@ -215,7 +214,7 @@ def letterbox(
     """
     frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
     if is_frames(images):
-        sources, labels = frame_images(images, stream)
+        sources, labels = frame_images(images)
     else:
         sources, labels = _listed_images(images, dims)
     rule = checked_rule(interpolation, passes, premultiply=False, element=sources.element, channels=sources.channels)

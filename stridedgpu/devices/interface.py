@@ -148,10 +148,6 @@ class Device(Planner, Protocol):
     def checks_gathers(self) -> bool:
         """True if a gather's launch in mode "raise" checks its indices; if not, callers call `check_indices` first."""
 
-    @property
-    def resizes_frames(self) -> bool:
-        """True if a resize reads luma-chroma frames; otherwise callers convert them in memory first."""
-
     def prepare(self, plan: DevicePlan) -> Launch:
         """Prepare a plan: compile its kernels and pack its parameters, so that each run is only the launch."""
 

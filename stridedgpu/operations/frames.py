@@ -21,8 +21,8 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
-from .crops import CropSources, batch_parts, crop_request, filled, flips_of, origins_of
-from .frame_sources import FrameSources, check_frames
+from .crops import batch_parts, crop_request, filled, flips_of, origins_of
+from .frame_sources import check_frames
 from .options import MemoryOptions, ValueOptions
 from .relayout import relayout_operand, result_sizes
 from .requirements import check_output
@@ -31,7 +31,6 @@ from .transfer import move_elements
 __all__ = [
     "FRAME_LABELS",
     "frame_problem",
-    "frame_sources",
     "gather_frame_crops",
     "moved_frame",
     "relayout_frames",
@@ -123,14 +122,6 @@ def write_frame_crops(
         for rectangle in rectangles(crop, (window[0], window[1])):
             part_of = target.with_layout(layout.sliced((slice(None), rectangle.rows, rectangle.columns)))
             _write_rectangle(frame, rectangle, part_of, made, fill, stream)
-
-
-def frame_sources(frames: Sequence[FrameOperand], stream: object) -> CropSources:
-    """Frames as RGB images with axes C, H, W: converted in memory first if the device's resize cannot read frames."""
-    _, device = check_frames(frames)
-    if device_named(device).resizes_frames:
-        return FrameSources.of_frames(frames)
-    return CropSources.of_images([rgb_image(frame, stream) for frame in frames])
 
 
 def moved_frame(frame: FrameOperand, device: str) -> FrameOperand:

@@ -183,16 +183,17 @@ def write_resized(
     stream: object,
 ) -> None:
     """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments."""
-    read = sources.resized
+    read, reads_frames = sources.resized, False
     if isinstance(sources, FrameSources):
         windows = [
             window._replace(surface=source.surface) if isinstance(source, FrameOperand) else window
             for window, source in zip(windows, read, strict=True)
         ]
+        reads_frames = any(window.surface is not None for window in windows)
     steps = source_steps([window.layout for window in windows])
     shared = _shared_window(windows)
     channels = len(fill) // made.source.itemsize
-    problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared)
+    problem = ResizeProblem(target.spec, made, rule, channels, steps, fill, shared, reads_frames)
     device = device_named(target.buffer.device)
     launch: ResizeLaunch = device.prepare(device.plan(problem))
     launch(windows, read, (target.buffer, target.start_bytes), stream)

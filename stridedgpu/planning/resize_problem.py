@@ -67,8 +67,9 @@ class ResizeProblem:
     `target` is the batch, with axes N, C, H, W. `conversion` is from the images' type, which the resized pixels have,
     to the target's; its `channels` choose among the `channels` of the images. `source_steps` are the channel and column
     strides that all images share, 0 where they differ. `fill` is one image element for each image channel, as bytes: it
-    is converted like a resized pixel and fills what no image covers. `window` is the window that all images
-    share, or None if every call states them.
+    is converted like a resized pixel and fills what no image covers. `reads_frames` says that some images are frames
+    of luma and chroma; their windows have a surface. `window` is the window that all images share, or None if every
+    call states them.
     """
 
     target: TensorSpec
@@ -78,6 +79,7 @@ class ResizeProblem:
     source_steps: tuple[int, int]
     fill: bytes
     window: ResizeWindow | None = None
+    reads_frames: bool = False
 
     def __hash__(self) -> int:
         """Equal for equal problems; hashes first what differs most often."""
@@ -101,6 +103,8 @@ class ResizeProblem:
         lines = [f"{count} pictures of {height} x {width} pixels, {channels} channels each: {rule.interpolation}"]
         if window is None:
             lines.append("boxes and sizes of the sources come with every call")
+            if self.reads_frames:
+                lines.append("frames, whose rows are converted as they are read")
         else:
             lines += self._window_words(window, count * channels)
         if rule.premultiplies:

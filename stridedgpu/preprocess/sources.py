@@ -12,7 +12,8 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of, operand_of_array, with_canonical_axes
 from stridedgpu.operations.crops import CropSources
-from stridedgpu.operations.frames import frame_sources, moved_frame, rgb_image
+from stridedgpu.operations.frame_sources import FrameSources
+from stridedgpu.operations.frames import moved_frame, rgb_image
 from stridedgpu.values.errors import LayoutError
 
 from .modes import is_pillow_image, pixels_of, upright, with_mode
@@ -78,7 +79,7 @@ def image_operand(step: Declaration, given: Any, device: str) -> Image:
 def sources_of(images: Sequence[Image]) -> CropSources:
     """Images of one type and channel count, either all frames or none, as the sources of crops and resizes."""
     frames = [image for image in images if isinstance(image, FrameOperand)]
-    return frame_sources(frames, None) if frames else CropSources.of_images(pixels_in(images))
+    return FrameSources.of_frames(frames) if frames else CropSources.of_images(pixels_in(images))
 
 
 def pixels_in(images: Sequence[Image]) -> list[Operand]:

@@ -13,15 +13,29 @@ from harness.fake_gpus import forget
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
 from stridedgpu.devices.cuda import plan as cuda_plan
+from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.layout import Layout
 
 
-def run_frames(problem, block):
+def run_frames(choice, block):
     """The window whose samples and target a parameter block says."""
     luma, target, *chroma, row, column = struct.unpack("<QQQQII", ctypes.string_at(block, 40))
-    samples = problem.samples
+    problem, samples = choice.problem, choice.problem.samples
+    spec = problem.target
+    into = operand_at(target, spec.layout, spec.element)
+    if isinstance(choice, FramePixelsChoice):  # addresses of the frame's first samples, and the window's origin
+        begins = {}
+        for kind, address in zip(samples.channels, (luma, *chroma), strict=True):
+            inner = problem.plane_strides[kind.plane][-1]
+            begins.setdefault(kind.plane, address - kind.first * inner * samples.element.itemsize)
+        planes = [
+            operand_at(begins[number], Layout(samples.planes[number].sizes(problem.sizes), strides), samples.element)
+            for number, strides in enumerate(problem.plane_strides)
+        ]
+        frame_loops(problem, planes, (row, column), into)
+        return
     # A surface that begins with the chroma samples of the window's first pixel.
     steps = samples.element.itemsize
     addresses = [luma - (row * problem.plane_strides[0][0] + column) * steps, *chroma]
@@ -33,8 +47,7 @@ def run_frames(problem, block):
         operand_at(address, Layout(plane.sizes(size), strides), samples.element)
         for plane, strides, address in zip(samples.planes, problem.plane_strides, addresses, strict=False)
     ]
-    spec = problem.target
-    frame_loops(problem, planes, (row, column), operand_at(target, spec.layout, spec.element))
+    frame_loops(problem, planes, (row, column), into)
 
 
 def operand_at(address, layout, element):
@@ -51,7 +64,7 @@ def converting(device, monkeypatch):
 
     def remembering(choice, gpu):
         launch = lay_out(choice, gpu)
-        device.runs_as(launch, partial(run_frames, choice.problem), first=40)
+        device.runs_as(launch, partial(run_frames, choice), first=40)
         return launch
 
     monkeypatch.setattr(cuda_plan, "_PLANNERS", {**cuda_plan._PLANNERS, FrameProblem: (choose, remembering)})

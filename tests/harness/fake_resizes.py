@@ -12,15 +12,18 @@ import numpy as np
 import pytest
 from harness.fake_gpus import forget
 
+from stridedgpu.devices.cpu.numpy_loops.frames import colours_of
 from stridedgpu.devices.cpu.numpy_loops.resize import resize_windows
 from stridedgpu.devices.cuda.launches import resize
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
 from stridedgpu.planning.resize_taps import AxisTaps
+from stridedgpu.values.colour_matrix import ColourMatrix
 from stridedgpu.values.layout import Layout
 
 from .fake_gathers import memory
 
-RECORD = struct.Struct("<QQQqqq IIIiiI IIIiiI iiii If 8x")
+RECORD = struct.Struct("<QQQqqq IIIiiI IIIiiI iiii IfI 4x")
+FRAME = struct.Struct("<3Q 3q 3q 4i 7i 4x")
 FIELDS = dataclasses.fields(ResizeProblem)
 
 
@@ -53,7 +56,7 @@ def run_resizes(choice, taps, block):
     for number, one in enumerate(taps):
         record = RECORD.unpack(ctypes.string_at(records + RECORD.size * number, RECORD.size))
         address, strides, rows, columns = record[0], record[3:6], record[6:12], record[12:18]
-        top, left, height, width, place, factor = record[18:]
+        top, left, height, width, place, factor, frame_at = record[18:]
         decoded = WindowTaps(
             one.arithmetic,
             axis_of(records, height, weight, *rows),
@@ -61,6 +64,11 @@ def run_resizes(choice, taps, block):
             one.columns_first,
             factor,
         )
+        frame = None
+        if problem.reads_frames:
+            element = np.dtype(problem.conversion.source.name)
+            frame = colours_at(ctypes.string_at(records + frame_at, FRAME.size), rows[4], columns[4], element)
+            address, strides = frame.ctypes.data, (1, 3 * columns[4], 3)
         layout = Layout((problem.channels, rows[4], columns[4]), strides)
         lowest = layout.first_offset
         window = ResizeWindow(layout.shifted(-lowest), (0.0, 0.0, 0.0, 0.0), (top, left, height, width))
@@ -71,6 +79,44 @@ def run_resizes(choice, taps, block):
         resize_windows(
             Decoded(**values, records=(decoded,)), [window], [read], memory(target + first * spec.element.itemsize)
         )
+
+
+def colours_at(record, height, width, element):
+    """The first rows and columns of the frame that a record describes, as RGB pixels (H, W, 3)."""
+    addresses, (*strides, shift, chroma_height, chroma_width, kind), matrix = (
+        (numbers := FRAME.unpack(record))[:3],
+        numbers[3:13],
+        numbers[13:],
+    )
+    rows, columns = np.arange(height), np.arange(width)
+
+    def samples(number, row, column):
+        step = element.itemsize
+        places = addresses[number] + (row * strides[number] + column * strides[3 + number]) * step
+        low, high = int(places.min()), int(places.max()) + step
+        held = np.frombuffer((ctypes.c_char * (high - low)).from_address(low), np.uint8)
+        picked = held[(places - low)[..., None] + np.arange(step)]
+        return np.ascontiguousarray(picked).view(element)[..., 0].astype(np.int64)
+
+    def chroma(number):
+        own, pair = rows[:, None] >> shift, columns // 2
+        if kind == 0:
+            return samples(number, own, pair)
+        beside = np.clip(own + np.where(rows[:, None] % 2, 1, -1), 0, chroma_height - 1)
+
+        def sums(column):
+            near = samples(number, own, column)
+            return 3 * near + samples(number, beside, column) if shift else 4 * near
+
+        left, right = sums(pair), sums(np.minimum(pair + 1, chroma_width - 1))
+        return np.where(columns % 2, left + right + 4 >> 3, left + 2 >> 2)
+
+    if kind == 2:
+        made = [samples(number, rows[:, None], columns) for number in range(3)]
+        return np.ascontiguousarray(np.stack(made, -1).astype(element))
+    constants = ColourMatrix(*matrix, np.iinfo(element).max)
+    luma = samples(0, rows[:, None], columns)
+    return np.ascontiguousarray(np.stack(colours_of(luma, chroma(1), chroma(2), constants), -1))
 
 
 @pytest.fixture

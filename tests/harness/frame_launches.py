@@ -13,6 +13,7 @@ from harness.frame_cases import surface
 import stridedgpu as sg
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops
 from stridedgpu.devices.cuda.launches.frames import PLACE, frames_launch, window_place
+from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice
 from stridedgpu.devices.cuda.planning.frames import FrameChoice, choose_frame
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.frame_problem import FrameProblem
@@ -38,16 +39,27 @@ class FrameCase:
     mirrored: bool = False
     index_bits: int | None = None
     seed: int = 1
+    chroma: str = "repeated"
+    apart: int = 1
 
     @functools.cached_property
     def frame(self) -> sg.Frame:
         height, width = (max(2, -(-(at + size) // 2) * 2) for at, size in zip(self.origin, self.size, strict=True))
-        return surface(self.format, (height, width), self.seed, self.gap).frame(matrix="bt709")
+        made = surface(self.format, (height, width), self.seed, self.gap).frame(matrix="bt709", chroma=self.chroma)
+        if self.apart == 1:
+            return made
+        planes = []
+        for plane in made.planes:  # every row's places stand some elements further apart
+            array = plane.numpy()
+            wide = np.zeros((*array.shape[:2], self.apart, *array.shape[2:]), array.dtype)
+            wide[:, :, 0] = array
+            planes.append(wide[:, :, 0])
+        return sg.Frame(self.format, planes, sizes=(height, width), matrix="bt709", chroma=self.chroma)
 
     @functools.cached_property
     def sides(self) -> tuple[np.ndarray[Any, Any], Operand]:
         """The target's memory, whose bytes are random, and its operand."""
-        count = 3 if self.channels is None else len(self.channels)
+        count = len(self.arithmetic.get("matrix") or self.channels or range(3))
         element = element_type(self.target)
         row = self.size[1] * (count if self.order == "HWC" else 1) * element.itemsize
         layout = sg.Layout.padded(
@@ -67,7 +79,7 @@ class FrameCase:
         return FrameProblem(frame.samples, frame.sizes, strides, frame.constants, frame.chroma, spec, made)
 
     @functools.cached_property
-    def choice(self) -> FrameChoice:
+    def choice(self) -> FrameChoice | FramePixelsChoice:
         choice = choose_frame(self.problem, 16)
         return choice if self.index_bits is None else dataclasses.replace(choice, index_bits=self.index_bits)
 
@@ -93,12 +105,16 @@ class FrameCase:
             first, span = plane.layout.offset * itemsize, plane.layout.span * itemsize
             buffers.append(Buffer(plane.buffer.bytes[first : first + span].copy(), itemsize if self.gap else 16))
             addresses.append(0)
-        luma, place = window_place(self.problem, addresses, self.origin)
+        luma, place = window_place(self.choice, addresses, self.origin)
         offsets = [luma, *PLACE.unpack(place)[:2]]
         parameters = bytearray(self.launch.parameters)
         parameters[16 : 16 + len(place)] = bytes(16) + place[16:]
-        pointers = [(0, Pointer(buffers[0], offsets[0])), (8, Pointer(Buffer(memory, 16)))]
-        pointers += [(16 + 8 * n, Pointer(buffer, offsets[1 + n])) for n, buffer in enumerate(buffers[1:])]
+        if isinstance(self.choice, FramePixelsChoice):  # both kinds of chroma have an address, whatever plane has them
+            read = [buffers[kind.plane] for kind in self.problem.samples.channels]
+        else:
+            read = buffers
+        pointers = [(0, Pointer(read[0], offsets[0])), (8, Pointer(Buffer(memory, 16)))]
+        pointers += [(16 + 8 * n, Pointer(buffer, offsets[1 + n])) for n, buffer in enumerate(read[1:])]
         pointers += [(at, Pointer(Buffer(held))) for at, held in self.launch.tables]
         arguments = (Record(bytes(parameters), tuple(pointers)),)
         launch = self.launch

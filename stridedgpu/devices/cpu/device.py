@@ -49,7 +49,6 @@ class CpuDevice:
 
     name = "cpu"
     widest_access = 16
-    resizes_frames = True
     checks_gathers = False
 
     def plan(self, problem: Any) -> CpuPlan:

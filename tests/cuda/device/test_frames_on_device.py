@@ -66,7 +66,44 @@ def test_samples_of_colours_are_the_cpus(converting):
         sg.relayout(picture, out=frame)
 
 
-def test_linear_chroma_is_the_cpus(converting):
-    frame = surface("nv12", (12, 20), seed=1).frame(chroma="linear").to_device("cuda:1")
-    with pytest.raises(sg.DeviceError, match="computed on the CPU alone"):
-        sg.relayout(frame)
+@pytest.mark.parametrize("options", [{}, {"matrix": [[0.2, 0.7, 0.1]]}], ids=["colours", "mixed"])
+@pytest.mark.parametrize("chroma", ["repeated", "linear"])
+@pytest.mark.parametrize("name", ["nv12", "uyvy", "i010"])
+def test_linear_chroma_and_mixed_colours_are_those_of_the_cpu(converting, name, chroma, options):
+    frame = surface(name, (12, 20), seed=1, gap=4).frame(chroma=chroma)
+    far, before = frame.to_device("cuda:1"), len(converting.launched)
+    made = sg.relayout(far, dtype="float32", **options)
+    assert len(converting.launched) == before + 1
+    assert made.numpy().tobytes() == sg.relayout(frame, dtype="float32", **options).numpy().tobytes()
+
+
+@pytest.mark.parametrize("interpolation", ["pillow-bilinear", "opencv-linear", "opencv-nearest"])
+def test_frames_of_any_sizes_and_formats_are_resized_by_one_launch(resizing, interpolation):
+    kinds = (("nv12", (12, 20), "linear"), ("i420", (16, 8), "repeated"), ("uyvy", (9, 24), "linear"))
+    frames = [surface(name, size, seed=5, gap=4).frame(chroma=chroma) for name, size, chroma in kinds]
+    frames += [surface("bgra", (11, 13), seed=5).frame(), surface("gray", (7, 5), seed=5).frame()]
+    options = {"interpolation": interpolation, "channels": (2, 1, 0), **OPTIONS}
+    far = [frame.to_device("cuda:1") for frame in frames]
+    before = len(resizing.launched)
+    made = sg.letterbox(far, (13, 17), **options)
+    assert len(resizing.launched) == before + 1
+    assert made.numpy().tobytes() == sg.letterbox(frames, (13, 17), **options).numpy().tobytes()
+
+
+def test_boxes_of_a_deep_frame_are_one_launch(resizing):
+    frame = surface("p010", (12, 20), seed=5, gap=4).frame(matrix="bt2020")
+    options = {"boxes": [(0, 0, 12, 20), (1.5, 2, 9, 19.5), (3, 3, 4, 4)], "flip": [True, False, False]}
+    far, before = frame.to_device("cuda:1"), len(resizing.launched)
+    made = sg.gather_crops(far, size=(6, 8), **options)
+    assert len(resizing.launched) == before + 1
+    assert made.numpy().tobytes() == sg.gather_crops(frame, size=(6, 8), **options).numpy().tobytes()
+
+
+def test_the_verbose_line_names_the_kernel_that_converts_as_it_resizes(resizing, capfd):
+    frame = surface("nv12", (12, 20), seed=5).frame().to_device("cuda:1")
+    sg.set_verbose()
+    try:
+        sg.resize([frame, frame], (6, 8))
+    finally:
+        sg.set_verbose(False)
+    assert "resize_frames_uint8x1B_uint8x8B" in capfd.readouterr().err

@@ -67,8 +67,7 @@ def launches() -> list[KernelLaunch]:
     raw = RawProblem(samples, 72 // samples.count * samples.nbytes, 1, rows)
     found.append(raw_launch(choose_raw(raw)))
 
-    frame = FrameCase("nv12", "float16", "CHW")
-    found.append(frame.launch)
+    found += [FrameCase("nv12", "float16", "CHW", chroma=chroma).launch for chroma in ("repeated", "linear")]
 
     rule = IndexRule(TensorSpec(Layout((9,)), element_type("int64"), 8), ((0, 50),), False, (0,), (1,))
     found += [check_launch(rule), distinct_launch(rule), take_launch()]

@@ -1,8 +1,9 @@
-"""Launches of frames (`frames.cu`).
+"""Launches of frames (`frames.cu`, `frame_pixels.cu`).
 
-A kernel's parameters begin with the addresses of the window's first luma and of the target's lowest element, then have
-what `PLACE` packs: the addresses of its chroma, and where in its samples the window's first pixel is. The device writes
-them; here they are 0.
+A kernel's parameters begin with the addresses of luma and of the target's lowest element, then have what `PLACE` packs:
+the addresses of chroma, and a row and a column. The device writes them; here they are 0. Of `frames.cu` they are those
+of the window's first pixel, and its place within its chroma sample; of `frame_pixels.cu` the frame's first samples and
+the window's first pixel.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice, sample_strides
 from stridedgpu.devices.cuda.planning.frames import FrameChoice
 from stridedgpu.devices.cuda.planning.gpu import LONGEST_ROW, THREADS, KernelLaunch, divisor_words, grid_of
-from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
+from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
 
+from .frame_records import frame_shape, matrix_words
 from .instantiation import instantiation
-from .parameters import ParameterBlock, conversion_argument, index_argument
+from .parameters import ParameterBlock, conversion_argument, index_argument, number_argument
 
 __all__ = ["PLACE", "frames_launch", "window_place"]
 
@@ -27,18 +31,24 @@ PLACE: Final = struct.Struct("<QQII")
 _PLANES: Final = {1: "packed", 2: "pairs", 3: "apart"}
 
 
-def frames_launch(choice: FrameChoice) -> KernelLaunch:
+def frames_launch(choice: FrameChoice | FramePixelsChoice) -> KernelLaunch:
     """The kernel, grid and parameters that carry out a choice.
 
     Raises `LayoutError` for a window without pixels: there is nothing to launch.
     """
-    problem, bits = choice.problem, choice.index_bits
-    layout, matrix, samples = problem.target.layout, problem.matrix, problem.samples
-    count, height, width = layout.sizes
+    layout = choice.problem.target.layout
     if layout.element_count == 0:
         raise LayoutError(f"A window of sizes {layout.sizes} has no elements; there is nothing to launch.")
-    if width > LONGEST_ROW:
+    if max(layout.sizes[1:]) > LONGEST_ROW:
         raise LayoutError(f"A window of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} pixels.")
+    return _pixels_launch(choice) if isinstance(choice, FramePixelsChoice) else _vectors_launch(choice)
+
+
+def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
+    """Several pixels a thread."""
+    problem, bits = choice.problem, choice.index_bits
+    layout, samples = problem.target.layout, problem.samples
+    count, height, width = layout.sizes
     vectors = -(-width // choice.length)
     items = height * vectors
     block = ParameterBlock()
@@ -52,14 +62,12 @@ def frames_launch(choice: FrameChoice) -> KernelLaunch:
     across, down, right = layout.strides
     for value in (across, down, right, layout.offset, items):
         block.add_index(value, bits)
-    constants = (matrix.luma_floor, matrix.chroma_centre, matrix.luma, matrix.red_v, matrix.green_u, matrix.green_v)
-    for constant in (*constants, matrix.blue_u):
+    for constant in matrix_words(problem.matrix):
         block.add_int32(constant)
     block.add_index(width, 32)
     apart = len(samples.planes) == 3
     luma, *chroma = samples.channels
     blue, red = (channel.plane - 1 if apart else channel.first for channel in chroma)
-    places = sum(place << 4 * channel for channel, place in enumerate(problem.order))
     name = instantiation(
         "frames",
         (conversion_argument(problem.conversion), index_argument(bits)),
@@ -70,7 +78,7 @@ def frames_launch(choice: FrameChoice) -> KernelLaunch:
         blue=blue,
         red=red,
         count=count,
-        places=f"{places:#x}",
+        places=_places(problem),
         length=choice.length,
         of_pixels=choice.of_pixels,
         of_vectors=choice.of_vectors,
@@ -87,12 +95,69 @@ def frames_launch(choice: FrameChoice) -> KernelLaunch:
     )
 
 
-def window_place(problem: FrameProblem, addresses: Sequence[int], origin: tuple[int, int]) -> tuple[int, bytes]:
-    """For a window whose first pixel is at `origin`: the address of its luma, and what `PLACE` packs.
+def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
+    """One pixel a thread."""
+    problem, bits = choice.problem, choice.index_bits
+    made, layout = problem.conversion, problem.target.layout
+    count, height, width = layout.sizes
+    block = ParameterBlock()
+    block.add(bytes(PLACE.size), 8)
+    if made.matrix is None:
+        decode = encode = conversion_argument(made)
+        block.add(bytes(made.source.itemsize), made.source.itemsize)
+        affines = block.add_affines(made)
+    else:
+        encoding = Conversion(made.compute, made.target, made.scale, made.bias, None, made.rounding)
+        decode, encode = number_argument(Conversion(made.source, made.compute)), number_argument(encoding)
+        block.add_numbers([number for row in made.matrix for number in row], made.compute)
+        affines = block.add_affines(encoding, made.compute)
+    surface = FrameSurface(problem.samples, problem.sizes, problem.plane_strides, problem.matrix, problem.chroma)
+    block.add(frame_shape(surface), 8)
+    for word in divisor_words(width, bits):
+        block.add_index(word, bits)
+    across, down, right = layout.strides
+    for value in (across, down, right, layout.offset, height * width):
+        block.add_index(value, bits)
+    name = instantiation(
+        "frame_pixels",
+        (decode, encode, index_argument(bits)),
+        "FramePixelsPolicy",
+        rows=len(made.matrix or ()),
+        count=count,
+        places=_places(problem),
+        affines=affines,
+    )
+    return KernelLaunch(
+        sources=("frame_pixels.cu",),
+        name=name,
+        grid=grid_of(-(-height * width // THREADS)),
+        block=(THREADS, 1, 1),
+        shared_bytes=0,
+        parameters=block.parameters,
+        tables=block.tables,
+    )
+
+
+def _places(problem: FrameProblem) -> str:
+    """The colour of each channel as hexadecimal digits, the first channel's last."""
+    return f"{sum(place << 4 * channel for channel, place in enumerate(problem.order)):#x}"
+
+
+def window_place(
+    choice: FrameChoice | FramePixelsChoice, addresses: Sequence[int], origin: tuple[int, int]
+) -> tuple[int, bytes]:
+    """For a window whose first pixel is at `origin`: the address of luma, and what `PLACE` packs.
 
     `addresses` are those of each plane's first sample.
     """
+    problem = choice.problem
     samples, (top, left) = problem.samples, origin
+    if isinstance(choice, FramePixelsChoice):
+        luma, *others = (
+            addresses[kind.plane] + kind.first * samples.element.itemsize
+            for kind in sample_strides(samples, problem.plane_strides)
+        )
+        return luma, PLACE.pack(*others, top, left)
     found = [
         address + (top // plane.rows * strides[0] + left // plane.columns * plane.samples) * samples.element.itemsize
         for plane, strides, address in zip(samples.planes, problem.plane_strides, addresses, strict=True)

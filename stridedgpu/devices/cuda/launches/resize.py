@@ -17,7 +17,8 @@ import numpy as np
 from stridedgpu.devices.cuda.planning.gpu import LONGEST_ROW, KernelLaunch, divisor_words, grid_of
 from stridedgpu.devices.cuda.planning.resize import ResizeChoice, ResizeFamily
 from stridedgpu.devices.cuda.planning.resize_tiles import ResizeTiles
-from stridedgpu.devices.interface import Located
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.interface import ResizeSource
 from stridedgpu.planning.device_plan import index_bits
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
@@ -25,12 +26,13 @@ from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import LayoutError
 
+from .frame_records import colours_record, frame_record
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 
 __all__ = ["ResizeSample", "resize_launch", "resize_records", "resize_samples", "window_launch"]
 
-_SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f 8x")
+_SAMPLE: Final = struct.Struct("<3Q 3q 3I2iI 3I2iI 4i I f I 4x")
 """`sg::ResizeSample`, aligned to 16 bytes."""
 
 _SPAN_BYTES: Final = 8
@@ -42,13 +44,17 @@ _COPIED: Final = {Arithmetic.COPY: 1, Arithmetic.PILLOW_FIXED: 1 << 22, Arithmet
 
 @dataclass(frozen=True, slots=True)
 class ResizeSample:
-    """One image of a launch: window, taps, its source's lowest address, its number and place in the target."""
+    """One image of a launch: window, taps, its source's lowest address, its number and place in the target.
+
+    `frame` is its `sg::FrameRecord` if the problem reads frames; it then has the addresses, and `address` is not used.
+    """
 
     window: ResizeWindow
     taps: WindowTaps
     address: int
     number: int
     place: tuple[int, int, int, int]
+    frame: bytes = b""
 
 
 def window_launch(choice: ResizeChoice) -> KernelLaunch | None:
@@ -144,6 +150,7 @@ def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:
         (conversion_argument(made), index_argument(bits)),
         "ResizeNearestPolicy",
         pixels=choice.stores_pixels,
+        frames=problem.reads_frames,
         store_bytes=choice.store.nbytes,
         affines=affines,
         order=order,
@@ -161,24 +168,36 @@ def _nearest(choice: ResizeChoice, samples: int) -> KernelLaunch:
 
 def _reader(choice: ResizeChoice, element: ElementType) -> str:
     """The type that reads the source."""
+    if choice.family is ResizeFamily.FRAMES:
+        return f"sg::FrameReader<sg::{element}>"
     kind = "ElementReader" if choice.family is ResizeFamily.ELEMENTS else "RunReader"
     return f"sg::{kind}<sg::{element}, {choice.count}>"
 
 
 def resize_samples(
-    problem: ResizeProblem, windows: Sequence[ResizeWindow], sources: Sequence[Located]
+    problem: ResizeProblem, windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource]
 ) -> list[list[ResizeSample]]:
-    """The samples of each launch: those that are summed alike, in one order of passes."""
+    """The samples of each launch: those that are summed alike, in one order of passes.
+
+    Raises `DeviceError` for a frame whose samples have no common step.
+    """
     together: dict[tuple[Arithmetic, bool], list[ResizeSample]] = {}
-    for number, (window, (buffer, start)) in enumerate(zip(windows, sources, strict=True)):
-        taps = problem.taps(window)
-        sample = ResizeSample(window, taps, buffer.address + start, number, problem.visible(window))
+    for number, (window, source) in enumerate(zip(windows, sources, strict=True)):
+        taps, frame, address = problem.taps(window), b"", 0
+        if isinstance(source, FrameOperand):
+            frame = frame_record(source)
+        else:
+            buffer, start = source
+            address = buffer.address + start
+            if problem.reads_frames:
+                frame = colours_record(window.layout, address, problem.conversion.source)
+        sample = ResizeSample(window, taps, address, number, problem.visible(window), frame)
         together.setdefault((taps.arithmetic, taps.columns_first), []).append(sample)
     return list(together.values())
 
 
 def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
-    """The records of a launch's samples, and behind them their taps, each geometry's once."""
+    """The records of a launch's samples, and behind them their taps, each geometry's once, and their frames."""
     tables: list[bytes] = []
     places: dict[int, tuple[int, int, int, int, int, bool]] = {}
     end = len(samples) * _SAMPLE.size
@@ -197,11 +216,16 @@ def resize_records(samples: Sequence[ResizeSample], itemsize: int) -> bytes:
     records = []
     for sample in samples:
         layout, taps = sample.window.layout, sample.taps
-        low, high = sample.address, sample.address + layout.span * itemsize
-        first = low + (layout.offset - layout.first_offset) * itemsize
         rows, columns = axis(taps.rows, taps.arithmetic), axis(taps.columns, taps.arithmetic)
         place = (*sample.place, sample.number, taps.factor)
-        records.append(_SAMPLE.pack(first, low, high, *layout.strides, *rows, *columns, *place))
+        if sample.frame:
+            records.append(_SAMPLE.pack(*(0,) * 6, *rows, *columns, *place, end))
+            tables.append(sample.frame)
+            end += len(sample.frame)
+            continue
+        low, high = sample.address, sample.address + layout.span * itemsize
+        first = low + (layout.offset - layout.first_offset) * itemsize
+        records.append(_SAMPLE.pack(first, low, high, *layout.strides, *rows, *columns, *place, 0))
     return b"".join((*records, *tables))
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.planning.frame_problem import FrameProblem
-from stridedgpu.values.errors import DeviceError
 
+from .frame_pixels import FramePixelsChoice, choose_frame_pixels
 from .policy import policy
 from .widths import Bound, alignment_bound, bounded_width, stride_bound
 
@@ -45,23 +45,17 @@ class FrameChoice:
         return [together, *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
 
 
-def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice:
-    """The kernel on a GPU with accesses of up to `widest` bytes. Raises `DeviceError` if no kernel does it."""
-    if problem.chroma != "repeated":
-        raise DeviceError(
-            f"chroma={problem.chroma!r} is computed on the CPU alone; bring the frame there with to_device('cpu'), "
-            "or take chroma='repeated'."
-        )
-    if problem.conversion.matrix is not None:
-        raise DeviceError(
-            "matrix= of a frame is computed on the CPU alone; relayout the frame into RGB, and that with matrix=."
-        )
-    for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
-        if strides[1:] != ((plane.samples, 1) if plane.samples > 1 else (1,)):
-            raise DeviceError(
-                f"A plane of {problem.samples.name} has strides {strides}; a GPU takes rows whose samples follow each "
-                "other: relayout the plane before."
-            )
+def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | FramePixelsChoice:
+    """The kernel on a GPU with accesses of up to `widest` bytes. Raises `DeviceError` if no kernel does it.
+
+    Linear chroma, a matrix, and samples that do not follow each other are for the kernel of single pixels.
+    """
+    follow = all(
+        strides[1:] == ((plane.samples, 1) if plane.samples > 1 else (1,))
+        for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True)
+    )
+    if problem.chroma != "repeated" or problem.conversion.matrix is not None or not follow:
+        return choose_frame_pixels(problem)
     target = problem.target
     layout, itemsize = target.layout, target.element.itemsize
     count, height, width = layout.sizes

@@ -29,6 +29,7 @@ class ResizeFamily(StrEnum):
     PIXELS = "pixels"
     PLANES = "planes"
     ELEMENTS = "elements"
+    FRAMES = "frames"
     NEAREST = "nearest"
 
     @property
@@ -37,10 +38,14 @@ class ResizeFamily(StrEnum):
         return _DESCRIPTIONS[self]
 
 
+_WHOLE_PIXELS: Final = (ResizeFamily.PIXELS, ResizeFamily.FRAMES)
+"""The families that resize all channels of the source together."""
+
 _DESCRIPTIONS: Final = {
     ResizeFamily.PIXELS: "pixels: rows of whole pixels are staged in shared memory as they lie, all channels together",
     ResizeFamily.PLANES: "planes: rows of one channel are staged in shared memory as they lie, each by itself",
     ResizeFamily.ELEMENTS: "elements: rows are staged in shared memory element by element, up to 4 channels together",
+    ResizeFamily.FRAMES: "frames: rows are converted from luma and chroma while they are staged in shared memory",
     ResizeFamily.NEAREST: "nearest: each element of a store is fetched from the pixel that it is a copy of",
 }
 
@@ -69,7 +74,8 @@ class ResizeChoice:
     def kernel(self) -> str:
         """The kernel's name: family, then type and bytes of a load and of a store."""
         made = self.problem.conversion
-        return f"resize_{self.family}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
+        frames = "_frames" if self.problem.reads_frames and self.family is ResizeFamily.NEAREST else ""
+        return f"resize_{self.family}{frames}_{made.source}x{self.load.nbytes}B_{made.target}x{self.store.nbytes}B"
 
     @property
     def index_bits(self) -> int:
@@ -79,7 +85,7 @@ class ResizeChoice:
     @property
     def groups(self) -> int:
         """The number of blocks that share the channels of a tile."""
-        together = self.problem.target.layout.sizes[1] if self.family is ResizeFamily.PIXELS else self.count
+        together = self.problem.target.layout.sizes[1] if self.family in _WHOLE_PIXELS else self.count
         return -(-self.problem.target.layout.sizes[1] // together)
 
     def use(self, arithmetic: Arithmetic, *, columns_first: bool) -> TileUse:
@@ -152,7 +158,7 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
         )
     layout = problem.target.layout
     channels = layout.sizes[1]
-    together = family is ResizeFamily.PIXELS or count == channels
+    together = family in _WHOLE_PIXELS or count == channels
     pixels = layout.strides[3] == channels > 1 and layout.strides[1] == 1 and together
     load, store = _load_width(problem, family), _store_width(problem, pixels=pixels)
     choice = ResizeChoice(problem, gpu, family, load, store, count, pixels, policy().resize, None)
@@ -171,6 +177,8 @@ def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]
     made = layout.sizes[1]
     if copies:
         return ResizeFamily.NEAREST, 1
+    if problem.reads_frames:
+        return ResizeFamily.FRAMES, problem.channels
     if channel == 1 and 2 <= column == problem.channels <= policy().resize.together:
         return ResizeFamily.PIXELS, column
     if column == 1 and (layout.strides[3] == 1 or made == 1):
@@ -183,6 +191,8 @@ def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:
     if family in (ResizeFamily.PIXELS, ResizeFamily.PLANES):
         return Width(_VECTOR_BYTES)
     itemsize = problem.conversion.source.itemsize
+    if family is ResizeFamily.FRAMES:
+        return Width(itemsize, "samples of luma and chroma are read one by one")
     if family is ResizeFamily.NEAREST:
         return Width(itemsize, "pixels of the source are picked one by one")
     return Width(itemsize, "the source's elements do not follow each other")

@@ -39,7 +39,6 @@ _NEW_MEMORY: Final = "New memory"
 class CudaDevice:
     """One NVIDIA GPU: "cuda:N"."""
 
-    resizes_frames = False
     checks_gathers = True
 
     def __init__(self, number: int) -> None:

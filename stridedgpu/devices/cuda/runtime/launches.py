@@ -25,8 +25,9 @@ from stridedgpu.devices.cuda.launches.index_checks import (
 )
 from stridedgpu.devices.cuda.launches.resize import resize_launch, resize_records, resize_samples
 from stridedgpu.devices.cuda.plan import CudaPlan
+from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice
+from stridedgpu.devices.cuda.planning.frames import FrameChoice
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
-from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import (
     CropsLaunch,
     EvenlyLocated,
@@ -151,10 +152,11 @@ def _addresses(sources: Sequence[Located]) -> NDArray[np.int64]:
 
 def _frames(plan: CudaPlan, gpu: _Gpu) -> FrameLaunch:
     """A launch that writes one window from the planes of a frame."""
-    prepared, problem = _PreparedFrames(*_compiled(plan, gpu)), plan.problem
+    prepared, choice = _PreparedFrames(*_compiled(plan, gpu)), plan.choice
+    assert isinstance(choice, (FrameChoice, FramePixelsChoice)), "the choice of a frame's problem"
 
     def launch(planes: Sequence[Operand], origin: tuple[int, int], target: Operand, stream: object) -> None:
-        luma, place = window_place(problem, [plane.address for plane in planes], origin)
+        luma, place = window_place(choice, [plane.address for plane in planes], origin)
         prepared.with_place(place)
         buffer = planes[0].buffer
         prepared(buffer, luma - buffer.address, target.buffer, target.start_bytes, stream)
@@ -171,9 +173,7 @@ def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
     def launch(
         windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located, stream: object
     ) -> None:
-        # `CudaDevice.resizes_frames` is False: frames have been converted to images in memory.
-        located = [source for source in sources if not isinstance(source, FrameOperand)]
-        for samples in resize_samples(problem, windows, located):
+        for samples in resize_samples(problem, windows, sources):
             kernel = gpu.kernel(known or resize_launch(choice, [sample.taps for sample in samples]))
             records = resize_records(samples, itemsize)
             kernel(gpu.records.sent(np.frombuffer(records, np.uint8), stream), 0, *target, stream)

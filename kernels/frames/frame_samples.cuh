@@ -1,0 +1,123 @@
+// Samples of a frame's pixels, wherever they are, and the integer arithmetic from samples to red, green and blue.
+#pragma once
+#include "indexing.cuh"
+#include "primitives.cuh"
+
+namespace sg {
+
+// 20-bit fixed-point constants, and the offsets that are subtracted from samples.
+struct FrameMatrix { int32 luma_floor, chroma_centre, luma, red_v, green_u, green_v, blue_u; };
+
+// Sums of 8-bit samples times 21-bit constants fit 32 bits; those of 16 bits do not.
+template <typename Sample> using FrameSum = select<sizeof(Sample) == 1, int32, int64>;
+
+template <typename Sample> __device__ __forceinline__ Sample clamped_colour(FrameSum<Sample> total) {
+    constexpr FrameSum<Sample> most = Sample(~Sample(0));
+    const FrameSum<Sample> whole = total >> 20;
+    return Sample(whole < 0 ? FrameSum<Sample>(0) : whole > most ? most : whole);
+}
+
+// One pixel's red, green and blue.
+template <typename Sample> struct FrameColour {
+    Sample channel[3];
+
+    FrameColour() = default;
+    __device__ __forceinline__ FrameColour(Sample luma, Sample blue, Sample red, const FrameMatrix& m) {
+        using Sum = FrameSum<Sample>;
+        Sum y = Sum(luma) - m.luma_floor;
+        y = (y < 0 ? Sum(0) : y) * m.luma + (1 << 19);
+        const Sum u = Sum(blue) - m.chroma_centre, v = Sum(red) - m.chroma_centre;
+        channel[0] = clamped_colour<Sample>(y + v * m.red_v);
+        channel[1] = clamped_colour<Sample>(y + v * m.green_v + u * m.green_u);
+        channel[2] = clamped_colour<Sample>(y + u * m.blue_u);
+    }
+};
+
+// The samples of a pixel: luma and repeated or linear chroma, or its colours as they are.
+enum class FrameKind : int32 { repeated, linear, colours };
+
+// Strides of the three kinds of samples (luma, blue and red difference; or red, green and blue), in samples.
+struct FrameShape {
+    int64 row_strides[3], column_strides[3];
+    int32 chroma_shift;                 // 1 if two rows of pixels share one of chroma
+    int32 chroma_height, chroma_width;
+    FrameKind kind;
+    FrameMatrix matrix;
+};
+
+// A frame of a batch: the addresses of its first sample of each kind, or bytes from the source's address to them.
+struct FrameRecord {
+    uint64 samples[3];
+    FrameShape shape;
+};
+
+// The pixels of a frame of any format, whose samples are loaded one by one.
+template <typename Sample> struct FramePixels {
+    uint64 samples[3];
+    const FrameShape& shape;
+
+    __device__ __forceinline__ FramePixels(const uint64 (&addresses)[3], const FrameShape& frame)
+        : samples{addresses[0], addresses[1], addresses[2]}, shape(frame) {}
+    __device__ __forceinline__ FramePixels(const uint8* base, const FrameRecord& frame)
+        : samples{uint64(base) + frame.samples[0], uint64(base) + frame.samples[1], uint64(base) + frame.samples[2]},
+          shape(frame.shape) {}
+
+    // Calls use(column, colour) for those of a pair's two columns that are from `first` to before `stop`.
+    template <typename Use>
+    __device__ __forceinline__ void pair(int32 row, int32 number, int32 first, int32 stop, const Use& use) const {
+        if (shape.kind == FrameKind::colours) {
+#pragma unroll
+            for (int32 i = 0; i < 2; ++i) {
+                const int32 column = 2 * number + i;
+                if (column < first || column >= stop) continue;
+                FrameColour<Sample> colour;
+#pragma unroll
+                for (int c = 0; c < 3; ++c) colour.channel[c] = sample(c, row, column);
+                use(column, colour);
+            }
+            return;
+        }
+        Sample blue[2], red[2];
+        chroma(1, row, number, blue);
+        chroma(2, row, number, red);
+#pragma unroll
+        for (int32 i = 0; i < 2; ++i) {
+            const int32 column = 2 * number + i;
+            if (column < first || column >= stop) continue;
+            use(column, FrameColour<Sample>(sample(0, row, column), blue[i], red[i], shape.matrix));
+        }
+    }
+
+    __device__ __forceinline__ FrameColour<Sample> at(int32 row, int32 column) const {
+        FrameColour<Sample> found;
+        pair(row, column >> 1, column, column + 1, [&](int32, const FrameColour<Sample>& colour) { found = colour; });
+        return found;
+    }
+
+  private:
+    __device__ __forceinline__ Sample sample(int kind, int32 row, int32 column) const {
+        return load<Sample>(reinterpret_cast<const Sample*>(samples[kind]) + row * shape.row_strides[kind] +
+                            column * shape.column_strides[kind]);
+    }
+
+    // Blue or red difference of both pixels of a pair. Linear chroma is sited left and half-way between two rows:
+    // three quarters are those of the nearer row, and the odd column is the mean with the next sample.
+    __device__ __forceinline__ void chroma(int kind, int32 row, int32 number, Sample (&made)[2]) const {
+        const int32 own = row >> shape.chroma_shift;
+        if (shape.kind == FrameKind::repeated) {
+            made[0] = made[1] = sample(kind, own, number);
+            return;
+        }
+        const int32 other = own + ((row & 1) != 0 ? 1 : -1), last = shape.chroma_height - 1;
+        const int32 beside = other < 0 ? 0 : other > last ? last : other;
+        const auto sum = [&](int32 column) {
+            const int32 near = int32(sample(kind, own, column));
+            return shape.chroma_shift != 0 ? 3 * near + int32(sample(kind, beside, column)) : 4 * near;
+        };
+        const int32 left = sum(number), right = sum(number + 1 < shape.chroma_width ? number + 1 : number);
+        made[0] = Sample((left + 2) >> 2);
+        made[1] = Sample((left + right + 4) >> 3);
+    }
+};
+
+}  // namespace sg

@@ -1,0 +1,70 @@
+"""The CUDA kernels that resize frames: executed under sanitizers beside the CPU, compiled, inspected."""
+
+from __future__ import annotations
+
+import pytest
+from harness.emulator import machine_code
+from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
+from harness.frame_resizes import FrameResizeCase as Case
+from harness.resize_launches import NORMALISED, check_resizes
+
+from stridedgpu.devices.cuda.sources import joined_source
+
+FORMATS = (
+    ("nv12", (24, 36), "repeated"),
+    ("i420", (20, 14), "linear"),
+    ("uyvy", (13, 22), "linear"),
+    ("bgra", (9, 11), "repeated"),
+    ("yv12", (2, 2), "linear"),
+    ("gray", (12, 7), "repeated"),
+)
+CASES = {
+    "pillow": [Case(FORMATS, "pillow-bilinear", "float16", arithmetic=NORMALISED, channels=(2, 1, 0))],
+    "opencv": [Case(FORMATS, "opencv-linear"), Case(FORMATS[:2], "opencv-linear", order="NHWC", size=(40, 70))],
+    "area": [Case(FORMATS[:4], "opencv-area", "bfloat16", channels=(1,), size=(5, 6))],
+    "nearest": [
+        Case(FORMATS, "opencv-nearest", order="NHWC"),
+        Case(FORMATS[:3], "pillow-nearest", "float32", arithmetic=NORMALISED),
+    ],
+    "deep": [
+        Case((("p010", (18, 20), "repeated"), ("i010", (16, 12), "linear")), "opencv-linear", "float16"),
+        Case((("p016", (18, 20), "linear"), ("p010", (4, 6), "repeated")), "pillow-nearest", "uint16"),
+    ],
+}
+
+
+@emulated
+def test_frames_of_several_formats_in_one_launch_are_those_of_the_cpu():
+    check_resizes(CASES["opencv"][:1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CASES)
+@emulated
+def test_frames_under_sanitizers_are_those_of_the_cpu(kind):
+    check_resizes(CASES[kind])
+
+
+@inspected
+@every_architecture
+def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
+    cases = [case for kind in CASES for case in CASES[kind]]
+    if architecture == DEFAULT_ARCHITECTURE:
+        cases = [CASES["opencv"][0], CASES["nearest"][0]]
+    code = {}
+    for sources in sorted({case.launches[0].sources for case in cases}):
+        names = sorted({case.launches[0].name for case in cases if case.launches[0].sources == sources})
+        code |= machine_code.compile_kernels(joined_source(*sources), names, architecture)
+    for case in cases:
+        made = code[case.launches[0].name]
+        assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launches[0].name
+        assert made.loads[8 * case.choice.load.nbytes], (case.launches[0].name, made.loads)
+        assert made.stores[8 * case.choice.store.nbytes], (case.launches[0].name, made.stores)
+
+
+def test_a_plan_explains_that_rows_are_converted_as_they_are_staged():
+    words = "\n".join(CASES["opencv"][0].choice.in_words())
+    assert "frames: rows are converted from luma and chroma while they are staged" in words
+    assert "frames, whose rows are converted as they are read" in words
+    assert CASES["opencv"][0].choice.kernel == "resize_frames_uint8x1B_uint8x1B"
+    assert CASES["nearest"][0].choice.kernel == "resize_nearest_frames_uint8x1B_uint8x1B"
