@@ -6,6 +6,7 @@ import mmap
 import tempfile
 from contextlib import contextmanager
 from itertools import product
+from math import prod
 from typing import get_args
 
 import numpy as np
@@ -21,6 +22,7 @@ from hypothesis import given, settings, strategies as st
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.cpu.compiled import relayout as llvm_relayout
+from stridedgpu.devices.cpu.compiled.blocks import Blocks, pieces_of
 from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.rows import Rows
@@ -63,7 +65,15 @@ variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte s
 @contextmanager
 def planned_as(variant):
     """Kernels as for small moves, as for those written past the caches, or as on a processor of another make."""
-    limits = ("streamed_bytes", "streamed_tiles_bytes", "squares_bytes", "long_row_bytes", "prefetched_bytes")
+    limits = (
+        "streamed_bytes",
+        "streamed_tiles_bytes",
+        "squares_bytes",
+        "blocks_bytes",
+        "short_rows_bytes",
+        "long_row_bytes",
+        "prefetched_bytes",
+    )
     streams = dict.fromkeys(limits, 0)
     changes = {**streams, "row_gap_bytes": 1} if variant == "streaming" else {}
     with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
@@ -133,6 +143,66 @@ def turned_pixels(draw):
 def test_turned_pixels(variant, layouts, element, seed):
     with planned_as(variant):
         assert check(*layouts, conversion(element_type(element), element_type(element)), None, seed) is not None
+
+
+@st.composite
+def short_axes(draw):
+    """Up to six short axes, one order on either side; some rows have gaps behind them."""
+    sizes = tuple(draw(st.lists(st.sampled_from((2, 2, 3, 4, 5, 7, 8, 16, 33)), min_size=2, max_size=6)))
+    while prod(sizes) > 20_000:
+        sizes = sizes[1:]
+    sides = []
+    for order in (range(len(sizes)), draw(st.permutations(range(len(sizes))))):
+        strides, step = [0] * len(sizes), 1
+        for axis in reversed(order):
+            strides[axis] = step
+            step = step * sizes[axis] + draw(st.sampled_from((0, 0, 0, 0, 3)))
+        sides.append(Layout(sizes, strides))
+    return sides
+
+
+@pytest.mark.parametrize("variant", ["cached", "16-byte shuffles"])
+@settings(max_examples=examples(60))
+@given(short_axes(), element_types(), seeds)
+def test_short_axes_in_any_order(variant, layouts, element, seed):
+    with planned_as(variant):
+        assert check(*layouts, conversion(element, element), None, seed) is not None
+
+
+PATCHES = {
+    "planes to pixels, 2 by 2": ((2, 3, 8, 2, 16, 2), (0, 2, 4, 3, 5, 1)),
+    "planes to planes, 4 by 4": ((2, 5, 8, 4, 8, 4), (0, 2, 4, 1, 3, 5)),
+    "pixels, 2 by 2": ((1, 8, 2, 16, 2, 3), (0, 1, 3, 2, 4, 5)),
+    "pixel shuffle": ((2, 4, 2, 2, 9, 11), (0, 1, 4, 2, 5, 3)),
+    "nine channels": ((2, 9, 7, 7), (0, 2, 3, 1)),
+    "axes of 2": ((2,) * 10, (9, 0, 5, 2, 7, 4, 1, 8, 3, 6)),
+}
+
+
+@pytest.mark.parametrize("element", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("sizes, axes", PATCHES.values(), ids=PATCHES)
+def test_short_runs_on_both_sides_move_in_blocks(sizes, axes, element):
+    source = np.arange(prod(sizes)).reshape(sizes).transpose(axes)
+    target = Layout(source.shape, [stride // 8 for stride in np.empty(source.shape, np.int64).strides])
+    made = conversion(element_type(element), element_type(element))
+    kernel = check(Layout(source.shape, [stride // 8 for stride in source.strides]), target, made, None, seed=1)
+    assert type(kernel) is Blocks
+
+
+def test_blocks_are_named_and_described():
+    source = sg.empty((2, 3, 32, 2, 32, 2), "float32").permute((0, 2, 4, 3, 5, 1))
+    with policy_with(promotion={"at_once_bytes": 0}):
+        plan = sg.plan_relayout(source, sg.empty(source.sizes, "float32"))
+    assert plan.kernel.startswith("blocks_float32x")
+    assert "words, permuted in registers" in plan.explain()
+
+
+@settings(max_examples=examples(100))
+@given(st.integers(1, 200), st.sampled_from((2, 4, 16, 64)))
+def test_pieces_cover_a_run(count, lanes):
+    pieces = pieces_of(count, lanes)
+    assert {word for first, size in pieces for word in range(first, first + size)} == set(range(count))
+    assert len(pieces) <= -(-count // min(lanes, count)) + 1
 
 
 @variants
@@ -252,11 +322,16 @@ def test_kernels_follow_the_strides():
     assert type(kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1))) is Transpose
 
 
+def no_blocks():
+    """Kernels as for moves beyond the cache, where short runs are left to the other families."""
+    return policy_with(relayout={"blocks_bytes": 0, "short_rows_bytes": 0})
+
+
 @pytest.mark.parametrize(
     "size, rows", [(17, 16), (33, 16), (64, 64), (72, 16), (100, 16), (128, 128), (150, 32), (300, 64), (600, 128)]
 )
 def test_tiles_overlap_little(size, rows):
-    with policy_with(relayout={"squares_bytes": 0}):
+    with policy_with(relayout={"squares_bytes": 0, "blocks_bytes": 0}):
         kernel = kernel_of((2, size, 40), (size * 40, 40, 1), (size * 41 + 1, 1, size), "float32")
     assert (type(kernel), kernel.rows) == (Transpose, rows)
 
@@ -264,25 +339,28 @@ def test_tiles_overlap_little(size, rows):
 @pytest.mark.parametrize("element", ["uint8", "float32", "float64"])
 @pytest.mark.parametrize("height, width", [(16, 16), (17, 40), (300, 21)])
 def test_small_transposes_are_squares_in_registers(element, height, width):
-    kernel = kernel_of((height, width), (width, 1), (1, height), element)
+    with no_blocks():
+        kernel = kernel_of((height, width), (width, 1), (1, height), element)
     assert kernel.in_registers
     assert kernel.rows == kernel.columns
 
 
 @pytest.mark.parametrize("element, nbytes", [("uint8", 3), ("float16", 6), ("float32", 12)])
 def test_pixels_of_odd_sizes_are_transposed_whole(element, nbytes):
-    kernel = kernel_of((40, 50, 3), (3, 120, 1), (150, 3, 1), element)
+    with no_blocks():
+        kernel = kernel_of((40, 50, 3), (3, 120, 1), (150, 3, 1), element)
+        few = kernel_of((40, 1, 3), (3, 120, 1), (150, 3, 1), element)
     assert type(kernel) is Transpose
     assert kernel.elements.itemsize == nbytes
-    # Too few of them for a tile move as rows.
-    assert type(kernel_of((40, 1, 3), (3, 120, 1), (150, 3, 1), element)) is not Transpose
+    assert type(few) is not Transpose, "too few of them for a tile move as rows"
 
 
 @pytest.mark.parametrize("nbytes", [9, 11, 13, 15])
 @pytest.mark.parametrize("narrow", [4, 7])
 def test_few_long_pixels_are_transposed_in_vectors_narrower_than_they(nbytes, narrow):
     strides = (nbytes, 40 * nbytes, 1), (narrow * nbytes, nbytes, 1)
-    assert type(kernel_of((40, narrow, nbytes), *strides)) is Transpose
+    with no_blocks():
+        assert type(kernel_of((40, narrow, nbytes), *strides)) is Transpose
 
 
 @pytest.mark.parametrize("step", [2, 3, -2, 8])
@@ -345,7 +423,8 @@ def test_one_pixel_repeated_and_long_pixels_of_planes_with_steps():
     repeated = kernel_of((5, 100, 3), (3, 0, 1), (300, 3, 1))
     assert (type(repeated), repeated.source_pixel, repeated.target_pixel) == (Channels, 0, 3)
     # Sixteen planes are transposed, unless their elements lie apart.
-    assert type(kernel_of((5, 100, 16), (100, 1, 500), (1600, 16, 1))) is Transpose
+    with no_blocks():
+        assert type(kernel_of((5, 100, 16), (100, 1, 500), (1600, 16, 1))) is Transpose
     stepped = kernel_of((5, 100, 16), (300, 3, 1500), (1600, 16, 1))
     assert (type(stepped), stepped.planar, stepped.source_pixel) == (Channels, True, 3)
 

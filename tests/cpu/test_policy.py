@@ -17,7 +17,10 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share):
     monkeypatch.setattr(module, "last_level_cache_bytes", lambda: cache)
     made = module._of_this_machine()
     assert made.relayout == replace(
-        RelayoutPolicy(), streamed_bytes=int(24 * MB * share), streamed_tiles_bytes=int(8 * MB * share)
+        RelayoutPolicy(),
+        streamed_bytes=int(24 * MB * share),
+        streamed_tiles_bytes=int(8 * MB * share),
+        blocks_bytes=int(8 * MB * share),
     )
     assert made.gather == replace(GatherPolicy(), streamed_bytes=int(4 * MB * share))
 

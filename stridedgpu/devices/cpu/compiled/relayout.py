@@ -15,10 +15,12 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
+from .blocks import Blocks
 from .channels import Channels
 from .conversion import can_compile
 from .ir import LINE_BYTES
 from .jit import compiled, processor_features
+from .relayout_blocks import blocks_of
 from .relayout_walk import (
     ONCE,
     Draft,
@@ -67,14 +69,34 @@ def walk_of(problem: Problem) -> Walk | None:
         and (target_loop is source_loop or target_loop.source == 0)
         and target_loop.size * draft.target_bytes >= LANE_BYTES
     ):
-        return _rows(problem, draft)
-    return (
+        return _of_short_runs(problem, _rows(problem, draft))
+    return _of_short_runs(
+        problem,
         _channels(problem, draft)
         or _transpose(problem, draft)
         or _odd_transpose(problem, odd)
         or _subsampled(problem, draft)
-        or _rows(problem, draft)
+        or _rows(problem, draft),
     )
+
+
+def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
+    """The walk, or that of blocks where its loads or stores are narrower than a vector."""
+    kernel, (a, b), limits = walk.kernel, walk.inner, policy().relayout
+    nbytes, wide, most = kernel.elements.target_bytes, False, limits.blocks_bytes
+    if isinstance(kernel, Channels):
+        wide = kernel.pixels * nbytes >= _shuffled_bytes(nbytes) and len(kernel.order) < limits.long_channels
+    elif isinstance(kernel, Transpose):
+        wide = _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and min(a.size, b.size) >= limits.least_side)
+    elif isinstance(kernel, Rows):
+        forward = kernel.source_step is kernel.target_step is Step.FORWARD
+        strided = Step.STRIDED in (kernel.source_step, kernel.target_step)
+        wide = b.size * nbytes >= LINE_BYTES if forward else not strided
+        most = limits.short_rows_bytes if forward else most
+    if wide or problem.bytes_moved >= most:
+        return walk
+    registers = 32 if "avx512f" in processor_features() else 16
+    return blocks_of(problem, Draft.of(problem), _shuffled_bytes, registers) or walk
 
 
 def _widened(problem: Problem, draft: Draft) -> Draft:
@@ -354,11 +376,14 @@ def relayout_kernel(problem: Problem) -> CpuKernel | None:
     return None if elements is None or zeros is None else kernel_of(problem.without_filler(), (elements, zeros))
 
 
+_FAMILIES: Final = {Rows: "rows", Channels: "channels", Transpose: "transpose", Blocks: "blocks"}
+
+
 def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:
     """Describe the first of the walks, which moves the elements: its name, widths and tile."""
     walk, (source, target) = walks[0], (problem.source.element, problem.target.element)
     loads, stores = walk.accesses
-    family, words = {Rows: "rows", Channels: "channels", Transpose: "transpose"}[type(walk.kernel)], walk.words
+    family, words = _FAMILIES[type(walk.kernel)], walk.words
     return CpuKernel(
         f"{family}_{source}x{loads.nbytes}B_{target}x{stores.nbytes}B",
         f"compiled {words}" + ("; then zeros behind each run" if len(walks) > 1 else ""),

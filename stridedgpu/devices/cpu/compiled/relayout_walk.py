@@ -15,6 +15,7 @@ from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
 
+from .blocks import Blocks
 from .channels import Channels
 from .ir import LINE_BYTES
 from .rows import Rows, Step
@@ -35,7 +36,7 @@ __all__ = [
     "writes_past_caches",
 ]
 
-Kernel = Rows | Channels | Transpose
+Kernel = Rows | Channels | Transpose | Blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ class Walk:
     """A kernel and its loops: items 0 to `items`, beginning at `source_offset` and `target_offset` bytes.
 
     `inner` are the loops `a` and `b`, `blocks` their extents in an item, `outer` the loops around them, outermost
-    first. `small` is the loop that the kernel unrolls. `constants_of` gives the number and the stride of scales and
-    biases.
+    first. `small` is the loop that the kernel unrolls, `unrolled` are those of blocks. `constants_of` gives the number
+    and the stride of scales and biases.
     """
 
     kernel: Kernel
@@ -73,6 +74,7 @@ class Walk:
     blocks: tuple[int, int]
     outer: tuple[Loop, ...]
     small: Loop | None
+    unrolled: tuple[Loop, ...] = ()
 
     def packed(self) -> Parameters:
         """Pack the parameters as the kernel reads them."""
@@ -94,6 +96,8 @@ class Walk:
                 kept.append(np.array(loop.channels, np.int64) * loop.source)
                 table = kept[-1].ctypes.data
             fields += [loop.size, loop.source, loop.target, loop.constants, table]
+        for loop in self.unrolled:
+            fields += [loop.size, loop.source, loop.target, 0, 0]
         return Parameters(np.array(fields, np.int64), tuple(kept))
 
     @property
@@ -106,6 +110,8 @@ class Walk:
             ways = ("pixels", "planes")
             ends = f"{ways[kernel.planar]} to {ways[not kernel.target_pixel]}"
             return f"channels: {ends}, {kernel.pixels} pixels of {len(kernel.order)} elements a step{streams}"
+        if isinstance(kernel, Blocks):
+            return f"blocks of {prod(digit.size for digit in kernel.digits)} words, permuted in registers"
         return f"rows: {kernel.lanes} elements a step, read {kernel.source_step}, written {kernel.target_step}{streams}"
 
     @property
@@ -125,6 +131,9 @@ class Walk:
             read = Width(elements.source_bytes, "one pixel is repeated") if repeats else None
             loads = read or Width(kernel.pixels * elements.source_bytes, limit)
             return loads, Width(kernel.pixels * elements.target_bytes, limit)
+        if isinstance(kernel, Blocks):
+            widths = [Width(nbytes, f"a block's runs have {run} bytes") for nbytes, run in kernel.widths]
+            return widths[0], widths[1]
         across = f"tiles are {kernel.columns} elements of a source line wide"
         return Width(kernel.columns * elements.source_bytes, across), Width(
             kernel.rows * elements.target_bytes, f"tiles are {kernel.rows} elements of a target line wide"
@@ -135,6 +144,8 @@ class Walk:
         kernel, (a, b) = self.kernel, self.inner
         if isinstance(kernel, Transpose):
             steps = kernel.columns, kernel.rows
+        elif isinstance(kernel, Blocks):
+            steps = kernel.digits[0].size, kernel.digits[1].size
         else:
             steps = 1, kernel.pixels if isinstance(kernel, Channels) else kernel.lanes
         walked = {loop.axis: 1 for loop in self.outer}

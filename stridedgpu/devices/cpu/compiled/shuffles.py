@@ -22,23 +22,23 @@ def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Val
     The result is as long as one of them; -1 leaves a lane undefined.
     """
     lanes = vectors[0].lanes
-    made: Value | None = None
-    filled: set[int] = set()
     # The end of a long element in narrow vectors is undefined.
-    for number in sorted({place // lanes for place in places if place >= 0}) or [0]:
+    first, *others = sorted({place // lanes for place in places if place >= 0}) or [0]
+    second = others[0] if others else -1
+    mask = [
+        place % lanes + lanes * (place // lanes == second) if place >= 0 and place // lanes in (first, second) else -1
+        for place in places
+    ]
+    made = code.shuffle(vectors[first], vectors[second] if others else None, mask)
+    filled = {lane for lane, place in enumerate(mask) if place >= 0}
+    for number in others[1:]:
         here = {lane for lane, place in enumerate(places) if place >= 0 and place // lanes == number}
-        if made is None:
-            made = code.shuffle(
-                vectors[number], None, [place % lanes if lane in here else -1 for lane, place in enumerate(places)]
-            )
-        else:
-            mask = [
-                lanes + place % lanes if lane in here else lane if lane in filled else -1
-                for lane, place in enumerate(places)
-            ]
-            made = code.shuffle(made, vectors[number], mask)
+        mask = [
+            lanes + place % lanes if lane in here else lane if lane in filled else -1
+            for lane, place in enumerate(places)
+        ]
+        made = code.shuffle(made, vectors[number], mask)
         filled |= here
-    assert made is not None, "a vector has lanes"
     return made
 
 
