@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Union, runtime_checkable
 
 import numpy as np
@@ -27,9 +28,13 @@ __all__ = [
     "Arithmetic",
     "BytesLike",
     "DTypeLike",
+    "DTypeName",
+    "DeviceLike",
+    "ImageSize",
     "IndexMode",
     "Interpolation",
     "LayoutLike",
+    "LayoutName",
     "Nested",
     "Passes",
     "PerChannel",
@@ -127,8 +132,35 @@ TensorLike: TypeAlias = Union[
 ]
 """Whatever `asarray` accepts."""
 
-DTypeLike: TypeAlias = str | DataType | ElementType | np.dtype[Any] | type[Any] | TorchDType
+DTypeName: TypeAlias = Literal[
+    "uint8",
+    "int8",
+    "uint16",
+    "int16",
+    "uint32",
+    "int32",
+    "uint64",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "bool",
+    "complex64",
+    "complex128",
+    "float8_e4m3fn",
+    "float8_e5m2",
+]
+"""The names of the element types, for editors to complete."""
+
+DTypeLike: TypeAlias = DTypeName | str | DataType | ElementType | np.dtype[Any] | type[Any] | TorchDType
 """Whatever names an element type."""
+
+DeviceLike: TypeAlias = Literal["cpu", "cuda", "auto", "cuda-emulated"] | str  # noqa: PYI051 - editors offer these
+"""Whatever `device=` accepts: one of these, or "cuda:N"."""
+
+ImageSize: TypeAlias = int | Sequence[int]
+"""Height and width in pixels, or one number for both (`resize`: for the shorter side)."""
 
 IndexMode: TypeAlias = Literal["raise", "clip", "wrap", "deferred"]
 """The rule for indices out of range, of `gather` and its relatives."""
@@ -151,7 +183,12 @@ Interpolation: TypeAlias = Literal[
 Passes: TypeAlias = Literal["horizontal", "vertical", "pillow-13"]
 """The first pass of Pillow's filters."""
 
-LayoutLike: TypeAlias = str | Layout
+LayoutName: TypeAlias = Literal[
+    "NCHW", "NHWC", "CHW", "HWC", "NCDHW", "NDHWC", "CDHW", "DHWC", "HW", "WH", "NHWC4", "NHWC8", "NCHW4", "NCHW32"
+]
+"""Usual memory orders, for editors to complete; every order of axes is one."""
+
+LayoutLike: TypeAlias = LayoutName | str | Layout
 """A memory order such as "NHWC", or an exact layout."""
 
 StreamLike: TypeAlias = int | SupportsCudaStream

@@ -15,7 +15,7 @@ from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import MemoryOptions
 from stridedgpu.operations.relayout import clear_buffer
-from stridedgpu.typing import BytesLike, DTypeLike, LayoutLike, SupportsDLPack, TensorLike
+from stridedgpu.typing import BytesLike, DeviceLike, DTypeLike, LayoutLike, SupportsDLPack, TensorLike
 from stridedgpu.values.axis_labels import Labels, checked_dims, inferred_labels, labels_of
 from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import BindingError, DeviceError, LayoutError
@@ -36,7 +36,7 @@ def empty(
     dims: str | None = None,
     row_pitch_bytes: int | None = None,
     alignment: int = DEFAULT_ALIGNMENT,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> StridedTensor:
     """A new tensor whose elements are not initialised.
 
@@ -66,7 +66,7 @@ def zeros(
     dims: str | None = None,
     row_pitch_bytes: int | None = None,
     alignment: int = DEFAULT_ALIGNMENT,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> StridedTensor:
     """A new tensor of zeros, padding included; the arguments are those of `empty`.
 
@@ -87,7 +87,7 @@ def full(
     dims: str | None = None,
     row_pitch_bytes: int | None = None,
     alignment: int = DEFAULT_ALIGNMENT,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> StridedTensor:
     """A new tensor with every element `value`, converted as `relayout` does; the other arguments are those of `empty`.
 
@@ -108,7 +108,7 @@ def asarray(
     *,
     dims: str | None = None,
     dtype: DTypeLike | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     copy: bool | None = None,
 ) -> StridedTensor:
     """Anything array-like as a tensor, over the same memory when that is possible.

@@ -17,7 +17,9 @@ from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.requirements import Given
 from stridedgpu.operations.resize import resized_boxes
 from stridedgpu.typing import (
+    DeviceLike,
     DTypeLike,
+    ImageSize,
     Interpolation,
     LayoutLike,
     Passes,
@@ -43,7 +45,7 @@ __all__ = ["gather_crops", "plan_gather_crops"]
 def gather_crops(
     sources: TensorLike | FrameLike,
     origins: TensorLike | None = None,
-    size: Sequence[int] | None = None,
+    size: ImageSize | None = None,
     *,
     dims: str | None = None,
     boxes: TensorLike | None = None,
@@ -69,7 +71,8 @@ def gather_crops(
     arrays without `dims` have canonical axes, and an order string as `layout` needs `dims` beside an array, as in
     `relayout`. A frame, or a list of frames of any sizes and formats, counts as RGB images. `origins` are integers
     (N, 2): the row and column, in pixels of the source, where each window begins; they are read on the host. `size` is
-    the height and width of every window, in pixels. `flip` mirrors left and right: a bool, or one for each sample.
+    the height and width of every window, in pixels, or one number for both. `flip` mirrors left and right: a bool, or
+    one for each sample.
 
     A window may reach beyond an image or lie outside it. Pixels outside have the value `fill`: one number of the
     sources' type, or one for each source channel. It is converted like any pixel, so a black border is normalised like
@@ -135,7 +138,7 @@ def _check_choice(origins: object, boxes: object, interpolation: object, passes:
 
 def plan_gather_crops(
     sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc],
-    size: Sequence[int],
+    size: ImageSize,
     *,
     dims: str | None = None,
     layout: LayoutLike | None = None,
@@ -147,7 +150,7 @@ def plan_gather_crops(
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     out: StridedTensor | BufferTensorDesc | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> PlannedCrops:
     """Plan `gather_crops(sources, origins, size, ...)` once; the plan runs many times, and explains itself.
 

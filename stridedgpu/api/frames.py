@@ -17,7 +17,16 @@ from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import moved_frame, relayout_frames
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.planning.frame_problem import CHROMA
-from stridedgpu.typing import DTypeLike, LayoutLike, PerChannel, Rounding, StreamLike, SupportsArray, TensorLike
+from stridedgpu.typing import (
+    DeviceLike,
+    DTypeLike,
+    LayoutLike,
+    PerChannel,
+    Rounding,
+    StreamLike,
+    SupportsArray,
+    TensorLike,
+)
 from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
@@ -169,7 +178,7 @@ class Frame:
         rounding: Rounding = "nearest",
         row_pitch_bytes: int | None = None,
         alignment: int | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
         out: TensorLike | None = None,
         stream: StreamLike | None = None,
     ) -> StridedTensor:

@@ -16,7 +16,7 @@ from stridedgpu.operations.index_arguments import (
 )
 from stridedgpu.operations.requirements import Given
 from stridedgpu.planning.index_rule import Mode
-from stridedgpu.typing import IndexMode, TensorLike
+from stridedgpu.typing import DeviceLike, IndexMode, TensorLike
 from stridedgpu.values.descriptor import BufferTensorDesc
 
 from .arguments import given, index_tensor
@@ -33,7 +33,7 @@ def plan_gather(
     *,
     mode: IndexMode = "raise",
     out: StridedTensor | BufferTensorDesc | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> PlannedGather:
     """Plan `gather(data, indices, axis, out=out)` once, to run it many times and to explain it.
 
@@ -63,7 +63,7 @@ def plan_gather_elements(
     *,
     mode: IndexMode = "raise",
     out: StridedTensor | BufferTensorDesc | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> PlannedGather:
     """Plan `gather_elements(data, indices, axis, out=out)` once; everything else is as in `plan_gather`.
 
@@ -84,7 +84,7 @@ def plan_gather_nd(
     batch_dims: int = 0,
     mode: IndexMode = "raise",
     out: StridedTensor | BufferTensorDesc | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> PlannedGather:
     """Plan `gather_nd(data, indices, batch_dims=batch_dims, out=out)` once; everything else is as in `plan_gather`.
 
@@ -107,7 +107,7 @@ def plan_scatter_elements(
     *,
     unique: bool = False,
     out: StridedTensor | BufferTensorDesc | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> PlannedScatter:
     """Plan `scatter_elements(data, indices, updates, axis, out=out)` once, the copy of the data included.
 
@@ -132,7 +132,7 @@ def plan_scatter_nd(
     *,
     unique: bool = False,
     out: StridedTensor | BufferTensorDesc | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> PlannedScatter:
     """Plan `scatter_nd(data, indices, updates, out=out)` once; everything else is as in `plan_scatter_elements`.
 

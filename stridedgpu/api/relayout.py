@@ -13,6 +13,7 @@ from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.typing import (
     Arithmetic,
+    DeviceLike,
     DTypeLike,
     LayoutLike,
     PerChannel,
@@ -59,7 +60,7 @@ def relayout(
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor: ...
@@ -81,7 +82,7 @@ def relayout(
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     out: TensorLike | Frame | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor | Frame:
@@ -165,7 +166,7 @@ def plan_relayout(
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> PlannedFrame: ...
 
 
@@ -179,7 +180,7 @@ def plan_relayout(
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> RelayoutPlan: ...
 
 
@@ -192,7 +193,7 @@ def plan_relayout(
     channels: Sequence[int] | None = None,
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> RelayoutPlan | PlannedFrame:
     """Plan `relayout(src, out=dst)` once; the plan runs many times, and explains itself.
 
@@ -227,7 +228,7 @@ def plan_relayout(
     return RelayoutPlan.between(read, written, dims, ValueOptions(None, scale, bias, channels, rounding, matrix), where)
 
 
-def synchronize(device: str | None = None) -> None:
+def synchronize(device: DeviceLike | None = None) -> None:
     """Wait until the work of a device is done (None: of every device in use), and raise its deferred errors.
 
     >>> synchronize("cpu")

@@ -15,11 +15,20 @@ from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.letterbox import placement
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
-from stridedgpu.operations.resize import as_batch, box_of, checked_rule, resize_operands, resized_size
+from stridedgpu.operations.resize import (
+    as_batch,
+    box_of,
+    checked_rule,
+    resize_operands,
+    resized_size,
+    side_resized,
+)
 from stridedgpu.operations.resize_plan import PlannedResize, planned_resize
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.typing import (
+    DeviceLike,
     DTypeLike,
+    ImageSize,
     Interpolation,
     LayoutLike,
     Passes,
@@ -49,7 +58,7 @@ _FEW: Final = 4
 
 def resize(
     src: TensorLike | FrameLike,
-    size: Sequence[int],
+    size: ImageSize,
     *,
     dims: str | None = None,
     interpolation: Interpolation = "pillow-bilinear",
@@ -64,7 +73,7 @@ def resize(
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
@@ -74,7 +83,8 @@ def resize(
     `Frame` is an RGB image, and a list of frames of any sizes and formats a batch. The rows of YUV frames are converted
     as the resize reads them, on the CPU and on a GPU.
 
-    `size` is the height and width of the result, in pixels. `box` is top, left, bottom and right of the part that is
+    `size` is the height and width of the result, in pixels, or one number for the shorter side, as torchvision's Resize
+    has it. `box` is top, left, bottom and right of the part that is
     resized, in pixels of the source and fractions of them; None is all.
 
     `interpolation` is the library and its filter. "pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic",
@@ -100,7 +110,8 @@ def resize(
 
     Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
     """
-    window, written = resized_size(size), output_tensor(out)
+    resized_size(size)  # raises for a bad size before anything is converted
+    written = output_tensor(out)
     if is_frames(src):
         sources, labels = frame_images(src)
     else:
@@ -108,10 +119,10 @@ def resize(
         sources = CropSources.of_batch(_batched(operand, labels), "src")
     weighs = truth("premultiply", premultiply)
     rule = checked_rule(interpolation, passes, premultiply=weighs, element=sources.element, channels=sources.channels)
-    box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
-    windows = [
-        ResizeWindow(image, box_of(box, (image.sizes[1], image.sizes[2])), (0, 0, *window)) for image in sources.layouts
-    ]
+    whole = box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
+    boxes = [box_of(box, (image.sizes[1], image.sizes[2])) for image in sources.layouts]
+    window = side_resized(size, boxes or [whole])
+    windows = [ResizeWindow(image, part, (0, 0, *window)) for image, part in zip(sources.layouts, boxes, strict=True)]
     made = resize_operands(
         sources,
         windows,
@@ -142,7 +153,7 @@ def plan_resize(
     bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     rounding: Rounding = "nearest",
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> PlannedResize:
     """Plan `resize(src, size, out=dst)` once, to run it many times and to explain it.
 
@@ -176,7 +187,7 @@ def plan_resize(
 
 def letterbox(
     images: TensorLike | FrameLike,
-    size: Sequence[int],
+    size: ImageSize,
     *,
     dims: str | None = None,
     value: complex | Sequence[complex] | SupportsArray = 114,
@@ -191,16 +202,17 @@ def letterbox(
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     out: TensorLike | None = None,
     stream: StreamLike | None = None,
 ) -> StridedTensor:
     """Whole, undistorted images in frames of one `size`, with borders of `value`, as YOLO takes them.
 
-    `images` is an image, a batch, or a list of images (C, H, W) of any sizes, which become a batch (N, C, height,
-    width); frames are RGB images as for `resize`. `value` is one number of the images' type or one for each channel,
-    which is converted like any pixel. Without `scale_up`, smaller images keep their size. `letterbox_placements`
-    returns where each image lies. The other arguments are those of `resize`.
+    `size` is height and width in pixels, or one number for both. `images` is an image, a batch, or a list of images (C,
+    H, W) of any sizes, which become a batch (N, C, height, width); frames are RGB images as for `resize`. `value` is
+    one number of the images' type or one for each channel, which is converted like any pixel. Without `scale_up`,
+    smaller images keep their size. `letterbox_placements` returns where each image lies. The other arguments are those
+    of `resize`.
 
     Raises what `resize` raises.
 
@@ -244,7 +256,7 @@ def letterbox(
 
 
 def letterbox_placements(
-    sizes: Sequence[Sequence[int]] | NDArray[Any], size: Sequence[int], *, scale_up: bool = True
+    sizes: Sequence[Sequence[int]] | NDArray[Any], size: ImageSize, *, scale_up: bool = True
 ) -> NDArray[np.int64]:
     """The placements of images of these `sizes`, (k, 2), by `letterbox`: top, left, height and width in pixels, (k, 4).
 

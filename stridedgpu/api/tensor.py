@@ -17,6 +17,7 @@ from stridedgpu.operations.pickling import State, copied_operand, restored_opera
 from stridedgpu.operations.relayout import assign_operand, relayout_operand
 from stridedgpu.typing import (
     Arithmetic,
+    DeviceLike,
     DTypeLike,
     LayoutLike,
     PerChannel,
@@ -163,7 +164,7 @@ class StridedTensor(TensorProtocols):
         rounding: Rounding = "nearest",
         row_pitch_bytes: int | None = None,
         alignment: int | None = None,
-        device: str | None = None,
+        device: DeviceLike | None = None,
         out: TensorLike | None = None,
         stream: StreamLike | None = None,
     ) -> StridedTensor:

@@ -7,7 +7,7 @@ from typing import Final
 
 from stridedgpu.devices.selection import chosen_device, default_device
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
-from stridedgpu.typing import PerChannel, Rounding
+from stridedgpu.typing import DeviceLike, PerChannel, Rounding
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import calculate_strides
@@ -41,7 +41,7 @@ def warmup(
     bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
     rounding: Rounding = "nearest",
-    device: str | None = None,
+    device: DeviceLike | None = None,
 ) -> tuple[str, ...]:
     """Compile ahead what `relayout(src, out=dst)` will run, so that the first call is as fast as the others.
 

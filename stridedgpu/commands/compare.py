@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from stridedgpu.preprocess.windows import write_windows
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
-
-if TYPE_CHECKING:
-    from stridedgpu.typing import Interpolation
 
 RUNS = 7
 ENOUGH_SECONDS = 0.5
@@ -69,8 +66,7 @@ def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
     sizes = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
     frame: Pixels = pixels
     if step.resize is not None:
-        rule = cast("Interpolation", step.chosen_interpolation)
-        resized = resize(pixels, sizes, dims="HWC", layout="HWC", interpolation=rule)
+        resized = resize(pixels, sizes, dims="HWC", layout="HWC", interpolation=step.chosen_interpolation)
         frame = np.asarray(resized.permute("HWC").numpy())
     drawn = None if step.seed is None else draw(step.seed, key)
     window = step.crop[0], step.crop[1]

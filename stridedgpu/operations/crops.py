@@ -18,12 +18,13 @@ from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
+from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import integers, round_up
+from stridedgpu.values.strides import integer, integers, round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
@@ -62,7 +63,7 @@ class CropRequest:
 
 
 def crop_request(
-    counts: tuple[int, int], element: ElementType, size: Sequence[int], values: ValueOptions, fill: object
+    counts: tuple[int, int], element: ElementType, size: ImageSize, values: ValueOptions, fill: object
 ) -> CropRequest:
     """Check windows of `size` from images of `element`; `counts` are the numbers of images and of their channels.
 
@@ -78,7 +79,7 @@ def crop_request(
 def crop_operands(
     sources: CropSources,
     origins: object,
-    size: Sequence[int],
+    size: ImageSize,
     values: ValueOptions,
     memory: MemoryOptions,
     *,
@@ -136,10 +137,13 @@ def _launch(target: TensorSpec, steps: tuple[int, int], made: Conversion, fill: 
     return device.prepare(device.plan(CropProblem(target, steps, made, fill)))
 
 
-def window_size(size: Sequence[int]) -> tuple[int, int]:
-    """`size` as height and width."""
+def window_size(size: ImageSize) -> tuple[int, int]:
+    """`size` as height and width; one number is both."""
     if type(size) is tuple and len(size) == 2 and type(size[0]) is type(size[1]) is int and min(size) >= 0:
         return size
+    if not isinstance(size, Iterable):
+        side = integer("size", size, least=0)
+        return side, side
     window = integers("size", size, least=0)
     if len(window) != 2:
         raise LayoutError(f"size={window} must be height and width, in pixels.")

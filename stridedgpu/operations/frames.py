@@ -14,6 +14,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named
 from stridedgpu.planning.crop_windows import Crops, Rectangle, rectangles
 from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
@@ -78,7 +79,7 @@ def relayout_frames(
 def gather_frame_crops(
     frames: Sequence[FrameOperand],
     origins: object,
-    size: Sequence[int],
+    size: ImageSize,
     values: ValueOptions,
     memory: MemoryOptions,
     *,

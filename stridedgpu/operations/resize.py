@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import isfinite
+from numbers import Integral
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.resize_arithmetic import PASSES, arithmetic_of, interpolation_named
 from stridedgpu.planning.resize_problem import Box, ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.typing import ImageSize
 from stridedgpu.values.axis_labels import Labels
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
@@ -30,17 +32,58 @@ from .options import MemoryOptions, ValueOptions
 from .relayout import assign_operand
 from .requirements import check_output
 
-__all__ = ["as_batch", "box_of", "checked_rule", "resize_operands", "resized_boxes", "resized_size", "write_resized"]
+__all__ = [
+    "as_batch",
+    "box_of",
+    "checked_rule",
+    "resize_operands",
+    "resized_boxes",
+    "resized_size",
+    "shorter_side",
+    "side_resized",
+    "write_resized",
+]
 
 BATCH: Labels = ("N", "C", "H", "W")
 
 
-def resized_size(size: Sequence[int]) -> tuple[int, int]:
-    """`size` as height and width. Raises `LayoutError` unless both are at least 1."""
+def resized_size(size: ImageSize) -> tuple[int, int]:
+    """`size` as height and width; one number is both. Raises `LayoutError` unless both are at least 1."""
     height, width = window_size(size)
     if not height or not width:
         raise LayoutError(f"size={(height, width)} must be a height and a width of at least 1 pixel.")
     return height, width
+
+
+def side_resized(size: ImageSize, boxes: Sequence[Box]) -> tuple[int, int]:
+    """`size` as height and width; one number is the shorter side of what is resized, as torchvision's Resize has it.
+
+    Raises `LayoutError` if boxes of several shapes would get different sizes.
+    """
+    if not isinstance(size, Integral) or isinstance(size, bool):
+        return resized_size(size)
+    side, _ = resized_size(size)
+    found = {shorter_side(side, (bottom - top, right - left)) for top, left, bottom, right in boxes}
+    if len(found) > 1:
+        raise LayoutError(
+            f"size={side} is the shorter side, and these images would get the sizes {sorted(found)}; give height and "
+            "width, or resize them one by one."
+        )
+    return found.pop() if found else (side, side)
+
+
+def shorter_side(side: int, sizes: tuple[float, float]) -> tuple[int, int]:
+    """Height and width of an image whose shorter side becomes `side`; the longer one is rounded down.
+
+    Source: torchvision, transforms/functional.py, `_compute_resized_output_size`.
+
+    >>> shorter_side(256, (375, 500)), shorter_side(256, (500, 375))
+    ((256, 341), (341, 256))
+    """
+    height, width = sizes
+    if width <= height:
+        return int(side * height / width), side
+    return side, int(side * width / height)
 
 
 def checked_rule(
@@ -144,7 +187,7 @@ def boxes_of(boxes: object, sizes: Sequence[tuple[int, int]]) -> list[Box]:
 def resized_boxes(
     sources: CropSources,
     boxes: object,
-    size: Sequence[int],
+    size: ImageSize,
     rule: tuple[object, object],
     values: ValueOptions,
     memory: MemoryOptions,

@@ -9,6 +9,7 @@ from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.planning.resize_arithmetic import Passes
+from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.conversion import Arithmetic
 from stridedgpu.values.dtypes import element_type
 
@@ -22,7 +23,7 @@ from .declaration_checks import (
 )
 from .declared_values import INTEGERS, NUMBERS, plain_flip, plain_integer, plain_numbers, plain_pad, plain_ranges
 from .modes import Mode
-from .normalisation import mean_and_std
+from .normalisation import Normalization, mean_and_std
 
 __all__ = ["Declaration"]
 
@@ -37,11 +38,11 @@ class Declaration:
     column: str | int | None = None
     _: KW_ONLY
     dims: str = "NHWC"
-    layout: str = "NCHW"
+    layout: LayoutName | str = "NCHW"
     dtype: Any = "float32"
     mode: Mode | None = None
     exif: bool = True
-    normalize: str | None = None
+    normalize: Normalization | None = None
     mean: Any = None
     std: Any = None
     maximum: float | None = None
@@ -56,7 +57,7 @@ class Declaration:
     random_crop: bool | None = None
     random_resized_crop: Any = None
     letterbox: Any = None
-    interpolation: str | None = None
+    interpolation: Interpolation | None = None
     passes: Passes = "horizontal"
     fill: Any = None
     flip: bool | float | None = None
@@ -71,7 +72,7 @@ class Declaration:
     mask_fill: int = 0
     row_pitch_bytes: int | None = None
     alignment: int = DEFAULT_ALIGNMENT
-    device: str = "auto"
+    device: DeviceLike = "auto"
     errors: Literal["raise", "skip"] = "raise"
     output: Literal["numpy", "tensor"] = "numpy"
 
@@ -142,7 +143,7 @@ class Declaration:
         return LETTERBOX_BORDER if self.letterbox is not None else 0
 
     @property
-    def chosen_interpolation(self) -> str:
+    def chosen_interpolation(self) -> Interpolation:
         """The interpolation; by default OpenCV's for letterbox, as in YOLO, else Pillow's, as in torchvision."""
         return self.interpolation or ("pillow-bilinear" if self.letterbox is None else "opencv-linear")
 

@@ -19,6 +19,7 @@ from math import exp, log, sqrt
 from typing import Final
 
 from stridedgpu.operations.letterbox import placement
+from stridedgpu.operations.resize import shorter_side
 
 from .declaration import Declaration
 from .placement import Box, Placement
@@ -60,11 +61,7 @@ def resized_sizes(step: Declaration, sizes: tuple[int, int]) -> tuple[int, int]:
     if len(step.resize) == 2:
         rows, columns = step.resize
         return rows, columns
-    shorter: int = step.resize[0]
-    height, width = sizes
-    if width <= height:
-        return int(shorter * height / width), shorter
-    return shorter, int(shorter * width / height)
+    return shorter_side(step.resize[0], sizes)
 
 
 def padded_sizes(step: Declaration, sizes: tuple[int, int]) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from stridedgpu.devices.cpu.thread_count import usable_cores
+from stridedgpu.typing import DeviceLike
 from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.strides import integer
 
@@ -32,7 +33,7 @@ def load(
     threads: int | None = None,
     drop_last: bool = False,
     shuffle: bool = False,
-    device: str | None = None,
+    device: DeviceLike | None = None,
     decoder: str = "pillow",
     ahead: int = 2,
     progress: Progress = False,

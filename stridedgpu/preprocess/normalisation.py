@@ -13,7 +13,7 @@ Three numbers are those of red, green and blue; they follow `channels`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
@@ -28,14 +28,17 @@ if TYPE_CHECKING:
 
     from .declaration import Declaration
 
-__all__ = ["NORMALISATIONS", "clipped", "largest", "mean_and_std", "scale_and_bias"]
+__all__ = ["NORMALISATIONS", "Normalization", "clipped", "largest", "mean_and_std", "scale_and_bias"]
 
 _HALF: Final = ((0.5,), (0.5,))
 _UNIT: Final = ((0.0,), (1.0,))
 
 Numbers = tuple[float, ...]
 
-NORMALISATIONS: Final[dict[str, tuple[Numbers, Numbers]]] = {
+Normalization = Literal["0..1", "unit", "imagenet", "clip", "siglip", "inception"]
+"""The value of `normalize=`."""
+
+NORMALISATIONS: Final[dict[Normalization, tuple[Numbers, Numbers]]] = {
     "0..1": _UNIT,
     "unit": _UNIT,
     "imagenet": IMAGENET,

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -16,13 +16,25 @@ from stridedgpu.api.creation import asarray
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.devices.remote_memory import overlap_of
 from stridedgpu.devices.selection import chosen_device, device_named
+from stridedgpu.typing import DeviceLike
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import integer
 
 __all__ = ["prefetch"]
 
 
-def prefetch(batches: Iterable[Any], *, device: str | None = None, depth: int = 2) -> Iterator[Any]:
+T = TypeVar("T")
+
+
+@overload
+def prefetch(batches: Iterable[T], *, device: Literal["cpu"] | None = None, depth: int = 2) -> Iterator[T]: ...
+
+
+@overload
+def prefetch(batches: Iterable[Any], *, device: DeviceLike, depth: int = 2) -> Iterator[Any]: ...
+
+
+def prefetch(batches: Iterable[Any], *, device: DeviceLike | None = None, depth: int = 2) -> Iterator[Any]:
     """The batches of an iterable, up to `depth` of them produced ahead in a thread.
 
     On the CPU (`device=None` or "cpu") batches are passed on unchanged. With a CUDA device the arrays and tensors in

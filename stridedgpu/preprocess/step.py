@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from stridedgpu.api.creation import asarray
 from stridedgpu.api.frames import Frame
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.exports import numpy_dtype
+from stridedgpu.typing import TensorLike
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from .worker import Made, Worker
 
 __all__ = ["Preprocess"]
+
+K = TypeVar("K")
+L = TypeVar("L", list[Any], tuple[Any, ...])
+O = TypeVar("O")
 
 
 class Preprocess(Declaration):
@@ -230,6 +235,32 @@ class Preprocess(Declaration):
     def skipped(self) -> int:
         """The number of rows that this process has dropped so far, with errors="skip"."""
         return self._worker.skipped
+
+    @overload
+    def __call__(
+        self, batch: Mapping[K, Any], keys: Any = ..., *, epoch: int | None = ..., out: Any = ..., block_info: Any = ...
+    ) -> dict[K, Any]: ...
+
+    @overload
+    def __call__(
+        self, batch: L, keys: Any = ..., *, epoch: int | None = ..., out: None = ..., block_info: Any = ...
+    ) -> L: ...
+
+    @overload
+    def __call__(
+        self, batch: TensorLike | Frame, keys: Any = ..., *, epoch: int | None = ..., out: O, block_info: Any = ...
+    ) -> O: ...
+
+    @overload
+    def __call__(
+        self,
+        batch: TensorLike | Frame,
+        keys: Any = ...,
+        *,
+        epoch: int | None = ...,
+        out: None = ...,
+        block_info: Any = ...,
+    ) -> Any: ...
 
     def __call__(
         self, batch: Any, keys: Any = None, *, epoch: int | None = None, out: Any = None, block_info: Any = None

@@ -16,6 +16,8 @@ import pytest
 import stridedgpu as sg
 from stridedgpu.planning.index_rule import Mode
 from stridedgpu.planning.resize_arithmetic import INTERPOLATIONS, PASSES
+from stridedgpu.preprocess.normalisation import NORMALISATIONS, Normalization
+from stridedgpu.values.dtypes import ELEMENT_TYPES
 
 ROOT = Path(sg.__file__).parents[1]
 
@@ -80,6 +82,14 @@ reveal_type(sg.relayout(frames, scale=per_channel, bias=np.float32(1)))  # Strid
 reveal_type(sg.relayout(frames, mean=0.5, std=[1, 2, 3], out=np.zeros((2, 3, 4, 5))))  # StridedTensor
 reveal_type(sg.frombuffer(mmap.mmap(-1, 64), (4, 16), np.uint8, row_pitch_bytes=16))  # StridedTensor
 reveal_type(sg.picture.text(frames))  # str
+reveal_type(sg.resize(frames, 224, device="cuda-emulated"))  # StridedTensor
+reveal_type(sg.letterbox(frames, 640))  # StridedTensor
+step = sg.Preprocess(interpolation="opencv-area", normalize="imagenet", layout="NHWC")
+reveal_type(step({"image": frames}))  # dict[str, Any]
+reveal_type(step([frames]))  # list[Any]
+reveal_type(step(frames, out=planes))  # StridedTensor
+reveal_type(sg.prefetch([frames]))  # Iterator[StridedTensor]
+reveal_type(sg.prefetch([3], device="cuda"))  # Iterator[Any]
 with frames as given:
     reveal_type(given)  # StridedTensor
 given[0] = 3
@@ -102,6 +112,9 @@ sg.relayout(frames, layouts="NCHW")  # error: call-overload
 sg.relayout(frames, rounding="up")  # error: call-overload
 sg.gather(frames, [0], mode="wrapped")  # error: arg-type
 sg.resize(frames, (2, 2), interpolation="bilinear")  # error: arg-type
+sg.Preprocess(interpolation="bilinear")  # error: arg-type
+sg.Preprocess(normalize="coco")  # error: arg-type
+step(object())  # error: call-overload
 sg.relayout(frames, scale="fast")  # error: arg-type
 frames.relayout(row_pitch_bytes="512")  # error: arg-type
 sg.empty(("4",), "uint8")  # error: arg-type
@@ -192,6 +205,8 @@ def test_the_names_of_rules_are_those_of_the_tables():
     assert get_args(sg.typing.Passes) == PASSES
     assert get_args(sg.typing.IndexMode) == get_args(Mode)
     assert get_args(sg.typing.Rounding) == ("nearest", "truncate")
+    assert get_args(Normalization) == tuple(NORMALISATIONS)
+    assert set(get_args(get_args(sg.typing.DTypeLike)[0])) == set(ELEMENT_TYPES)
 
 
 def test_types_can_be_joined_when_a_program_runs():

@@ -18,3 +18,10 @@ def loaded() -> Iterator[dict[str, NDArray[Any]]]:
 
 for batch in sg.prefetch(map(step, loaded())):
     assert batch["image"].shape == (2, 3, 8, 8)
+
+small = step(np.zeros((2, 12, 16, 3), np.uint8))
+assert small.shape == (2, 3, 8, 8)
+several: list[object] = step([np.zeros((12, 16, 3), np.uint8), np.zeros((9, 9, 3), np.uint8)])
+assert len(several) == 2
+columns: dict[str, object] = step({"image": np.zeros((2, 12, 16, 3), np.uint8), "label": np.arange(2)})
+assert sorted(columns) == ["image", "label"]
