@@ -168,7 +168,8 @@ def test_every_family_has_a_launch():
         Family.TRANSPOSE: (Layout((64, 64), (1, 64)), Layout((64, 64))),
         Family.CHANNELS: (Layout((3, 4096), (1, 3)), Layout((3, 4096))),
         Family.PIXELS: (Layout((4096, 3)), Layout((4096, 3), (4, 1))),
-        Family.PACKED_TILE: (Layout((64, 32, 3), (3, 192, 1)), Layout((64, 32, 3))),
+        Family.TURNED_PIXELS: (Layout((64, 32, 3), (3, 192, 1)), Layout((64, 32, 3))),
+        Family.PACKED_TILE: (Layout((64, 8, 3), (3, 192, 1)), Layout((64, 8, 3))),
         Family.GENERIC: (Layout((64, 64), (256, 2)), Layout((64, 64))),
     }
     for family, (source, target) in layouts.items():

@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from stridedgpu.devices.cuda.planning.families import pixel_axes, unit_axis
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
+from stridedgpu.devices.cuda.planning.turned_pixels import turned_pixels_of
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 
@@ -76,6 +77,9 @@ def steps(one: Case, kernel: str, side: str) -> list[int]:
     inside = {unit_axis(strides)}
     if kernel == "pixels":
         inside = {len(strides) - 2, len(strides) - 1}
+    if kernel == "turned_pixels":
+        turned = turned_pixels_of(problem)
+        inside = {len(strides) - 1, turned.target_axis if side == "target" else turned.source_axis}
     if kernel == "channels":
         small, pixels = pixel_axes(problem)
         inside = {small, pixels} if small in inside else {pixels}

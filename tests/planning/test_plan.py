@@ -293,6 +293,11 @@ def nhwc(*sizes: int) -> Layout:
     return Layout(sizes, calculate_strides("NHWC" if len(sizes) == 4 else "NDHWC", sizes))
 
 
+def turned(batch: int, height: int, width: int, channels: int) -> Layout:
+    """Sizes in NHWC order; memory is in NWHC order."""
+    return Layout((batch, height, width, channels), (height * width * channels, channels, height * channels, 1))
+
+
 # Channels -> (family, {element bytes: narrower access on the NHWC side}). One channel is the same memory on both
 # sides. Up to 16 channels are shuffled in registers, more go through tiles. Pixels are read across: of 3 doubles, three
 # vectors are two pixels.
@@ -464,6 +469,18 @@ CASES |= {
     "small matrices of 3x5 doubles": Case(
         Layout((1000, 3, 5)), Layout((1000, 3, 5), (15, 1, 3)), "channels", 8, 8, source_type="float64"
     ),
+    # Pixels turned by a quarter: NHWC to NWHC, from 16 pixels on either side on, however the image is mirrored
+    "pixels turned": Case(Layout((2, 96, 64, 3)), turned(2, 96, 64, 3), "turned_pixels", 16, 16),
+    "pixels turned, rows of 3240 B": Case(Layout((1, 1080, 64, 3)), turned(1, 1080, 64, 3), "turned_pixels", 16, 8),
+    "pixels turned, backwards": Case(
+        Layout((2, 96, 64, 3)).sliced((slice(None), slice(None, None, -1), slice(None, None, -1))),
+        turned(2, 96, 64, 3),
+        "turned_pixels",
+        16,
+        16,
+    ),
+    "15 pixels turned": Case(Layout((2, 15, 64, 3)), turned(2, 15, 64, 3), "packed_tile", 16, 16),
+    "pixels of 16 B turned": Case(Layout((2, 96, 64, 4)), turned(2, 96, 64, 4), "rows", 16, 16, source_type="float32"),
     # Channels in blocks: NC/4HW4 and NC/32HW32
     "to CHW4": Case(
         nchw(2, 8, 24, 32).split_axis(1, (2, 4)),

@@ -96,6 +96,16 @@ def short_runs() -> Layouts:
     ]
 
 
+def turned_pixels() -> Layouts:
+    """Pixels of every number of elements along two axes, in few images and in many; tiles with and without edges."""
+    found = []
+    for channels in (2, 3, 4, 5, 6, 7, 9, 13):
+        for sizes in ((1, 32, 64, channels), (3, 20, 37, channels)):
+            found += both_ways((in_order(sizes, range(4)), in_order(sizes, (0, 2, 1, 3))))
+    deep = (2, 3, 2, 17, 48, 3)
+    return [*found, (in_order(deep, range(6), {3: 160}), in_order(deep, (2, 0, 1, 4, 3, 5), {4: 64}))]
+
+
 def matrices() -> Layouts:
     """Whole tiles and parts of tiles, small tiles and large ones, few axes and many."""
     found = [(in_order(sizes, range(3)), in_order(sizes, (0, 2, 1))) for sizes in ((1, 256, 256), (3, 160, 160))]
@@ -145,6 +155,7 @@ LAYOUTS = (
     pixels_and_planes,
     whole_pixels,
     short_runs,
+    turned_pixels,
     matrices,
 )
 
@@ -164,6 +175,7 @@ KERNELS = (
     "shifted_channels.cu",
     "shifted_rows.cu",
     "transpose.cu",
+    "turned_pixels.cu",
 )
 
 

@@ -39,6 +39,11 @@ def policies(*sources: str) -> dict[str, list[str]]:
 def launches() -> list[KernelLaunch]:
     """One launch of every kernel."""
     found = [one.launch for one in layout_pairs(250, seed=2) if 0 not in one.plan.problem.sizes]
+    sizes = (1, 3, 64, 64)
+    image, turned = (
+        sg.BufferTensorDesc("uint8", sizes, sg.packed_strides(sizes, order)) for order in ((0, 2, 3, 1), (0, 3, 2, 1))
+    )
+    found.append(sg.plan_relayout(image, turned, device="cuda").plan.launch)
 
     ids = sg.BufferTensorDesc("int64", (9,))
     for table, indices in (

@@ -16,6 +16,7 @@ from stridedgpu.devices.cuda.launches import (
     shifted_channels as cuda_shifted_channels,
     shifted_rows as cuda_shifted_rows,
     transpose as cuda_transpose,
+    turned_pixels as cuda_turned_pixels,
 )
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
@@ -34,6 +35,7 @@ _LAUNCHES: Final[_Launches] = MappingProxyType(
         Family.TRANSPOSE: cuda_transpose.launch,
         Family.CHANNELS: cuda_channels.launch,
         Family.PIXELS: cuda_pixels.launch,
+        Family.TURNED_PIXELS: cuda_turned_pixels.launch,
         Family.PACKED_TILE: cuda_packed_tile.launch,
         Family.GENERIC: cuda_generic.launch,
     }

@@ -11,6 +11,7 @@ from typing import Final
 from stridedgpu.planning.relayout_problem import Problem
 
 from .policy import policy
+from .turned_pixels import turned_pixels_of
 
 __all__ = [
     "Family",
@@ -29,6 +30,7 @@ class Family(StrEnum):
     TRANSPOSE = "transpose"
     CHANNELS = "channels"
     PIXELS = "pixels"
+    TURNED_PIXELS = "turned_pixels"
     PACKED_TILE = "packed_tile"
     GENERIC = "generic"
 
@@ -45,6 +47,7 @@ _DESCRIPTIONS: Final = {
     Family.TRANSPOSE: "tiled transpose: each side is contiguous along another long axis",
     Family.CHANNELS: "small-channel interleave: one side is contiguous along an axis of few elements",
     Family.PIXELS: "whole pixels: both sides have pixels of few elements, one after another in the same order",
+    Family.TURNED_PIXELS: "turned pixels: both sides have pixels of few elements, each along another long axis",
     Family.PACKED_TILE: "packed tile: the contiguous runs are short on both sides",
     Family.GENERIC: "element by element in destination order: one side has no contiguous run",
 }
@@ -73,7 +76,9 @@ def choose_family(problem: Problem) -> Family:
             return Family.FLAT
         # A row of a few bytes wastes most of a vector on each side, unless it is broadcast from one element.
         if sizes[target_axis] * itemsize < policy().family.short_run_bytes and len(sizes) > 1 and not repeats:
-            return Family.PIXELS if _has_whole_pixels(problem) else Family.PACKED_TILE
+            if _has_whole_pixels(problem):
+                return Family.PIXELS
+            return Family.PACKED_TILE if turned_pixels_of(problem) is None else Family.TURNED_PIXELS
         return Family.ROWS
     if source_axis is None:
         return Family.GENERIC

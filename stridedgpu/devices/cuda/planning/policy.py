@@ -29,6 +29,7 @@ __all__ = [
     "RowsPolicy",
     "RunStepsPolicy",
     "TransposePolicy",
+    "TurnedPixelsPolicy",
     "policy",
     "using",
 ]
@@ -201,6 +202,28 @@ class PackedTilePolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnedPixelsPolicy:
+    """Tiles of `turned_pixels.cu`."""
+
+    tiles: tuple[tuple[int, int], ...] = ((32, 224), (32, 128), (32, 64), (32, 32))
+    """Pixels of a tile along the source's and along the target's run, the best first. The longer run is the target's:
+    its rows often begin inside a sector, and a sector that two blocks write is written twice. Larger tiles share the
+    work of a block's addresses."""
+
+    shared_bytes: int = 46 * _KB
+    """Most bytes of a tile on both sides; with the gaps between rows a launch then needs no kernel attribute."""
+
+    group_bytes: int = 48
+    """Most bytes of a row of a thread's group of pixels, whose rows are all in registers."""
+
+    fewest: int = 16
+    """Least pixels of a run on either side; shorter ones take a packed tile, which spans several runs."""
+
+    threads: int = 256
+    """Threads of a block."""
+
+
+@dataclass(frozen=True, slots=True)
 class GatherPolicy:
     """Gather, scatter, and the check of indices."""
 
@@ -339,6 +362,7 @@ class Policy:
     transpose: TransposePolicy = field(default_factory=TransposePolicy)
     pixels: PixelsPolicy = field(default_factory=PixelsPolicy)
     packed_tile: PackedTilePolicy = field(default_factory=PackedTilePolicy)
+    turned_pixels: TurnedPixelsPolicy = field(default_factory=TurnedPixelsPolicy)
     gather: GatherPolicy = field(default_factory=GatherPolicy)
     crops: CropsPolicy = field(default_factory=CropsPolicy)
     frames: FramesPolicy = field(default_factory=FramesPolicy)

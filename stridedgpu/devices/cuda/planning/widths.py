@@ -20,6 +20,7 @@ from .families import Family, unit_axis
 from .packed_tiles import packed_tiles
 from .pixels import pixels_of, whole_pixels_of
 from .policy import policy
+from .turned_pixels import turned_pixels_of
 
 __all__ = ["Bound", "alignment_bound", "bounded_width", "shifted_widths", "stride_bound", "width_of"]
 
@@ -56,29 +57,35 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if family is Family.PACKED_TILE:
         return bounded_width([*bounds, *_packed_bounds(problem, side, widest)], itemsize, widest)
     run = [unit]
+    if family is Family.TURNED_PIXELS:
+        turned = turned_pixels_of(problem)
+        assert turned is not None
+        run = [unit, turned.source_axis if side == "source" else turned.target_axis]
     if family is Family.CHANNELS:
         run, more = _channels_run(problem, side)
         bounds += more
     if family is Family.PIXELS:
         run = [len(sizes) - 1, len(sizes) - 2]
     run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
-    if family in (Family.CHANNELS, Family.PIXELS, Family.TRANSPOSE):
+    if family in (Family.CHANNELS, Family.PIXELS, Family.TURNED_PIXELS, Family.TRANSPOSE):
         bounds.append(_length_bound(side, run_bytes))
     for axis, stride in enumerate(strides):
         if axis not in run and stride != 0:
             bounds.append(stride_bound(side, abs(stride) * itemsize, widest))
     tails_are_free = side == "target" and problem.target.owns_padding
-    peels = family in (Family.FLAT, Family.TRANSPOSE) or run_bytes >= policy().family.peeled_run_bytes
+    peels = (
+        family in (Family.FLAT, Family.TRANSPOSE, Family.TURNED_PIXELS) or run_bytes >= policy().family.peeled_run_bytes
+    )
     if side == "target" and not tails_are_free and not peels:
         bounds.append(_whole_run(run_bytes))
     if family is Family.GENERIC:
         elements = policy().family.generic_elements
         bounds.append(Bound(elements * itemsize, f"{elements} elements of {itemsize} B are gathered for a store"))
-    turned = problem.source_strides[run[-1]] < 0
-    if family is Family.PIXELS and turned:
+    runs_back = problem.source_strides[run[-1]] < 0
+    if family is Family.PIXELS and runs_back:
         # Pixels are reversed in whole vectors.
         bounds.append(Bound(run_bytes, f"a row of the {side}'s pixels is {run_bytes} B long and runs backwards"))
-    if family is Family.ROWS and side == "source" and turned:
+    if family is Family.ROWS and side == "source" and runs_back:
         # Whole vectors; the first one ends at the end of the run in memory.
         bounds.append(Bound(run_bytes, f"a run of the source is {run_bytes} B long and is read backwards"))
     return bounded_width(bounds, itemsize, widest)
