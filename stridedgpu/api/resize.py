@@ -24,6 +24,7 @@ from stridedgpu.operations.resize import (
     side_resized,
 )
 from stridedgpu.operations.resize_plan import PlannedResize, planned_resize
+from stridedgpu.operations.whole_resize import whole_images_resized
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.typing import (
     DeviceLike,
@@ -111,13 +112,21 @@ def resize(
     Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
     """
     resized_size(size)  # raises for a bad size before anything is converted
-    written = output_tensor(out)
+    written, weighs = output_tensor(out), truth("premultiply", premultiply)
+    values = ValueOptions(dtype, scale, bias, channels, rounding)
+    memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if is_frames(src):
         sources, labels = frame_images(src)
     else:
         operand, labels = _image_operand("src", src, dims)
+        if box is None and written is None:
+            height, width = operand.layout.sizes[-2:]
+            pair = side_resized(size, [box_of(None, (height, width))])
+            options = (interpolation, passes), values, memory
+            images = whole_images_resized(operand, labels, pair, *options, premultiply=weighs, stream=stream)
+            if images is not None:
+                return StridedTensor.over(images, labels)
         sources = CropSources.of_batch(_batched(operand, labels), "src")
-    weighs = truth("premultiply", premultiply)
     rule = checked_rule(interpolation, passes, premultiply=weighs, element=sources.element, channels=sources.channels)
     whole = box_of(box, sources.size)  # raises for a bad box, even if the batch is empty
     boxes = [box_of(box, (image.sizes[1], image.sizes[2])) for image in sources.layouts]
@@ -128,8 +137,8 @@ def resize(
         windows,
         window,
         rule,
-        ValueOptions(dtype, scale, bias, channels, rounding),
-        MemoryOptions(layout, row_pitch_bytes, alignment, device),
+        values,
+        memory,
         labels=labels,
         out=None if written is None else written.operand,
         stream=stream,

@@ -15,7 +15,7 @@ from stridedgpu.devices.cpu import (
     thread_count as threads,
 )
 from stridedgpu.devices.cpu.compiled import jit as machine_code
-from stridedgpu.operations import gather
+from stridedgpu.operations import gather, whole_resize
 
 __all__ = ["cpu_paths", "picking_by"]
 
@@ -54,5 +54,13 @@ def picking_by(path: str) -> Iterator[None]:
 
 def _forget() -> None:
     """What was made ready on another path is not used."""
-    for cache in (cpu._prepared, cpu._look, cpu_plan._planned, gather._gathering, gather._scatter_plan):
+    caches = (
+        cpu._prepared,
+        cpu._look,
+        cpu_plan._planned,
+        gather._gathering,
+        gather._scatter_plan,
+        whole_resize._prepared,
+    )
+    for cache in caches:
         cache.cache_clear()

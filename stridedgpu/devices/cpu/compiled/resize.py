@@ -151,12 +151,14 @@ class _Shape:
 class _Recipe:
     """A prepared geometry: its loop, the address of its fields, and the objects that keep these alive.
 
-    `source` is the distance in bytes from the lowest element to the lowest element of the first row and plane. `work`
-    is the number of products of both passes. `rows` is what converts the rows of a frame.
+    `place` is the top, left, height and width of what is seen. `source` is the distance in bytes from the lowest
+    element to the lowest element of the first row and plane. `work` is the number of products of both passes. `rows` is
+    what converts the rows of a frame.
     """
 
     loop: Loop
     fields: int
+    place: tuple[int, int, int, int]
     source: int
     work: int
     rows: RowLoop | None
@@ -170,6 +172,7 @@ class _Windows:
         """Store the problem; geometries are prepared on first use."""
         self._problem, self._rest = problem, rest
         self._recipes: dict[ResizeWindow, _Recipe | None] = {}
+        self._latest: tuple[Sequence[ResizeWindow], list[_Recipe | None]] = ((), [])
         self._walks: dict[tuple[int, ...], tuple[_Moved, _Moved]] = {}
         self._borders = Borders(problem)
 
@@ -185,12 +188,11 @@ class _Windows:
         kept: list[object] = []
         work = 0
         pieces = _pieces(len(windows))
-        for number, (window, given) in enumerate(zip(windows, sources, strict=True)):
-            recipe = self._recipe(window)
+        for number, (recipe, given) in enumerate(zip(self._recipes_of(windows), sources, strict=True)):
             if recipe is None:
                 left.append(number)
                 continue
-            top, first, height, width = place = problem.visible(window)
+            top, first, height, width = place = recipe.place
             if (height, width) != layout.sizes[2:]:
                 self._borders(buffer.bytes[start:], number, place)
             begins = batch + (number * sample + top * down + first * right) * itemsize
@@ -211,6 +213,16 @@ class _Windows:
             _run(loop, fields, work)
         if left:
             self._rest(left, windows, sources, target)
+
+    def _recipes_of(self, windows: Sequence[ResizeWindow]) -> list[_Recipe | None]:
+        """The recipe of each window. Those of a tuple are found again by its identity, without a hash of each."""
+        latest, known = self._latest
+        if windows is latest:
+            return known
+        recipes = [self._recipe(window) for window in windows]
+        if isinstance(windows, tuple):
+            self._latest = windows, recipes
+        return recipes
 
     def _recipe(self, window: ResizeWindow) -> _Recipe | None:
         """The recipe of a window, cached by geometry."""
@@ -245,7 +257,7 @@ class _Windows:
             along = word_taps(along, elements)
         rows = compacted(tap_groups(taps.rows, kernel.down, taps.arithmetic))
         down = rows.taps if kernel.columns_first else tap_groups(taps.rows, kernel.down, taps.arithmetic)
-        _, _, height, width = problem.visible(window)
+        _, _, height, width = place = problem.visible(window)
         unit, itemsize = width * kernel.out_step, problem.conversion.source.itemsize
         pitch, ring_rows = 0 if made_rows is None else made_rows.pitch, rows.mask + 1 if kernel.columns_first else ROWS
         memory = Scratch.of(kernel, elements, unit, shape.planes, ring_rows, pitch)
@@ -291,7 +303,7 @@ class _Windows:
         lowest = layout.offset - layout.first_offset + (1 - last if shape.mirrored else first) * shape.step
         work = taps.products * problem.channels
         kept = (packed, along, rows, down, whole, rest)
-        return _Recipe(loop, ctypes.addressof(packed), lowest * itemsize, work, made_rows, kept)
+        return _Recipe(loop, ctypes.addressof(packed), place, lowest * itemsize, work, made_rows, kept)
 
     def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[_Moved, _Moved]:
         """The copies of a whole band and of the remaining rows, from a thread's scratch memory to the target."""

@@ -1,0 +1,133 @@
+"""Resizes of a tensor's whole images: what does not depend on their memory is prepared once and cached by value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.devices.interface import Device, EvenlyLocated, ResizeLaunch
+from stridedgpu.devices.operand import AllocationSpec, Operand
+from stridedgpu.devices.selection import CPU, device_named
+from stridedgpu.planning.crop_windows import source_steps
+from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
+from stridedgpu.values.channel_matrix import MatrixRows
+from stridedgpu.values.doubles import Doubles
+from stridedgpu.values.tensor_spec import TensorSpec
+
+from .channel_blocks import parse_order
+from .crops import fill_bytes
+from .options import MemoryOptions, ValueOptions
+from .relayout import conversion_key
+from .resize import as_batch, box_of, checked_rule
+
+__all__ = ["whole_images_resized"]
+
+_SIMPLE_LAYOUTS: Final = (str, type(None))
+
+
+def whole_images_resized(
+    source: Operand,
+    labels: str,
+    size: tuple[int, int],
+    rule: tuple[object, object],
+    values: ValueOptions,
+    memory: MemoryOptions,
+    *,
+    premultiply: bool,
+    stream: object,
+) -> Operand | None:
+    """The images of a tensor with the axes `labels`, resized to `size` in new memory on their device.
+
+    `rule` is the interpolation and the first pass. The result is None for options that are not cached: an exact layout,
+    an order that fills channels up, another device, and an empty batch.
+    """
+    layout, row_pitch_bytes, alignment, there = memory
+    words = all(type(option) is str for option in rule)
+    plain = type(layout) in _SIMPLE_LAYOUTS and row_pitch_bytes is None and alignment is None
+    if there is not None or not words or not plain:
+        return None
+    here = source.buffer.device
+    device = CPU if here == "cpu" else device_named(here)
+    # mypy has no protocol for hashable
+    prepared = _prepared(source.spec, labels, size, *rule, premultiply, *conversion_key(values), layout, device)  # type: ignore[arg-type]
+    if prepared is None:
+        return None
+    target = prepared.allocation.allocate(device, stream)
+    # Prepared after the allocation: one that fails compiles nothing.
+    launch = prepared.launch or prepared.launched_by(device)
+    start = source.start_bytes + prepared.first_bytes
+    sources = EvenlyLocated(source.buffer, start, prepared.step_bytes, len(prepared.windows))
+    launch(prepared.windows, sources, (target.buffer, target.start_bytes), stream)
+    return target
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A resize but for its memory: the allocation of the result, the windows, and the launch once prepared.
+
+    The first image begins `first_bytes` behind the lowest element of the source, and each further one `step_bytes`
+    behind the one before.
+    """
+
+    allocation: AllocationSpec
+    problem: ResizeProblem
+    windows: tuple[ResizeWindow, ...]
+    first_bytes: int
+    step_bytes: int
+    launch: ResizeLaunch | None = None
+
+    def launched_by(self, device: Device) -> ResizeLaunch:
+        """The launch on a device, prepared once and kept."""
+        self.launch = device.prepare(device.plan(self.problem))
+        return self.launch
+
+
+@lru_cache(maxsize=512, typed=True)
+def _prepared(
+    source: TensorSpec,
+    labels: str,
+    size: tuple[int, int],
+    interpolation: str,
+    passes: str,
+    premultiply: bool,
+    dtype: object,
+    scale: Doubles | None,
+    bias: Doubles | None,
+    channels: tuple[int, ...] | None,
+    rounding: str,
+    matrix: MatrixRows | None,
+    unit: int | None,
+    layout: str | None,
+    device: Device,  # noqa: ARG001 - of the key: a launch belongs to one device
+) -> _Prepared | None:
+    """What is prepared for images of a layout and type; None for an order that fills channels up and an empty batch."""
+    element, batch = source.element, as_batch(source.layout, labels)
+    count, channel_count, *extents = batch.sizes
+    if not count or (layout is not None and parse_order(layout).multiple != 1):
+        return None
+    rule = checked_rule(interpolation, passes, premultiply=premultiply, element=element, channels=channel_count)
+    image = batch.sliced(0)
+    box = box_of(None, (extents[0], extents[1]))
+    windows = (ResizeWindow(image.shifted(-image.first_offset), box, (0, 0, *size)),) * count
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
+    made = values.conversion(element, channel_count if "C" in labels else None, element)
+    sizes = dict(zip("NCHW", (count, made.output_channels(channel_count), *size), strict=True))
+    wanted = tuple(sizes[axis] for axis in labels)
+    allocation = MemoryOptions(layout).allocation(wanted, tuple(labels), made.target)
+    target = TensorSpec.of(
+        as_batch(allocation.layout, labels),
+        made.target,
+        base_alignment=allocation.alignment,
+        buffer_bytes=allocation.nbytes,
+        owns_padding=allocation.owns_padding,
+    )
+    steps = source_steps([window.layout for window in windows[:1]])
+    fill = fill_bytes(0, element, channel_count, "fill")
+    return _Prepared(
+        allocation,
+        ResizeProblem(target, made, rule, channel_count, steps, fill, windows[0]),
+        windows,
+        image.first_offset * element.itemsize,
+        batch.strides[0] * element.itemsize,
+    )
