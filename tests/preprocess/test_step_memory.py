@@ -46,6 +46,7 @@ def test_ten_thousand_pictures_need_no_more_than_one_thousand():
     assert late - early < 16 << 10, f"peaks of {early} and {late} KiB"
 
 
+@pytest.mark.slow
 def test_random_boxes_which_never_recur_are_not_kept():
     step = sg.Preprocess(crop=96, random_resized_crop=True, seed=1, dtype="float16", device="cpu")
     image = np.zeros((1, 200, 300, 3), np.uint8)

@@ -57,7 +57,9 @@ def expected():
     return STEP({name: [entry[name] for entry in samples] for name in samples[0]})["image"]
 
 
-WORKERS = [(0, None), (1, "fork"), (2, "fork"), (2, "spawn")]
+# A spawned worker imports PyTorch anew, which takes seconds.
+SPAWNED = pytest.param(2, "spawn", marks=pytest.mark.slow)
+WORKERS = [(0, None), (1, "fork"), (2, "fork"), SPAWNED]
 
 
 @pytest.mark.parametrize("workers, context", WORKERS)
@@ -170,7 +172,7 @@ def epochs_of(loader, begin):
 
 @pytest.mark.parametrize(
     "context, persistent",
-    [("fork", True), ("fork", False), ("spawn", True)],
+    [("fork", True), ("fork", False), pytest.param("spawn", True, marks=pytest.mark.slow)],
     ids=["forked", "forked anew", "spawned"],
 )
 def test_epochs_reach_workers_that_are_there_already(context, persistent):
@@ -218,7 +220,7 @@ class Counted(torch.utils.data.Dataset):
         return sg.get_num_threads()
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_a_worker_has_one_thread(context, monkeypatch):
     step = sg.Preprocess(device="cpu")
     step(np.zeros((1, 8, 8, 3), np.uint8))

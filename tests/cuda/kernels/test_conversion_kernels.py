@@ -75,7 +75,7 @@ def kernels_from(source: str) -> list[str]:
 
 
 # A program for each kind of source: few, since each has its fixed time; not one, so that processes can share them.
-QUICK = ("uint8", "bfloat16", "float32")
+QUICK = ("uint8", "float32")
 """The sources of the default run."""
 
 KINDS = (

@@ -219,7 +219,7 @@ def cases_of(kind: str) -> list[Case]:
     return cases
 
 
-@pytest.mark.parametrize("kernels", [pytest.param(5, marks=emulated)])
+@pytest.mark.parametrize("kernels", [pytest.param(3, marks=emulated)])
 def test_a_few_kernels_under_sanitizers_crop_as_the_cpu_does(kernels):
     check_cases(few((case for kind in KINDS for case in cases_of(kind)), kernels))
 

@@ -27,7 +27,7 @@ class Launched(Protocol):
 Case = TypeVar("Case", bound=Launched)
 
 
-def few(cases: Iterable[Case], kernels: int = 10) -> list[Case]:
+def few(cases: Iterable[Case], kernels: int = 5) -> list[Case]:
     """The cases of at most so many instantiations of each source: of those that have most template arguments.
 
     The greedy choice: each is the one with the most arguments, by place and value, that none before it has.
