@@ -1,7 +1,7 @@
 // Samples of a frame's pixels, wherever they are, and the integer arithmetic from samples to red, green and blue.
 #pragma once
 #include "indexing.cuh"
-#include "primitives.cuh"
+#include "vectors.cuh"
 
 namespace sg {
 

@@ -1,8 +1,8 @@
 // Readers stage rows of a source in shared memory: as runs of elements, element by element, or as colours of frames.
 //
-// A reader is a template argument. The 32 lanes of a warp call its `stage`, which writes up to `rows_at_once` rows of pixels, `count` elements
-// each. Only pixels in `inside` are loaded. `place` is the offset of the first of them in its row's memory, a multiple
-// of 16 bytes; a row begins `skew` bytes after it.
+// A reader is a template argument. The 32 lanes of a warp call its `stage`, which writes up to `rows_at_once` rows of
+// pixels, `count` elements each. Only pixels in `inside` are loaded. `place` is the offset of the first of them in its
+// row's memory, a multiple of 16 bytes; a row begins `skew` bytes after it.
 #pragma once
 #include "channel_constants.cuh"
 #include "frame_samples.cuh"

@@ -112,9 +112,10 @@ def relayout(
     but a tensor's own padding. `stream` is for CUDA.
 
     A `Frame` is an RGB image with the axes C, H, W, and a list of frames of one size is a batch of them, N, C, H, W.
-    With a `Frame` as `out`, of NV12, NV21, I420, YV12, gray or pixels of four bytes, an RGB image (C, H, W) of uint8 is
-    written into its planes. Chroma is that of the upper left of four pixels. For limited BT.601 the bits are those of
-    `cv2.cvtColor`'s `COLOR_RGB2YUV_I420` and `COLOR_RGB2GRAY`; otherwise samples are within a level of the standard.
+    With a `Frame` as `out`, an RGB image (C, H, W) of the frame's type, uint8 or uint16, is written into its planes.
+    Chroma is that of the upper left of four pixels, or of the mean of two for 4:2:2. The bits of gray, and of limited
+    BT.601 with 8 bits, are those of `cv2.cvtColor`: `COLOR_RGB2GRAY`, `COLOR_RGB2YUV_I420` and `COLOR_RGB2YUV_YUY2`.
+    Otherwise samples are within a level of the standard.
 
     Apart from the result, no memory of the data's size is allocated. Raises before anything is written: `LayoutError`
     for layouts, channels or sizes that do not fit, `BindingError` for an `out` that is read-only, is on another device

@@ -20,24 +20,21 @@ __all__ = ["write_frame"]
 def write_frame(image: Operand, dims: str | None, values: ValueOptions, frame: FrameOperand, stream: object) -> None:
     """Write an image with axes C, H, W into the planes of a frame; the fourth byte of a pixel is not written.
 
-    Raises before anything is written: `ElementTypeError` for an image that is not uint8, `LayoutError` for axes, sizes,
-    conversions and formats that do not fit, `BindingError` for planes that are read-only, on another device, or share
-    memory with the image.
+    Raises before anything is written: `ElementTypeError` for an image of another type than the frame's, `LayoutError`
+    for axes, sizes and conversions that do not fit, `BindingError` for planes that are read-only, on another device, or
+    share memory with the image.
     """
-    if frame.samples.kind == "yuv" and (frame.samples.bits != 8 or frame.samples.chroma_step != (2, 2)):
-        raise LayoutError(
-            f"out is a frame of {frame.samples.name}; pictures are written as nv12, nv21, i420, yv12, gray, and pixels "
-            "of four bytes."
-        )
     layout = image.layout
     labels = inferred_labels(dims, layout.ndim, "CHW" if layout.ndim == 3 else None)
     if labels != ("C", "H", "W"):
         raise LayoutError(f"The picture has sizes {layout.sizes} and dims={dims!r}; a frame takes axes C, H, W.")
-    if image.element.name != "uint8":
-        raise ElementTypeError(f"The picture holds {image.element}; a frame of {frame.samples.name} takes uint8.")
+    if image.element != frame.element:
+        raise ElementTypeError(
+            f"The picture holds {image.element}; a frame of {frame.samples.name} takes {frame.element}."
+        )
     made = values.conversion(image.element, layout.sizes[0], frame.element)
     if made.has_arithmetic or made.source != made.target:
-        raise LayoutError(f"{made}: samples follow from the colours as they are; convert the picture to uint8 before.")
+        raise LayoutError(f"{made}: samples follow from the colours as they are; convert the picture before.")
     if result_sizes(layout.sizes, made, 0) != (CHANNELS, *frame.sizes):
         raise LayoutError(
             f"The picture has sizes {layout.sizes} along C, H, W; the frame takes {CHANNELS} channels (red, green and "
@@ -58,8 +55,7 @@ def write_frame(image: Operand, dims: str | None, values: ValueOptions, frame: F
         return
     chosen = tuple(layout.sliced(channel) for channel in made.channels or range(CHANNELS))
     strides = tuple(plane.layout.strides for plane in frame.planes)
-    is_gray = frame.samples.kind == "gray"
-    matrix = None if is_gray else luma_matrix(frame.matrix, full_range=frame.full_range)
+    matrix = luma_matrix(frame.matrix, frame.samples, full_range=frame.full_range)
     device = device_named(frame.device)
     launch = device.prepare(device.plan(SamplesProblem(frame.samples, frame.sizes, strides, matrix, chosen)))
     launch([image.with_layout(one) for one in chosen], frame.planes, stream)

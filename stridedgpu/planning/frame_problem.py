@@ -113,17 +113,23 @@ class FrameProblem:
         return samples * self.samples.element.itemsize + channels * height * width * self.target.element.itemsize
 
 
+_CHROMA_TAKEN: Final = {
+    (2, 2): "chroma is that of the upper left of four pixels",
+    (1, 2): "chroma is that of the mean of two pixels",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class SamplesProblem:
-    """The inverse: uint8 RGB images as the samples of frames of one format and layout.
+    """The inverse: RGB images of the format's element type as the samples of frames of one format and layout.
 
-    `colours` are the layouts of red, green and blue, with axes H, W; `matrix` is None if the samples are grey only.
+    `colours` are the layouts of red, green and blue, with axes H, W.
     """
 
     samples: PixelFormat
     sizes: tuple[int, int]
     plane_strides: tuple[tuple[int, ...], ...]
-    matrix: LumaMatrix | None
+    matrix: LumaMatrix
     colours: tuple[Layout, ...]
 
     @property
@@ -135,7 +141,7 @@ class SamplesProblem:
     def bytes_moved(self) -> int:
         """The bytes of RGB to read, plus the bytes of samples to write."""
         planes = sum(prod(plane.sizes(self.sizes)) for plane in self.samples.planes)
-        return len(self.colours) * prod(self.sizes) + planes * self.samples.element.itemsize
+        return (len(self.colours) * prod(self.sizes) + planes) * self.samples.element.itemsize
 
     def in_words(self) -> list[str]:
         """The problem in lines, as plans explain it."""
@@ -143,5 +149,6 @@ class SamplesProblem:
         return [
             f"{self.samples.name} frames of {height} x {width} of colours, with plane strides {self.plane_strides}",
             f"reads in steps of {tuple(layout.strides for layout in self.colours)} elements along H, W",
+            _CHROMA_TAKEN.get(self.samples.chroma_step, "no chroma"),
             f"{self.bytes_moved} bytes must move",
         ]

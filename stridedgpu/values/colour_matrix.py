@@ -76,14 +76,20 @@ class ColourMatrix:
 
 @dataclass(frozen=True, slots=True)
 class LumaMatrix:
-    """Fixed-point constants from 8-bit RGB to YUV samples: for each sample three weights times 2^20, and an offset.
+    """Fixed-point constants from RGB to samples: three weights times 2^`bits`, and an offset, for each sample.
 
-    luma = (red * y[0] + green * y[1] + blue * y[2] + 2^19 + y[3] * 2^20) >> 20, clamped; u and v likewise.
+    luma = ((red * y[0] + green * y[1] + blue * y[2] + 2^(bits - 1) + y[3] * 2^bits) >> bits) << shift
+
+    The sum is clamped to 0 ... `most` before the left shift; u and v likewise. Chroma of 4:2:2 is made of the sums of
+    two pixels' colours, whose weights are half as large.
     """
 
     y: tuple[int, int, int, int]
     u: tuple[int, int, int, int]
     v: tuple[int, int, int, int]
+    bits: int = FRACTION_BITS
+    most: int = 255
+    shift: int = 0
 
 
 def check_matrix(matrix: object) -> str:
@@ -121,25 +127,55 @@ def colour_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> Col
 
 
 @lru_cache(maxsize=64)
-def luma_matrix(matrix: str, *, full_range: bool) -> LumaMatrix:
-    """The constants from RGB to YUV, for samples of 8 bits.
+def luma_matrix(matrix: str, samples: PixelFormat, *, full_range: bool) -> LumaMatrix:
+    """The constants from RGB of a format's element type to its samples.
 
-    "bt601" at limited range has OpenCV's, of `COLOR_RGB2YUV_I420`. For the others, luma's three weights are rounded so
-    that white is exact, and the weights of u and v so that gray has no colour.
+    "bt601" of limited range and 8 bits has OpenCV's: those of `COLOR_RGB2YUV_I420` for 4:2:0, and of
+    `COLOR_RGB2YUV_YUY2` for 4:2:2; gray has those of `COLOR_RGB2GRAY`. For the others, luma's three weights are rounded
+    so that white is exact, and the weights of u and v so that gray has no colour.
     """
-    if matrix == "bt601" and not full_range:
-        return LumaMatrix((269484, 528482, 102760, 16), (-155188, -305135, 460324, 128), (460324, -385875, -74448, 128))
+    nothing = (0, 0, 0, 0)
+    if samples.kind == "gray":
+        red_, green_, blue_ = (weight << (FRACTION_BITS - GRAY_BITS) for weight in GRAY)
+        return LumaMatrix((red_, green_, blue_, 0), nothing, nothing)
+    joined = 2 if samples.chroma_step == (1, 2) else 1  # the pixels whose sum gives chroma
+    if matrix == "bt601" and not full_range and samples.bits == 8:
+        return _OPENCV_422 if joined == 2 else _OPENCV_420
     red, blue = STANDARDS[check_matrix(matrix)]
-    luma, chroma = (1.0, 1.0) if full_range else (219 / 255, 224 / 255)
-    one = 2**FRACTION_BITS
-    half = round(one * chroma / 2)
+    width, beyond = 8 * samples.element.itemsize, samples.bits - 8
+    most, white = 2**samples.bits - 1, 2**width - 1
+    luma, chroma = (most / white,) * 2 if full_range else ((219 << beyond) / white, (224 << beyond) / white)
+    bits = FRACTION_BITS if width == 8 else _DEEP_FRACTION_BITS
+    one = 2**bits
+    half = round(one * chroma / 2 / joined)
     y_red, y_blue = round(red * luma * one), round(blue * luma * one)
-    u_red, v_blue = (round(-share * chroma * one / (2 * (1 - own))) for share, own in ((red, blue), (blue, red)))
-    return LumaMatrix(
-        (y_red, round(luma * one) - y_red - y_blue, y_blue, 0 if full_range else 16),
-        (u_red, -half - u_red, half, 128),
-        (half, -half - v_blue, v_blue, 128),
+    u_red, v_blue = (
+        round(-share * chroma * one / (2 * (1 - own)) / joined) for share, own in ((red, blue), (blue, red))
     )
+    centre = 128 << beyond
+    return LumaMatrix(
+        (y_red, round(luma * one) - y_red - y_blue, y_blue, 0 if full_range else 16 << beyond),
+        (u_red, -half - u_red, half, centre),
+        (half, -half - v_blue, v_blue, centre),
+        bits,
+        most,
+        width - samples.bits - samples.shift,
+    )
+
+
+_OPENCV_420: Final = LumaMatrix(
+    (269484, 528482, 102760, 16), (-155188, -305135, 460324, 128), (460324, -385875, -74448, 128)
+)
+
+_OPENCV_422: Final = LumaMatrix(
+    (4211 << 6, 8258 << 6, 1606 << 6, 16),
+    (-1212 << 6, -2384 << 6, 3596 << 6, 128),
+    (3596 << 6, -3015 << 6, -582 << 6, 128),
+)
+"""OpenCV's have 14 fractional bits."""
+
+_DEEP_FRACTION_BITS: Final = 32
+"""Fractional bits of weights for 16-bit colours; with 20, their rounding would be a tenth of a 10-bit level."""
 
 
 def _depth(most: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import KernelFacts, Width
-from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.planning.relayout_problem import Problem
@@ -20,6 +20,7 @@ from stridedgpu.values.errors import DeviceError
 
 from .launches.channel_matrix import channel_matrix_launch
 from .launches.crops import crops_launch
+from .launches.frame_encode import frame_encode_launch
 from .launches.frames import frames_launch
 from .launches.gather import gather_launch
 from .launches.raw import raw_launch
@@ -27,6 +28,7 @@ from .launches.relayout import cuda_launch
 from .launches.resize import window_launch
 from .planning.channel_matrix import choose_channel_matrix
 from .planning.crops import choose_crops
+from .planning.frame_encode import choose_frame_encode
 from .planning.frames import choose_frame
 from .planning.gather import choose_gather
 from .planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
@@ -141,6 +143,7 @@ _PLANNERS: Final[Mapping[type, tuple[_Choose, _LayOut]]] = MappingProxyType(
         ChannelMatrixProblem: (_by_width(choose_channel_matrix), lambda choice, _: channel_matrix_launch(choice)),
         RawProblem: (_by_width(choose_raw), lambda choice, _: raw_launch(choice)),
         FrameProblem: (_by_width(choose_frame), lambda choice, _: frames_launch(choice)),
+        SamplesProblem: (_by_width(choose_frame_encode), lambda choice, _: frame_encode_launch(choice)),
         ResizeProblem: (choose_resize, lambda choice, _: window_launch(choice)),
     }
 )

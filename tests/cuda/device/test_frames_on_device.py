@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from harness.fake_gpus import gpus  # noqa: F401 - a fixture that `device` wants
 from harness.frame_cases import surface
@@ -59,11 +60,17 @@ def test_a_second_picture_compiles_nothing(converting):
     assert len(converting.compiled) == compiled
 
 
-def test_samples_of_colours_are_the_cpus(converting):
-    frame = surface("nv12", (12, 20), seed=1).frame().to_device("cuda:1")
-    picture = sg.zeros((3, 12, 20), "uint8", device="cuda:1")
-    with pytest.raises(sg.DeviceError, match="cuda:1 has no kernel that makes nv12 frames of 12 x 20 of colours"):
-        sg.relayout(picture, out=frame)
+@pytest.mark.parametrize("name", ["nv12", "yv12", "uyvy", "p010", "gray"])
+def test_pictures_are_written_into_frames_as_on_the_cpu(converting, name):
+    far = surface(name, (12, 20), seed=1, gap=4).frame(matrix="bt709").to_device("cuda:1")
+    near, element = surface(name, (12, 20), seed=2).frame(matrix="bt709"), far.planes[0].dtype
+    picture = np.random.default_rng(0).integers(0, np.iinfo(element).max, (12, 20, 3)).astype(element)
+    sg.relayout(picture, dims="HWC", channels=(2, 1, 0), out=near)
+    source, before = sg.asarray(picture, dims="HWC", device="cuda:1"), len(converting.launched)
+    assert sg.relayout(source, channels=(2, 1, 0), out=far) is far
+    assert len(converting.launched) == before + 1
+    for one, other in zip(far.planes, near.planes, strict=True):
+        assert np.array_equal(one.to_device("cpu").numpy(), other.numpy())
 
 
 @pytest.mark.parametrize("options", [{}, {"matrix": [[0.2, 0.7, 0.1]]}], ids=["colours", "mixed"])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from collections.abc import Sequence
 
 import pytest
 from harness.emulator import machine_code
 from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
 from harness.emulator.runner import ORDERS, Program
+from harness.frame_encodes import FrameEncodeCase
 from harness.frame_launches import FrameCase
 
 from stridedgpu import DeviceError, LayoutError
@@ -21,7 +23,7 @@ MATRIX = matrix_rows([(0.25, 0.5, 0.25), (1.0, -1.0, 0.1), (0.0, 0.3, 0.7)])
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
 
 
-def check_cases(cases: list[FrameCase]) -> None:
+def check_cases(cases: Sequence[FrameCase | FrameEncodeCase]) -> None:
     """Run the cases in all thread orders; not a byte beside the target's elements is written."""
     for sources in sorted({case.launch.sources for case in cases}):
         alike = [case for case in cases if case.launch.sources == sources]
@@ -84,6 +86,27 @@ CASES = {
 }
 
 
+ENCODED = [
+    FrameEncodeCase("nv12", matrix="bt601"),
+    FrameEncodeCase("yv12", "CHW", (6, 10), full_range=True),
+    FrameEncodeCase("uyvy", size=(3, 12), index_bits=64),
+    FrameEncodeCase("gray", size=(3, 9)),
+    FrameEncodeCase("p010"),
+    FrameEncodeCase("i010", "CHW", (2, 6)),
+]
+
+
+@emulated
+def test_an_encoder_s_frame_under_sanitizers_is_that_of_the_cpu():
+    check_cases(ENCODED[:1])
+
+
+@pytest.mark.slow
+@emulated
+def test_encoders_frames_under_sanitizers_are_those_of_the_cpu():
+    check_cases(ENCODED)
+
+
 @emulated
 def test_a_few_frames_under_sanitizers_are_those_of_the_cpu():
     check_cases([*CASES["planes of half"], *CASES["pixels"]])
@@ -99,13 +122,14 @@ def test_frames_under_sanitizers_are_those_of_the_cpu(kind):
 @inspected
 @every_architecture
 def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
-    cases = [case for kind in CASES for case in CASES[kind]]
+    cases = [*(case for kind in CASES for case in CASES[kind]), *ENCODED]
     if architecture == DEFAULT_ARCHITECTURE:
         cases = [
             *CASES["planes of half"][:1],
             *CASES["pixels"][:1],
             *CASES["ten bits"][:1],
             *CASES["linear chroma"][:1],
+            *ENCODED[:1],
         ]
     code = {}
     for sources in sorted({case.launch.sources for case in cases}):

@@ -6,6 +6,7 @@ import functools
 import re
 
 import pytest
+from harness.frame_encodes import FrameEncodeCase
 from harness.frame_launches import FrameCase
 from harness.kernel_names import conversion_of, kernel_of, policy_name_of, policy_of, types_of
 from harness.layout_pairs import layout_pairs
@@ -73,6 +74,7 @@ def launches() -> list[KernelLaunch]:
     found.append(raw_launch(choose_raw(raw)))
 
     found += [FrameCase("nv12", "float16", "CHW", chroma=chroma).launch for chroma in ("repeated", "linear")]
+    found.append(FrameEncodeCase("nv12").launch)
 
     rule = IndexRule(TensorSpec(Layout((9,)), element_type("int64"), 8), ((0, 50),), False, (0,), (1,))
     found += [check_launch(rule), distinct_launch(rule), take_launch()]

@@ -13,7 +13,7 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import SamplesProblem
-from stridedgpu.values.colour_matrix import FRACTION_BITS, GRAY, GRAY_BITS
+from stridedgpu.values.colour_matrix import LumaMatrix
 
 from .frames import operand_array
 
@@ -27,41 +27,43 @@ def numpy_samples_kernel(problem: SamplesProblem) -> CpuKernel:
 
 
 def write_samples(problem: SamplesProblem, image: Sequence[Operand], frame: Sequence[Operand]) -> None:
-    """Write red, green and blue, each (H, W), uint8, into the planes of a frame: gray, or luma and 2 x 2 chroma.
+    """Write red, green and blue, each (H, W), into the planes of a frame: gray, or luma and chroma.
 
-    Chroma is that of the upper left pixel of four, as in OpenCV.
+    Chroma is that of the upper left pixel of four, or of the mean of two, as in OpenCV.
     """
-    colours = [operand_array(colour) for colour in image]
-    planes, matrix = [operand_array(plane) for plane in frame], problem.matrix
-    if matrix is None:
-        for rows, (red, green, blue) in _bands(colours):
-            sums: NDArray[Any] = red * np.int32(GRAY[0]) + green * np.int32(GRAY[1]) + blue * np.int32(GRAY[2])
-            planes[0][rows] = (sums + (1 << (GRAY_BITS - 1))) >> GRAY_BITS
-        return
-    for rows, band in _bands(colours):
-        planes[0][rows] = _sample(band, matrix.y)
-        quarter = [colour[::2, ::2] for colour in band]
-        places = slice(rows.start // 2, rows.stop // 2)
-        for samples, constants in zip(problem.samples.channels[1:], (matrix.u, matrix.v), strict=True):
+    colours, planes = [operand_array(colour) for colour in image], [operand_array(plane) for plane in frame]
+    matrix, (down, right) = problem.matrix, problem.samples.chroma_step
+    number = np.int32 if problem.samples.element.itemsize == 1 else np.int64
+    for rows, band in _bands(colours, number):
+        sources = [band, band, band]
+        if right == 2:
+            fewer = [colour[::down, ::2] if down == 2 else colour[:, ::2] + colour[:, 1::2] for colour in band]
+            sources[1:] = fewer, fewer
+        weights = (matrix.y, matrix.u, matrix.v)
+        for samples, source, constants in zip(problem.samples.channels, sources, weights, strict=False):
             plane = planes[samples.plane]
-            into = plane[..., samples.first] if plane.ndim == 3 else plane
-            into[places] = _sample(quarter, constants)
+            step = problem.samples.planes[samples.plane].rows
+            into = plane[rows.start // step : -(-rows.stop // step)]
+            if into.ndim == 3:
+                into = into[..., samples.first :: samples.step]
+            into[...] = _sample(source, constants, matrix).reshape(into.shape)
 
 
-def _bands(colours: Sequence[NDArray[Any]]) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
-    """Rows, an even number of them, and their colours as 32-bit numbers."""
+def _bands(colours: Sequence[NDArray[Any]], number: type[Any]) -> Iterator[tuple[slice, list[NDArray[Any]]]]:
+    """Rows, an even number of them, and their colours as wider numbers."""
     height, width = colours[0].shape
     step = max(1, policy().numpy.block_pixels // max(width, 1)) * 2
     for first in range(0, height, step):
         rows = slice(first, min(first + step, height))
-        yield rows, [colour[rows].astype(np.int32) for colour in colours]
+        yield rows, [colour[rows].astype(number) for colour in colours]
 
 
-def _sample(colours: list[NDArray[Any]], constants: tuple[int, int, int, int]) -> NDArray[Any]:
+def _sample(colours: list[NDArray[Any]], constants: tuple[int, int, int, int], matrix: LumaMatrix) -> NDArray[Any]:
     """One kind of sample, as `stridedgpu.values.colour_matrix.LumaMatrix` states it."""
     red, green, blue = colours
-    of_red, of_green, of_blue, added = (np.int32(constant) for constant in constants)
-    half = np.int32(1 << (FRACTION_BITS - 1))
-    sums: NDArray[Any] = red * of_red + green * of_green + blue * of_blue + half + (added << FRACTION_BITS)
-    clamped: NDArray[Any] = np.clip(sums >> FRACTION_BITS, 0, 255)
+    number = red.dtype.type
+    of_red, of_green, of_blue, added = map(number, constants)
+    half = number(1 << (matrix.bits - 1))
+    sums: NDArray[Any] = red * of_red + green * of_green + blue * of_blue + half + (added << number(matrix.bits))
+    clamped: NDArray[Any] = np.clip(sums >> number(matrix.bits), 0, matrix.most) << number(matrix.shift)
     return clamped

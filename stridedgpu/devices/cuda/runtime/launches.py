@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
 from stridedgpu.devices.cuda.launches.crop_records import crop_records
-from stridedgpu.devices.cuda.launches.frames import PLACE, window_place
+from stridedgpu.devices.cuda.launches.frame_encode import PLACES, sample_addresses
+from stridedgpu.devices.cuda.launches.frames import window_place
 from stridedgpu.devices.cuda.launches.index_checks import (
     REPORT,
     check_launch,
@@ -37,11 +38,12 @@ from stridedgpu.devices.interface import (
     Located,
     ResizeLaunch,
     ResizeSource,
+    SamplesLaunch,
 )
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem, Crops
-from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
@@ -164,6 +166,20 @@ def _frames(plan: CudaPlan, gpu: _Gpu) -> FrameLaunch:
     return launch
 
 
+def _samples(plan: CudaPlan, gpu: _Gpu) -> SamplesLaunch:
+    """A launch that writes the planes of a frame from its colours."""
+    prepared, problem = _PreparedFrames(*_compiled(plan, gpu)), plan.problem
+
+    def launch(colours: Sequence[Operand], planes: Sequence[Operand], stream: object) -> None:
+        luma, *chroma = sample_addresses(problem, [plane.address for plane in planes])
+        red, *others = (colour.address for colour in colours)
+        prepared.with_place(PLACES.pack(*others, *chroma))
+        source, target = colours[0].buffer, planes[0].buffer
+        prepared(source, red - source.address, target, luma - target.address, stream)
+
+    return launch
+
+
 def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
     """A launch that uploads records and taps, and runs one kernel for all windows of one arithmetic."""
     choice: Any = plan.choice
@@ -189,6 +205,7 @@ _LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, _Gpu], Launch]]] = MappingPro
         GatherProblem: _gather,
         CropProblem: _crops,
         FrameProblem: _frames,
+        SamplesProblem: _samples,
         ResizeProblem: _resize,
     }
 )
@@ -283,12 +300,12 @@ class _PreparedGather(PreparedKernel):
 
 
 class _PreparedFrames(PreparedKernel):
-    """A prepared kernel with the addresses of chroma besides those of luma and target."""
+    """A prepared kernel with the addresses of other planes besides those of source and target."""
 
     def with_place(self, place: bytes) -> None:
-        """Set the addresses of chroma, and the window's phase in it, for this thread's next launch."""
+        """Set what follows the addresses of source and target, for this thread's next launch."""
         try:
             block, _, _ = self._threads.block
         except AttributeError:
             block, _, _ = self._block_of_thread()
-        block[16 : 16 + PLACE.size] = place
+        block[16 : 16 + len(place)] = place
