@@ -1,20 +1,15 @@
-"""What the pages are made of besides their text: pictures drawn by the library, and the reference from docstrings.
+"""The pictures of the pages, drawn by the library when the site is built.
 
-In a page, `<!-- picture: NAME -->` becomes an SVG, `<!-- explore: NAME -->` an HTML picture and `<!-- reference -->`
-the reference of every public name.
+In a page, `<!-- picture: NAME -->` becomes an SVG and `<!-- explore: NAME -->` an HTML picture.
 """
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Iterator
-from enum import Enum
 from typing import Any
 
 import stridedgpu
 from stridedgpu import picture
-from stridedgpu.operations.planned import Planned
 from stridedgpu.picture.page import fragment
 from stridedgpu.values.layout import Layout
 
@@ -48,70 +43,3 @@ def on_page_content(html: str, **_: object) -> str:
         return f'<div style="overflow-x:auto">{markup}</div>'
 
     return re.sub(r"<!-- (picture|explore): ([\w-]+) -->", draw, html)
-
-
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """The page with the reference written out."""
-    return markdown.replace("<!-- reference -->", "\n".join(reference()))
-
-
-def reference() -> Iterator[str]:
-    """Markdown for every public name, in order of the alphabet."""
-    for name in stridedgpu.__all__:
-        if not name.startswith("__"):
-            yield from _entry(name, getattr(stridedgpu, name))
-    for name in picture.__all__:
-        yield from _entry(f"picture.{name}", getattr(picture, name))
-
-
-def _entry(name: str, thing: Any) -> Iterator[str]:
-    """One function, class or constant."""
-    yield f"## {name}\n"
-    if callable(thing) and not _is_made_elsewhere(thing):
-        yield f"```text\n{signature(name, thing)}\n```\n"
-    yield prose(thing)
-    if inspect.isclass(thing):
-        ours = [vars(owner) for owner in reversed(thing.__mro__) if owner.__module__.startswith("stridedgpu")]
-        for member, value in {name: value for members in ours for name, value in members.items()}.items():
-            if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, (property, classmethod))):
-                yield from _member(thing, member, value)
-
-
-def _is_made_elsewhere(thing: Any) -> bool:
-    """Enumerations, errors and plans: nobody calls their class."""
-    return inspect.isclass(thing) and issubclass(thing, (Enum, Exception, Planned))
-
-
-def _member(owner: Any, name: str, value: Any) -> Iterator[str]:
-    """A property or method of a class."""
-    called = "" if isinstance(value, property) else "()"
-    yield f"### {owner.__name__}.{name}{called}\n"
-    if called:
-        yield f"```text\n{signature(name, getattr(owner, name))}\n```\n"
-    yield prose(value)
-
-
-def signature(name: str, thing: Any) -> str:
-    """A call with its parameters, their types and defaults, one on each line where they are many."""
-    parameters = inspect.signature(thing).parameters.values()
-    entries: list[str] = []
-    for parameter in parameters:
-        if parameter.name in ("self", "cls"):
-            continue
-        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in entries:
-            entries.append("*")
-        typed = "" if parameter.annotation is parameter.empty else f": {parameter.annotation}"
-        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-        entries.append(f"{parameter.name}{typed}{default}")
-    short = f"{name}({', '.join(entries)})"
-    return short if len(short) <= 100 else f"{name}(\n    " + ",\n    ".join(entries) + ",\n)"
-
-
-def prose(thing: Any) -> str:
-    """A docstring as Markdown: its examples as code."""
-    text = inspect.getdoc(thing) or ""
-    blocks = []
-    for block in re.split(r"\n{2,}", text):
-        is_example = block.startswith(">>>")
-        blocks.append(f"```pycon\n{block}\n```" if is_example else re.sub(r"(https?://[^\s,]+[^\s,.])", r"<\1>", block))
-    return "\n\n".join(blocks) + "\n"

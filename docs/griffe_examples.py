@@ -1,0 +1,38 @@
+"""Docstrings as mkdocstrings takes them: examples as fenced code, addresses and public names as links."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+_PUBLIC = re.findall(r"^::: stridedgpu\.(\w+)$", Path(__file__).with_name("reference.md").read_text(), re.MULTILINE)
+_NAME = re.compile(rf"`({'|'.join(_PUBLIC)})`(?!\])")
+_ADDRESS = re.compile(r"(?<![<(\[])(https?://[^\s,]+[^\s,.)])")
+
+
+def as_markdown(text: str) -> str:
+    """A docstring's text with its examples fenced.
+
+    A paragraph that begins with `>>>` is an example, with its output. A public name in backticks leads to its entry.
+    """
+    blocks = re.split(r"\n{2,}", text)
+    return "\n\n".join(f"```pycon\n{block}\n```" if block.startswith(">>>") else _linked(block) for block in blocks)
+
+
+def _linked(block: str) -> str:
+    """A paragraph with its addresses and public names as links; an indented one is code."""
+    if block.startswith("    "):
+        return block
+    return _NAME.sub(r"[`\1`][stridedgpu.\1]", _ADDRESS.sub(r"<\1>", block))
+
+
+class Examples(griffe.Extension):
+    """Rewrites each docstring once, when it is loaded."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Rewrite the docstring of a module, class, function or attribute."""
+        if obj.docstring is not None:
+            obj.docstring.value = as_markdown(obj.docstring.value)
