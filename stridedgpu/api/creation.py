@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer as Memory
+from stridedgpu.devices.cpu.device import ZeroedMemory
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import chosen_device, cuda_device_of_memory, default_device, device_name, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
@@ -26,6 +28,9 @@ from stridedgpu.values.strides import canonical_axes, integer, integers
 from .tensor import StridedTensor
 
 __all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "frombuffer", "full", "zeros"]
+
+_ZEROS: Final = ZeroedMemory()
+"""The zeros of the CPU."""
 
 
 def empty(
@@ -73,9 +78,13 @@ def zeros(
     >>> zeros((2, 2), "float16", device="cpu").numpy().tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    tensor = _new(sizes, dtype, dims, MemoryOptions(layout, row_pitch_bytes, alignment, device))
-    clear_buffer(tensor.buffer)
-    return tensor
+    spec, dims = _spec(integers("sizes", sizes, least=0), element_type(dtype), dims, layout, row_pitch_bytes, alignment)
+    where = default_device() if device is None else chosen_device(device)
+    if where == "cpu":
+        return StridedTensor.over(spec.allocate(_ZEROS), dims)
+    operand = spec.allocate(device_named(where))
+    clear_buffer(operand.buffer)
+    return StridedTensor.over(operand, dims)
 
 
 def full(

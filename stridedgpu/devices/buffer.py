@@ -89,15 +89,16 @@ class Buffer:
         self.device = device
         if alignment is None:  # `alignment_of`, inlined to save a call
             alignment = (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
-        elif alignment not in _POWERS:
-            checked_alignment(alignment)
+        else:
+            if alignment not in _POWERS:
+                checked_alignment(alignment)
+            if address % alignment:
+                raise BindingError(f"The address {address:#x} is not a multiple of alignment={alignment}.")
         self.alignment = alignment
         self.readonly = readonly
         self.owned = owned
         self.is_lent = False
         self._bytes: NDArray[np.uint8] | None = None
-        if address % self.alignment:
-            raise BindingError(f"The address {address:#x} is not a multiple of alignment={self.alignment}.")
 
     @classmethod
     def of(cls, memory: object) -> Buffer:

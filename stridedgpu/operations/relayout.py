@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from ctypes import memset
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.interface import Device, RelayoutLaunch
 from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
@@ -194,10 +192,7 @@ def assign_operand(source: Operand, target: Operand, stream: object = None, name
 
 
 def clear_buffer(buffer: Buffer) -> None:
-    """Make every byte of a buffer zero: those of a small one on the CPU by the C library, which no threads share."""
-    if buffer.device == "cpu" and buffer.nbytes < policy().relayout.shared_bytes:
-        memset(buffer.address, 0, buffer.nbytes)
-        return
+    """Make every byte of a buffer zero."""
     zeros, whole = _byte_layouts(buffer.nbytes)
     byte = ELEMENT_TYPES["uint8"]
     assign_operand(Operand(zero_bytes(buffer.device), zeros, byte), Operand(buffer, whole, byte))

@@ -338,3 +338,24 @@ def test_a_masked_array_is_refused_where_it_hides_elements():
         with pytest.raises(sg.LayoutError, match="hides 1 of its 3 elements"):
             call(hiding)
     assert sg.asarray(hiding.filled(0)).numpy().tolist() == [1, 0, 3]
+
+
+@pytest.mark.interop
+def test_a_tensor_of_pytorch_keeps_its_memory_strides_and_refusals():
+    torch = pytest.importorskip("torch")
+    given = torch.arange(24, dtype=torch.int16).reshape(2, 3, 4).permute(2, 0, 1)[::2]
+    tensor = sg.asarray(given)
+    assert (tensor.operand.address, tensor.strides) == (given.data_ptr(), given.stride())
+    given[1, 0, 0] = 99
+    assert tensor.numpy()[1, 0, 0] == 99
+    assert sg.asarray(given, copy=True).operand.address != given.data_ptr()
+    # What has no array goes by DLPack: another type, or the words of its refusal.
+    assert sg.asarray(torch.ones(2, dtype=torch.bfloat16)).element.name == "bfloat16"
+    with pytest.raises(BufferError, match="require gradient"):
+        sg.asarray(torch.ones(2, requires_grad=True))
+
+
+def test_zeros_are_zeros_beyond_the_cache_too():
+    tensor = sg.zeros((3, 1 << 20), "float32", row_pitch_bytes=(1 << 22) + 64, alignment=4096, device="cpu")
+    assert tensor.operand.address % 4096 == 0
+    assert not tensor.buffer.bytes.any(), "padding included"

@@ -38,7 +38,7 @@ from .policy import policy
 from .promotion import Promotion, compiled_from
 from .thread_count import usable_cores
 
-__all__ = ["CpuDevice"]
+__all__ = ["CpuDevice", "ZeroedMemory"]
 
 _LEAST_ALIGNMENT: Final = 64
 """Alignment of allocations in bytes: one cache line, as non-temporal stores of compiled loops need it."""
@@ -50,6 +50,7 @@ class CpuDevice:
     name = "cpu"
     widest_access = 16
     checks_gathers = False
+    _new_bytes: Callable[..., Any] = staticmethod(np.empty)
 
     def plan(self, problem: Any) -> CpuPlan:
         """The plan of a problem: NumPy's loops, the compiled kernel if there is one, and when it takes over."""
@@ -72,7 +73,7 @@ class CpuDevice:
         """Allocate bytes at a multiple of `alignment`. Raises `DeviceError` if the memory is unavailable."""
         step = max(alignment, _LEAST_ALIGNMENT)
         try:
-            memory = np.empty(nbytes + step, np.uint8)
+            memory = self._new_bytes(nbytes + step, np.uint8)
         except (MemoryError, ValueError) as error:
             raise DeviceError(f"The CPU has no {nbytes} bytes of memory left to allocate.") from error
         base = address_of(memory)
@@ -95,6 +96,12 @@ class CpuDevice:
         missing = why_unavailable()
         loops = "compiled loops" if missing is None else f"NumPy {np.__version__}"
         return DeviceInfo("cpu", available=True, description=f"{usable_cores()} cores, {loops}", reason=missing)
+
+
+class ZeroedMemory(CpuDevice):
+    """The CPU with new memory of zeros: a large block's are the system's, written when a page is first touched."""
+
+    _new_bytes = staticmethod(np.zeros)
 
 
 def _check_stream(stream: object) -> None:
