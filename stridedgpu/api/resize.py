@@ -111,11 +111,11 @@ def resize(
 
     Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
     """
-    resized_size(size)  # raises for a bad size before anything is converted
     written, weighs = output_tensor(out), truth("premultiply", premultiply)
     values = ValueOptions(dtype, scale, bias, channels, rounding)
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if is_frames(src):
+        resized_size(size)  # raises for a bad size before anything is converted
         sources, labels = frame_images(src)
     else:
         operand, labels = _image_operand("src", src, dims)

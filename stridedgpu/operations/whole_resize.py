@@ -42,15 +42,16 @@ def whole_images_resized(
     `rule` is the interpolation and the first pass. The result is None for options that are not cached: an exact layout,
     an order that fills channels up, another device, and an empty batch.
     """
+    interpolation, passes = rule
     layout, row_pitch_bytes, alignment, there = memory
-    words = all(type(option) is str for option in rule)
-    plain = type(layout) in _SIMPLE_LAYOUTS and row_pitch_bytes is None and alignment is None
-    if there is not None or not words or not plain:
+    plain = row_pitch_bytes is None and alignment is None and there is None
+    if not plain or type(layout) not in _SIMPLE_LAYOUTS or type(interpolation) is not str or type(passes) is not str:
         return None
     here = source.buffer.device
     device = CPU if here == "cpu" else device_named(here)
     # mypy has no protocol for hashable
-    prepared = _prepared(source.spec, labels, size, *rule, premultiply, *conversion_key(values), layout, device)  # type: ignore[arg-type]
+    key = source.spec, labels, size, interpolation, passes, premultiply, *conversion_key(values), layout, device
+    prepared = _prepared(*key)  # type: ignore[arg-type]
     if prepared is None:
         return None
     target = prepared.allocation.allocate(device, stream)

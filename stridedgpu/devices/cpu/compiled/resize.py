@@ -175,14 +175,16 @@ class _Windows:
         self._latest: tuple[Sequence[ResizeWindow], list[_Recipe | None]] = ((), [])
         self._walks: dict[tuple[int, ...], tuple[_Moved, _Moved]] = {}
         self._borders = Borders(problem)
+        layout, itemsize = problem.target.layout, problem.target.element.itemsize
+        sample, _, down, right = layout.strides
+        self._steps = sample * itemsize, down * itemsize, right * itemsize
+        self._base, self._size = (layout.offset - layout.first_offset) * itemsize, layout.sizes[2:]
 
     def __call__(self, windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located) -> None:
         """Write every window."""
-        problem = self._problem
-        layout, itemsize = problem.target.layout, problem.target.element.itemsize
         buffer, start = target
-        batch = buffer.address + start + (layout.offset - layout.first_offset) * itemsize
-        sample, _, down, right = layout.strides
+        batch = buffer.address + start + self._base
+        sample, down, right = self._steps
         entries: dict[int, tuple[Loop, list[int]]] = {}
         left: list[int] = []
         kept: list[object] = []
@@ -193,9 +195,9 @@ class _Windows:
                 left.append(number)
                 continue
             top, first, height, width = place = recipe.place
-            if (height, width) != layout.sizes[2:]:
+            if (height, width) != self._size:
                 self._borders(buffer.bytes[start:], number, place)
-            begins = batch + (number * sample + top * down + first * right) * itemsize
+            begins = batch + number * sample + top * down + first * right
             if isinstance(given, FrameOperand):
                 assert recipe.rows is not None, "windows with a surface have frames"
                 parameters = recipe.rows.parameters(given.planes)
