@@ -17,15 +17,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from loading_loops import MEAN, STD, by_threads, decode_cv2, decode_pillow, decode_simplejpeg
 
 import stridedgpu as sg
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+LOOPS = Path(__file__).with_name("loading_loops.py")
 BATCH = 64
 TRAIN = sg.Preprocess(random_resized_crop=True, crop=224, flip=0.5, seed=1, mean=MEAN, std=STD, device="cpu")
 
@@ -47,33 +47,6 @@ def make_images(folder, count):
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels[top : top + height, left : left + width]).save(path, quality=90)
     return sorted(folder.rglob("*.jpg"))
-
-
-# ---- decoding alone
-
-
-def by_threads(work, files, threads):
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, files):
-            pass
-
-
-def decode_pillow(path):
-    from PIL import Image
-
-    return np.asarray(Image.open(path).convert("RGB"))
-
-
-def decode_simplejpeg(path):
-    import simplejpeg
-
-    return simplejpeg.decode_jpeg(path.read_bytes())
-
-
-def decode_cv2(path):
-    import cv2
-
-    return cv2.imread(str(path))
 
 
 # ---- the training recipe
@@ -157,51 +130,13 @@ def by_load(files, threads, decoder):
 # ---- the main job
 
 
-def loop_to_file(decode_and_resize, files, threads, out):
-    """Ten lines of anybody: decode and resize by threads, normalise by NumPy, into a file that is mapped."""
-    batch = np.lib.format.open_memmap(out, "w+", np.float32, (len(files), 3, 224, 224))
-    mean, std = (np.array(values, np.float32)[:, None, None] * 255 for values in (MEAN, STD))
-
-    def work(number):
-        window = decode_and_resize(files[number])
-        batch[number] = (window.transpose(2, 0, 1).astype(np.float32) - mean) / std
-
-    by_threads(work, range(len(files)), threads)
-    batch.flush()
-
-
-def middle(pixels):
-    top, left = ((size - 224) // 2 for size in pixels.shape[:2])
-    return pixels[top : top + 224, left : left + 224]
-
-
-def resized_pillow(path):
-    from PIL import Image
-
-    image = Image.open(path).convert("RGB")
-    scale = 256 / min(image.size)
-    return middle(np.asarray(image.resize([int(side * scale) for side in image.size], Image.Resampling.BILINEAR)))
-
-
-def resized_cv2(path):
-    import cv2
-
-    pixels = cv2.imread(str(path))[..., ::-1]
-    scale = 256 / min(pixels.shape[:2])
-    return middle(cv2.resize(pixels, [int(side * scale) for side in pixels.shape[1::-1]], interpolation=cv2.INTER_AREA))
-
-
-def resized_simplejpeg(path):
-    from PIL import Image
-
-    image = Image.fromarray(decode_simplejpeg(path))
-    scale = 256 / min(image.size)
-    return middle(np.asarray(image.resize([int(side * scale) for side in image.size], Image.Resampling.BILINEAR)))
-
-
 def command(folder, out, *options):
     arguments = f"preprocess {folder} --resize 256 --size 224 --normalize imagenet --device cpu --out {out}".split()
     subprocess.run([sys.executable, "-m", "stridedgpu", *arguments, *options], check=True, stdout=subprocess.DEVNULL)
+
+
+def loop(way, folder, threads, out):
+    subprocess.run([sys.executable, LOOPS, way, folder, str(threads), out], check=True)
 
 
 # ---- tables
@@ -221,7 +156,7 @@ def in_turns(ways, rounds, count):
             began, used = time.perf_counter(), processor_seconds()
             try:
                 way()
-            except (ImportError, RuntimeError) as problem:
+            except (ImportError, RuntimeError, subprocess.CalledProcessError) as problem:
                 print(f"  {name}: left out, {str(problem).splitlines()[0]}")
                 del ways[name]
                 continue
@@ -298,6 +233,22 @@ def main():
         measure(chosen, folder, files, Path(temporary))
 
 
+def main_job(folder, threads, temporary):
+    """The ways of the main job, and decoding alone."""
+    loops = {
+        "Pillow, decoding alone": "decode_only",
+        "simplejpeg, decoding alone": "decode_simplejpeg",
+        "Pillow + NumPy": "resized_pillow",
+        "cv2 (linear) + NumPy": "resized_cv2",
+        "simplejpeg + Pillow + NumPy": "resized_simplejpeg",
+    }
+    out = temporary / "batch.npy"
+    ways = {name: partial(loop, way, folder, threads, temporary / "loop.npy") for name, way in loops.items()}
+    for decoder in ("pillow", "simplejpeg"):
+        ways[f"stridedgpu preprocess --decoder {decoder}"] = partial(command, folder, out, "--decoder", decoder)
+    return ways
+
+
 def measure(chosen, folder, files, temporary):
     import torch
 
@@ -335,17 +286,12 @@ def measure(chosen, folder, files, temporary):
         ways["torchvision v2 on decoded images of Pillow"] = lambda: [transform(image) for image in images]
         ways = dict(reversed(ways.items()))
     show("the same without decoding, one process", in_turns(ways, rounds, len(decoded)), next(iter(ways)))
-    resizers = {"Pillow": resized_pillow, "cv2 (area)": resized_cv2, "simplejpeg + Pillow": resized_simplejpeg}
-    ways = {f"Pillow, {threads} threads, decoding alone": partial(by_threads, decode_pillow, files, threads)}
-    ways |= {
-        f"{name} + NumPy, {threads} threads": partial(loop_to_file, resize, files, threads, temporary / "loop.npy")
-        for name, resize in resizers.items()
-    }
-    out = temporary / "batch.npy"
-    if chosen.images >= count and len(list(folder.rglob("*.jpg"))) == count:
-        ways["stridedgpu preprocess"] = partial(command, folder, out)
-        ways["stridedgpu preprocess --decoder simplejpeg"] = partial(command, folder, out, "--decoder", "simplejpeg")
-    show("the main job, files to one .npy", in_turns(ways, rounds, count), f"Pillow, {threads} threads, decoding alone")
+    if len(list(folder.rglob("*.jpg"))) == count:
+        show(
+            "the main job, files to one .npy, each way a process of its own",
+            in_turns(main_job(folder, threads, temporary), rounds, count),
+            "Pillow, decoding alone",
+        )
     phases(files)
     memory(files, threads)
     print(f"this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB at most")

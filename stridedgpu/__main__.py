@@ -7,36 +7,29 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from importlib import metadata
+from importlib import import_module
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from . import __version__
-from .commands.bench.command import add_bench
-from .commands.console import one_line, print_table
-from .commands.explain import add_explain
-from .commands.preprocess import add_preprocess
-from .commands.show import add_show
-from .commands.size import add_size
-from .devices.selection import devices
+from .commands.console import one_line
 from .values.errors import StridedGpuError
 
-LIBRARIES = {
-    "numpy": "numpy",
-    "pillow": "stridedgpu[cli]",
-    "rich": "stridedgpu[cli]",
-    "scikit-image": "stridedgpu[demo]",
-    "llvmlite": "stridedgpu[cpu]",
-    "ml_dtypes": "stridedgpu[ml-dtypes]",
-    "cupy-cuda12x": "stridedgpu[cuda12]",
-    "cupy-cuda13x": "stridedgpu[cuda13]",
+_MODULES: Final = {
+    "preprocess": "preprocess",
+    "show": "show",
+    "size": "size",
+    "explain": "explain",
+    "bench": "bench.command",
+    "info": "info",
 }
+"""Each command's module in `commands`, whose function `add_NAME` makes its parser. Only a given command is imported."""
+
 REFUSED, INTERRUPTED, BROKEN_PIPE = 2, 130, 1
 
 
@@ -52,8 +45,10 @@ class OneLineParser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 2 refused, 130 interrupted."""
-    parser = build_parser()
-    chosen = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    named = [name for name in given[:1] if name in _MODULES]
+    parser = build_parser(named or _MODULES)
+    chosen = parser.parse_args(given)
     if chosen.run is None:
         parser.error("give a command: preprocess, show, size, explain, bench or info; --help says what they do")
     try:
@@ -114,43 +109,18 @@ def _termination_unwinds() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def build_parser(names: Collection[str] = tuple(_MODULES)) -> argparse.ArgumentParser:
+    """The parser of these commands, by default of all."""
     parser = OneLineParser(
         prog="stridedgpu", description="Image and feature tensors in strided memory.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"stridedgpu {__version__}")
     parser.set_defaults(run=None)
     commands = parser.add_subparsers(metavar="COMMAND")
-    add_preprocess(commands)
-    add_show(commands)
-    add_size(commands)
-    add_explain(commands)
-    add_bench(commands)
-    info = commands.add_parser("info", help="print the version, the devices and the libraries", allow_abbrev=False)
-    info.set_defaults(run=run_info)
+    for name in names:
+        module = import_module(f"{__package__}.commands.{_MODULES[name]}")
+        getattr(module, f"add_{name}")(commands)
     return parser
-
-
-def run_info(_chosen: argparse.Namespace) -> None:
-    """Print the version, the usable devices, why the others are unusable, and which libraries are installed."""
-    print(f"stridedgpu {__version__}, Python {platform.python_version()}, {platform.platform()}")
-    print("devices")
-    print_table(
-        [
-            (device.name, device.description if device.available else f"not available: {device.reason}")
-            for device in devices()
-        ]
-    )
-    print("libraries")
-    print_table([(name, _version_of(name, extra)) for name, extra in LIBRARIES.items()])
-
-
-def _version_of(library: str, extra: str) -> str:
-    try:
-        return metadata.version(library)
-    except metadata.PackageNotFoundError:
-        return f'not installed: pip install "{extra}"'
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,8 +26,7 @@ from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
 
-RUNS = 7
-ENOUGH_SECONDS = 0.5
+RUNS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -130,16 +129,13 @@ def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
         for window, slot in zip(windows, slots, strict=True):
             write_with_numpy(window, slot, step)
 
-    times: list[tuple[float, float]] = []
-    began = time.perf_counter()
-    while len(times) < RUNS and (len(times) < 3 or time.perf_counter() - began < ENOUGH_SECONDS):
-        times.append((_seconds(by_gather_crops), _seconds(by_numpy)))
+    times = [(_seconds(by_gather_crops), _seconds(by_numpy)) for _ in range(RUNS)]
     return Comparison(
         pictures=len(samples),
         bytes_moved=sum(window.nbytes for window in windows) + slots.size * slots.dtype.itemsize,
         seconds=median(ours for ours, _ in times),
         numpy_seconds=median(theirs for _, theirs in times),
-        runs=len(times),
+        runs=RUNS,
     )
 
 

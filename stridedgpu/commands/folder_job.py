@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from stridedgpu import __version__
 from stridedgpu.devices.cpu.thread_count import usable_cores
-from stridedgpu.preprocess.batches import BatchMaker
-from stridedgpu.preprocess.decoding import Decoder, quiet_decoders
+from stridedgpu.preprocess.batches import PART_SAMPLES, BatchMaker
+from stridedgpu.preprocess.decoding import Decoder, whole_process_decodes
 from stridedgpu.preprocess.image_files import image_names
 from stridedgpu.preprocess.npy import replacement
 from stridedgpu.preprocess.step import Preprocess
@@ -171,10 +171,12 @@ def write_shard(
         failures[number] = str(problem)
 
     maker = BatchMaker(step, pictures, decoder, failed)
-    batches = maker.batches(range(len(names)), _BATCH, usable_cores() if threads is None else threads, _AHEAD)
+    threads = usable_cores() if threads is None else threads
+    batches = maker.batches(range(len(names)), _BATCH, threads, _AHEAD)
     sizes = {"C": step.channel_count or 3, "H": step.crop[0], "W": step.crop[1]}
     shape = tuple(sizes[letter] for letter in step.layout[1:])
-    with quiet_decoders(), closing(batches), shard_writer(job.format, job.path(shard.number), step, shape) as writer:
+    decoding, path = whole_process_decodes(threads * PART_SAMPLES), job.path(shard.number)
+    with decoding, closing(batches), shard_writer(job.format, path, step, shape) as writer:
         for count, images, made in batches:
             rows = [Row(names[row.number], _label(names[row.number], classes)) for row in made]
             if rows:

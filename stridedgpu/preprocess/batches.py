@@ -30,9 +30,9 @@ from .samples import Row, Source
 from .step import Preprocess
 from .worker import Worker
 
-__all__ = ["BatchMaker"]
+__all__ = ["PART_SAMPLES", "BatchMaker"]
 
-_PART_SAMPLES: Final = 8
+PART_SAMPLES: Final = 8
 """Samples that a thread decodes before it makes their windows in one call.
 
 The smallest number that keeps the call's own cost (some 100 us) below a tenth of the time of eight images: each thread
@@ -104,7 +104,7 @@ class BatchMaker:
 
         Up to `ahead` batches are begun before the caller requests them.
         """
-        in_flight = threads + ahead * -(-size // _PART_SAMPLES)
+        in_flight = threads + ahead * -(-size // PART_SAMPLES)
         made: list[tuple[_Part, _PartMade]] = []
         with closing(in_order(self._part, _parts(numbers, size, epoch), threads, in_flight)) as results:
             for part, result in results:
@@ -194,8 +194,8 @@ def _parts(numbers: Sequence[int], size: int, epoch: int) -> Iterator[_Part]:
     """The samples of an epoch as parts of consecutive batches."""
     for start in range(0, len(numbers), size):
         batch = _Batch(numbers[start : start + size], epoch)
-        for first in range(0, len(batch.numbers), _PART_SAMPLES):
-            yield _Part(batch, first, min(_PART_SAMPLES, len(batch.numbers) - first))
+        for first in range(0, len(batch.numbers), PART_SAMPLES):
+            yield _Part(batch, first, min(PART_SAMPLES, len(batch.numbers) - first))
 
 
 def _keys(rows: Sequence[Row]) -> list[object]:

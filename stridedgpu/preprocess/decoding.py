@@ -33,15 +33,18 @@ from .npy import read_array
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
-__all__ = ["DECODERS", "Decoder", "Pixels", "quiet_decoders"]
+__all__ = ["DECODERS", "Decoder", "Pixels", "whole_process_decodes"]
 
 Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 DECODERS: Final = ("pillow", "pillow-draft", "simplejpeg")
 """The names of the decoders."""
 
-_FORMATS: Final = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""Pillow's names of the formats that are read. Pillow goes by content: other formats, such as EPS, run programs."""
+_FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
+"""Pillow's names of the formats that are read. Pillow goes by content: other formats, such as EPS, run programs.
+
+The last two come last: Pillow imports the plugins of all formats before it looks for either.
+"""
 
 _EIGHT_BIT_MODES: Final = frozenset(("1", "CMYK", "HSV", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr"))
 """Pillow's names of the pixel formats whose samples have 8 bits or fewer; others would be truncated."""
@@ -126,11 +129,35 @@ class Decoder:
 
 
 @contextmanager
-def quiet_decoders() -> Iterator[None]:
-    """Silence decoders' warnings. Filters belong to the whole process: start decoding threads inside this block."""
-    with warnings.catch_warnings():
+def whole_process_decodes(images: int) -> Iterator[None]:
+    """Settings of a process that does nothing but decode; start its decoding threads inside this block.
+
+    Decoders' warnings are silent. Pillow keeps the memory of so many images for the next ones: the system would take it
+    back and clear its pages again for each image.
+    """
+    with warnings.catch_warnings(), _kept_blocks(images):
         warnings.simplefilter("ignore")
         yield
+
+
+@contextmanager
+def _kept_blocks(count: int) -> Iterator[None]:
+    """Pillow keeps up to `count` free blocks of 16 MiB or less: an image of up to 4 megapixels is one block.
+
+    Source: https://pillow.readthedocs.io/en/stable/reference/block_allocator.html.
+    """
+    try:
+        from PIL import Image
+    except ModuleNotFoundError:  # decoding reports it, with the name of an image
+        yield
+        return
+    core: Any = Image.core  # type: ignore[attr-defined]
+    before = core.get_blocks_max()
+    core.set_blocks_max(max(count, before))
+    try:
+        yield
+    finally:
+        core.set_blocks_max(before)
 
 
 def _three_channels(array: np.ndarray[Any, np.dtype[Any]], name: str) -> Pixels:

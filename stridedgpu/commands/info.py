@@ -1,0 +1,53 @@
+"""The command `stridedgpu info`: the version, the devices, and the libraries that are installed."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+from importlib import metadata
+from typing import Any, Final
+
+from stridedgpu import __version__
+from stridedgpu.devices.selection import devices
+
+from .console import print_table
+
+__all__ = ["add_info"]
+
+_LIBRARIES: Final = {
+    "numpy": "numpy",
+    "pillow": "stridedgpu[cli]",
+    "rich": "stridedgpu[cli]",
+    "scikit-image": "stridedgpu[demo]",
+    "llvmlite": "stridedgpu[cpu]",
+    "ml_dtypes": "stridedgpu[ml-dtypes]",
+    "cupy-cuda12x": "stridedgpu[cuda12]",
+    "cupy-cuda13x": "stridedgpu[cuda13]",
+}
+
+
+def add_info(commands: argparse._SubParsersAction[Any]) -> None:
+    """The parser of `info`."""
+    info = commands.add_parser("info", help="print the version, the devices and the libraries", allow_abbrev=False)
+    info.set_defaults(run=run_info)
+
+
+def run_info(_chosen: argparse.Namespace) -> None:
+    """Print the version, the usable devices, why the others are unusable, and which libraries are installed."""
+    print(f"stridedgpu {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    print("devices")
+    print_table(
+        [
+            (device.name, device.description if device.available else f"not available: {device.reason}")
+            for device in devices()
+        ]
+    )
+    print("libraries")
+    print_table([(name, _version_of(name, extra)) for name, extra in _LIBRARIES.items()])
+
+
+def _version_of(library: str, extra: str) -> str:
+    try:
+        return metadata.version(library)
+    except metadata.PackageNotFoundError:
+        return f'not installed: pip install "{extra}"'
