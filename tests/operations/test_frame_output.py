@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from harness.frame_cases import SHARES, opencv, surface
+from harness.cpu_paths import cpu_paths, picking_by
+from harness.frame_cases import DEEP, SHARES, opencv, surface
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
@@ -25,12 +26,14 @@ def blank(name, sizes, gap=0, **options):
     return made.frame(**options), made.memory
 
 
+@cpu_paths
 @given(pictures(), st.sampled_from(("nv12", "nv21", "i420", "yv12")), st.integers(0, 5))
-def test_samples_of_limited_bt601_are_those_of_opencv(picture, name, gap):
+def test_samples_of_limited_bt601_are_those_of_opencv(path, picture, name, gap):
     cv2 = opencv()
     height, width, _ = picture.shape
     frame, memory = blank(name, (height, width), gap)
-    assert sg.relayout(sg.asarray(picture, dims="HWC"), out=frame) is frame
+    with picking_by(path):
+        assert sg.relayout(sg.asarray(picture, dims="HWC"), out=frame) is frame
     wanted = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_I420).reshape(-1)
     luma = wanted[: height * width].reshape(height, width)
     blue, red = wanted[height * width :].reshape(2, height // 2, width // 2)
@@ -54,11 +57,30 @@ def test_samples_of_limited_bt601_are_those_of_opencv(picture, name, gap):
     assert np.array_equal(memory, expected)
 
 
+@pytest.mark.parametrize("names", [("nv12", "yv12", "uyvy", "gray"), DEEP], ids=["8 bits", "deep"])
+@given(data=st.data())
+def test_compiled_samples_are_those_of_numpy(names, data):
+    name, order = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(("HWC", "CHW")))
+    height, width = (2 * data.draw(st.integers(1, most)) for most in (4, 80))
+    sizes = (height, width, 3) if order == "HWC" else (3, height, width)
+    gap, element = data.draw(st.integers(0, 5)), np.uint16 if name in DEEP else np.uint8
+    rng, memories = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1))), []
+    picture = rng.integers(0, np.iinfo(element).max, sizes, element, endpoint=True)
+    for path in ("NumPy", "compiled, 1 thread"):
+        frame, memory = blank(name, (height, width), gap, matrix="bt709")
+        with picking_by(path):
+            sg.relayout(picture, dims=order, channels=(2, 1, 0), out=frame)
+        memories.append(memory)
+    assert np.array_equal(*memories)
+
+
+@cpu_paths
 @given(pictures())
-def test_gray_is_that_of_opencv(picture):
+def test_gray_is_that_of_opencv(path, picture):
     cv2 = opencv()
     frame, _ = blank("gray", picture.shape[:2])
-    sg.relayout(sg.asarray(picture, dims="HWC"), out=frame)
+    with picking_by(path):
+        sg.relayout(sg.asarray(picture, dims="HWC"), out=frame)
     assert np.array_equal(frame.planes[0].numpy(), cv2.cvtColor(picture, cv2.COLOR_RGB2GRAY))
 
 
@@ -71,11 +93,13 @@ def test_pixels_of_four_bytes_keep_their_fourth(picture, name):
     assert (frame.planes[0].numpy()[..., fourth] == 99).all()
 
 
+@cpu_paths
 @given(pictures(), st.sampled_from(("yuyv", "uyvy")), st.integers(0, 5))
-def test_packed_samples_of_limited_bt601_are_those_of_opencv(picture, name, gap):
+def test_packed_samples_of_limited_bt601_are_those_of_opencv(path, picture, name, gap):
     cv2 = opencv()
     frame, memory = blank(name, picture.shape[:2], gap)
-    sg.relayout(sg.asarray(picture, dims="HWC"), out=frame)
+    with picking_by(path):
+        sg.relayout(sg.asarray(picture, dims="HWC"), out=frame)
     wanted = cv2.cvtColor(picture, cv2.COLOR_RGB2YUV_YUY2 if name == "yuyv" else cv2.COLOR_RGB2YUV_UYVY)
     written = frame.planes[0].numpy()
     assert np.array_equal(written.reshape(wanted.shape), wanted)

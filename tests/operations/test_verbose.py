@@ -148,11 +148,15 @@ def test_pictures_draw_the_tile_that_is_launched(data):
             assert plan.tile[axis] == min(int(extent), plan.problem.sizes[axis])
 
 
-def test_samples_of_colours_are_told_on_the_cpu(telling, capsys):
-    frame = surface("nv12", (16, 64), seed=1).frame()
+@pytest.mark.parametrize(
+    "width, kernel",
+    [(4, "numpy_sample_bands"), pytest.param(64, "frame_encode_nv12_planesx64", marks=needs_compiler)],
+)
+def test_samples_of_colours_are_told_on_the_cpu(telling, capsys, width, kernel):
+    frame = surface("nv12", (16, width), seed=1).frame()
     capsys.readouterr()
-    sg.relayout(sg.zeros((3, 16, 64), "uint8", device="cpu"), out=frame)
-    assert any(",samples,numpy_sample_bands," in line for line in capsys.readouterr().err.splitlines())
+    sg.relayout(sg.zeros((3, 16, width), "uint8", device="cpu"), out=frame)
+    assert any(f",samples,{kernel}," in line for line in capsys.readouterr().err.splitlines())
 
 
 def test_a_switch_from_numpy_to_compiled_loops_is_told_when_it_comes(telling, capsys):

@@ -259,6 +259,27 @@ def _why_numpy_frames(problem: FrameProblem) -> str | None:
     return why_numpy(problem)
 
 
+def _samples_kernel(problem: SamplesProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.frame_encode import samples_kernel
+
+    return samples_kernel(problem)
+
+
+def _compiled_samples(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.frame_encode import compiled_samples
+
+    return compiled_samples(plan)
+
+
+def _why_numpy_samples(problem: SamplesProblem) -> str | None:
+    missing = why_unavailable()
+    if missing is not None:
+        return missing
+    from stridedgpu.devices.cpu.compiled.frame_encode import why_numpy
+
+    return why_numpy(problem)
+
+
 def _frame_bytes() -> int:
     return policy().promotion.frame_bytes
 
@@ -338,10 +359,6 @@ def _resize_bytes() -> int:
     return policy().promotion.resize_bytes
 
 
-def _uncompiled(_: object) -> None:
-    """No compiled loops for any problem."""
-
-
 _OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
     {
         Problem: CpuOperation(numpy_relayout_kernel, _numpy_relayout, _relayout_kernel, _compiled_relayout, 4),
@@ -374,7 +391,15 @@ _OPERATIONS: Final[Mapping[type, CpuOperation]] = MappingProxyType(
         RawProblem: CpuOperation(
             numpy_raw_kernel, _numpy_raw, _raw_kernel, _compiled_raw, 4, _frame_bytes, why_numpy=_why_numpy_raw
         ),
-        SamplesProblem: CpuOperation(numpy_samples_kernel, _numpy_samples, _uncompiled, _uncompiled, 2),
+        SamplesProblem: CpuOperation(
+            numpy_samples_kernel,
+            _numpy_samples,
+            _samples_kernel,
+            _compiled_samples,
+            2,
+            _frame_bytes,
+            why_numpy=_why_numpy_samples,
+        ),
     }
 )
 """The operations of the CPU, by the type of the problem."""

@@ -1,0 +1,224 @@
+"""RGB to the samples of frames by compiled loops: weighted sums of vectors, in one pass.
+
+    colours   r g b r g b r g b r g b          vectors of `lanes` pixels, planes or packed pixels, in wider integers
+    luma      y y y y ...                      of every row
+    chroma    u v u v ...                      of the even pixels of the first of two rows, or of the sums of two pixels
+
+A work item is one row of chroma: two rows of pixels, or one. The last step of a row is moved back to end with the row.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.device_plan import Width
+from stridedgpu.planning.frame_problem import SamplesProblem
+from stridedgpu.values.colour_matrix import LumaMatrix
+from stridedgpu.values.pixel_formats import PixelFormat
+
+from .ir import Code, Value, vector_type
+from .jit import Loop, compiled
+from .shuffles import gathered
+from .worker_pool import run_shared
+
+__all__ = ["compiled_samples", "samples_kernel", "why_numpy"]
+
+_PLANES_AT: Final = 4
+"""The first parameter of the planes, behind the addresses of the colours and the row stride that they share."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplesKernel:
+    """A kernel over rows of at least `lanes` pixels; `places` are those of red, green and blue in a packed pixel."""
+
+    samples: PixelFormat
+    matrix: LumaMatrix
+    places: tuple[int, ...] | None
+    lanes: int
+
+    @property
+    def name(self) -> str:
+        """The kernel in a word, as plans name it."""
+        return f"frame_encode_{self.samples.name}_{'planes' if self.places is None else 'pixels'}x{self.lanes}"
+
+    def text(self, name: str) -> str:
+        """The LLVM module."""
+        code, lanes, planes = Code(), self.lanes, len(self.samples.planes)
+        colours = [code.pointer(code.parameter(place)) for place in range(3)]
+        pitch, width = code.parameter(3), code.parameter(_PLANES_AT + 2 * planes)
+        targets = [
+            (code.pointer(code.parameter(_PLANES_AT + 2 * n)), code.parameter(_PLANES_AT + 2 * n + 1))
+            for n in range(planes)
+        ]
+        down, right = self.samples.chroma_step
+        last = code.binary("sub", width, lanes)
+        with code.loop(code.first, code.last) as item, code.loop(0, width, lanes) as step:
+            at = code.smaller(step, last)
+            for number in range(down):
+                row = code.add(code.multiply(item, down), number)
+                mixed = self._colours(code, colours, code.multiply(row, pitch), at)
+                luma = self._sample(code, mixed, self.matrix.y)
+                if number == 0 and right == 2:
+                    chroma = self._chroma(code, mixed, sums=down == 1)
+                    self._store_chroma(code, targets, item, at, luma, chroma)
+                if planes > 1 or right == 1:
+                    start, stride = targets[0]
+                    place = code.at(start, code.multiply(row, stride))
+                    code.store(luma, code.at(place, code.multiply(at, self._itemsize)), self._itemsize)
+        return code.text(name)
+
+    @property
+    def _itemsize(self) -> int:
+        return self.samples.element.itemsize
+
+    @property
+    def _element(self) -> str:
+        return f"i{8 * self._itemsize}"
+
+    def _colours(self, code: Code, addresses: list[Value], row: Value, at: Value) -> list[Value]:
+        """Red, green and blue of the pixels from a column on, in integers of the sums."""
+        lanes, itemsize = self.lanes, self._itemsize
+        if self.places is None:
+            start = [code.at(address, row) for address in addresses]
+            narrow = [
+                code.load(vector_type(lanes, self._element), code.at(one, code.multiply(at, itemsize)), itemsize)
+                for one in start
+            ]
+        else:
+            start_of = code.at(code.at(addresses[0], row), code.multiply(at, 3 * itemsize))
+            loaded = [
+                code.load(vector_type(lanes, self._element), code.at(start_of, part * lanes * itemsize), itemsize)
+                for part in range(3)
+            ]
+            narrow = [gathered(code, loaded, [3 * n + place for n in range(lanes)]) for place in self.places]
+        return [code.cast("zext", vector, "i32" if itemsize == 1 else "i64") for vector in narrow]
+
+    def _sample(self, code: Code, colours: list[Value], weights: tuple[int, int, int, int]) -> Value:
+        """One kind of sample, as `stridedgpu.values.colour_matrix.LumaMatrix` states it."""
+        matrix = self.matrix
+        products = [code.binary("mul", colour, weight) for colour, weight in zip(colours, weights, strict=False)]
+        total = code.add(code.add(products[0], products[1]), products[2])
+        total = code.add(total, (1 << (matrix.bits - 1)) + (weights[3] << matrix.bits))
+        whole = code.binary("ashr", total, matrix.bits)
+        for operation, bound in (("smax", 0), ("smin", matrix.most)):
+            name = f"llvm.{operation}.v{whole.lanes}{whole.element}"
+            whole = code.call(name, whole.type, whole, code.full(whole.type, bound))
+        narrow = code.cast("trunc", whole, self._element)
+        return code.binary("shl", narrow, matrix.shift) if matrix.shift else narrow
+
+    def _chroma(self, code: Code, colours: list[Value], *, sums: bool) -> tuple[Value, Value]:
+        """Blue and red difference of every pair of pixels."""
+        even, odd = (
+            [code.shuffle(colour, None, range(first, self.lanes, 2)) for colour in colours] for first in range(2)
+        )
+        taken = [code.add(left, right) for left, right in zip(even, odd, strict=True)] if sums else even
+        return self._sample(code, taken, self.matrix.u), self._sample(code, taken, self.matrix.v)
+
+    def _store_chroma(
+        self,
+        code: Code,
+        targets: list[tuple[Value, Value]],
+        item: Value,
+        at: Value,
+        luma: Value,
+        chroma: tuple[Value, Value],
+    ) -> None:
+        """Write chroma where its planes lie; of packed pixels, luma too."""
+        half, itemsize = self.lanes // 2, self._itemsize
+        pair = code.binary("lshr", at, 1)
+        _, blue, red = self.samples.channels
+        if len(targets) == 3:
+            for samples, vector in zip((blue, red), chroma, strict=True):
+                start, stride = targets[samples.plane]
+                place = code.at(start, code.multiply(item, stride))
+                code.store(vector, code.at(place, code.multiply(pair, itemsize)), itemsize)
+            return
+        first, second = chroma if blue.first < red.first else chroma[::-1]
+        pairs = code.shuffle(first, second, [half * (lane % 2) + lane // 2 for lane in range(self.lanes)])
+        start, stride = targets[blue.plane]
+        place = code.at(code.at(start, code.multiply(item, stride)), code.multiply(pair, blue.step * itemsize))
+        if len(targets) == 2:
+            code.store(pairs, place, itemsize)
+            return
+        vectors = (luma, pairs) if self.samples.channels[0].first == 0 else (pairs, luma)
+        joined = code.shuffle(*vectors, [self.lanes * (lane % 2) + lane // 2 for lane in range(2 * self.lanes)])
+        code.store(joined, place, itemsize)
+
+
+def _kernel(problem: SamplesProblem) -> SamplesKernel | str:
+    """The kernel of a problem, or why there is none."""
+    limits, width = policy().frames, problem.sizes[1]
+    if width < limits.least_lanes:
+        return f"pictures narrower than {limits.least_lanes} pixels are left to NumPy"
+    for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True):
+        if strides[1:] != ((plane.samples, 1) if plane.samples > 1 else (1,)):
+            return f"planes with steps of {strides} elements are left to NumPy"
+    steps = {layout.strides for layout in problem.colours}
+    lowest = min(layout.offset for layout in problem.colours)
+    places = tuple(layout.offset - lowest for layout in problem.colours)
+    right = {layout.strides[1] for layout in problem.colours}
+    if len(steps) != 1 or not (right == {1} or (right == {3} and max(places) < 3)):
+        return f"pictures with steps of {sorted(steps)} elements along H, W are left to NumPy"
+    lanes = min(limits.step_bytes // problem.samples.element.itemsize, 1 << (width.bit_length() - 1))
+    return SamplesKernel(problem.samples, problem.matrix, places if right == {3} else None, lanes)
+
+
+def why_numpy(problem: SamplesProblem) -> str | None:
+    """Why a problem has no compiled loops; None where it has."""
+    kernel = _kernel(problem)
+    return kernel if isinstance(kernel, str) else None
+
+
+def samples_kernel(problem: SamplesProblem) -> CpuKernel | None:
+    """The compiled loops of a problem; None where it is left to NumPy."""
+    kernel = _kernel(problem)
+    if isinstance(kernel, str):
+        return None
+    nbytes = kernel.lanes * problem.samples.element.itemsize
+    return CpuKernel(
+        kernel.name,
+        f"rows in steps of {kernel.lanes} pixels, from colours to samples in registers",
+        Width(nbytes),
+        Width(nbytes),
+        items=problem.sizes[0] // problem.samples.chroma_step[0],
+        shared_bytes=policy().frames.shared_bytes,
+    )
+
+
+def compiled_samples(plan: CpuPlan) -> Callable[[Sequence[Operand], Sequence[Operand]], None] | None:
+    """A plan's samples by a compiled loop; None where this processor or the problem is left to NumPy."""
+    problem: SamplesProblem = plan.problem
+    kernel = _kernel(problem)
+    loop = None if isinstance(kernel, str) else _loop(kernel)
+    if loop is None or isinstance(kernel, str):
+        return None
+    is_packed, itemsize = kernel.places is not None, problem.samples.element.itemsize
+    items = problem.sizes[0] // problem.samples.chroma_step[0]
+    limits = policy().frames
+    alone, work = problem.bytes_moved < limits.shared_bytes, limits.arithmetic * problem.bytes_moved
+
+    def write(colours: Sequence[Operand], planes: Sequence[Operand]) -> None:
+        addresses = [colour.address for colour in colours]
+        fields = [min(addresses)] * 3 if is_packed else addresses
+        fields.append(colours[0].layout.strides[0] * itemsize)
+        for plane in planes:
+            fields += [plane.address, plane.layout.strides[0] * itemsize]
+        parameters = (ctypes.c_int64 * (len(fields) + 1))(*fields, problem.sizes[1])
+        if alone:
+            loop.alone(0, 0, ctypes.addressof(parameters), 0, items)
+        else:
+            run_shared(loop, 0, 0, ctypes.addressof(parameters), items, nbytes=work)
+
+    return write
+
+
+@lru_cache(maxsize=64)
+def _loop(kernel: SamplesKernel) -> Loop | None:
+    return compiled(kernel.text)
