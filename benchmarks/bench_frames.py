@@ -6,9 +6,10 @@
 
 `opencv` is `cv2.cvtColor` alone, and for the tensors of a network `cvtColor`, then NumPy's arithmetic in float32 with
 the results in memory that exists: the chain that users write. `opencv+blob` is `cvtColor` and `cv2.dnn.blobFromImage`,
-which normalises by one scale and makes planes of float32, and NumPy's cast. `pyav` is a frame's `reformat` to rgb24 by
-FFmpeg's swscale, whose bits differ. `memcpy` copies as many bytes as the case must move. The library and OpenCV have
-THREADS threads, NumPy one, and swscale as many as it chooses.
+which normalises by one scale and makes planes of float32, and NumPy's cast. `opencv+torch` is `cvtColor` and torch's
+arithmetic, by torchvision's functions where it is installed; its resize has other bits. `pyav` is a frame's `reformat`
+by FFmpeg's swscale, to rgb24 or from it, whose bits differ. `memcpy` copies as many bytes as the case must move. The
+library, OpenCV and torch have THREADS threads, NumPy one, and swscale as many as it chooses.
 """
 
 from __future__ import annotations
@@ -30,10 +31,21 @@ try:
 except ImportError:
     av = None
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
+try:
+    from torchvision.transforms import functional as vision
+except ImportError:
+    vision = None
+
 THREADS = 2
-PEERS = ("opencv", "opencv+blob", "pyav", "memcpy")
+PEERS = ("opencv", "opencv+blob", "opencv+torch", "pyav", "memcpy")
 MEAN, STD = np.array([0.485, 0.456, 0.406], np.float32), np.array([0.229, 0.224, 0.225], np.float32)
 SCALE, BIAS = (1 / (255 * STD)).tolist(), (-MEAN / STD).tolist()
+ENCODES = {"nv12": cv2.COLOR_RGB2YUV_I420, "i420": cv2.COLOR_RGB2YUV_I420, "yuyv": cv2.COLOR_RGB2YUV_YUY2}
 CODES = {"nv12": cv2.COLOR_YUV2RGB_NV12, "i420": cv2.COLOR_YUV2RGB_I420, "yuyv": cv2.COLOR_YUV2RGB_YUY2}
 
 
@@ -60,6 +72,7 @@ CASES = [
     Case("float32 planes", "nv12", (1080, 1920)),
     Case("four float16 crops", "nv12", (1080, 1920)),
     Case("four letterboxed to 640 float16", "nv12", (1080, 1920)),
+    *(Case("encoded", name, (1080, 1920)) for name in ENCODES),
 ]
 
 
@@ -70,8 +83,69 @@ def surface(case):
     return np.random.default_rng(0).integers(0, 256, shape, np.uint8)
 
 
+def with_torch(case, rgb, window=None):
+    """The call's chain behind `cvtColor` with torch: normalised planes, or a letterboxed window."""
+    code, memory, half = CODES[case.format], surface(case), torch.float16
+    dtype = torch.float32 if "float32" in case.goal else half
+    if window is None:
+
+        def planes():
+            cv2.cvtColor(memory, code, rgb)
+            colours = torch.from_numpy(rgb).permute(2, 0, 1)
+            if vision is not None:
+                scaled = vision.convert_image_dtype(colours, torch.float32)
+                return vision.normalize(scaled, MEAN.tolist(), STD.tolist()).to(dtype)
+            scale, bias = torch.tensor(SCALE).view(3, 1, 1), torch.tensor(BIAS).view(3, 1, 1)
+            return (colours * scale + bias).to(dtype)
+
+        return planes
+    top, left, rows, columns = sg.letterbox_placements([case.sizes], (640, 640))[0].tolist()
+    batch = torch.full((4, 3, 640, 640), 114 / 255, dtype=half)
+
+    def letterbox():
+        for image in batch:
+            cv2.cvtColor(memory, code, rgb)
+            colours = torch.from_numpy(rgb).permute(2, 0, 1)
+            if vision is not None:
+                resized = vision.resize(colours, [rows, columns], antialias=False)
+            else:
+                resized = torch.nn.functional.interpolate(
+                    colours[None].float(), (rows, columns), mode="bilinear", align_corners=False
+                )[0]
+            image[:, top : top + rows, left : left + columns] = resized.float() * (1 / 255)
+        return batch
+
+    return letterbox
+
+
+def encoding(case):
+    """The calls that write a picture as a frame, and the bytes that must move."""
+    height, width = case.sizes
+    picture = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+    memory, source = np.zeros(surface(case).shape, np.uint8), sg.asarray(picture, dims="HWC")
+    frame, made = sg.Frame.over(case.format, memory, case.sizes), np.empty_like(memory)
+    calls = {
+        "stridedgpu": lambda: sg.relayout(source, out=frame),
+        "opencv": lambda: cv2.cvtColor(picture, ENCODES[case.format], made),
+    }
+    if av is not None:
+        given = av.VideoFrame.from_ndarray(picture, format="rgb24")
+        name = {"nv12": "nv12", "i420": "yuv420p", "yuyv": "yuyv422"}[case.format]
+        calls["pyav"] = lambda: given.reformat(format=name)
+    for call in calls.values():
+        call()
+    assert case.format == "nv12" or np.array_equal(memory, made), "one bit more or less"  # OpenCV writes no NV12
+    moved = picture.nbytes + memory.nbytes
+    block = np.zeros(moved // 2, np.uint8)
+    other = np.empty_like(block)
+    calls["memcpy"] = lambda: np.copyto(other, block)
+    return calls, moved
+
+
 def calls_of(case) -> tuple[dict[str, Callable[[], object]], int]:
     """Each peer's way, checked against the library's bits, and the bytes that must move."""
+    if case.goal == "encoded":
+        return encoding(case)
     height, width = case.sizes
     memory = surface(case)
     frame, code = sg.Frame.over(case.format, memory, case.sizes), CODES[case.format]
@@ -103,6 +177,8 @@ def calls_of(case) -> tuple[dict[str, Callable[[], object]], int]:
             "opencv": chain,
             "opencv+blob": lambda: cv2.dnn.blobFromImage(cv2.cvtColor(memory, code, rgb), 1 / 255).astype(dtype),
         }
+        if torch is not None:
+            calls["opencv+torch"] = with_torch(case, rgb)
         results = [out.numpy(), planes]
     elif "letterboxed" in case.goal:
         frames, half = [frame] * 4, np.float16
@@ -127,6 +203,8 @@ def calls_of(case) -> tuple[dict[str, Callable[[], object]], int]:
             "opencv": letterbox,
             "opencv+blob": blob,
         }
+        if torch is not None:
+            calls["opencv+torch"] = with_torch(case, rgb, windows)
         results = [out.numpy(), windows]
     else:
         side, origins = min(height // 2, 512), [(n * height // 9, n * width // 9) for n in range(4)]
@@ -173,6 +251,8 @@ def main():
     threads = int(sys.argv[1]) if len(sys.argv) > 1 else THREADS
     sg.set_num_threads(threads)
     cv2.setNumThreads(threads)
+    if torch is not None:
+        torch.set_num_threads(threads)
     report = Report(PEERS)
     for case in CASES:
         report.add(case, *calls_of(case), case.goal)
