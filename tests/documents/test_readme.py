@@ -6,6 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stridedgpu.__main__ import build_parser
@@ -33,6 +34,17 @@ EXAMPLES = blocks("python")
 def test_example_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "README.md", "exec"), {"__name__": "readme"})
+
+
+def test_before_and_after_have_the_same_bits():
+    cv2 = pytest.importorskip("cv2", reason="the chain of OpenCV that the first screen shows")
+    (before,) = (text for _, text in blocks("text") if "cv2.cvtColor" in text)
+    (after,) = (text for _, text in EXAMPLES if "sg.Frame.over" in text)
+    surface = np.random.default_rng(0).integers(0, 256, (1620, 2048), np.uint8)
+    chain, here = {"cv2": cv2, "np": np, "surface": surface}, {"surface": surface}
+    exec(compile(before, "README.md", "exec"), chain)
+    exec(compile(re.sub(r"^surface = .*$", "", after, flags=re.MULTILINE), "README.md", "exec"), here)
+    assert np.array_equal(here["batch"].numpy(), chain["batch"])
 
 
 def test_there_are_examples():
