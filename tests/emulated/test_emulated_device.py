@@ -254,13 +254,6 @@ def test_wrong_indices_are_raised_where_a_gpu_raises_them():
 REFUSED = {
     "no stream": (lambda: sent([1]).relayout(stream=7), "no stream of cuda-emulated"),
     "a CPU's operand": (lambda: sg.gather(sent([1, 2]), sg.asarray([0])), "on cpu"),
-    "a picture as a frame": (
-        lambda: sg.relayout(
-            sg.zeros((3, 4, 4), "uint8", dims="CHW", device=EMULATED),
-            out=sg.Frame("nv12", [sg.zeros(s, "uint8", device=EMULATED) for s in ((4, 4), (2, 2, 2))], sizes=(4, 4)),
-        ),
-        "to_device",
-    ),
     "another device": (lambda: remote_device_named("cuda-emulated:1"), "unknown"),
 }
 
@@ -289,6 +282,30 @@ def test_a_forked_process_has_no_device():
     )
     done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False)
     assert done.returncode == 3
+
+
+# Frames
+
+
+def test_a_picture_becomes_a_frame():
+    """In the planes' memory, as on the CPU."""
+    picture = np.random.default_rng(5).integers(0, 256, (3, 8, 12), np.uint8)
+    there, here = (
+        sg.Frame("nv12", [sg.zeros(sizes, "uint8", device=name) for sizes in ((8, 12), (4, 6, 2))], sizes=(8, 12))
+        for name in (EMULATED, "cpu")
+    )
+    sg.relayout(sg.asarray(picture, dims="CHW").to_device(EMULATED), out=there)
+    sg.relayout(sg.asarray(picture, dims="CHW"), out=here)
+    assert all(same_bits(one.numpy(), other.numpy()) for one, other in zip(there.planes, here.planes, strict=True))
+
+
+def test_a_step_resizes_frames_when_somebody_waits():
+    """The planes are aliases by then, as every other operand is."""
+    memory = np.random.default_rng(4).integers(0, 256, 48 * 64 * 3 // 2, np.uint8)
+    frame = sg.Frame.over("nv12", memory, (48, 64))
+    for options in ({"resize": 32, "crop": 24}, {"letterbox": 40}, {"resize": (20, 30)}):
+        made, there = (sg.Preprocess(dtype="float16", device=name, **options)([frame]) for name in ("cpu", EMULATED))
+        assert same_bits(np.asarray(there[0]), np.asarray(made[0]))
 
 
 # A user's program

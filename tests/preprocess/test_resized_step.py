@@ -86,6 +86,32 @@ def test_every_byte_divided_to_float32_has_the_bits_of_torchvision(name):
         assert np.asarray(step([every])[0]).tobytes() == normal.astype(dtype).tobytes()
 
 
+@pytest.mark.parametrize(
+    "geometry",
+    [
+        pytest.param({"crop": 24}, id="crop"),
+        pytest.param({"resize": 32, "crop": 24}, id="shorter side and crop"),
+        pytest.param({"resize": (20, 30), "interpolation": "opencv-linear"}, id="resize"),
+        pytest.param({"letterbox": 40}, id="letterbox"),
+        pytest.param({"random_resized_crop": True, "crop": 20, "seed": 3, "flip": 0.5}, id="random boxes, mirrored"),
+        pytest.param({"crop": 40, "pad": 10, "fill": (1, 2, 3)}, id="padded"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["arrays", "frames"])
+def test_every_way_to_a_picture_divides_its_bytes(geometry, kind):
+    """Windows, borders and frames: the bytes of the same step, divided."""
+    if kind == "frames" and not geometry.keys() & {"resize", "letterbox"}:
+        pytest.skip("frames are cut as arrays are")
+    pictures = [photo(48, 64, seed) for seed in range(3)]
+    if kind == "frames":
+        pictures = [sg.Frame.over("nv12", picture.reshape(-1)[: 48 * 96], (48, 64)) for picture in pictures]
+    keys = {"keys": [0, 1, 2]} if "seed" in geometry else {}
+    whole = np.stack(sg.Preprocess(dtype="uint8", **geometry)(pictures, **keys))
+    made = np.stack(sg.Preprocess(mean=MEAN, std=STD, arithmetic="divide", **geometry)(pictures, **keys))
+    mean, std = (np.float32(values)[:, None, None] for values in (MEAN, STD))
+    assert np.count_nonzero(made != (whole.astype(np.float32) / np.float32(255) - mean) / std) == 0
+
+
 @pytest.mark.interop
 @pytest.mark.parametrize(
     "interpolation, name", [("bilinear", "ImageNet"), ("bicubic", "CLIP"), ("lanczos", "one half")]

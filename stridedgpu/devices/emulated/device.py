@@ -11,6 +11,7 @@ from typing import Any, Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.plan import GpuPlanner
+from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.crop_windows import Crops
@@ -158,6 +159,8 @@ def _alias(argument: Any, used: set[Pages]) -> Any:
         return argument if argument.device == "cpu" else host_alias(argument, used)
     if isinstance(argument, Operand):
         return Operand(_alias(argument.buffer, used), argument.layout, argument.element, argument.owns_padding)
+    if isinstance(argument, FrameOperand):
+        return replace(argument, planes=_alias(argument.planes, used))
     if isinstance(argument, EvenlyLocated):
         return replace(argument, buffer=_alias(argument.buffer, used))
     if isinstance(argument, Crops):
