@@ -6,9 +6,10 @@
 
 Nobody can tune to what is drawn: the layouts, casts and gathers that users have, in sizes from 8 KB to 48 MB that are
 as likely in each decade. All contenders read the same memory and write into memory that exists, except JAX, which has
-no strides (it gets a packed copy) and allocates. They take turns; compared are the quickest rounds, which other work
-on the machine disturbs least, and the medians beside them. After a peer whose threads spin there is a pause, so that
-nobody runs beside them. Every result of the library must have NumPy's bits.
+no strides (it gets a packed copy), gets its indices in 32 bits and does not check them, and allocates. They take turns;
+compared are the quickest rounds, which other work on the machine disturbs least, and the medians beside them. After a
+peer whose threads spin there is a pause, so that nobody runs beside them.
+Every result of the library must have NumPy's bits.
 """
 
 from __future__ import annotations

@@ -161,8 +161,9 @@ def short_axes(draw):
     return sides
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["cached", "16-byte shuffles"])
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(400))
 @given(short_axes(), element_types(), seeds)
 def test_short_axes_in_any_order(variant, layouts, element, seed):
     with planned_as(variant):
@@ -179,7 +180,7 @@ PATCHES = {
 }
 
 
-@pytest.mark.parametrize("element", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("element", ["uint8", "float32"])
 @pytest.mark.parametrize("sizes, axes", PATCHES.values(), ids=PATCHES)
 def test_short_runs_on_both_sides_move_in_blocks(sizes, axes, element):
     source = np.arange(prod(sizes)).reshape(sizes).transpose(axes)
