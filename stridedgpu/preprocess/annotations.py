@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["moved_annotations"]
 
+Values = Sequence[Any] | Mapping[int, Any]
+
 
 def moved_annotations(
-    step: Declaration, worker: Worker, made: Made, column_of: Callable[[str | int], Sequence[Any]]
+    step: Declaration, worker: Worker, made: Made, column_of: Callable[[str | int], Values]
 ) -> dict[str | int, StridedTensor | list[Any]]:
     """The declared columns of the result's rows: masks as one tensor or a list of them, boxes and points as arrays.
 
-    `column_of` gives the values of a column, one for each row of the call. Raises `LayoutError` for a column of another
-    length, and for a value that does not fit its image, with its row.
+    `column_of` gives the values of a column by the numbers of the result's rows. Raises `LayoutError` for a value that
+    does not fit its image, with its row.
     """
     moved: dict[str | int, StridedTensor | list[Any]] = {}
     if not step.annotations:

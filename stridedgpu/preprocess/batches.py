@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
@@ -24,11 +25,12 @@ from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 
-from .decoding import Decoder
+from .annotations import moved_annotations
+from .decoding import Decoder, opened_mask
 from .ordered_pool import in_order
 from .samples import Row, Source
 from .step import Preprocess
-from .worker import Worker
+from .worker import Made, Worker
 
 __all__ = ["PART_SAMPLES", "BatchMaker"]
 
@@ -83,7 +85,7 @@ class BatchMaker:
     """Runs a step over a source, batch by batch; unusable samples go to `refuse`, by default to the worker's rule."""
 
     def __init__(self, step: Preprocess, source: Source, decoder: Decoder, refuse: Refuse | None = None) -> None:
-        self._step, self._source, self._decoder = step, source, decoder
+        self._step, self._source = step, source
         self._worker = self._near = step._worker
         self._refuse = refuse or self._worker.refuse
         self._far: Worker | None = None
@@ -96,6 +98,7 @@ class BatchMaker:
             self._has_slots = self._has_slots and is_encoded and not step.colours and step.clip is None
             if self._has_slots:
                 self._near, self._far = _geometry_alone(step)._worker, _conversion_alone(step)._worker
+        self._decoder = decoder if self._far is None else replace(decoder, deep=False)  # its windows have 8 bits
 
     def batches(
         self, numbers: Sequence[int], size: int, threads: int, ahead: int, epoch: int = 0
@@ -136,7 +139,7 @@ class BatchMaker:
         slots, numbers, epoch = self._slots(part), _numbers(rows), part.batch.epoch
         slots = slots.with_layout(slots.layout.sliced(slice(len(pixels))))
         made = self._near.images(pixels, _keys(rows), stacked=True, out=slots, numbers=numbers, epoch=epoch)
-        return _PartMade([rows[row] for row in made.rows], [])
+        return _PartMade(self._moved(self._near, made, rows), [])
 
     def _batch(self, batch: _Batch, made: Sequence[tuple[_Part, _PartMade]]) -> tuple[StridedTensor, list[Row]]:
         """A batch with all parts complete, and its rows."""
@@ -145,7 +148,7 @@ class BatchMaker:
             pixels = [image for _, part in made for image in part.pixels]
             whole = self._worker.images(pixels, _keys(rows), stacked=True, numbers=_numbers(rows), epoch=batch.epoch)
             assert isinstance(whole.images, StridedTensor), "they are stacked"
-            return whole.images, [rows[row] for row in whole.rows]
+            return whole.images, self._moved(self._worker, whole, rows)
         memory = self._memory(batch)
         if len(rows) < len(batch.numbers):
             memory = self._closed_up(memory, made, len(rows))
@@ -155,6 +158,27 @@ class BatchMaker:
         far = self._far.batch(near.permute("NHWC"), None).images
         assert isinstance(far, StridedTensor), "it is one batch"
         return far, rows
+
+    def _moved(self, worker: Worker, made: Made, rows: Sequence[Row]) -> list[Row]:
+        """The rows of a result, with the annotations among their columns moved as their images were."""
+        kept = [rows[row] for row in made.rows]
+        if not self._step.annotations:
+            return kept
+        names = self._source.form.beside
+        columns = {row.number: dict(zip(names, row.columns, strict=True)) for row in kept}
+        mask = self._step.mask
+        for values in columns.values():
+            if mask is not None:
+                values[mask] = _mask(values[mask])
+        numbered = replace(made, rows=list(columns))
+        moved = moved_annotations(
+            self._step, worker, numbered, lambda name: {number: values[name] for number, values in columns.items()}
+        )
+        for name, results in moved.items():
+            arrays = results.numpy() if isinstance(results, StridedTensor) else results
+            for values, result in zip(columns.values(), arrays, strict=True):
+                values[name] = result
+        return [replace(row, columns=tuple(columns[row.number].values())) for row in kept]
 
     def _slots(self, part: _Part) -> Operand:
         memory = self._memory(part.batch)
@@ -196,6 +220,13 @@ def _parts(numbers: Sequence[int], size: int, epoch: int) -> Iterator[_Part]:
         batch = _Batch(numbers[start : start + size], epoch)
         for first in range(0, len(batch.numbers), PART_SAMPLES):
             yield _Part(batch, first, min(PART_SAMPLES, len(batch.numbers) - first))
+
+
+def _mask(value: Any) -> Any:
+    """A mask, opened if it is a path or encoded bytes."""
+    if isinstance(value, (str, Path)):
+        return opened_mask(Path(value), str(value))
+    return opened_mask(bytes(value), "the encoded mask") if isinstance(value, (bytes, bytearray)) else value
 
 
 def _keys(rows: Sequence[Row]) -> list[object]:

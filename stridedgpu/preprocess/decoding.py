@@ -1,6 +1,7 @@
 """Decoders: files and encoded bytes to pixels, with limits on formats, modes and sizes.
 
-`Pixels` are an array of 8-bit RGB pixels, axes HWC, of any strides. Decoders are imported when they are first used.
+`Pixels` are an array of RGB pixels, axes HWC, of any strides: of 8 bits, or of a file's own type where a caller accepts
+more. Decoders are imported when they are first used.
 
 - "pillow": Pillow, at full size. Its memory is shared through the Arrow interface where Pillow has it (11.2 or newer).
 - "pillow-draft": Pillow, and JPEG at 1/2, 1/4 or 1/8 of its size as long as that is no smaller than the step's resize.
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -28,14 +29,15 @@ from .arrow_pixels import shared_pixels
 from .declaration import Declaration
 from .geometry import resized_sizes
 from .image_files import ImageError
+from .modes import DEEP_MODES, pixels_of
 from .npy import read_array
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
-__all__ = ["DECODERS", "Decoder", "Pixels", "whole_process_decodes"]
+__all__ = ["DECODERS", "Decoder", "Pixels", "opened_mask", "whole_process_decodes"]
 
-Pixels = np.ndarray[Any, np.dtype[np.uint8]]
+Pixels = np.ndarray[Any, np.dtype[Any]]
 
 DECODERS: Final = ("pillow", "pillow-draft", "simplejpeg")
 """The names of the decoders."""
@@ -68,6 +70,7 @@ _UPRIGHT: Final[dict[int, Callable[[Pixels], Pixels]]] = {
 }
 """The view that shows an image of each EXIF orientation upright (TIFF 6.0, tag Orientation)."""
 
+Result = TypeVar("Result")
 Needed = Callable[[tuple[int, int]], tuple[int, int]]
 """A function from an image's height and width to those of its resized image."""
 
@@ -76,11 +79,16 @@ Needed = Callable[[tuple[int, int]], tuple[int, int]]
 class Decoder:
     """A decoder by name; `needed` gives the smallest size that "pillow-draft" may decode to.
 
+    `turns` is whether the camera's orientation (EXIF) is applied, and `deep` whether files of more than 8 bits a sample
+    keep them; otherwise they are refused.
+
     Raises `LayoutError` for an unknown name, and for one whose library is not installed.
     """
 
     name: str = "pillow"
     needed: Needed | None = None
+    turns: bool = True
+    deep: bool = False
 
     def __post_init__(self) -> None:
         if self.name not in DECODERS:
@@ -94,9 +102,9 @@ class Decoder:
                 ) from None
 
     @classmethod
-    def of(cls, name: str, step: Declaration) -> Decoder:
+    def of(cls, name: str, step: Declaration, *, deep: bool = False) -> Decoder:
         """The decoder of that name for a step, whose `resize` limits how much smaller it may decode."""
-        return cls(name, None if step.resize is None else partial(resized_sizes, step))
+        return cls(name, None if step.resize is None else partial(resized_sizes, step), step.exif, deep)
 
     @property
     def version(self) -> str | None:
@@ -116,8 +124,8 @@ class Decoder:
     def frame(self, source: Path | bytes, name: str) -> Pixels:
         """The pixels of a file, or of an encoded image, whose `name` is for messages.
 
-        The camera's orientation (EXIF) is applied, grey becomes RGB, alpha is dropped, and an animation gives its first
-        image. A `.npy` file must have uint8 sizes (H, W) or (H, W, 1, 3 or 4). Raises `ImageError`.
+        Grey becomes RGB, alpha is dropped, and an animation gives its first image. A `.npy` file must have uint8 sizes
+        (H, W) or (H, W, 1, 3 or 4). Raises `ImageError`.
         """
         if isinstance(source, Path) and source.suffix.lower() == ".npy":
             return _three_channels(read_array(source), name)
@@ -126,6 +134,20 @@ class Decoder:
     def of_pillow(self, image: PillowImage, name: str) -> Pixels:
         """The pixels of an image that Pillow has opened, as `frame` gives them. Raises `ImageError`."""
         return _decoded(name, lambda: _by_pillow(image, name, self))
+
+
+def opened_mask(source: Path | bytes, name: str) -> PillowImage:
+    """A mask's file or encoded bytes as a loaded image of Pillow. Raises `ImageError`."""
+
+    def opened() -> PillowImage:
+        from PIL import Image
+
+        with Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=_FORMATS) as image:
+            _check_size(image.width * image.height)
+            image.load()
+            return image
+
+    return _decoded(name, opened)
 
 
 @contextmanager
@@ -174,7 +196,7 @@ def _three_channels(array: np.ndarray[Any, np.dtype[Any]], name: str) -> Pixels:
     return array[..., :3]
 
 
-def _decoded(name: str, decode: Callable[[], Pixels]) -> Pixels:
+def _decoded(name: str, decode: Callable[[], Result]) -> Result:
     """The result of `decode`; every failure becomes an `ImageError` of one sentence."""
     try:
         from PIL import Image, UnidentifiedImageError
@@ -203,7 +225,7 @@ def _opened(decoder: Decoder, source: Path | bytes, name: str) -> Pixels:
 
     if decoder.name == "simplejpeg":
         source = source.read_bytes() if isinstance(source, Path) else source
-        pixels = _by_simplejpeg(source)
+        pixels = _by_simplejpeg(source, decoder)
         if pixels is not None:
             return pixels
     with Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=_FORMATS) as image:
@@ -221,12 +243,14 @@ def _check_size(pixels: int) -> None:
 
 def _by_pillow(image: PillowImage, name: str, decoder: Decoder) -> Pixels:
     """The pixels of an opened image."""
+    if decoder.deep and image.mode in DEEP_MODES:
+        return pixels_of(image, turns=decoder.turns)
     if image.mode not in _EIGHT_BIT_MODES:
         raise ImageError(
             f"{name!r} has pixels of Pillow's mode {image.mode!r}; only pictures of 8-bit samples are read."
         )
     if decoder.name == "pillow-draft" and decoder.needed is not None and image.format == "JPEG":
-        is_turned = image.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
+        is_turned = decoder.turns and image.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
         height, width = decoder.needed((image.width, image.height) if is_turned else (image.height, image.width))
         image.draft("RGB", (height, width) if is_turned else (width, height))
     if image.mode == "RGB":
@@ -235,12 +259,12 @@ def _by_pillow(image: PillowImage, name: str, decoder: Decoder) -> Pixels:
     else:
         rgb = image.convert("RGB")
     # After loading, which rotates a TIFF and updates its tag.
-    upright = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
+    upright = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1)) if decoder.turns else None
     frame = shared_pixels(rgb)
     return frame if upright is None else upright(frame)
 
 
-def _by_simplejpeg(encoded: bytes) -> Pixels | None:
+def _by_simplejpeg(encoded: bytes, decoder: Decoder) -> Pixels | None:
     """The pixels of a JPEG, or None for other formats and CMYK, which Pillow decodes."""
     import simplejpeg
 
@@ -251,7 +275,7 @@ def _by_simplejpeg(encoded: bytes) -> Pixels | None:
         return None
     _check_size(height * width)
     frame: Pixels = simplejpeg.decode_jpeg(encoded, "RGB")
-    upright = _UPRIGHT.get(_orientation(encoded))
+    upright = _UPRIGHT.get(_orientation(encoded)) if decoder.turns else None
     return frame if upright is None else upright(frame)
 
 

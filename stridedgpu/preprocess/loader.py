@@ -47,7 +47,8 @@ def load(
     - `source`: a folder, whose image files are read in order of names, subfolders included; or an object with a length
       and numbered samples, such as a list of files or a data set of torchvision. A sample is an image, or a dict or
       tuple with one in the step's `column` (a tuple's first part otherwise). The image is a path, encoded bytes, an
-      image of Pillow, or an array with the step's axes. Samples are fetched by several threads at once.
+      image of Pillow, or an array with the step's axes. Files of 16 bits a sample keep them on the CPU, and are refused
+      where a GPU gets 8-bit windows. Samples are fetched by several threads at once.
     - `step`: a `Preprocess`. Its chance depends on a column `key` if it names one, otherwise on the name of a folder's
       file, as for the command line, or on the sample's number in the source. The first pass over the loader is the
       step's epoch, and each complete pass leads to the next.
@@ -61,7 +62,9 @@ def load(
     - `progress`: True for a bar of tqdm, or a function that is called with the samples done and their number.
 
     A batch has the form of its samples: images alone, a dict, or a tuple; the other columns become arrays if they are
-    numbers, else lists. A folder's files give images alone, or with the step's `column` a dict with their "name" too.
+    numbers, else lists. The step's `mask`, `boxes` and `points` move with their images: masks, which may be files too,
+    become one array (N, H, W), boxes and points a list of arrays. A folder gives images alone, or with the step's
+    `column` a dict with their "name" too.
     Unusable samples are handled as `Preprocess(errors=)` says: raised with their number, or left out and counted; a
     batch without usable samples is not returned.
 
@@ -76,15 +79,11 @@ def load(
         raise LayoutError(f"step={step!r} must be a Preprocess.")
     if device is not None:
         step = replace(step, device=device, output=step.output if device == "cpu" else "tensor")
-    if step.annotations:
-        raise LayoutError(
-            f"load moves images, and not what belongs to them: {step.annotations} would stay where it is."
-        )
     count = usable_cores() if threads is None else integer("threads", threads, least=1)
     sizes = integer("batch", batch, least=1), integer("ahead", ahead, least=1)
     if not (isinstance(progress, bool) or callable(progress)):
         raise LayoutError(f"progress={progress!r} must be True, False, or a function of two numbers.")
-    return Loader(source, step, Decoder.of(decoder, step), *sizes, count, drop_last, shuffle, progress)
+    return Loader(source, step, Decoder.of(decoder, step, deep=True), *sizes, count, drop_last, shuffle, progress)
 
 
 class Loader:

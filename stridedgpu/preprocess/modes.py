@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image as PillowImage
 
-__all__ = ["MODES", "Mode", "is_pillow_image", "pixels_of", "upright", "with_mode"]
+__all__ = ["DEEP_MODES", "MODES", "Mode", "is_pillow_image", "pixels_of", "upright", "with_mode"]
 
 Mode = Literal["rgb", "gray"]
 MODES: Final[tuple[Mode, ...]] = ("rgb", "gray")
@@ -37,7 +37,7 @@ MODES: Final[tuple[Mode, ...]] = ("rgb", "gray")
 _ORIENTATION: Final = 0x0112
 """The EXIF tag."""
 
-_DEEP: Final = frozenset(("I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
+DEEP_MODES: Final = frozenset(("I", "F", "I;16", "I;16B", "I;16L", "I;16N"))
 """Pillow's modes with samples of more than 8 bits, all of them grey."""
 
 _UNMULTIPLIED: Final = {"La": "LA", "RGBa": "RGBA"}
@@ -68,7 +68,7 @@ def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> 
     With `turns` the EXIF orientation is applied. Raises `LayoutError` for a mode that Pillow does not convert.
     """
     turned = upright(image) if turns else image
-    if turned.mode in _DEEP:
+    if turned.mode in DEEP_MODES:
         samples = np.asarray(turned)
         return samples if mode == "gray" else np.broadcast_to(samples[..., None], (*samples.shape, 3))
     wanted = "RGB" if mode == "rgb" else "L"

@@ -52,24 +52,36 @@ class Sample:
 
     @property
     def is_encoded(self) -> bool:
-        """True if `pixels` decodes it, so that its pixels are 8-bit RGB."""
+        """True if `pixels` decodes it, so that its pixels are RGB."""
         return isinstance(self.image, (str, Path, bytes, bytearray)) or _is_pillow(self.image)
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of samples and of batches: a dict or tuple with the image in one place, or the image alone."""
+    """The form of samples and of batches: a dict or tuple with the image in one place, or the image alone.
+
+    The columns `lists` are lists in batches also where their arrays have one shape.
+    """
 
     kind: type | None
     names: tuple[Any, ...] = ()
     place: object = None
+    lists: tuple[Any, ...] = ()
+
+    @property
+    def beside(self) -> list[Any]:
+        """The names of the columns beside the image, in the order of `Row.columns`."""
+        return [name for name in self.names if name != self.place]
 
     def batch(self, images: Any, rows: Sequence[Row]) -> Any:
         """The images of a batch with the other columns of its rows, which are at least one."""
         if self.kind is None:
             return images
-        columns = iter(map(_column, zip(*(row.columns for row in rows), strict=True)))
-        parts = [images if name == self.place else next(columns) for name in self.names]
+        values = dict(zip(self.beside, zip(*(row.columns for row in rows), strict=True), strict=True))
+        parts = [
+            images if name == self.place else list(values[name]) if name in self.lists else _column(values[name])
+            for name in self.names
+        ]
         return tuple(parts) if self.kind is tuple else dict(zip(self.names, parts, strict=True))
 
 
@@ -115,6 +127,8 @@ class _Folder:
     is_encoded = True
 
     def __init__(self, folder: Path, step: Declaration) -> None:
+        if step.annotations:
+            raise LayoutError(f"a folder of files has no columns {step.annotations}: give a data set that has them.")
         if step.key not in (None, _NAME):
             raise LayoutError(f"key={step.key!r} is no column of a folder of files, which has {_NAME!r}.")
         self._folder = folder
@@ -137,11 +151,12 @@ class _Dataset:
         first = self._first() if len(dataset) else None
         kind, names = _form_of(first)
         place = 0 if step.column is None else step.column
-        for argument, name in (("column", place if names else None), ("key", step.key)):
+        named = [(field, getattr(step, field)) for field in ("key", "mask", "boxes", "points")]
+        for argument, name in (("column", place if names else None), *named):
             if name is not None and first is not None and name not in names:
                 held = ", ".join(map(repr, names)) or "no parts"
                 raise LayoutError(f"{argument}={name!r} is not in the samples, which have {held}.")
-        self.form = Form(kind, names, place)
+        self.form = Form(kind, names, place, tuple(name for name in (step.boxes, step.points) if name is not None))
         self.is_encoded = first is None or self._sample(0, first).is_encoded
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from threading import Lock
@@ -203,7 +203,7 @@ class Worker:
             single.append(StridedTensor.over(target.with_layout(target.layout.sliced(0)), "CHW"))
         return Made(single, rows, placements)
 
-    def masks(self, given: Sequence[Any], made: Made) -> StridedTensor | list[StridedTensor]:
+    def masks(self, given: Sequence[Any] | Mapping[int, Any], made: Made) -> StridedTensor | list[StridedTensor]:
         """The masks of a result's rows, moved as their images: nearest pixels, in the masks' own type."""
         step = self._step
         assert made.placements is not None, "a step with masks moves windows"

@@ -247,6 +247,7 @@ REFUSALS = {
     "iterator": ((iter(()), STEP), {}, "which has no length and no numbered samples"),
     "column": (([(1, 2)], sg.Preprocess("image")), {}, "column='image' is not in the samples, which have 0, 1"),
     "key": (([{"image": 1}], sg.Preprocess("image", key="id")), {}, "key='id' is not in the samples, which have 'im"),
+    "mask": (([{"image": 1}], sg.Preprocess("image", crop=4, mask="m")), {}, "mask='m' is not in the samples"),
     "device": (([], STEP), {"device": "tpu"}, "device='tpu' is unknown"),
 }
 
@@ -255,6 +256,51 @@ REFUSALS = {
 def test_refusals(arguments, options, said):
     with pytest.raises(sg.StridedGpuError, match=said):
         sg.load(*arguments, **options)
+
+
+def test_masks_boxes_and_points_move_as_in_a_call(files, images, tmp_path):
+    random = np.random.default_rng(2)
+    step = sg.Preprocess(
+        "image", crop=10, flip=True, seed=4, mask="mask", boxes="boxes", points="points", key="key", device="cpu"
+    )
+    rows = []
+    for number, image in enumerate(images):
+        mask = random.integers(0, 9, image.shape[:2], dtype=np.uint8)
+        Image.fromarray(mask).save(tmp_path / f"{number}.png")
+        boxes, points = random.uniform(0, 14, (number % 3, 4)), random.uniform(0, 14, (2, 2))
+        rows.append({"image": image, "mask": mask, "boxes": boxes, "points": points, "key": number})
+    expected = step({name: [row[name] for row in rows] for name in rows[0]})
+    stored = [
+        row | {"image": path, "mask": tmp_path / f"{row['key']}.png"} for row, path in zip(rows, files, strict=True)
+    ]
+    batches = list(sg.load(stored, step, batch=8, threads=3))
+    for name in ("image", "mask"):
+        made = np.concatenate([batch[name] for batch in batches])
+        np.testing.assert_array_equal(made, np.stack(expected[name]))
+    for name in ("boxes", "points"):
+        made = [values for batch in batches for values in batch[name]]
+        assert all(np.array_equal(*pair) for pair in zip(made, expected[name], strict=True))
+
+
+def test_a_mask_that_does_not_fit_is_raised_with_the_sample_number():
+    samples = [{"image": np.zeros((6, 6, 3), np.uint8), "mask": np.zeros((6, 6), np.uint8)} for _ in range(11)]
+    samples[9]["mask"] = np.zeros((5, 6), np.uint8)
+    with pytest.raises(sg.LayoutError, match="row 9 of column 'mask': the mask has sizes"):
+        list(sg.load(samples, sg.Preprocess("image", crop=4, mask="mask", device="cpu")))
+
+
+@pytest.mark.parametrize("exif", [True, False], ids=["upright", "as stored"])
+def test_files_of_16_bits_and_turned_ones_become_what_the_step_makes_of_them(tmp_path, exif):
+    random = np.random.default_rng(6)
+    Image.fromarray(random.integers(0, 65536, (12, 12), dtype=np.uint16)).save(tmp_path / "deep.png")
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    Image.fromarray(random.integers(0, 256, (12, 12, 3), dtype=np.uint8)).save(tmp_path / "turned.jpg", exif=turned)
+    files = [tmp_path / "deep.png", tmp_path / "turned.jpg"]
+    step = sg.Preprocess(crop=10, normalize="imagenet", exif=exif, device="cpu")
+    expected = np.stack(step([Image.open(path) for path in files]))
+    [made] = sg.load(files, step)
+    np.testing.assert_array_equal(made, expected)
 
 
 def test_the_axes_of_decoded_images_are_declared(files):
