@@ -11,7 +11,7 @@ from stridedgpu.devices.buffer import Buffer as Memory
 from stridedgpu.devices.cpu.device import ZeroedMemory
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import chosen_device, cuda_device_of_memory, default_device, device_name, device_named
-from stridedgpu.exchange.array_like import foreign_operand, operand_of, with_canonical_axes
+from stridedgpu.exchange.array_like import foreign_operand, labelled, operand_of
 from stridedgpu.exchange.foreign_memory import check_range
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import parse_order
@@ -123,7 +123,8 @@ def asarray(
     """Anything array-like as a tensor, over the same memory when that is possible.
 
     `dims` says how the **given** object's axes are ordered ("NHWC" for frames of a decoder); the tensor's axes are in
-    canonical order over the same memory. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
+    canonical order over the same memory. An array of xarray whose axes have known names ("time", "band", "y", "x")
+    needs no `dims`. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
     raises if a copy is needed, None copies only then. A read-only object makes a read-only tensor.
 
     Takes tensors, NumPy arrays and scalars, objects with DLPack or the CUDA Array Interface (CuPy, PyTorch, JAX, ONNX
@@ -147,7 +148,7 @@ def asarray(
         tensor = StridedTensor.over(*operand_of(obj, dims))
     else:
         operand, shared = foreign_operand(obj, copy)
-        tensor = StridedTensor.over(*((operand, None) if dims is None else with_canonical_axes(operand, dims)))
+        tensor = StridedTensor.over(*labelled(obj, operand, dims))
     if not shared and copy is False:
         raise LayoutError(f"copy=False, but {type(obj).__name__} has no memory that a tensor could share.")
     if dtype is None and device is None and not isinstance(obj, StridedTensor):

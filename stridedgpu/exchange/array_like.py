@@ -22,9 +22,11 @@ from stridedgpu.values.strides import canonical_axes
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
 from .foreign_memory import check_range
+from .named_axes import check_named_axes, named_axes
 
 __all__ = [
     "foreign_operand",
+    "labelled",
     "operand_of",
     "operand_of_array",
     "plain",
@@ -38,8 +40,8 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
     """Anything array-like as an operand, with the labels of its axes (None: no labels).
 
     `dims` is the order of the **given** object's axes ("NHWC"). The operand's axes are then in canonical order over the
-    same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels. The memory is shared if
-    `foreign_operand` shares it. No tensor is built.
+    same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels, and an array of xarray has
+    those of its axes' names. The memory is shared if `foreign_operand` shares it. No tensor is built.
 
     Raises what `foreign_operand` raises, and `LayoutError` for `dims` that do not fit the axes.
 
@@ -54,7 +56,17 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
     held: Any = getattr(obj, "operand", None)
     if isinstance(held, Operand):
         return (held, obj.dims) if dims is None else with_canonical_axes(held, dims)  # type: ignore[attr-defined]
-    operand, _ = foreign_operand(obj)
+    return labelled(obj, foreign_operand(obj)[0], dims)
+
+
+def labelled(obj: object, operand: Operand, dims: str | None) -> tuple[Operand, str | None]:
+    """The operand of an object of another library with the axes `dims`, or else those that it names, canonical.
+
+    Raises `LayoutError` for `dims` that do not fit the axes or contradict their names.
+    """
+    if dims is not None:
+        check_named_axes(obj, dims)
+    dims = dims or named_axes(obj)
     return (operand, None) if dims is None else with_canonical_axes(operand, dims)
 
 

@@ -15,6 +15,7 @@ from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import moved_frame, rgb_image
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.strides import canonical_axes
 
 from .modes import is_pillow_image, pixels_of, upright, with_mode
 from .normalisation import clipped
@@ -68,7 +69,9 @@ def image_operand(step: Declaration, given: Any, device: str) -> Image:
     if is_pillow_image(given):
         image = _of_pillow(step, given, axes)
         return image if step.clip is None else clipped(image, step.clip)
-    image, _ = operand_of(given)
+    image, labels = operand_of(given)
+    if labels is not None and labels == canonical_axes(axes):  # the image names its axes
+        return _adapted(step, image)
     if step.mode is not None and image.layout.ndim == 2 and len(axes) == 3:  # grey, without an axis of one channel
         return _adapted(step, image.with_layout(image.layout.unsqueezed(0)))
     if image.layout.ndim != len(axes):

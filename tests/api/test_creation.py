@@ -359,3 +359,38 @@ def test_zeros_are_zeros_beyond_the_cache_too():
     tensor = sg.zeros((3, 1 << 20), "float32", row_pitch_bytes=(1 << 22) + 64, alignment=4096, device="cpu")
     assert tensor.operand.address % 4096 == 0
     assert not tensor.buffer.bytes.any(), "padding included"
+
+
+class Named:
+    """What xarray's arrays have: an array for whoever asks, and names of the axes."""
+
+    def __init__(self, array, *dims):
+        self.array, self.dims, self.shape = array, dims, array.shape
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+def test_an_array_that_names_its_axes_is_taken_at_its_word():
+    array = np.arange(2 * 3 * 4 * 5, dtype=np.uint8).reshape(2, 4, 5, 3)
+    given = Named(array, "time", "y", "x", "band")
+    tensor = sg.asarray(given)
+    assert (tensor.dims, tensor.sizes) == ("NCHW", (2, 3, 4, 5))
+    np.testing.assert_array_equal(tensor.numpy(), array.transpose(0, 3, 1, 2))
+    assert sg.relayout(given, layout="NCHW").strides == (60, 20, 5, 1)
+    windows = sg.gather_crops(given, [(1, 2), (0, 1)], (2, 2))
+    np.testing.assert_array_equal(windows.numpy()[0], array[0, 1:3, 2:4].transpose(2, 0, 1))
+    [image] = sg.Preprocess(crop=2, dtype="uint8", device="cpu")(
+        [Named(array[0].transpose(2, 0, 1), "bands", "Y", "X")]
+    )
+    np.testing.assert_array_equal(image, array[0, 1:3, 2:4].transpose(2, 0, 1))
+
+
+def test_dims_that_contradict_the_names_of_the_axes_are_refused():
+    with pytest.raises(sg.LayoutError, match=r"dims='HWC' contradicts the names .* 'band', 'y', 'x' \('CHW'\)"):
+        sg.asarray(Named(np.zeros((3, 4, 5), np.uint8), "band", "y", "x"), dims="HWC")
+
+
+@pytest.mark.parametrize("dims", [("y", "lat"), ("y", "member"), ("y", 3)], ids=["twice", "unknown", "no name"])
+def test_axes_with_other_names_are_plain(dims):
+    assert sg.asarray(Named(np.zeros((4, 5), np.uint8), *dims)).dims is None
