@@ -19,7 +19,7 @@ from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.strides import calculate_strides
 
-from .compare import Sample, check_bits, memory_of, sample_of
+from .compare import Sample, check_bits, memory_of, sample_of, window_of
 from .pictures import Pictures
 
 __all__ = [
@@ -51,7 +51,7 @@ _TIMED_PICTURE_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True)
 class BatchJob:
-    """What shall be made of which pictures. `step` has a `crop`, the windows' size.
+    """What shall be made of which pictures. All results of `step` have one size, its window.
 
     `compares_all` is whether every picture is compared with NumPy, and not only the first ones.
     """
@@ -128,8 +128,7 @@ def streamed_memory(job: BatchJob) -> list[tuple[str, str]]:
 
 def batch_sizes(job: BatchJob) -> tuple[int, int, int, int]:
     """Sizes of the whole batch, in the order N, C, H, W."""
-    rows, columns = job.step.crop
-    return len(job.pictures), job.step.channel_count or 3, rows, columns
+    return len(job.pictures), job.step.channel_count or 3, *window_of(job.step)
 
 
 def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple[list[Sample], int]:
@@ -139,7 +138,8 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
     `done` is called for each picture. Raises `StridedGpuError` where a bit differs from NumPy's.
     """
     step, count = job.step, len(job.pictures)
-    window_bytes = 3 * step.crop[0] * step.crop[1]
+    rows, columns = window_of(step)
+    window_bytes = 3 * rows * columns
     timed = min(count, max(1, _TIMED_WINDOW_BYTES // window_bytes))
     keys = list(sample_keys(picture.name for picture in job.pictures))
     pictures = Pictures(
@@ -154,9 +154,9 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
     first = compared = 0
     threads = usable_cores()
     with whole_process_decodes(threads * PART_SAMPLES):
-        for size, images, rows in maker.batches(range(count), _BATCH, threads, _AHEAD):
+        for size, images, made in maker.batches(range(count), _BATCH, threads, _AHEAD, step.epoch):
             target.take(images)
-            for place, row in enumerate(rows):
+            for place, row in enumerate(made):
                 pixels = pictures.kept.pop(row.number, None)
                 if pixels is not None and (job.compares_all or compared == row.number):
                     sample = sample_of(pixels, keys[row.number], step)

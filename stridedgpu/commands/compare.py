@@ -62,16 +62,44 @@ class Comparison:
 
 def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
     """A decoded picture as NumPy needs it: resized as a whole, and where its window begins."""
+    if step.letterbox is not None or step.random_resized_crop is not None or step.pad is not None:
+        return Sample(_placed(pixels, key, step), key, (0, 0), is_mirrored=False)
     sizes = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
     frame: Pixels = pixels
     if step.resize is not None:
         resized = resize(pixels, sizes, dims="HWC", layout="HWC", interpolation=step.chosen_interpolation)
         frame = np.asarray(resized.permute("HWC").numpy())
-    drawn = None if step.seed is None else draw(step.seed, key)
-    window = step.crop[0], step.crop[1]
+    drawn = None if step.seed is None else draw(step.seed, key, step.epoch)
+    window = window_of(step)
     is_random = drawn is not None and step.random_crop is not False
     origin = drawn.origin(sizes, window) if drawn is not None and is_random else middle(sizes, window)
     return Sample(frame, key, origin, drawn is not None and drawn.flips(float(step.flip or 0)))
+
+
+def window_of(step: Preprocess) -> tuple[int, int]:
+    """Height and width of every result of the command, which declares them."""
+    assert step.window is not None, "the command line declares --size"
+    return step.window
+
+
+def _placed(pixels: Pixels, key: str, step: Preprocess) -> Pixels:
+    """A result's pixels: the box of the picture, resized and mirrored, set into a window of the fill value."""
+    [placed] = step.placements([(pixels.shape[0], pixels.shape[1])], None if step.seed is None else [key])
+    top, left, height, width = placed.place
+    frame = pixels
+    if step.resizes:
+        rule = step.chosen_interpolation
+        resized = resize(pixels, (height, width), dims="HWC", layout="HWC", box=placed.box, interpolation=rule)
+        frame = np.asarray(resized.permute("HWC").numpy())
+    if placed.flip:
+        frame = frame[:, ::-1]
+    window = np.empty((*placed.size, 3), pixels.dtype)
+    window[...] = step.chosen_fill
+    rows, columns = (slice(max(0, start), max(0, start + count)) for start, count in ((top, height), (left, width)))
+    skipped = slice(max(0, -top), None), slice(max(0, -left), None)
+    inside = window[rows, columns]
+    inside[...] = frame[skipped][: inside.shape[0], : inside.shape[1]]
+    return window
 
 
 def write_with_gather_crops(samples: Sequence[Sample], batch: StridedTensor, step: Preprocess) -> None:
@@ -105,7 +133,7 @@ def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: P
 def check_bits(made: np.ndarray[Any, np.dtype[Any]], sample: Sample, step: Preprocess, number: int) -> None:
     """Raise `StridedGpuError` if a picture (axes HWC) differs from NumPy's: wrong pixels are never handed out."""
     expected = np.empty(made.shape, made.dtype)
-    write_with_numpy(sample.mirrored_window(step.crop), expected, step)
+    write_with_numpy(sample.mirrored_window(window_of(step)), expected, step)
     bits = np.dtype(f"u{made.dtype.itemsize}")
     if not np.array_equal(made.view(bits), expected.view(bits)):
         raise StridedGpuError(
@@ -118,7 +146,7 @@ def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
     """Do the first pictures again, by gather_crops and by NumPy, for their times."""
     scratch = _new_batch(replace(step, device="cpu"), len(samples))
     slots = scratch.permute("NHWC").numpy()
-    windows = [sample.mirrored_window(step.crop) for sample in samples]
+    windows = [sample.mirrored_window(window_of(step)) for sample in samples]
     timed = _new_batch(step, len(samples))
 
     def by_gather_crops() -> None:
@@ -142,7 +170,7 @@ def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
 def _new_batch(step: Preprocess, count: int) -> StridedTensor:
     """Room for `count` pictures."""
     return empty(
-        (count, step.channel_count or 3, *step.crop),
+        (count, step.channel_count or 3, *window_of(step)),
         step.dtype,
         layout=step.layout,
         row_pitch_bytes=step.row_pitch_bytes,

@@ -27,6 +27,7 @@ from stridedgpu.preprocess.npy import replacement
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
+from .compare import window_of
 from .pictures import Pictures
 from .shard_formats import SUFFIXES, Row, shard_writer
 
@@ -62,8 +63,8 @@ class FolderJobError(StridedGpuError):
 class FolderJob:
     """A folder's job as a value that can be sent to any worker.
 
-    `step` has its rows in front, and its `crop` is the windows' size. Its chance depends on its seed and the image's
-    name. Every worker reaches `folder` and `out` by the same paths.
+    `step` has its rows in front, and all its results have one size, its window. Its chance depends on seed, epoch and the
+    image's name. Every worker reaches `folder` and `out` by the same paths.
     """
 
     folder: Path
@@ -118,7 +119,8 @@ def start(job: FolderJob) -> list[Shard]:
     wanted = {
         "step": repr(replace(job.step, device="auto")),
         "shards": job.shards,
-        "size": list(job.step.crop),
+        "size": list(window_of(job.step)),
+        "epoch": job.step.epoch,
         "resize": None if job.step.resize is None else list(job.step.resize),
         "interpolation": job.step.chosen_interpolation if job.step.resizes else None,
         "passes": _PASSES if job.step.resizes else None,
@@ -172,8 +174,8 @@ def write_shard(
 
     maker = BatchMaker(step, pictures, decoder, failed)
     threads = usable_cores() if threads is None else threads
-    batches = maker.batches(range(len(names)), _BATCH, threads, _AHEAD)
-    sizes = {"C": step.channel_count or 3, "H": step.crop[0], "W": step.crop[1]}
+    batches = maker.batches(range(len(names)), _BATCH, threads, _AHEAD, step.epoch)
+    sizes = dict(zip("CHW", (step.channel_count or 3, *window_of(step)), strict=True))
     shape = tuple(sizes[letter] for letter in step.layout[1:])
     decoding, path = whole_process_decodes(threads * PART_SAMPLES), job.path(shard.number)
     with decoding, closing(batches), shard_writer(job.format, path, step, shape) as writer:

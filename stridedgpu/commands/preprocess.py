@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +110,28 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         help="first scale the shorter side to N pixels (bilinear, as Pillow does); without it the pixels stay exact",
     )
+    add(
+        "--pad",
+        metavar="N[,N..]",
+        type=_padding,
+        help="pixels around it: one, rows and columns, or top,left,bottom,right",
+    )
     add("--random-crop", action="store_true", help="a window by chance (default: the middle)")
+    add(
+        "--random-resized-crop",
+        action="store_true",
+        help="a box by chance, 8 to 100 %% of the area and 3:4 to 4:3, resized to --size, as torchvision's",
+    )
+    add("--letterbox", action="store_true", help="the whole picture inside --size, with borders, as YOLO's")
+    add(
+        "--fill",
+        metavar="V[,V,V]",
+        type=_values,
+        help="the borders' and pads' pixel value, 0 to 255 (114; 0 for --pad)",
+    )
     add("--flip", action="store_true", help="mirror left and right, by chance one picture in two")
     add("--seed", metavar="N", type=_integer, help=f"another seed, another chance (default: {DEFAULT_SEED})")
+    add("--epoch", metavar="N", type=_count, default=0, help="another epoch, another chance (default: 0)")
 
 
 def _add_pixels(parser: argparse.ArgumentParser) -> None:
@@ -152,6 +170,26 @@ def _positive(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
     return int(text)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0")
+    return int(text)
+
+
+def _padding(text: str) -> tuple[int, ...]:
+    numbers = tuple(map(_count, text.split(",")))
+    if len(numbers) not in (1, 2, 4):
+        raise argparse.ArgumentTypeError(f"{text!r} has {len(numbers)} numbers of pixels; it has 1, 2 or 4")
+    return numbers
+
+
+def _values(text: str) -> tuple[int, ...]:
+    values = tuple(map(_count, text.split(",")))
+    if len(values) not in (1, 3) or max(values) > 255:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one value of 0 to 255, or three, red, green and blue")
+    return values
 
 
 def _integer(text: str) -> int:
@@ -213,12 +251,28 @@ def _scale_and_bias(chosen: argparse.Namespace) -> tuple[tuple[float, ...] | Non
 
 
 def _check_chance(chosen: argparse.Namespace) -> None:
-    """Refuse a seed without an option that uses it, and choose one if such an option has none."""
-    is_random = chosen.random_crop or chosen.flip
-    if chosen.seed is not None and not is_random:
-        chosen.refuse("--seed decides --random-crop and --flip: give one of them too, or no --seed")
+    """Refuse a seed or an epoch without an option that uses it, and choose a seed if such an option has none."""
+    is_random = chosen.random_crop or chosen.random_resized_crop or chosen.flip
+    for name, is_given in (("seed", chosen.seed is not None), ("epoch", chosen.epoch != 0)):
+        if is_given and not is_random:
+            chosen.refuse(
+                f"--{name} decides --random-crop, --random-resized-crop and --flip: "
+                f"give one of them too, or no --{name}"
+            )
     if chosen.seed is None and is_random:
         chosen.seed = DEFAULT_SEED
+
+
+def _check_windows(chosen: argparse.Namespace) -> None:
+    """Refuse options of which each says what a window holds."""
+    others = ("resize", "pad", "random_crop")
+    for name, excluded in (("letterbox", (*others, "random_resized_crop")), ("random_resized_crop", others)):
+        for other in excluded:
+            if getattr(chosen, name) and getattr(chosen, other):
+                first, second = (f"--{option.replace('_', '-')}" for option in (name, other))
+                chosen.refuse(f"{first} and {second} exclude each other: {first} fills the window by itself")
+    if chosen.fill is not None and chosen.pad is None and not chosen.letterbox:
+        chosen.refuse("--fill is what surrounds a picture: give --letterbox or --pad too, or no --fill")
 
 
 def run_preprocess(chosen: argparse.Namespace) -> None:
@@ -227,6 +281,7 @@ def run_preprocess(chosen: argparse.Namespace) -> None:
         chosen.refuse("no pictures: name files or folders, or give --samples")
     scale, bias = _scale_and_bias(chosen)
     _check_chance(chosen)
+    _check_windows(chosen)
     check_folder_options(chosen)
     step = _declared(chosen, scale, bias)
     if chosen.shards is not None:
@@ -239,7 +294,8 @@ def _declared(
     chosen: argparse.Namespace, scale: tuple[float, ...] | None, bias: tuple[float, ...] | None
 ) -> Preprocess:
     """What happens to a window of a picture, in one batch and in shards alike."""
-    return Preprocess(
+    is_window = not (chosen.letterbox or chosen.random_resized_crop)
+    step = Preprocess(
         "image",
         layout=chosen.layout,
         dtype=chosen.dtype,
@@ -247,14 +303,21 @@ def _declared(
         bias=bias,
         channels=(2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
         resize=None if chosen.resize is None else (chosen.resize,),
-        crop=chosen.size,
-        random_crop=chosen.random_crop if chosen.seed is not None else None,
+        pad=chosen.pad,
+        crop=None if chosen.letterbox else chosen.size,
+        random_crop=chosen.random_crop if chosen.seed is not None and is_window else None,
+        random_resized_crop=True if chosen.random_resized_crop else None,
+        letterbox=chosen.size if chosen.letterbox else None,
+        fill=chosen.fill,
         flip=True if chosen.flip else None,
         seed=chosen.seed,
         row_pitch_bytes=chosen.row_pitch,
         alignment=chosen.alignment or DEFAULT_ALIGNMENT,
+        output="numpy" if chosen.shards is not None else "tensor",
         device=chosen.device or "auto",
     )
+    step.set_epoch(chosen.epoch)
+    return step
 
 
 def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
@@ -263,7 +326,7 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
     if not pictures:
         raise StridedGpuError("no pictures: a batch holds at least one.")
     _check_outputs(chosen, pictures)
-    job = BatchJob(pictures, replace(step, output="tensor"), chosen.decoder, chosen.compare == "all")
+    job = BatchJob(pictures, step, chosen.decoder, chosen.compare == "all")
     is_streamed = step.layout.startswith("N") and chosen.raw is None and step.row_pitch_bytes is None
     with ExitStack() as files, progress(len(pictures), "pictures") as done:
         file = files.enter_context(replacement(chosen.out))

@@ -40,8 +40,8 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
     """Anything array-like as an operand, with the labels of its axes (None: no labels).
 
     `dims` is the order of the **given** object's axes ("NHWC"). The operand's axes are then in canonical order over the
-    same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels, and an array of xarray has
-    those of its axes' names. The memory is shared if `foreign_operand` shares it. No tensor is built.
+    same memory, and so are the labels ("NCHW"). Without `dims` a tensor keeps its own labels, and xarray's arrays have
+    those of their axes' names. The memory is shared if `foreign_operand` shares it. No tensor is built.
 
     Raises what `foreign_operand` raises, and `LayoutError` for `dims` that do not fit the axes.
 

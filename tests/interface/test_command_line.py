@@ -404,7 +404,20 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "dtype": ((*PICTURE, "--dtype", "float8", *TO), "argument --dtype: invalid choice: 'float8'"),
     "channels": ((*PICTURE, "--channels", "grb", *TO), "argument --channels: invalid choice: 'grb'"),
     "normalize": ((*PICTURE, "--normalize", "x", *TO), "argument --normalize: invalid choice: 'x'"),
-    "seed alone": ((*PICTURE, "--seed", "3", *TO), "--seed decides --random-crop and --flip: give one of them"),
+    "seed alone": ((*PICTURE, "--seed", "3", *TO), "--seed decides --random-crop, --random-resized-crop and --flip"),
+    "epoch alone": ((*PICTURE, "--epoch", "3", *TO), "--epoch decides --random-crop, --random-resized-crop and --flip"),
+    "letterbox of a crop": (
+        (*PICTURE, "--letterbox", "--random-crop", *TO),
+        "--letterbox and --random-crop exclude each other: --letterbox fills the window by itself",
+    ),
+    "random area of a resize": (
+        (*PICTURE, "--random-resized-crop", "--resize", "9", *TO),
+        "--random-resized-crop and --resize exclude each other",
+    ),
+    "fill of nothing": ((*PICTURE, "--fill", "3", *TO), "--fill is what surrounds a picture: give --letterbox or"),
+    "fill": ((*PICTURE, "--letterbox", "--fill", "3,256,1", *TO), "'3,256,1' is not one value of 0 to 255, or three"),
+    "pad": ((*PICTURE, "--pad", "1,2,3", *TO), "'1,2,3' has 3 numbers of pixels; it has 1, 2 or 4"),
+    "epoch": ((*PICTURE, "--flip", "--epoch", "-1", *TO), "argument --epoch: "),
     "seed": ((*PICTURE, "--flip", "--seed", "1.5", *TO), "argument --seed: '1.5' is not an integer from -9"),
     "seed too large": ((*PICTURE, "--flip", "--seed", str(2**63), *TO), "is not an integer from"),
     "random crop too large": (

@@ -72,6 +72,47 @@ def test_the_command_line(tmp_path):
     check(np.load(tmp_path / "out.npy"), declared({"image": list(pixels())}, names)["image"])
 
 
+WINDOWS = {
+    "random areas in epoch 3": (
+        {"random_resized_crop": True, "crop": 32, "flip": True, "seed": 4},
+        ["--random-resized-crop", "--flip", "--seed", "4", "--epoch", "3"],
+    ),
+    "letterbox": ({"letterbox": 32}, ["--letterbox"]),
+    "letterbox, mirrored, of another value": (
+        {"letterbox": 32, "fill": (1, 2, 3), "flip": True, "seed": 0},
+        ["--letterbox", "--fill", "1,2,3", "--flip"],
+    ),
+    "padded": (
+        {"pad": (1, 2, 3, 8), "fill": 9, "crop": 32, "flip": True, "seed": 0},
+        ["--pad", "1,2,3,8", "--fill", "9", "--random-crop", "--flip"],
+    ),
+    "resized and padded": ({"resize": (24,), "pad": 6, "crop": 32}, ["--resize", "24", "--pad", "6"]),
+}
+
+
+@pytest.mark.parametrize("declared, options", WINDOWS.values(), ids=WINDOWS)
+def test_the_command_line_declares_every_window(tmp_path, declared, options):
+    """In one batch, all compared with NumPy, and in shards."""
+    names = [f"{number:02}.png" for number in range(COUNT)]
+    (tmp_path / "in").mkdir()
+    for name, picture in zip(names, pixels(), strict=True):
+        Image.fromarray(picture).save(tmp_path / "in" / name)
+    step = sg.Preprocess(**declared, normalize="clip", device="cpu")
+    expected = np.stack(step(list(pixels()), names, epoch=3 if "--epoch" in options else 0))
+    command = ["preprocess", str(tmp_path / "in"), "--size", "32", "--normalize", "clip", "--device", "cpu", *options]
+    assert main([*command, "--out", str(tmp_path / "out.npy"), "--compare", "all"]) == 0
+    check(np.load(tmp_path / "out.npy"), expected)
+    assert main([*command, "--out", str(tmp_path / "shards"), "--shards", "1"]) == 0
+    check(np.load(tmp_path / "shards" / "shard-00000-of-00001.npy"), expected)
+
+
+def test_sg_load_of_every_window():
+    for declared, _ in WINDOWS.values():
+        step = sg.Preprocess(**declared, device="cpu")
+        expected = np.stack(step(list(pixels()), range(COUNT), epoch=0))
+        check(np.concatenate(list(sg.load(list(pixels()), step, batch=5, threads=2))), expected)
+
+
 class Numbered:
     """A map-style data set of dicts."""
 
