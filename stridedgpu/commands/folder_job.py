@@ -63,8 +63,8 @@ class FolderJobError(StridedGpuError):
 class FolderJob:
     """A folder's job as a value that can be sent to any worker.
 
-    `step` has its rows in front, and all its results have one size, its window. Its chance depends on seed, epoch and the
-    image's name. Every worker reaches `folder` and `out` by the same paths.
+    `step` has its rows in front, and all its results have one size. Its chance depends on seed, epoch and
+    the image's name. Every worker reaches `folder` and `out` by the same paths.
     """
 
     folder: Path
