@@ -39,7 +39,6 @@ class EmulatedDevice:
     """The device "cuda-emulated", for tests of programs on machines without a GPU."""
 
     name = EMULATED
-    resizes_frames = False
     checks_gathers = False
 
     def __init__(self) -> None:

@@ -30,12 +30,6 @@ def test_a_photo_is_mixed_on_its_way_to_a_gpu(mixing, dtype):
     assert made.numpy().tobytes() == wanted.numpy().tobytes()
 
 
-def test_a_frame_with_a_matrix_is_the_cpus(mixing):
-    frame = sg.Frame.over("nv12", np.full(24, 99, np.uint8), (4, 4)).to_device("cuda:1")
-    with pytest.raises(sg.DeviceError, match="relayout the frame into RGB, and that with matrix="):
-        sg.relayout(frame, matrix=SEPIA)
-
-
 def test_samples_of_a_sensor_are_unpacked_where_they_lie(mixing):
     memory = np.random.default_rng(1).integers(0, 256, (4, 20), np.uint8)
     there = sg.asarray(memory).to_device("cuda:1")
