@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
@@ -75,17 +74,13 @@ def write_windows(
     """
     fill = fill or bytes(made.source.itemsize * sources.layouts[0].sizes[0])
     if isinstance(sources, FrameSources):
-        write_frame_crops(sources.frames, _starts(origins), flips, made, fill, batch, None)
+        starts = np.array(origins, np.int64).reshape(-1, 2)
+        write_frame_crops(sources.frames, starts, flips, made, fill, batch, None)
         return
     if batch.buffer.device != "cpu":
         sources, origins = _sent(sources, origins, batch, fill)
-    starts = _starts(origins)
+    starts = np.array(origins, np.int64).reshape(-1, 2)
     write_crops(sources, starts, flips, made, fill, batch, None)
-
-
-def _starts(origins: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """Origins as an array (N, 2)."""
-    return np.array(origins, np.int64).reshape(-1, 2)
 
 
 def _sent(
