@@ -16,6 +16,7 @@ from stridedgpu.operations.options import ValueOptions
 from stridedgpu.operations.relayout_plan import move_between
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .layout_arguments import SIDE, InWords, figures_of, side_of, sizes_of
@@ -61,19 +62,24 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
 
 def run_explain(chosen: argparse.Namespace) -> None:
     """Plan one relayout for each chosen device and print the explanations."""
-    source, target = chosen.source, chosen.target
-    problem = _problem(chosen)
+    sides = ("--from", chosen.source), ("--to", chosen.target)
+    hints = [f"hint: {name}: {side.hint}" for name, side in sides if side.hint]
+    try:
+        problem = _problem(chosen)
+    except StridedGpuError as error:
+        if not hints:
+            raise
+        chosen.refuse("; ".join([str(error), *hints]))
     plans = [(label, planner.plan(problem)) for label, planner in chosen.on]
     if chosen.html is not None or chosen.svg is not None:
         if len(plans) > 1:
             chosen.refuse("one picture shows one plan: give --on one name")
         (_, plan), *_ = plans
-        put(chosen, plan, plan.kernel, dims=source.dims)
+        put(chosen, plan, plan.kernel, dims=chosen.source.dims)
         return
     print("\n\n".join("\n".join(_lines(label, plan)) for label, plan in plans))
-    for name, side in (("--from", source), ("--to", target)):
-        if side.hint:
-            print(f"hint: {name}: {side.hint}")
+    for hint in hints:
+        print(hint)
 
 
 def _lines(label: str, plan: DevicePlan) -> list[str]:

@@ -297,6 +297,15 @@ def test_channels_that_come_last_are_hinted_at(capsys, sizes, layout, meant):
     assert meant is None or f"for 3 channels give {meant}." in out
 
 
+def test_a_refusal_keeps_the_hint(capsys):
+    with pytest.raises(SystemExit):
+        main(["explain", "--from", "uint8:NHWC:8x224x224x3", "--to", "float16:NCHW:8x3x224x224"])
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "--to has sizes (8, 3, 224, 224)" in line
+    assert "hint: --from: sizes are in the order NCHW" in line
+    assert line.endswith("for 3 channels give 8,3,224,224.")
+
+
 MOVE = ("explain", "--from", "uint8:NHWC:8x3x64x64", "--to", "float16:NCHW:8x3x64x64")
 
 
