@@ -44,17 +44,18 @@ def test_new_memory_holds_what_given_memory_does(given, size, interpolation, opt
 
 
 def test_the_second_call_plans_nothing(monkeypatch):
-    """Other memory of the same layout, too; other options are planned."""
+    """Other memory of the same layout and alignment, too; other options are planned."""
     planned = []
     plain = whole_resize.checked_rule
     monkeypatch.setattr(
         whole_resize, "checked_rule", lambda *args, **named: planned.append(args) or plain(*args, **named)
     )
     whole_resize._prepared.cache_clear()
-    for value in range(3):
-        sg.resize(np.full((19, 23, 3), value, np.uint8), (7, 5), dims="HWC", layout="HWC")
+    pictures = [sg.full((3, 19, 23), value, "uint8", dims="CHW") for value in range(3)]
+    for picture in pictures:
+        sg.resize(picture, (7, 5), layout="HWC")
     assert len(planned) == 1
-    sg.resize(np.zeros((19, 23, 3), np.uint8), (7, 5), dims="HWC", layout="HWC", scale=2.0)
+    sg.resize(pictures[0], (7, 5), layout="HWC", scale=2.0)
     assert len(planned) == 2
 
 
