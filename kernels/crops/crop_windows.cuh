@@ -58,6 +58,10 @@ template <typename Source, int Length> struct WindowPart {
           source(reinterpret_cast<const Source*>(read.pixel) + int64(first_row) * read.row_stride +
                  column * column_stride) {}
 
+    __device__ __forceinline__ void advance(int rows) {
+        row += uint32(rows);
+        source += rows * sample.row_stride;
+    }
     __device__ __forceinline__ const Source* row_source(int r) const { return source + r * sample.row_stride; }
     __device__ __forceinline__ bool has_row(int r) const {
         return row + uint32(r) - sample.top < sample.bottom - sample.top;
@@ -73,35 +77,47 @@ template <typename Source, int Length> struct WindowPart {
 // Consecutive source elements, loaded to registers.
 //
 // Windows begin anywhere. An aligned run is loaded as vectors of LoadBytes. Any other run is loaded as the aligned
-// words that contain it, combined by funnel shifts, unless one of these words reaches past the image's end. All loads
-// are issued before the first result is used.
+// pairs of words that contain it (single words if it has an odd number of them), combined by funnel shifts, unless one
+// of them reaches past the image's end. All loads are issued before the first result is used.
 template <typename Element, int Count, int LoadBytes> struct SourceRun {
     static constexpr int bytes = Count * int(sizeof(Element));
     static constexpr int unit = sizeof(Element) > 4 ? int(sizeof(Element)) : 4;
     static constexpr bool shifts = sizeof(Element) < 4;
     static constexpr int words = bytes / 4;
+    static constexpr int piece_words = bytes % 8 == 0 ? 2 : 1, piece_bytes = 4 * piece_words;
     static_assert(bytes % unit == 0 && bytes % LoadBytes == 0 && LoadBytes >= unit, "whole words");
 
     // Load the run and return true, or return false if it cannot be loaded in words.
     __device__ __forceinline__ bool read(const Element* run, const CropSample& sample) {
         const uint8* from = reinterpret_cast<const uint8*>(run);
-        held[words] = 0;
-        if (LoadBytes > unit && uint64(from) % LoadBytes == 0) {
-            read_pieces<LoadBytes>(from);
-            return true;
+        if constexpr (LoadBytes > (shifts ? piece_bytes : unit)) {
+            if (uint64(from) % LoadBytes == 0) {
+                read_pieces<LoadBytes>(from);
+                return true;
+            }
         }
         if constexpr (!shifts) {
             read_pieces<unit>(from);
         } else {
-            const uint32 beyond = uint32(uint64(from) % 4);
+            const uint32 beyond = uint32(uint64(from) % piece_bytes);
             const uint8* aligned = from - beyond;
-            const uint8* end = aligned + bytes + (beyond ? 4 : 0);
+            const uint8* end = aligned + bytes + (beyond ? piece_bytes : 0);
             if (uint64(aligned) < uint64(sample.first) || uint64(end) > uint64(sample.end)) return false;
-            read_pieces<4>(aligned);
-            if (beyond) held[words] = load<uint32>(aligned + bytes);
-            shift = 8 * beyond;
+            read_pieces<piece_bytes>(aligned);
+            if (beyond) read_piece<piece_words>(aligned + bytes, words);
+            first = beyond / 4;
+            shift = 8 * (beyond % 4);
         }
         return true;
+    }
+
+    // Put the run's first word first: after all loads are issued.
+    __device__ __forceinline__ void settle() {
+        if constexpr (shifts && piece_words == 2) {
+            if (first == 0) return;
+#pragma unroll
+            for (int w = 0; w <= words; ++w) held[w] = held[w + 1];
+        }
     }
 
     __device__ __forceinline__ uint32 word(int w) const {
@@ -110,16 +126,19 @@ template <typename Element, int Count, int LoadBytes> struct SourceRun {
     }
 
   private:
-    uint32 held[words + 1];
-    uint32 shift = 0;  // bits
+    uint32 held[words + piece_words] = {};
+    uint32 first = 0, shift = 0;  // word of the run's first byte; bits
 
     template <int Piece> __device__ __forceinline__ void read_pieces(const uint8* from) {
 #pragma unroll
         for (int piece = 0; piece < bytes / Piece; ++piece) {
-            const auto loaded = load_global<Vector<uint32, Piece / 4>>(from + piece * Piece);
-#pragma unroll
-            for (int w = 0; w < Piece / 4; ++w) held[piece * (Piece / 4) + w] = loaded.word[w];
+            read_piece<Piece / 4>(from + piece * Piece, piece * (Piece / 4));
         }
+    }
+    template <int Words> __device__ __forceinline__ void read_piece(const uint8* from, int place) {
+        const auto loaded = load_global<Vector<uint32, Words>>(from);
+#pragma unroll
+        for (int w = 0; w < Words; ++w) held[place + w] = loaded.word[w];
     }
 };
 
@@ -202,10 +221,11 @@ template <typename Element, int Count, int Length> struct PixelPlanes {
 // lack memory in the source's last pixel, and they have no fill value.
 template <typename Source, int Pitch, int Length, typename Run, typename Wanted>
 __device__ __forceinline__ PixelPlanes<Source, Pitch, Length> pixels_of(const WindowPart<Source, Length>& part, int r,
-                                                                       bool is_read, const Run& run,
+                                                                       bool is_read, Run& run,
                                                                        const Source* fill, Wanted is_wanted) {
     PixelPlanes<Source, Pitch, Length> pixels{};
     if (is_read) {
+        run.settle();
         pixels.split(run);
     } else {
         const bool row_inside = part.has_row(r);

@@ -72,6 +72,7 @@ __global__ void __launch_bounds__(256)
             whole = held.read(source + pixel.quotient * sample.column_stride +
                                   int64(p.order.source_offset(pixel.remainder)) * sample.channel_stride, sample);
             if (whole) {
+                held.settle();
                 PixelPlanes<Source, 1, length> together{};
                 together.split(held);
                 elements = together.planes[0];

@@ -19,7 +19,7 @@ struct CropsPixelsPolicy {
     int pitch, count;             // elements of a source's pixel and of a target's
     uint32 places;                // digit c from the right, hexadecimal: the place in a source's pixel of channel c
     int load_bytes, store_bytes;  // of one access
-    int rows;                     // of a thread
+    int rows, turns;              // of a thread: in flight, and how often
     Channels affines;
 };
 
@@ -34,18 +34,12 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 0)
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.items) return;
-    const CropPlace<Index> place = p.template place<policy.rows, length>(number);
-    const WindowPart<Source, length> part(p.samples[place.outer], place.row, place.first, p.width, policy.pitch);
+    const CropPlace<Index> place = p.template place<policy.rows * policy.turns, length>(number);
+    WindowPart<Source, length> part(p.samples[place.outer], place.row, place.first, p.width, policy.pitch);
     Target* target = reinterpret_cast<Target*>(p.target) +
                      Signed<Index>(p.offset + place.outer * p.sample_stride + place.row * p.row_stride +
                                    Index(place.first) * policy.count);
 
-    SourceRun<Source, length * policy.pitch, policy.load_bytes> runs[policy.rows];
-    bool is_read[policy.rows];
-#pragma unroll
-    for (int r = 0; r < policy.rows; ++r) {
-        is_read[r] = part.has_columns() && part.has_row(r) && runs[r].read(part.row_source(r), part.sample);
-    }
     const uint32 left = p.width - place.first;  // columns of the window from the first on
     const auto is_wanted = [&](int at) {
         bool wanted = false;
@@ -53,27 +47,39 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 0)
         for (int c = 0; c < policy.count; ++c) wanted |= place_of(c) == at;
         return wanted;
     };
+#pragma unroll 1
+    for (uint32 turn = 0; turn < uint32(policy.turns); ++turn) {
+        SourceRun<Source, length * policy.pitch, policy.load_bytes> runs[policy.rows];
+        bool is_read[policy.rows];
 #pragma unroll
-    for (int r = 0; r < policy.rows; ++r) {
-        if (place.row + r >= p.height) return;
-        const auto pixels = pixels_of<Source, policy.pitch, length>(part, r, is_read[r], runs[r], p.fill, is_wanted);
-        PixelPlanes<Target, policy.count, length> made{};
-#pragma unroll
-        for (int c = 0; c < policy.count; ++c) {
-            made.planes[c] = Conversion::apply(pixels.planes[place_of(c)], p.affines.of(c));
-        }
-        Target* row = target + Signed<Index>(r * p.row_stride);
-        if (left >= length) {
-            made.store_joined(row);
-            continue;
+        for (int r = 0; r < policy.rows; ++r) {
+            is_read[r] = part.has_columns() && part.has_row(r) && runs[r].read(part.row_source(r), part.sample);
         }
 #pragma unroll
-        for (int i = 0; i < length; ++i) {
+        for (int r = 0; r < policy.rows; ++r) {
+            if (part.row + uint32(r) >= p.height) return;
+            const auto pixels =
+                pixels_of<Source, policy.pitch, length>(part, r, is_read[r], runs[r], p.fill, is_wanted);
+            PixelPlanes<Target, policy.count, length> made{};
 #pragma unroll
             for (int c = 0; c < policy.count; ++c) {
-                if (i < left) store(row + i * policy.count + c, made.planes[c].get(i));
+                made.planes[c] = Conversion::apply(pixels.planes[place_of(c)], p.affines.of(c));
+            }
+            Target* row = target + Signed<Index>(r * p.row_stride);
+            if (left >= length) {
+                made.store_joined(row);
+                continue;
+            }
+#pragma unroll
+            for (int i = 0; i < length; ++i) {
+#pragma unroll
+                for (int c = 0; c < policy.count; ++c) {
+                    if (i < left) store(row + i * policy.count + c, made.planes[c].get(i));
+                }
             }
         }
+        target += Signed<Index>(Index(policy.rows) * p.row_stride);
+        part.advance(policy.rows);
     }
 }
 

@@ -17,7 +17,7 @@ namespace sg {
 struct CropsPlanesPolicy {
     int pitch;                    // elements of a source's pixel; 1 where the source has planes
     int load_bytes, store_bytes;  // of one access
-    int rows;                     // of a thread
+    int rows, turns;              // of a thread: in flight, and how often
     Channels affines, order;
 };
 
@@ -30,13 +30,21 @@ template <typename Conversion, typename Index, CropsPlanesPolicy policy> struct 
 };
 
 // __launch_bounds__ minBlocks: 3, or 2 if the numbers are wide or the elements become narrower, which takes more
-// registers. Without it ptxas spills some instantiations.
-template <typename Conversion>
-constexpr int planes_blocks =
-    Conversion::is_wide || sizeof(typename Conversion::Target) < sizeof(typename Conversion::Source) ? 2 : 3;
+// registers, or 4 for few bytes of interleaved pixels that become halves; 2 on sm_120. Without it ptxas spills some
+// instantiations.
+template <typename Conversion, CropsPlanesPolicy policy> constexpr int planes_blocks() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+    return 2;
+#endif
+    constexpr int source_bytes = int(sizeof(typename Conversion::Source));
+    constexpr int target_bytes = int(sizeof(typename Conversion::Target));
+    constexpr int held = policy.rows * policy.pitch * source_bytes * policy.store_bytes / target_bytes;
+    if (Conversion::is_wide || target_bytes < source_bytes) return 2;
+    return source_bytes == 1 && target_bytes == 2 && policy.pitch > 1 && held <= 64 ? 4 : 3;
+}
 
 template <typename Conversion, typename Index, CropsPlanesPolicy policy>
-__global__ void __launch_bounds__(256, planes_blocks<Conversion>)
+__global__ void __launch_bounds__(256, planes_blocks<Conversion, policy>())
     crops_planes(__grid_constant__ const CropsPlanesParameters<Conversion, Index, policy> p) {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
@@ -45,7 +53,7 @@ __global__ void __launch_bounds__(256, planes_blocks<Conversion>)
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.common.items) return;
-    const CropPlace<Index> place = p.common.template place<policy.rows, length>(number);
+    const CropPlace<Index> place = p.common.template place<policy.rows * policy.turns, length>(number);
     Quotient<Index> plane = {place.outer, 0};
     if constexpr (from_planes) plane = divide(place.outer, p.planes);
     WindowPart<Source, length> part(p.common.samples[plane.quotient], place.row, place.first, p.common.width,
@@ -60,36 +68,41 @@ __global__ void __launch_bounds__(256, planes_blocks<Conversion>)
                      Signed<Index>(p.common.offset + plane.quotient * p.common.sample_stride +
                                    place.row * p.common.row_stride + place.first);
 
-    SourceRun<Source, length * policy.pitch, policy.load_bytes> runs[policy.rows];
-    bool is_read[policy.rows];
-#pragma unroll
-    for (int r = 0; r < policy.rows; ++r) {
-        is_read[r] = part.has_columns() && part.has_row(r) && runs[r].read(part.row_source(r), part.sample);
-    }
     const uint32 left = p.common.width - place.first;  // columns of the window from the first on
     const auto plane_of = [&](int c) { return from_planes ? plane.remainder : p.order.source_offset(c); };
     const auto is_wanted = [&](int c) {
         return from_planes || policy.order == Channels::alike || plane_of(c) != ~Index(0);
     };
+#pragma unroll 1
+    for (uint32 turn = 0; turn < uint32(policy.turns); ++turn) {
+        SourceRun<Source, length * policy.pitch, policy.load_bytes> runs[policy.rows];
+        bool is_read[policy.rows];
 #pragma unroll
-    for (int r = 0; r < policy.rows; ++r) {
-        if (place.row + r >= p.common.height) return;
-        const auto pixels = pixels_of<Source, policy.pitch, length>(part, r, is_read[r], runs[r], fill, is_wanted);
+        for (int r = 0; r < policy.rows; ++r) {
+            is_read[r] = part.has_columns() && part.has_row(r) && runs[r].read(part.row_source(r), part.sample);
+        }
 #pragma unroll
-        for (int c = 0; c < policy.pitch; ++c) {
-            if (!is_wanted(c)) continue;
-            const Index to = plane_of(c);
-            const Vector<Target, length> converted = Conversion::apply(pixels.planes[c], p.common.affines.of(to));
-            Target* vector = target + Signed<Index>(to * p.channel_stride + r * p.common.row_stride);
-            if (left >= length) {
-                store_global(vector, converted);
-                continue;
-            }
+        for (int r = 0; r < policy.rows; ++r) {
+            if (part.row + uint32(r) >= p.common.height) return;
+            const auto pixels = pixels_of<Source, policy.pitch, length>(part, r, is_read[r], runs[r], fill, is_wanted);
 #pragma unroll
-            for (int i = 0; i < length; ++i) {
-                if (i < left) store(vector + i, converted.get(i));
+            for (int c = 0; c < policy.pitch; ++c) {
+                if (!is_wanted(c)) continue;
+                const Index to = plane_of(c);
+                const Vector<Target, length> converted = Conversion::apply(pixels.planes[c], p.common.affines.of(to));
+                Target* vector = target + Signed<Index>(to * p.channel_stride + r * p.common.row_stride);
+                if (left >= length) {
+                    store_global(vector, converted);
+                    continue;
+                }
+#pragma unroll
+                for (int i = 0; i < length; ++i) {
+                    if (i < left) store(vector + i, converted.get(i));
+                }
             }
         }
+        target += Signed<Index>(Index(policy.rows) * p.common.row_stride);
+        part.advance(policy.rows);
     }
 }
 

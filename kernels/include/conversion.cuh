@@ -208,9 +208,10 @@ template <typename To> __device__ __forceinline__ To canonical_nan() {
 
 // The whole conversion of one element, as a type with every choice at compile time. Nans: whether scale and bias may
 // produce NaN; with an integer source and finite constants they do not. Unit: 0, or the divisor of the first step; then
-// there are both constants, and scale divides.
+// there are both constants, and scale divides. Fused: an unsigned integer is multiplied by `multiplied`, with the same
+// result.
 template <typename Source_, typename Target_, bool HasScale = false, bool HasBias = false,
-          Rounding R = Rounding::nearest, Nan Nans = Nan::keep, uint64 Unit = 0>
+          Rounding R = Rounding::nearest, Nan Nans = Nan::keep, uint64 Unit = 0, bool Fused = false>
 struct Conversion {
     using Source = Source_;
     using Target = Target_;
@@ -220,6 +221,7 @@ struct Conversion {
     static constexpr bool is_affine = HasScale || HasBias;
     static constexpr bool is_move = is_same<Source, Target> && !is_affine;
     static constexpr bool is_wide = !is_move && sizeof(Compute) == 8;  // numbers take two registers each
+    static_assert(!Fused || (HasScale && Unit == 0 && is_same<Compute, float32>), "one product in float32");
     static_assert(Unit == 0 || (HasScale && HasBias), "a unit has a bias and a divisor beside it");
     static_assert(!is_affine || !(is_complex<Source> || is_complex<Target>), "complex types have no scale or bias");
 
@@ -314,7 +316,11 @@ struct Conversion {
         constexpr bool to_float32 = is_affine ? is_same<Compute, float32> : is_floating<Target> && sizeof(Target) <= 4;
         constexpr bool is_small = is_integer<Source> && sizeof(Source) <= 2 && Vector<Source, N>::bytes >= 4;
         if constexpr (is_affine) {
-            if constexpr (is_small && to_float32) return scaled(float32_of(source, i), affine);
+            if constexpr (is_small && Fused) {
+                const Compute y = multiplied(source, i, affine.scale);
+                if constexpr (HasBias) return add_rn(y, affine.bias);
+                else return y;
+            } else if constexpr (is_small && to_float32) return scaled(float32_of(source, i), affine);
             else return scaled(decode<Nan::ignore>(source.get(i)), affine);
         } else {
             if constexpr (is_small && to_float32) return float32_of(source, i);

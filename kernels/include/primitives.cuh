@@ -46,6 +46,13 @@ SG_OF_ONE(float32, narrow_rn, float64, "cvt.rn.f32.f64", "=f", "d")
 #undef SG_OF_ONE
 #undef SG_OF_TWO
 
+// a * b + c, rounded once.
+__device__ __forceinline__ float32 fused_rn(float32 a, float32 b, float32 c) {
+    float32 result;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(result) : "f"(a), "f"(b), "f"(c));
+    return result;
+}
+
 __device__ __forceinline__ uint16 bfloat16_bits_rn(float32 x) {
 #if __CUDA_ARCH__ >= 800
     uint16 bits;
@@ -182,6 +189,7 @@ inline float64 multiply_rn(float64 a, float64 b) { return a * b; }
 inline float32 add_rn(float32 a, float32 b) { return a + b; }
 inline float64 add_rn(float64 a, float64 b) { return a + b; }
 inline float32 divide_rn(float32 a, float32 b) { return a / b; }
+inline float32 fused_rn(float32 a, float32 b, float32 c) { return __builtin_fmaf(a, b, c); }
 inline float64 divide_rn(float64 a, float64 b) { return a / b; }
 
 inline uint16 float16_bits_rn(float32 x) {

@@ -9,6 +9,7 @@ import pytest
 from harness.emulator import machine_code
 from harness.emulator.marks import DEFAULT_ARCHITECTURE
 from harness.gather_cases import MODES, Case, inner_case, inspected
+from harness.kernel_names import policy_of
 from harness.plans import chosen_gather
 
 from stridedgpu import Layout, LayoutError
@@ -199,13 +200,20 @@ def test_kernels_compile_without_spills_and_with_the_planned_widths(architecture
 @pytest.mark.parametrize("number", ["int32", "int64"])
 def test_a_thread_has_several_rows_under_way_and_waits_twice(number):
     """Indices are all asked for before one is looked at, then all rows: no row waits for the one before."""
-    plan = row_plan((5000, 64), count=100_000, number=number)
+    plan = row_plan((5000, 64), count=1_000_000, number=number)
     launch = gather_launch(plan, REFERENCE_GPU)
     made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], "sm_90")[launch.name]
     index, row = (64 if number == "int64" else 32), 128
     report = [64] if index == 64 else []  # whether the check of the indices found one that is wrong
     loads = [width for width in made.load_bits if width in (index, row)]
     assert loads[: len(report) + 8] == report + [index] * 4 + [row] * 4
+
+
+@pytest.mark.parametrize("count, items", [(4_000, 1), (20_000, 2), (169_000, 4)])
+def test_a_launch_of_few_waves_has_fewer_rows_under_way(count, items):
+    """Rows of 256 B, 16 lanes each, on 132 multiprocessors: from two blocks each on, and from twenty."""
+    launch = gather_launch(row_plan((5000, 64), count=count, number="int32"), REFERENCE_GPU)
+    assert policy_of(launch.name)["items"] == str(items)
 
 
 @inspected

@@ -226,7 +226,11 @@ def made(types: str, source_channels: int | None = None, **options) -> Conversio
             made("float16>float32", scale=2.0),
             "sg::Conversion<sg::float16, sg::float32, true, false, sg::Rounding::nearest>",
         ),
-        (made("uint8", scale=2.0), "sg::Conversion<sg::uint8, sg::uint8, true, false, sg::Rounding::nearest>"),
+        (
+            made("uint8", scale=2.0),
+            "sg::Conversion<sg::uint8, sg::uint8, true, false, sg::Rounding::nearest, sg::Nan::keep, 0ull, true>",
+        ),
+        (made("int8", scale=2.0), "sg::Conversion<sg::int8, sg::int8, true, false, sg::Rounding::nearest>"),
     ],
 )
 def test_conversions_as_template_arguments(made, expected):

@@ -358,7 +358,7 @@ CASES |= {
     "guarantee 4096": Case(nchw(*BATCH), nchw(*BATCH), "flat", 32, 32, base=4096, widest=32),
     "guarantee 4": Case(nchw(*BATCH), nchw(*BATCH), "flat", 4, 4, base=4),
     "guarantee 1": Case(nchw(*BATCH), nchw(*BATCH), "flat", 4, 16, base=1),
-    "guarantee 32, RGBA": Case(nhwc(2, 4, 24, 32), nchw(2, 4, 24, 32), "channels", 32, 32, base=32, widest=32),
+    "guarantee 32, RGBA": Case(nhwc(2, 4, 24, 32), nchw(2, 4, 24, 32), "channels", 16, 16, base=32, widest=32),
     "guarantee 32, transpose": Case(
         nhwc(2, 64, 24, 32), nchw(2, 64, 24, 32), "transpose", 32, 32, base=32, widest=32, source_type="float16"
     ),

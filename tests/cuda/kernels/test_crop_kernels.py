@@ -26,6 +26,7 @@ from stridedgpu.devices.cuda.launches.crop_records import RECORD_BYTES, crop_rec
 from stridedgpu.devices.cuda.launches.crops import crops_launch
 from stridedgpu.devices.cuda.planning.crops import CropChoice
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
+from stridedgpu.devices.cuda.planning.policy import policy, using
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.crop_windows import Crop, Crops, source_steps
 from stridedgpu.values.conversion import conversion
@@ -228,6 +229,30 @@ def test_a_few_kernels_under_sanitizers_crop_as_the_cpu_does(kernels):
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=emulated) for kind in KINDS])
 def test_crops_under_sanitizers_are_those_of_the_cpu(kind):
     check_cases(cases_of(kind))
+
+
+TURNS = ("photographs to half", "pixels normalised to half", "planes normalised to half")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=emulated if kind == TURNS[0] else [*emulated, pytest.mark.slow]) for kind in TURNS],
+)
+def test_a_thread_takes_several_turns_of_its_rows(kind):
+    """Of windows that have enough rows; the last turn has rows outside of the window."""
+
+    def made(turns: int) -> Case:
+        limits = dataclasses.replace(policy().crops, waves=1, most_turns=turns)
+        with using(dataclasses.replace(policy(), crops=limits)):
+            source, target, order, source_order, arithmetic, channels = KINDS[kind]
+            case = Case(source, target, order, source_order, 3, arithmetic, channels)
+            case.size, case.largest, case.gpu = (131, 48), 170, SMALL_GPU
+            assert case.launch.grid
+            return case
+
+    once, case = made(1), made(3)
+    assert case.launch.grid[0] < once.launch.grid[0]
+    check_cases([case])
 
 
 @pytest.mark.slow

@@ -35,6 +35,11 @@ def _real_operation(combine: Callable[..., Lanes]) -> Operation:
     return operate
 
 
+def _fused(one: Lanes, other: Lanes, added: Lanes) -> Lanes:
+    """One product and sum, rounded once where the exact sum fits float64, as those of conversions do."""
+    return one.astype(np.float64) * other.astype(np.float64) + added.astype(np.float64)
+
+
 def _from_integer(warp: Any, one: Instruction, lanes: Lanes) -> None:
     result, number = one.operands
     bits = 16 if "U16" in one.modifiers else 32
@@ -110,6 +115,7 @@ def _half_constants(warp: Any, one: Instruction, lanes: Lanes) -> None:
 
 
 REAL_OPERATIONS: Final[Mapping[str, Operation]] = {
+    "FFMA": _real_operation(_fused),
     "FADD": _real_operation(np.add),
     "FMUL": _real_operation(np.multiply),
     "MUFU": _real_operation(lambda x: np.float32(1) / x),

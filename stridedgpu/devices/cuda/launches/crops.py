@@ -82,8 +82,8 @@ def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     _, channels, _, width = layout.sizes
     splits = plan.family is CropFamily.SPLIT
     pitch, planes = (plan.problem.source_steps[1], 1) if splits else (1, channels)
-    rows = _rows(plan, pitch, planes, gpu)
-    block, affines, items = _common(plan, width, planes, rows)
+    rows, turns = _rows(plan, pitch, planes, gpu)
+    block, affines, items = _common(plan, width, planes, rows * turns)
     order = block.add_order(_places(plan, pitch) if splits else plan.problem.conversion, 1, bits)
     _add_divisor(block, planes, bits)
     block.add_index(layout.strides[1], bits)
@@ -95,6 +95,7 @@ def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
         load_bytes=plan.load.nbytes,
         store_bytes=plan.store.nbytes,
         rows=rows,
+        turns=turns,
         affines=affines,
         order=order,
     )
@@ -113,8 +114,8 @@ def _pixels(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
     """One thread for as many pixels as a vector has elements, in each of a few rows."""
     _, channels, _, width = plan.problem.target.layout.sizes
     pitch = plan.problem.source_steps[1]
-    rows = _rows(plan, pitch, 1, gpu)
-    block, affines, items = _common(plan, width, 1, rows)
+    rows, turns = _rows(plan, pitch, 1, gpu)
+    block, affines, items = _common(plan, width, 1, rows * turns)
     chosen = plan.problem.conversion.channels or range(channels)
     places = sum(place << 4 * channel for channel, place in enumerate(chosen))
     name = instantiation(
@@ -127,6 +128,7 @@ def _pixels(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
         load_bytes=plan.load.nbytes,
         store_bytes=plan.store.nbytes,
         rows=rows,
+        turns=turns,
         affines=affines,
     )
     return _launch("crops_pixels.cu", name, plan, items, block)
@@ -137,15 +139,22 @@ def _length(plan: CropChoice) -> int:
     return plan.store.nbytes // plan.problem.target.element.itemsize
 
 
-def _rows(plan: CropChoice, pitch: int, planes: int, gpu: GpuProperties) -> int:
-    """Rows of a thread: more for narrower pixels, but few enough to leave work for every multiprocessor."""
+def _rows(plan: CropChoice, pitch: int, planes: int, gpu: GpuProperties) -> tuple[int, int]:
+    """Rows of a thread in flight, and how often it has so many: both few enough to leave work for every multiprocessor.
+
+    More rows are in flight of narrower pixels. Further turns share the wait for the sample's record; bytes that stay
+    bytes have one, since they take all registers.
+    """
     samples, _, height, width = plan.problem.target.layout.sizes
     length = _length(plan)
     run = length * pitch * plan.problem.conversion.source.itemsize
     vectors = samples * planes * height * -(-width // length)
     enough = vectors // (gpu.multiprocessors * THREADS)
     most = min(policy().crops.most_rows, policy().crops.in_flight_bytes // run, enough, height)
-    return 1 << max(most, 1).bit_length() - 1
+    rows = 1 << max(most, 1).bit_length() - 1
+    waves = policy().crops.waves
+    turns = min(policy().crops.most_turns, enough // (rows * waves), -(-height // rows))
+    return rows, 1 if plan.problem.conversion.target.itemsize == 1 else max(turns, 1)
 
 
 def _common(plan: CropChoice, run: int, planes: int, rows: int) -> tuple[ParameterBlock, str, int]:

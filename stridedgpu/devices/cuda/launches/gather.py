@@ -203,9 +203,13 @@ def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
 
 
 def _items(steps: int, threads: int, gpu: GpuProperties) -> int:
-    """Chunks of `steps` that a thread has in flight, if enough of them remain for all multiprocessors."""
-    most = policy().gather.in_flight
-    return most // steps if threads >= gpu.multiprocessors * THREADS * most else 1
+    """Chunks of `steps` that a thread has in flight, if enough of them remain for all multiprocessors.
+
+    A launch of few waves has half as many: it takes fewer registers, and its last wave is fuller.
+    """
+    limits, blocks = policy().gather, threads // (gpu.multiprocessors * THREADS)
+    most = limits.in_flight if blocks >= limits.in_flight * limits.many_blocks else limits.in_flight // 2
+    return max(1, most // steps) if blocks >= most else 1
 
 
 def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:

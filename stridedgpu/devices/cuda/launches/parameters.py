@@ -15,6 +15,8 @@ __all__ = ["ParameterBlock", "conversion_argument", "index_argument", "number_ar
 _FEW_CHANNELS: Final = 16
 """The most channels with constants in the parameter block: `most_few_channels` in channel_constants.cuh."""
 
+_LARGEST_FLOAT32: Final = (2 - 2**-23) * 2.0**127
+
 _WORDS: Final = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64", 16: "word128"}
 
 
@@ -123,6 +125,8 @@ def number_argument(conversion: Conversion) -> str:
     nans = ", sg::Nan::ignore" if target.kind == "f" and _never_nan(conversion) else ""
     if conversion.unit is not None:
         nans = f"{nans or ', sg::Nan::keep'}, {conversion.unit}ull"
+    elif _is_fused(conversion):
+        nans = f"{nans or ', sg::Nan::keep'}, 0ull, true"
     return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}{nans}>"
 
 
@@ -147,6 +151,20 @@ def _never_nan(conversion: Conversion) -> bool:
     constants = (*(conversion.scale or ()), *(conversion.bias or ()))
     finite = all(math.isfinite(struct.unpack(f"<{code}", _packed_float(value, code))[0]) for value in constants)
     return conversion.has_arithmetic and conversion.source.kind != "f" and finite
+
+
+def _is_fused(conversion: Conversion) -> bool:
+    """Whether `multiplied` of small_elements.cuh, which is (2^23 + n) s - 2^23 s rounded once, has the bits of n s.
+
+    2^23 s has to be finite. Where n s is zero, its sign has to be positive, or a bias has to hide it.
+    """
+    if conversion.source.name not in ("uint8", "uint16") or conversion.scale is None or conversion.compute.itemsize > 4:
+        return False
+    scales = [struct.unpack("<f", _packed_float(value, "f"))[0] for value in conversion.scale]
+    biases = [struct.unpack("<f", _packed_float(value, "f"))[0] for value in conversion.bias or ()]
+    is_finite = all(abs(scale) <= _LARGEST_FLOAT32 / 2**23 for scale in scales)
+    is_hidden = bool(biases) and not any(bias == 0 and math.copysign(1, bias) < 0 for bias in biases)
+    return is_finite and (is_hidden or all(math.copysign(1, scale) > 0 for scale in scales))
 
 
 def _packed_float(value: float, code: str) -> bytes:

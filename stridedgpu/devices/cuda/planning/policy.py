@@ -141,6 +141,10 @@ class TransposePolicy:
 class PixelsPolicy:
     """Pixels of few channels: groups in registers, and tiles of groups in shared memory."""
 
+    widest_bytes: int = 16
+    """Most bytes of one access. Vectors of 32 bytes take 64 to 67 registers a thread in code for sm_100, and three or
+    four blocks of a multiprocessor; those of 16 take 48 to 53, and five blocks of RGB, in as few instructions."""
+
     split_bytes: int = 512
     """Bytes of a group of pixels that a thread holds while it splits or joins them."""
 
@@ -239,6 +243,10 @@ class GatherPolicy:
     in_flight: int = 4
     """Vectors, elements or rows in flight of a thread."""
 
+    many_blocks: int = 20
+    """Blocks for each multiprocessor from which on a thread has all of these rows in flight: four waves of five blocks.
+    With half of them, eight blocks are resident; rows of 64 B, 2^18 of them, are then 1.94 waves instead of 1.55."""
+
     elements_in_flight: int = 8
     """Elements, or indices of tuples, in flight of a thread where each element has an index."""
 
@@ -270,6 +278,12 @@ class CropsPolicy:
 
     most_rows: int = 4
     """Rows of a thread, which share the arithmetic of their columns."""
+
+    most_turns: int = 2
+    """Most times that a thread has its rows in flight: the record of a sample is waited for once."""
+
+    waves: int = 8
+    """Blocks for each multiprocessor that are left before a thread takes more turns."""
 
     run_bytes: int = 32
     """Most bytes of one source channel that a thread holds in registers for one store."""

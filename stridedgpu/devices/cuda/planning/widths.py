@@ -66,6 +66,8 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
         bounds += more
     if family is Family.PIXELS:
         run = [len(sizes) - 1, len(sizes) - 2]
+    if family in (Family.CHANNELS, Family.PIXELS):
+        bounds.append(Bound(policy().pixels.widest_bytes, "wider vectors of pixels cost resident blocks"))
     run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
     if family in (Family.CHANNELS, Family.PIXELS, Family.TURNED_PIXELS, Family.TRANSPOSE):
         bounds.append(_length_bound(side, run_bytes))
