@@ -25,6 +25,8 @@ from stridedgpu.exchange.array_like import operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.values.errors import BindingError, LayoutError
 
+from .arrow_pixels import shared_pixels
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image as PillowImage
@@ -65,12 +67,16 @@ def upright(image: PillowImage) -> PillowImage:
 def pixels_of(image: PillowImage, mode: Mode = "rgb", *, turns: bool = True) -> NDArray[Any]:
     """A Pillow image as pixels: axes H, W, C for "rgb", and H, W for "gray", by the rules above.
 
-    With `turns` the EXIF orientation is applied. Raises `LayoutError` for a mode that Pillow does not convert.
+    With `turns` the EXIF orientation is applied. RGB shares the image's memory where Pillow can. Raises `LayoutError`
+    for a mode that Pillow does not convert.
     """
     turned = upright(image) if turns else image
     if turned.mode in DEEP_MODES:
         samples = np.asarray(turned)
         return samples if mode == "gray" else np.broadcast_to(samples[..., None], (*samples.shape, 3))
+    if mode == "rgb" and turned.mode == "RGB":
+        turned.load()
+        return shared_pixels(turned)
     wanted = "RGB" if mode == "rgb" else "L"
     try:
         if turned.mode in _UNMULTIPLIED:
