@@ -18,6 +18,7 @@ from stridedgpu.devices.cpu import device as cpu
 from stridedgpu.devices.cpu.compiled import jit as machine_code, kernel_cache
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.promotion import Promotion
 
 MOVE = """
 import sys, numpy as np, stridedgpu as sg
@@ -168,6 +169,31 @@ def test_a_module_is_loaded_once_however_many_there_are(monkeypatch):
     first = [machine_code.machine_functions(text, "") for text in texts]
     assert [machine_code.machine_functions(text, "") for text in texts] == first
     assert next(loads) == 5001
+
+
+@needs_compiler
+def test_without_room_for_the_compiler_a_kernel_is_refused_before_llvm_ends_the_process(monkeypatch):
+    def no_room(descriptor, nbytes):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(machine_code, "_LOADED", {})
+    with monkeypatch.context() as limited:
+        limited.setattr(machine_code.mmap, "mmap", no_room)
+        with pytest.raises(sg.DeviceError, match=r"no 32 MiB of memory left for the compiler .* STRIDEDGPU_COMPILED=0"):
+            machine_code.compiled(kernel_text("int64"))
+        with pytest.raises(sg.DeviceError, match="no 256 MiB"):
+            machine_code._Compiler()
+    assert machine_code._LOADED == {}
+
+
+def test_calls_go_on_with_numpy_where_the_compiler_has_no_room():
+    def no_room():
+        raise sg.DeviceError("no memory")
+
+    switch = Promotion(1000, lambda: len, no_room)
+    switch._load()
+    assert switch.chosen() is len
+    assert not switch.is_compiled
 
 
 @needs_compiler

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from stridedgpu.devices.verbose import is_verbose
+from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import COMPILING, why_unavailable
 from .policy import policy
@@ -65,8 +66,11 @@ class Promotion:
         return self.work
 
     def _load(self) -> None:
-        """Load the compiled loops. A fork waits for the end: an import in progress would block its child for ever."""
-        with COMPILING:
+        """Load the compiled loops. A fork waits for the end: an import in progress would block its child for ever.
+
+        Without the memory for them NumPy continues.
+        """
+        with COMPILING, suppress(DeviceError, MemoryError):
             made = self._compiled()
-        if made is not None:
-            self.work, self.is_compiled = made, True
+            if made is not None:
+                self.work, self.is_compiled = made, True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
+import mmap
 import os
 import sys
 import threading
@@ -17,6 +18,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from struct import pack
 from typing import Any, Final, NamedTuple
+
+from stridedgpu.values.errors import DeviceError
 
 from . import kernel_cache
 from .python_function_ir import ARITIES, PYTHON_FUNCTIONS, python_functions_text
@@ -85,13 +88,14 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
     """The addresses of a module's functions, named `kernel` followed by each of `endings`.
 
     They are compiled now or taken from the cache. The engine never frees machine code, so each module is loaded once
-    and its addresses are kept for the life of the process.
+    and its addresses are kept for the life of the process. Raises `DeviceError` without the memory to do so.
     """
     with COMPILING:
         compiler = _compiler()
         digest = hashlib.sha256(f"{compiler.identity}\n{text}".encode()).hexdigest()[:32]
         found = _LOADED.get(digest)
         if found is None:
+            _check_room(_KERNEL_BYTES)
             name = f"kernel_{digest}"
             machine_code = kernel_cache.read(digest)
             if machine_code is None:
@@ -99,6 +103,27 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
                 kernel_cache.write(digest, machine_code)
             found = _LOADED[digest] = compiler.load(machine_code, *(name + ending for ending in endings))
         return found
+
+
+_LIBRARY_BYTES: Final = 256 << 20
+"""Address space for the compiler, which grew a process by 220 MiB: llvmlite 0.50's library alone has 171."""
+
+_KERNEL_BYTES: Final = 32 << 20
+"""Address space for one module; compiling and loading one of each operation grew a process by less than 8 MiB each."""
+
+
+def _check_room(nbytes: int) -> None:
+    """Raise `DeviceError` unless the process may have so much more address space.
+
+    LLVM ends the process when an allocation fails, so a limit (`ulimit -v`, RLIMIT_AS) has to be noticed before.
+    """
+    try:
+        mmap.mmap(-1, nbytes).close()
+    except (OSError, MemoryError):
+        raise DeviceError(
+            f"The CPU has no {nbytes >> 20} MiB of memory left for the compiler of its loops; {DISABLING}=0 leaves "
+            "all work to NumPy."
+        ) from None
 
 
 _LOADED: Final[dict[str, tuple[int, ...]]] = {}
@@ -174,6 +199,7 @@ class _Compiler:
     """LLVM, configured for the processor that this program runs on."""
 
     def __init__(self) -> None:
+        _check_room(_LIBRARY_BYTES)
         import llvmlite.binding as llvm
 
         self._llvm = llvm
