@@ -65,6 +65,8 @@ def labelled(obj: object, operand: Operand, dims: str | None) -> tuple[Operand, 
     Raises `LayoutError` for `dims` that do not fit the axes or contradict their names.
     """
     if dims is not None:
+        if not isinstance(dims, str):
+            checked_dims(dims, 0)  # raises: `dims` is no string
         check_named_axes(obj, dims)
     dims = dims or named_axes(obj)
     return (operand, None) if dims is None else with_canonical_axes(operand, dims)

@@ -306,13 +306,14 @@ def test_a_refusal_keeps_the_hint(capsys):
     assert line.endswith("for 3 channels give 8,3,224,224.")
 
 
+COPY = ("explain", "--from", "uint8:NCHW:8x3x64x64", "--to", "uint8:NCHW:8x3x64x64")
 MOVE = ("explain", "--from", "uint8:NHWC:8x3x64x64", "--to", "float16:NCHW:8x3x64x64")
 
 
 @pytest.mark.parametrize("name", KNOWN_GPUS)
 def test_a_plan_for_each_known_gpu_is_its_planners(capsys, name):
     gpu = KNOWN_GPUS[name]
-    out = said(capsys, *MOVE, "--on", name)
+    out = said(capsys, *COPY, "--on", name)
     assert f"planned for {gpu.name} (compute capability {gpu.compute_capability / 10}" in out
     assert f"loads {gpu.widest_access} B" in out
 

@@ -137,7 +137,8 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @pytest.mark.parametrize("name, most", [("uint8", 255), ("int8", 127), ("uint16", 65535), ("int32", 2**31 - 1)])
 def test_normalisation_of_integers_counts_from_0_to_1(name, most):
-    scale, bias = normalisation(E[name], MEAN, STD)
+    scale, bias, unit = normalisation(E[name], MEAN, STD)
+    assert unit is None
     for channel in range(3):
         for value in (0, 1, most):
             expected = (value / most - MEAN[channel]) / STD[channel]
@@ -145,11 +146,11 @@ def test_normalisation_of_integers_counts_from_0_to_1(name, most):
 
 
 def test_normalisation_of_floats_takes_values_as_they_are():
-    assert normalisation(F32, 0.5, 0.25) == ((4.0,), (-2.0,))
-    assert normalisation(U8, None, None) == ((1 / 255,), (0.0,))
-    assert normalisation(F16, MEAN, None) == ((1.0, 1.0, 1.0), tuple(-mean for mean in MEAN))
-    assert normalisation(F16, None, (1, 2)) == ((1.0, 0.5), (0.0, 0.0))
-    assert normalisation(F32, 1, (1, 2)) == ((1.0, 0.5), (-1.0, -0.5))
+    assert normalisation(F32, 0.5, 0.25) == ((4.0,), (-2.0,), None)
+    assert normalisation(U8, None, None) == ((1 / 255,), (0.0,), None)
+    assert normalisation(F16, MEAN, None) == ((1.0, 1.0, 1.0), tuple(-mean for mean in MEAN), None)
+    assert normalisation(F16, None, (1, 2)) == ((1.0, 0.5), (0.0, 0.0), None)
+    assert normalisation(F32, 1, (1, 2)) == ((1.0, 0.5), (-1.0, -0.5), None)
 
 
 def make(**options: object) -> object:

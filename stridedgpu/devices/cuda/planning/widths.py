@@ -31,11 +31,12 @@ _VECTOR_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A number of bytes that a vector must divide, and its reason."""
+    """A number of bytes that a vector must divide, and its reason. A cap is the planner's choice, not the data's."""
 
     nbytes: int
     text: str
     mend: str = ""
+    is_cap: bool = False
 
 
 def width_of(problem: Problem, family: Family, side: Literal["source", "target"], widest: int) -> Width:
@@ -67,7 +68,8 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if family is Family.PIXELS:
         run = [len(sizes) - 1, len(sizes) - 2]
     if family in (Family.CHANNELS, Family.PIXELS):
-        bounds.append(Bound(policy().pixels.widest_bytes, "wider vectors of pixels cost resident blocks"))
+        cap = policy().pixels.widest_bytes
+        bounds.append(Bound(cap, f"vectors of pixels above {cap} B cost resident blocks", is_cap=True))
     run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
     if family in (Family.CHANNELS, Family.PIXELS, Family.TURNED_PIXELS, Family.TRANSPOSE):
         bounds.append(_length_bound(side, run_bytes))
@@ -175,7 +177,8 @@ def bounded_width(bounds: Sequence[Bound], itemsize: int, widest: int) -> Width:
     nbytes = max(itemsize, min(widest, gcd(widest, *(bound.nbytes for bound in bounds))))
     if nbytes >= widest:
         return Width(nbytes)
-    return Width(nbytes, f"{tightest.text}, a multiple of {nbytes} only{tightest.mend}")
+    multiple = "" if tightest.is_cap else f", a multiple of {nbytes} only"
+    return Width(nbytes, f"{tightest.text}{multiple}{tightest.mend}")
 
 
 def alignment_bound(side: str, alignment: int) -> Bound:
