@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import resize as compiled_resize
 from stridedgpu.devices.cpu.compiled.jit import processor, why_unavailable
+from stridedgpu.devices.cpu.policy import policy, using
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
 
@@ -196,3 +198,31 @@ def test_no_byte_beside_the_picture_is_read() -> None:
             made = sg.resize(memory[5:].reshape(picture.shape), (20, 23), dims="HWC", interpolation=interpolation)
             expected = sg.resize(picture, (20, 23), dims="HWC", interpolation=interpolation)
             np.testing.assert_array_equal(made.numpy(), expected.numpy())
+
+
+def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five boxes one stays in the cache, and other threads evict as well."""
+    tables: list[weakref.ref[object]] = []
+    alive: list[bool] = []
+    made_by, run = compiled_resize._Windows._made, compiled_resize._run
+
+    def made(windows: Any, window: Any) -> Any:
+        recipe = made_by(windows, window)
+        tables.append(weakref.ref(recipe.kept[0]))
+        return recipe
+
+    def running(*arguments: Any) -> None:
+        alive.extend(table() is not None for table in tables)
+        run(*arguments)
+
+    monkeypatch.setattr(compiled_resize._Windows, "_made", made)
+    monkeypatch.setattr(compiled_resize, "_run", running)
+    image = np.random.default_rng(3).integers(0, 256, (61, 67, 3), dtype=np.uint8)
+    boxes = [(0, 0, 40 + number, 50 + number) for number in range(5)]
+    few = replace(policy(), resize=replace(policy().resize, most_geometries=1))
+    with using(few), picking_by("compiled, 1 thread"):
+        cut = sg.gather_crops([image] * 5, None, (19, 23), dims="HWC", boxes=boxes, interpolation="pillow-bilinear")
+    assert alive == [True] * 5
+    with picking_by("NumPy"):
+        expected = [sg.resize(image, (19, 23), dims="HWC", box=box).numpy() for box in boxes]
+    np.testing.assert_array_equal(cut.numpy(), np.stack(expected))

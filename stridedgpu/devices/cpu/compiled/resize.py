@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -172,6 +173,7 @@ class _Windows:
         """Store the problem; geometries are prepared on first use."""
         self._problem, self._rest = problem, rest
         self._recipes: dict[ResizeWindow, _Recipe | None] = {}
+        self._evicting = Lock()
         self._latest: tuple[Sequence[ResizeWindow], list[_Recipe | None]] = ((), [])
         self._walks: dict[tuple[int, ...], tuple[_Moved, _Moved]] = {}
         self._borders = Borders(problem)
@@ -190,7 +192,8 @@ class _Windows:
         kept: list[object] = []
         work = 0
         pieces = _pieces(len(windows))
-        for number, (recipe, given) in enumerate(zip(self._recipes_of(windows), sources, strict=True)):
+        recipes = self._recipes_of(windows)  # kept until the loops are done: another thread may evict them meanwhile
+        for number, (recipe, given) in enumerate(zip(recipes, sources, strict=True)):
             if recipe is None:
                 left.append(number)
                 continue
@@ -231,9 +234,11 @@ class _Windows:
         try:
             return self._recipes[window]
         except KeyError:
-            if len(self._recipes) >= policy().resize.most_geometries:
-                del self._recipes[next(iter(self._recipes))]
-            made = self._recipes[window] = self._made(window)
+            made = self._made(window)
+            with self._evicting:
+                if len(self._recipes) >= policy().resize.most_geometries:
+                    del self._recipes[next(iter(self._recipes))]
+                self._recipes[window] = made
             return made
 
     def _made(self, window: ResizeWindow) -> _Recipe | None:
