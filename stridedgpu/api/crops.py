@@ -57,6 +57,7 @@ def gather_crops(
     scale: PerChannel | None = None,
     bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     fill: complex | Sequence[complex] | SupportsArray = 0,
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
@@ -76,16 +77,18 @@ def gather_crops(
 
     A window may reach beyond an image or lie outside it. Pixels outside have the value `fill`: one number of the
     sources' type, or one for each source channel. It is converted like any pixel, so a black border is normalised like
-    black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`,
-    `out` and `stream` are those of `relayout`, to the bit; without `layout` the batch is packed, NCHW.
+    black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `out`, `stream`
+    and `matrix` are those of `relayout`, to the bit; without `layout` the batch is packed, NCHW. A matrix mixes the
+    windows of images and all resized boxes in a second pass, and those of frames at `origins` in the same one.
 
     With `boxes` instead of `origins`, each box is resized to `size`. Boxes are numbers (N, 4): top, left, bottom and
     right, in pixels of the source and fractions of them, inside it. A single image may have any number of boxes.
     `interpolation` (default "pillow-bilinear") and `passes` are those of `resize`.
 
-    No memory but the batch is allocated. Raises before anything is written: `LayoutError` for ranks, sizes, origins,
-    flips and fills that do not fit; `ElementTypeError` for types that differ and conversions that do not exist;
-    `BindingError` for devices that differ and for an `out` that is read-only or shares memory with a source.
+    No memory but the batch is allocated, and for a second pass one in the sources' type. Raises before anything is
+    written: `LayoutError` for ranks, sizes, origins, flips and fills that do not fit; `ElementTypeError` for types that
+    differ and conversions that do not exist; `BindingError` for devices that differ and for an `out` that is read-only
+    or shares memory with a source.
 
     >>> import numpy as np
     >>> photos = [np.full((4, 6, 3), 10, np.uint8), np.full((5, 2, 3), 20, np.uint8)]
@@ -97,10 +100,8 @@ def gather_crops(
     """
     if size is None:
         raise LayoutError("size= is missing: the height and width of every window, in pixels.")
-    values, memory = (
-        ValueOptions(dtype, scale, bias, channels, rounding),
-        MemoryOptions(layout, row_pitch_bytes, alignment),
-    )
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
+    memory = MemoryOptions(layout, row_pitch_bytes, alignment)
     written = output_tensor(out)
     if written is not None:
         memory.check_beside_out()
@@ -146,6 +147,7 @@ def plan_gather_crops(
     scale: PerChannel | None = None,
     bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     fill: complex | Sequence[complex] | SupportsArray = 0,
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
@@ -157,7 +159,8 @@ def plan_gather_crops(
     `sources` are those of `gather_crops`, or descriptors: one of a batch (N, C, H, W), or a list of those of images
     (C, H, W). `plan(sources, origins, out, flip)` runs on as many tensors, of any heights and widths, and of the same
     type, channels, and channel and column strides. The other arguments are those of `gather_crops`, and `device` that
-    of `plan_gather`. An order that pads channels needs one plan for each block, with `out`.
+    of `plan_gather`. An order that pads channels needs one plan for each block, with `out`. With a `matrix` the plan
+    has two `steps`: the windows, and the mixing of their channels.
 
     Raises what `gather_crops` raises for what does not fit.
 
@@ -166,7 +169,8 @@ def plan_gather_crops(
     >>> plan.kernel, plan.load_bytes, plan.store_bytes
     ('crops_split_uint8x8B_float16x16B', 8, 16)
     """
-    values, memory = ValueOptions(dtype, scale, bias, channels, rounding), MemoryOptions(layout, row_pitch_bytes)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
+    memory = MemoryOptions(layout, row_pitch_bytes)
     if out is not None:
         memory.check_beside_out()
     images = _described(sources, dims, layout)

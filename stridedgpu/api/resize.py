@@ -71,6 +71,7 @@ def resize(
     scale: PerChannel | None = None,
     bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
@@ -97,7 +98,7 @@ def resize(
 
     The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: `layout`,
     `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `device`, `out` and `stream` are
-    those of `relayout`.
+    those of `relayout`. So is `matrix`, in a second pass over the resized pixels, which need memory of their own.
 
     Raises before anything is written: `LayoutError` for sizes, boxes, axes, rules and layouts that do not fit,
     `ElementTypeError` for a type that the rule does not resize, `BindingError` for an `out` that is read-only, on
@@ -112,7 +113,7 @@ def resize(
     Source: Pillow, src/libImaging/Resample.c; OpenCV, modules/imgproc/src/resize.cpp.
     """
     written, weighs = output_tensor(out), truth("premultiply", premultiply)
-    values = ValueOptions(dtype, scale, bias, channels, rounding)
+    values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
     memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if is_frames(src):
         resized_size(size)  # raises for a bad size before anything is converted
@@ -161,6 +162,7 @@ def plan_resize(
     scale: PerChannel | None = None,
     bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
 ) -> PlannedResize:
@@ -169,7 +171,7 @@ def plan_resize(
     Each side is a tensor, or a descriptor of one that will be bound later, with axes in canonical order: (H, W), (C, H,
     W) or (N, C, H, W). `dst` has the new size. `device` is None for the tensors' device (descriptors: the CPU), or
     "cuda" to plan for a GPU. Without a GPU the plan is for a reference GPU and can only be read. The other arguments
-    are those of `resize`.
+    are those of `resize`. With a `matrix` the plan has two `steps`: the resize, and the mixing of its channels.
 
     Raises what `resize` raises for sides, boxes and rules that do not fit.
 
@@ -186,7 +188,7 @@ def plan_resize(
             f"src has sizes {layout.sizes} and dst {written.spec.layout.sizes}; both must have the axes H and W, "
             "with N and C or without."
         )
-    values = ValueOptions(written.spec.element, scale, bias, channels, rounding)
+    values = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
     count = layout.sizes[labels.index("C")] if "C" in labels else 1
     weighs = truth("premultiply", premultiply)
     rule = checked_rule(interpolation, passes, premultiply=weighs, element=read.spec.element, channels=count)
@@ -208,6 +210,7 @@ def letterbox(
     scale: PerChannel | None = None,
     bias: PerChannel | None = None,
     channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
     row_pitch_bytes: int | None = None,
     alignment: int | None = None,
@@ -249,7 +252,7 @@ def letterbox(
         windows,
         frame,
         rule,
-        ValueOptions(dtype, scale, bias, channels, rounding),
+        ValueOptions(dtype, scale, bias, channels, rounding, matrix),
         MemoryOptions(layout, row_pitch_bytes, alignment, device),
         labels=labels,
         fill=value,

@@ -11,9 +11,11 @@ from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
 from stridedgpu.planning.device_plan import DevicePlan
+from stridedgpu.values.conversion import conversion
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .channel_mixing import ChannelMixing
 from .crops import CropRequest, CropSources, flips_of, origins_of
 from .planned import HasOperand, Planned, no_tensor
 from .requirements import Given, Requirement, check_output_layout
@@ -32,16 +34,22 @@ class PlannedCrops(Planned):
     plan: DevicePlan
     target: Requirement
     missing: str | None = None
+    mixing: ChannelMixing | None = None
 
     @classmethod
-    def of(cls, problem: CropProblem, target: Requirement) -> PlannedCrops:
+    def of(cls, problem: CropProblem, target: Requirement, mixing: ChannelMixing | None = None) -> PlannedCrops:
         """Plan windows for the device that the requirement of the target names."""
         planner, missing = planner_named(target.device)
-        return cls(planner.plan(problem), target, missing)
+        return cls(planner.plan(problem), target, missing, mixing)
+
+    @property
+    def steps(self) -> tuple[DevicePlan, ...]:
+        """The windows, and the mixing of their channels, if there is a matrix."""
+        return (self.plan,) if self.mixing is None else (self.plan, self.mixing.plan)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the problem and the requirement."""
-        return PlannedCrops.of, (self.plan.problem, self.target)
+        """Pickle the problem, the requirement and the second step."""
+        return PlannedCrops.of, (self.plan.problem, self.target, self.mixing)
 
     def __call__(
         self,
@@ -81,7 +89,10 @@ class PlannedCrops(Planned):
             )
         crops = Crops(images.layouts, origins_of(origins, count), flips_of(flip, count))
         launch: CropsLaunch = device_named(self.device).prepare(self.plan)
-        launch(crops, images.places, (target.buffer, target.start_bytes), stream)
+        if self.mixing is None:
+            launch(crops, images.places, (target.buffer, target.start_bytes), stream)
+        else:
+            self.mixing.run(lambda unmixed: launch(crops, images.places, unmixed, stream), target, stream)
 
 
 def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Given, device: str) -> PlannedCrops:
@@ -94,7 +105,11 @@ def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Give
     target = out.within(planner.widest_access)
     steps = source_steps([side.layout for side in sources])
     required = target.required(device, is_written=True)
-    return PlannedCrops.of(CropProblem(target.spec, steps, request.conversion, request.fill), required)
+    spec, made, mixing = target.spec, request.conversion, None
+    if made.matrix is not None:
+        mixing = ChannelMixing.into(spec, made, device)
+        spec, made = mixing.room.spec, conversion(made.source, made.source)
+    return PlannedCrops.of(CropProblem(spec, steps, made, request.fill), required, mixing)
 
 
 def _images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:

@@ -29,6 +29,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, of_channels, parse_order
+from .channel_mixing import write_mixed
 from .options import MemoryOptions, ValueOptions
 from .relayout import assign_operand
 from .requirements import check_output
@@ -73,7 +74,7 @@ def crop_request(
     window = window_size(size)
     made = values.conversion(element, channel_count, element)
     color = fill_bytes(fill, element, channel_count)
-    return CropRequest((images, channel_count if made.channels is None else len(made.channels), *window), made, color)
+    return CropRequest((images, made.output_channels(channel_count), *window), made, color)
 
 
 def crop_operands(
@@ -123,7 +124,17 @@ def write_crops(
     target: Operand,
     stream: object,
 ) -> None:
-    """Write one window of each image into `target`, axes N, C, H, W; all arguments are checked already."""
+    """Write one window of each image into `target`, axes N, C, H, W; all arguments are checked already.
+
+    A matrix mixes the channels of the batch in a second step.
+    """
+    if made.matrix is not None:
+
+        def cropped(unchanged: Conversion, unmixed: Operand) -> None:
+            write_crops(sources, origins, flips, unchanged, fill, unmixed, stream)
+
+        write_mixed(cropped, made, target, stream)
+        return
     device = CPU if target.buffer.device == "cpu" else device_named(target.buffer.device)
     steps = source_steps(sources.layouts)
     # mypy has no protocol for hashable

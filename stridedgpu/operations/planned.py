@@ -42,24 +42,29 @@ class Planned:
     missing: str | None
 
     @property
+    def steps(self) -> tuple[DevicePlan, ...]:
+        """What runs, in order: one plan, or two where a matrix mixes what the first has written."""
+        return (self.plan,)
+
+    @property
     def device(self) -> str:
         """The device of the plan: "cpu" or "cuda:N"."""
         return self.plan.device
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: family and variant."""
-        return self.plan.kernel
+        """The kernel's name: family and variant; of two steps both names."""
+        return ", then ".join(plan.kernel for plan in self.steps)
 
     @property
     def load_bytes(self) -> int:
-        """Bytes of one load."""
+        """Bytes of one load, by the first step."""
         return self.plan.load.nbytes
 
     @property
     def store_bytes(self) -> int:
-        """Bytes of one store."""
-        return self.plan.store.nbytes
+        """Bytes of one store, by the last step."""
+        return self.steps[-1].store.nbytes
 
     @property
     def vector_bytes(self) -> int:
@@ -69,20 +74,23 @@ class Planned:
     @property
     def index_bits(self) -> int:
         """Bits of the arithmetic for offsets: 32 or 64."""
-        return self.plan.index_bits
+        return max(plan.index_bits for plan in self.steps)
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes that must be read and written, each element once."""
-        return self.plan.bytes_moved
+        """The bytes that must be read and written, each element once in each step."""
+        return sum(plan.bytes_moved for plan in self.steps)
 
     def explain(self) -> str:
         """The plan in words."""
+        words = "\n".join(plan.explain() for plan in self.steps)
+        if len(self.steps) > 1:
+            words = f"{len(self.steps)} steps, the first into new memory\n{words}"
         if self.missing is None:
-            return self.plan.explain()
+            return words
         gpu = REFERENCE_GPU
         return (
-            f"{self.plan.explain()}\n  planned for a reference GPU, {gpu.name} (compute capability "
+            f"{words}\n  planned for a reference GPU, {gpu.name} (compute capability "
             f"{gpu.compute_capability / 10}): {self.missing}"
         )
 

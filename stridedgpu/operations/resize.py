@@ -26,6 +26,7 @@ from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
 from .channel_blocks import parse_order
+from .channel_mixing import write_mixed
 from .crops import CropSources, batch_parts, fill_bytes, flips_of, window_size
 from .frame_sources import FrameSources
 from .options import MemoryOptions, ValueOptions
@@ -225,7 +226,17 @@ def write_resized(
     target: Operand,
     stream: object,
 ) -> None:
-    """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments."""
+    """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments.
+
+    A matrix mixes the channels of the resized batch in a second step.
+    """
+    if made.matrix is not None:
+
+        def resized(unchanged: Conversion, unmixed: Operand) -> None:
+            write_resized(sources, windows, rule, unchanged, fill, unmixed, stream)
+
+        write_mixed(resized, made, target, stream)
+        return
     read, reads_frames = sources.resized, False
     if isinstance(sources, FrameSources):
         windows = [
@@ -275,7 +286,7 @@ def resize_operands(
         values = values if values.dtype is not None else values._replace(dtype=out.element)
     made = values.conversion(element, channel_count if "C" in labels else None, element)
     color = fill_bytes(fill, element, channel_count, fill_name)
-    channels = channel_count if made.channels is None else len(made.channels)
+    channels = made.output_channels(channel_count)
     extents = dict(zip("NCHW", (len(windows), channels, *size), strict=True))
     sizes = tuple(extents[axis] for axis in labels)
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None

@@ -12,9 +12,11 @@ from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.values.conversion import conversion
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 
+from .channel_mixing import ChannelMixing
 from .options import ValueOptions
 from .planned import HasOperand, Planned, no_tensor
 from .requirements import Given, Requirement
@@ -36,16 +38,29 @@ class PlannedResize(Planned):
     source: Requirement
     target: Requirement
     missing: str | None = None
+    mixing: ChannelMixing | None = None
 
     @classmethod
-    def of(cls, problem: ResizeProblem, labels: str, source: Requirement, target: Requirement) -> PlannedResize:
+    def of(
+        cls,
+        problem: ResizeProblem,
+        labels: str,
+        source: Requirement,
+        target: Requirement,
+        mixing: ChannelMixing | None = None,
+    ) -> PlannedResize:
         """Plan for the device that both sides must be on."""
         planner, missing = planner_named(target.device)
-        return cls(planner.plan(problem), labels, source, target, missing)
+        return cls(planner.plan(problem), labels, source, target, missing, mixing)
+
+    @property
+    def steps(self) -> tuple[DevicePlan, ...]:
+        """The resize, and the mixing of its channels, if there is a matrix."""
+        return (self.plan,) if self.mixing is None else (self.plan, self.mixing.plan)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the problem and the requirements."""
-        return PlannedResize.of, (self.plan.problem, self.labels, self.source, self.target)
+        """Pickle the problem, the requirements and the second step."""
+        return PlannedResize.of, (self.plan.problem, self.labels, self.source, self.target, self.mixing)
 
     def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
         """Run on two tensors; nothing is written if they do not fit the plan.
@@ -69,7 +84,11 @@ class PlannedResize(Planned):
         count = problem.target.layout.sizes[0]
         launch: ResizeLaunch = device_named(self.plan.device).prepare(self.plan)
         places = _located_images(source, self.labels, count)
-        launch([problem.window] * count, places, (target.buffer, target.start_bytes), stream)
+        windows = [problem.window] * count
+        if self.mixing is None:
+            launch(windows, places, (target.buffer, target.start_bytes), stream)
+        else:
+            self.mixing.run(lambda unmixed: launch(windows, places, unmixed, stream), target, stream)
 
 
 def _located_images(source: Operand, labels: str, count: int) -> list[tuple[Any, int]]:
@@ -97,7 +116,7 @@ def planned_resize(
     read, written = as_batch(source.spec.layout, labels), as_batch(target.spec.layout, labels)
     count, channels, height, width = read.sizes
     made = values.conversion(source.spec.element, channels if "C" in labels else None, target.spec.element)
-    wanted = count, channels if made.channels is None else len(made.channels)
+    wanted = count, made.output_channels(channels)
     if written.sizes[:2] != wanted or 0 in written.sizes[2:]:
         raise LayoutError(
             f"dst has sizes {target.spec.layout.sizes}; this resize makes {wanted[0]} pictures of {wanted[1]} "
@@ -109,7 +128,10 @@ def planned_resize(
     image = image.shifted(-image.first_offset)
     place = (0, 0, written.sizes[2], written.sizes[3])
     window = ResizeWindow(image, box_of(box, (height, width)), place) if count else None
-    from_lowest = replace(target.spec, layout=written)
-    fill = bytes(channels * made.source.itemsize)
-    problem = ResizeProblem(from_lowest, made, rule, channels, source_steps([image]), fill, window)
-    return PlannedResize.of(problem, labels, source.required(device), target.required(device, is_written=True))
+    fill, mixing, spec = bytes(channels * made.source.itemsize), None, replace(target.spec, layout=written)
+    if made.matrix is not None:
+        mixing = ChannelMixing.into(spec, made, device)
+        spec, made = mixing.room.spec, conversion(made.source, made.source)
+    problem = ResizeProblem(spec, made, rule, channels, source_steps([image]), fill, window)
+    required = source.required(device), target.required(device, is_written=True)
+    return PlannedResize.of(problem, labels, *required, mixing)

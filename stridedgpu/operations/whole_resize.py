@@ -40,11 +40,11 @@ def whole_images_resized(
     """The images of a tensor with the axes `labels`, resized to `size` in new memory on their device.
 
     `rule` is the interpolation and the first pass. The result is None for options that are not cached: an exact layout,
-    an order that fills channels up, another device, and an empty batch.
+    an order that fills channels up, another device, a matrix, and an empty batch.
     """
     interpolation, passes = rule
     layout, row_pitch_bytes, alignment, there = memory
-    plain = row_pitch_bytes is None and alignment is None and there is None
+    plain = row_pitch_bytes is None and alignment is None and there is None and values.matrix is None
     if not plain or type(layout) not in _SIMPLE_LAYOUTS or type(interpolation) is not str or type(passes) is not str:
         return None
     here = source.buffer.device

@@ -21,7 +21,16 @@ from .declaration_checks import (
     check_resize,
     check_samples,
 )
-from .declared_values import INTEGERS, NUMBERS, plain_flip, plain_integer, plain_numbers, plain_pad, plain_ranges
+from .declared_values import (
+    INTEGERS,
+    NUMBERS,
+    plain_flip,
+    plain_integer,
+    plain_matrix,
+    plain_numbers,
+    plain_pad,
+    plain_ranges,
+)
 from .modes import Mode
 from .normalisation import Normalization, mean_and_std
 
@@ -51,6 +60,7 @@ class Declaration:
     scale: Any = None
     bias: Any = None
     channels: Any = None
+    matrix: Any = None
     resize: Any = None
     pad: Any = None
     crop: Any = None
@@ -82,6 +92,7 @@ class Declaration:
             object.__setattr__(self, name, plain_numbers(name, getattr(self, name)))
         for name in INTEGERS:
             object.__setattr__(self, name, plain_integer(name, getattr(self, name)))
+        object.__setattr__(self, "matrix", plain_matrix(self.matrix))
         object.__setattr__(self, "dtype", element_type(self.dtype).name)
         checked_alignment(self.alignment)
         check_choices(self)
@@ -148,10 +159,20 @@ class Declaration:
         return self.interpolation or ("pillow-bilinear" if self.letterbox is None else "opencv-linear")
 
     @property
+    def chooses_channels(self) -> bool:
+        """True if the declaration says which channels the result has, whatever an image has."""
+        return self.channels is not None or self.matrix is not None
+
+    def output_channels(self, source_channels: int) -> int:
+        """The channels of the result of an image with so many."""
+        chosen = self.channels if self.matrix is None else self.matrix
+        return source_channels if chosen is None else len(chosen)
+
+    @property
     def channel_count(self) -> int | None:
         """The channels of the result, or None if the declaration leaves them open."""
-        if self.channels is not None:
-            return len(self.channels)
+        if self.chooses_channels:
+            return self.output_channels(0)
         if self.mode is not None:
             return 3 if self.mode == "rgb" else 1
         declared = (len(values) for values in (*mean_and_std(self), self.scale, self.bias) if values is not None)

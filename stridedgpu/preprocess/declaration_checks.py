@@ -125,12 +125,33 @@ def check_numbers(step: Declaration) -> None:
         raise LayoutError(f"std={step.std} must be above 0.")
     if step.channels is not None and min(step.channels) < 0:
         raise LayoutError(f"channels={step.channels} must be channels of the picture, counted from 0.")
+    if step.matrix is not None:
+        _check_matrix(step)
     numbers = (*mean_and_std(step), step.scale, step.bias)
     counts = {len(values) for values in numbers if values is not None} - {1}
-    counts |= {len(step.channels)} if step.channels is not None and counts else set()
-    counts |= {1} if step.mode == "gray" and counts and step.channels is None else set()
+    counts |= {step.output_channels(0)} if step.chooses_channels and counts else set()
+    counts |= {1} if step.mode == "gray" and counts and not step.chooses_channels else set()
     if len(counts) > 1:
         raise LayoutError(f"{step} has values for {' and for '.join(map(str, sorted(counts)))} channels.")
+
+
+def _check_matrix(step: Declaration) -> None:
+    """Raise for a matrix beside what chooses or changes single channels, and for numbers that are none."""
+    if not all(isfinite(number) for row in step.matrix for number in row):
+        raise LayoutError(f"matrix={step.matrix} must be finite.")
+    if step.channels is not None:
+        raise LayoutError(
+            f"channels={step.channels} and matrix= both choose channels: leave channels out, and order the matrix's "
+            "columns and rows."
+        )
+    if step.arithmetic == "divide":
+        raise LayoutError("arithmetic='divide' is for a picture's own channels; leave matrix= out, or relayout twice.")
+    for name in ("gain", "offset"):
+        if getattr(step, name) is not None:
+            raise LayoutError(
+                f"{name}={getattr(step, name)} is drawn for each channel of an image, which matrix= mixes; leave one "
+                "out, or mix the result: sg.relayout(result, matrix=...)."
+            )
 
 
 def check_samples(step: Declaration) -> None:

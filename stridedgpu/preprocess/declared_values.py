@@ -9,9 +9,19 @@ from operator import index
 from typing import Any, Final
 
 from stridedgpu.exchange.array_like import plain
+from stridedgpu.values.channel_matrix import Matrix, matrix_rows
 from stridedgpu.values.errors import LayoutError
 
-__all__ = ["INTEGERS", "NUMBERS", "plain_flip", "plain_integer", "plain_numbers", "plain_pad", "plain_ranges"]
+__all__ = [
+    "INTEGERS",
+    "NUMBERS",
+    "plain_flip",
+    "plain_integer",
+    "plain_matrix",
+    "plain_numbers",
+    "plain_pad",
+    "plain_ranges",
+]
 
 INTEGERS: Final = ("seed", "row_pitch_bytes", "mask_fill")
 """The fields that are one integer, or None."""
@@ -81,6 +91,13 @@ def plain_integer(name: str, value: Any) -> int | None:
     if whole is None:
         raise LayoutError(f"{name}={value!r} must be an integer.")
     return whole
+
+
+def plain_matrix(value: object) -> Matrix | None:
+    """A matrix of any library as tuples of Python numbers; None stays."""
+    if value is None:
+        return None
+    return tuple(tuple(memoryview(row).cast("d")) for row in matrix_rows(value))
 
 
 def plain_ranges(value: Any) -> tuple[tuple[float, float], tuple[float, float]] | None:

@@ -57,8 +57,9 @@ class Preprocess(Declaration):
     - `mode`: "rgb" or "gray". Pillow's images become RGB where it is None, upright by their EXIF orientation unless
       `exif=False`; `preprocess/modes.py` has the rule of each mode. Arrays stay as they are where it is None; else 1 to
       4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped.
-    - `layout`, `dtype`, `scale`, `bias`, `channels`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in `relayout`,
-      `layout` being a plain order such as "NCHW" or "NHWC".
+    - `layout`, `dtype`, `scale`, `bias`, `channels`, `matrix`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in
+      `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". A matrix mixes the channels of what is resized
+      or cropped in a second pass, and takes no `gain` and `offset`.
     - `normalize`: "0..1", "imagenet", "clip", "siglip" or "inception"; or `mean`, `std`: in units of 0..1 of an integer
       image, one or one for each output channel, as in torchvision. They replace `scale` and `bias`.
     - `maximum`: the value that becomes 1, such as 1023, 4095 or 65535; by default the largest of the images' type.
@@ -327,8 +328,8 @@ class Preprocess(Declaration):
         if cut:
             whole = {self.dims.index(letter): -1 for letter in cut}
             raise LayoutError(f"Blocks hold parts of pictures, cut along {', '.join(cut)}; array.rechunk({whole}).")
-        if self.channels is not None:
-            chunks["C"] = (len(self.channels),)
+        if self.chooses_channels:
+            chunks["C"] = (self.output_channels(0),)
         if self.window is not None:
             chunks["H"], chunks["W"] = (self.window[0],), (self.window[1],)
         dtype = numpy_dtype(element_type(self.dtype))

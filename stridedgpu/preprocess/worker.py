@@ -131,9 +131,7 @@ class Worker:
         channels, height, width = sizes
         rows = self._alike_rows(count, keys, batch.element, (channels, height, width))
         window = step.window or padded_sizes(step, (height, width))
-        target = self._empty(
-            (len(rows), channels if step.channels is None else len(step.channels), *window), step.layout, call, [batch]
-        )
+        target = self._empty((len(rows), step.output_channels(channels), *window), step.layout, call, [batch])
         placements: Sequence[Placement] = ()
         if rows:
             sources = CropSources.of_batch(batch)
@@ -164,7 +162,7 @@ class Worker:
         call = _Call(keys, epoch, out, memory)
         stacked = stacked or step.window is not None
         window, channel_count = step.window, step.channel_count
-        if out is not None and step.channels is None:
+        if out is not None and not step.chooses_channels:
             channel_count = out.layout.sizes[1]
         found: dict[int, Image] = {}
 
@@ -176,7 +174,7 @@ class Worker:
             size, count = padded_sizes(step, (sizes[-2], sizes[-1])), sizes[0]
             if stacked and step.window is None and size != (window or size):
                 raise LayoutError(f"it is {_by(size)} (height x width) and others {window}; crop= makes them alike.")
-            if stacked and step.channels is None and count != (channel_count or count):
+            if stacked and not step.chooses_channels and count != (channel_count or count):
                 raise LayoutError(f"it has {count} channels and others {channel_count}; channels= picks from each.")
             window, channel_count, found[row] = window or size, channel_count or count, image
 
@@ -347,8 +345,8 @@ class Worker:
         step = self._step
         sizes, channel_axis = list(source.layout.sizes), dims.find("C")
         made = self._conversion(source.element, sizes[channel_axis] if channel_axis >= 0 else None)
-        if step.channels is not None:
-            sizes[channel_axis] = len(step.channels)
+        if channel_axis >= 0:
+            sizes[channel_axis] = step.output_channels(sizes[channel_axis])
         target = self._empty(tuple(sizes), layout, call, [source])
         move_elements(source, target, made, channel_axis if channel_axis >= 0 else None)
         return StridedTensor.over(target, dims)
@@ -357,7 +355,7 @@ class Worker:
         """Every pixel of an image; those of a frame are converted as they are read."""
         if not isinstance(image, FrameOperand):
             return self._whole(image, dims, layout, call)
-        sizes = (image.layout.sizes[0] if self._step.channels is None else len(self._step.channels), *image.sizes)
+        sizes = (self._step.output_channels(image.layout.sizes[0]), *image.sizes)
         target = self._empty(sizes, layout, call, [image])
         batch, made = target.with_layout(target.layout.unsqueezed(0)), self._conversion(image.element, CHANNELS)
         write_frame_crops([image], np.zeros((1, 2), np.int64), [False], made, b"", batch, None)
@@ -372,9 +370,8 @@ class Worker:
         images: Sequence[Image] = (),
     ) -> Operand:
         """Memory for `count` windows of images with so many channels, which it does not share."""
-        channels = self._step.channels
-        channel_count = source_channels if channels is None else len(channels)
-        return self._empty((count, channel_count, *window), self._step.layout, call, images)
+        sizes = (count, self._step.output_channels(source_channels), *window)
+        return self._empty(sizes, self._step.layout, call, images)
 
     def _empty(self, sizes: tuple[int, ...], layout: str, call: _Call | None, images: Sequence[Image]) -> Operand:
         """Memory for a result: the call's, else on the CPU recycled from a released result, or the device's pool."""
@@ -406,7 +403,7 @@ class Worker:
         """The conversion of images of a type. Raises if the step does not fit the type or the number of channels."""
         step = self._step
         scale, bias, unit = scale_and_bias(step, element)
-        outputs = source_channels if step.channels is None else len(step.channels)
+        outputs = step.output_channels(source_channels or 0)
         if (
             step.scale is None
             and step.bias is None
@@ -414,7 +411,7 @@ class Worker:
             and len(scale) not in (1, outputs or len(scale))
         ):
             raise LayoutError(f"mean and std are for {len(scale)} channels, and a picture here gives {outputs}.")
-        options = ValueOptions(self._element, scale, bias, step.channels, unit=unit)
+        options = ValueOptions(self._element, scale, bias, step.channels, matrix=step.matrix, unit=unit)
         return options.conversion(element, source_channels, self._element)
 
 
