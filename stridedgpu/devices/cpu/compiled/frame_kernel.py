@@ -1,7 +1,8 @@
 """The machine code of frames: from samples through RGB to target elements, in registers, in one pass.
 
     luma      y y y y y y y y         one vector of `lanes` pixels
-    chroma    u v u v u v u v         half as many pairs: multiplied once, then each lane is repeated
+    chroma    u v u v u v u v         half as many pairs: multiplied once, then each lane is repeated; linear chroma has
+                                      a vector of means for the even columns, and one for the odd columns
     colours   r ... | g ... | b ...   clamped, converted to the target type, and stored as rows of three planes or as
                                       interleaved pixels
 
@@ -33,6 +34,9 @@ _FIELDS: Final = ("target_row", "target_channel", "width", "parity", "phase")
 `parity` and `phase` are the row and column of the window's first pixel within its chroma sample.
 """
 
+_EDGES: Final = ("first_row", "last_row", "last_column")
+"""Further parameters for linear chroma: the ends of the frame's chroma, in samples from the window's first one."""
+
 
 @dataclass(frozen=True, slots=True)
 class FrameKernel:
@@ -40,6 +44,7 @@ class FrameKernel:
 
     `pixel` is the elements from one pixel of an interleaved target to the next, or 0 for planes. With `phase` the
     window begins at an odd column, with `odd` its width is odd, and with `mirrored` the target's columns run backwards.
+    With `linear`, chroma is that of `stridedgpu.planning.frame_problem.CHROMA`, else repeated.
     """
 
     samples: PixelFormat
@@ -51,12 +56,14 @@ class FrameKernel:
     mirrored: bool
     odd: bool
     phase: int
+    linear: bool = False
 
     @property
     def name(self) -> str:
         """The kernel in a word, as plans name it."""
         lies = f"pixels{self.pixel}" if self.pixel else "planes"
-        return f"frame_{self.samples.name}_{lies}_{self.conversion.target}x{self.lanes}"
+        chroma = "_linear" if self.linear else ""
+        return f"frame_{self.samples.name}{chroma}_{lies}_{self.conversion.target}x{self.lanes}"
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -86,6 +93,9 @@ class _Text:
         fields = [code.parameter(2 * planes + n) for n in range(len(_FIELDS))]
         self._target_row, self._target_channel, self._width, self._parity, self._phase = fields
         place, rows = 2 * planes + len(_FIELDS), len(kernel.conversion.matrix or ())
+        if kernel.linear:
+            self._edges = [code.parameter(place + n) for n in range(len(_EDGES))]
+            place += len(_EDGES)
         self._matrix = [[self._constant(place + 3 * row + colour) for colour in range(3)] for row in range(rows)]
         self._affines = self._constants(place + 3 * rows)
 
@@ -97,11 +107,17 @@ class _Text:
         last = code.binary("sub", even, lanes)
         down = kernel.samples.chroma_step[0]
         with code.loop(code.first, code.last) as row:
-            shared = code.binary("lshr", code.add(row, self._parity), down.bit_length() - 1)
+            row_of_frame = code.add(row, self._parity)
+            shared = code.binary("lshr", row_of_frame, down.bit_length() - 1)
             rows = [
                 code.at(address, code.multiply(row if plane.rows == 1 else shared, stride))
                 for plane, (address, stride) in zip(kernel.samples.planes, self._planes, strict=True)
             ]
+            if kernel.linear and down == 2:
+                # The other row of chroma beside a row of pixels, of each plane: behind the planes' own rows.
+                above_or_below = code.binary("sub", code.multiply(code.binary("and", row_of_frame, 1), 2), 1)
+                beside = self._clamped(code.add(shared, above_or_below))
+                rows += [code.at(address, code.multiply(beside, stride)) for address, stride in self._planes]
             target = code.at(code.target, code.multiply(row, self._target_row))
             with code.loop(0, even, lanes) as at:
                 self._step(rows, target, code.smaller(at, last), kernel.phase)
@@ -177,24 +193,73 @@ class _Text:
         """Blue and red difference for the first columns of chroma samples and, if they differ, the second columns."""
         code = self._code
         place = code.binary("lshr", code.add(at, self._phase), 1)
+        if self._kernel.linear:
+            (first_blue, second_blue), (first_red, second_red) = (
+                self._linear_chroma(rows, place, samples, phase) for samples in self._kernel.samples.channels[1:]
+            )
+            return [(first_blue, first_red), (second_blue, second_red)]
         first = self._chroma(rows, place)
         return [first, self._chroma(rows, code.add(place, 1)) if phase else first]
 
     def _chroma(self, rows: Sequence[Value], place: Value) -> tuple[Value, Value]:
         """Samples of both kinds from a chroma column on, one for two pixels, with the centre subtracted."""
-        code, half = self._code, self._kernel.lanes // 2
-        loaded: dict[int, Value] = {}
-        made = []
-        for samples in self._kernel.samples.channels[1:]:
-            if samples.plane not in loaded:
-                address = code.at(rows[samples.plane], code.multiply(place, samples.step * self._itemsize))
-                loaded[samples.plane] = code.load(vector_type(half * samples.step, self._element), address, 1)
-            vector = loaded[samples.plane]
-            if samples.step > 1:
-                vector = code.shuffle(vector, None, [samples.step * n + samples.first for n in range(half)])
-            wide = code.cast("zext", vector, self._number)
-            made.append(code.binary("sub", wide, self._kernel.matrix.chroma_centre))
+        code, kernel = self._code, self._kernel
+        made = [
+            code.binary(
+                "sub",
+                self._samples(rows[samples.plane], place, samples, kernel.lanes // 2),
+                kernel.matrix.chroma_centre,
+            )
+            for samples in kernel.samples.channels[1:]
+        ]
         return made[0], made[1]
+
+    def _linear_chroma(self, rows: Sequence[Value], place: Value, samples: Samples, phase: int) -> list[Value]:
+        """One kind of chroma for the first and the second of every two pixels, with the centre subtracted.
+
+        From column p of chroma on, where s(p + half) is the last column of the frame if that is further left:
+
+            near   s(p)      s(p + 1)  ...  s(p + half - 1)
+            far    s(p + 1)  s(p + 2)  ...  s(p + half)
+        """
+        code, half = self._code, self._kernel.lanes // 2
+        near = self._sums(rows, place, samples, half)
+        behind = self._sums(rows, code.smaller(code.add(place, half), self._edges[2]), samples, 1)
+        far = code.shuffle(near, code.splat(code.extract(behind, 0), half), range(1, half + 1))
+        own, mean = far if phase else near, code.add(near, far)
+        made = [code.binary("lshr", code.add(own, 2), 2), code.binary("lshr", code.add(mean, 4), 3)]
+        return [
+            code.binary("sub", value, self._kernel.matrix.chroma_centre) for value in (made[::-1] if phase else made)
+        ]
+
+    def _sums(self, rows: Sequence[Value], place: Value, samples: Samples, count: int) -> Value:
+        """Four times `count` samples from a chroma column on, between two rows if these share samples."""
+        code, planes = self._code, len(self._kernel.samples.planes)
+        own = self._samples(rows[samples.plane], place, samples, count)
+        if len(rows) == planes:
+            return code.binary("shl", own, 2)
+        return code.add(code.binary("mul", own, 3), self._samples(rows[planes + samples.plane], place, samples, count))
+
+    def _samples(self, row: Value, place: Value, samples: Samples, count: int) -> Value:
+        """Samples of one kind from a chroma column on; a single one is loaded without those beside it."""
+        code = self._code
+        if count == 1:
+            address = code.at(
+                row, code.multiply(code.add(code.multiply(place, samples.step), samples.first), self._itemsize)
+            )
+            vector = code.load(vector_type(1, self._element), address, 1)
+        else:
+            address = code.at(row, code.multiply(place, samples.step * self._itemsize))
+            vector = code.load(vector_type(count * samples.step, self._element), address, 1)
+            if samples.step > 1:
+                vector = code.shuffle(vector, None, [samples.step * n + samples.first for n in range(count)])
+        return code.cast("zext", vector, self._number)
+
+    def _clamped(self, row: Value) -> Value:
+        """A row of chroma inside the frame: its first or last row in place of those beyond."""
+        code, (first, last, _) = self._code, self._edges
+        inside = code.smaller(row, last)
+        return code.select(code.compare("icmp slt", inside, first), first, inside)
 
     def _colours(self, luma: Value, *chromas: tuple[Value, Value]) -> list[Value]:
         """Red, green and blue, clamped."""
@@ -218,7 +283,7 @@ class _Text:
         Wider targets need one number a lane, which the other path has already.
         """
         is_narrow = self._itemsize == self._kernel.conversion.target.itemsize == 1
-        return is_narrow and len(self._kernel.samples.planes) > 1
+        return is_narrow and len(self._kernel.samples.planes) > 1 and not self._kernel.linear
 
     def _colours_of_words(self, rows: Sequence[Value], at: Value) -> list[Value]:
         """Red, green and blue from words of four pixels; vector k has pixel k of every word.

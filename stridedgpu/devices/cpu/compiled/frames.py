@@ -29,8 +29,6 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
     made, layout, limits = problem.conversion, problem.target.layout, policy().frames
     channels, height, width = layout.sizes
     across, _, right = layout.strides
-    if problem.chroma != "repeated":
-        return "linear chroma is left to NumPy"
     if not can_compile(made):
         return f"{made} is left to NumPy"
     if not height or width < limits.least_lanes:
@@ -62,7 +60,8 @@ def frame_kernel(problem: FrameProblem, phase: int = 0) -> FrameKernel | str:
     )
     finite = all(isfinite(unpack("f", pack("f", value))[0]) if abs(value) < 3e38 else False for value in constants)
     odd = bool(width % 2) and problem.samples.chroma_step[1] == 2
-    return FrameKernel(problem.samples, problem.matrix, shape, finite, lanes, pixel, right < 0, odd, phase)
+    linear = problem.chroma == "linear"
+    return FrameKernel(problem.samples, problem.matrix, shape, finite, lanes, pixel, right < 0, odd, phase, linear)
 
 
 def why_numpy(problem: FrameProblem) -> str | None:
@@ -172,7 +171,11 @@ class _Windows:
             place = top // plane.rows * down + left // plane.columns * right
             fields += [operand.address + place * itemsize, down * itemsize]
         rows_of_chroma, columns_of_chroma = samples.chroma_step
-        fields += [*self._steps, top % rows_of_chroma, left % columns_of_chroma, *self._constants]
+        fields += [*self._steps, top % rows_of_chroma, left % columns_of_chroma]
+        if self._problem.chroma == "linear":
+            (height, width), above, before = self._problem.sizes, top // rows_of_chroma, left // columns_of_chroma
+            fields += [-above, height // rows_of_chroma - 1 - above, width // columns_of_chroma - 1 - before]
+        fields += self._constants
         return (ctypes.c_int64 * len(fields))(*(_signed(field) for field in fields))
 
 
