@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import stridedgpu as sg
 
 av = pytest.importorskip("av", reason="PyAV, which makes the video, is not installed")
+resource = pytest.importorskip("resource", reason="this system does not count the memory of a process so")
 
 PIXELS = (96, 128)
 
@@ -40,21 +43,52 @@ def frames_of(path):
             yield sg.Frame("i420", planes, sizes=(picture.height, picture.width))
 
 
-@pytest.mark.slow
-def test_a_film_becomes_batches_and_memory_stays_flat(video):
+def one_batch_written_again(frames):
+    """Batches of 8 in the memory of the first."""
     batch = sg.empty((8, 3, *PIXELS), "float16", device="cpu")
-    brightness, held = [], []
+    for number, frame in enumerate(frames):
+        sg.relayout(frame, out=batch[number % 8], scale=1 / 255)
+        if number % 8 == 7:
+            yield batch.numpy()
+
+
+def letterboxed(frames):
+    """Batches of 8 in new memory each."""
+    for taken in iter(lambda: list(islice(frames, 8)), []):
+        yield sg.letterbox(taken, (64, 64), dtype="float16", scale=1 / 255).numpy()
+
+
+def stepped(frames):
+    """Batches of 8 by a step, whose results are released before the next."""
+    step = sg.Preprocess(dtype="float16", resize=(64, 64), normalize="0..1", device="cpu")
+    for taken in iter(lambda: list(islice(frames, 8)), []):
+        yield np.stack(step(taken))
+
+
+def resident_bytes():
+    """The most memory that the process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batches", [one_batch_written_again, letterboxed, stepped], ids=lambda made: made.__name__)
+def test_a_film_becomes_batches_and_memory_stays_flat(video, batches):
+    brightness, traced, resident = [], [], []
     tracemalloc.start()
     try:
-        for number, frame in enumerate(frames_of(video)):
-            sg.relayout(frame, out=batch[number % 8], scale=1 / 255)
-            brightness.append(float(batch[number % 8].numpy()[:, 40, 40].astype(np.float32).mean()))
-            if number in (500, 1999):
+        for number, batch in enumerate(batches(frames_of(video))):
+            middle = batch.shape[2] // 2
+            brightness += batch[:, :, middle, middle].astype(np.float32).mean(1).tolist()
+            if number in (62, 249):
                 gc.collect()
-                held.append(tracemalloc.get_traced_memory()[0])
+                traced.append(tracemalloc.get_traced_memory()[0])
+                resident.append(resident_bytes())
     finally:
         tracemalloc.stop()
     assert len(brightness) == 2000
-    assert held[1] - held[0] < 1024 * 1024, "1,500 pictures have 27 MB"
+    assert traced[1] - traced[0] < 2**20, "1,500 pictures have 27 MB"
+    assert resident[1] - resident[0] < 12 * 2**20, (
+        "neither Python's memory nor FFmpeg's nor the batches' grows with them"
+    )
     wanted = [(5 * (number % 40) + 20) / 255 for number in range(2000)]
     assert np.abs(np.array(brightness) - wanted).max() < 0.06
