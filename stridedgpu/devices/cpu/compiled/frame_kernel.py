@@ -148,7 +148,8 @@ class _Text:
         """Write `lanes` pixels from a column on; `phase` 1: the first one is the second column of its chroma sample."""
         code, kernel = self._code, self._kernel
         if self._goes_by_words and not phase:
-            colours = self._colours_of_words(rows, at)
+            by_words = self._colours_of_words if len(kernel.samples.planes) > 1 else self._colours_of_pairs
+            colours = by_words(rows, at)
         else:
             colours = self._colours(self._luma(rows, at), *self._chromas(rows, at, phase))
         if kernel.conversion.matrix is not None:
@@ -278,12 +279,13 @@ class _Text:
 
     @property
     def _goes_by_words(self) -> bool:
-        """True if four adjacent 8-bit samples are extracted from one word, and two chroma samples from another.
+        """True if adjacent 8-bit samples are extracted from words: four of luma and two of chroma, or a pair's four.
 
-        Wider targets need one number a lane, which the other path has already.
+        Wider targets of planes need one number a lane, which the other path has already.
         """
-        is_narrow = self._itemsize == self._kernel.conversion.target.itemsize == 1
-        return is_narrow and len(self._kernel.samples.planes) > 1 and not self._kernel.linear
+        kernel = self._kernel
+        fits = len(kernel.samples.planes) == 1 or kernel.conversion.target.itemsize == 1
+        return fits and self._itemsize == 1 and not kernel.linear
 
     def _colours_of_words(self, rows: Sequence[Value], at: Value) -> list[Value]:
         """Red, green and blue from words of four pixels; vector k has pixel k of every word.
@@ -310,6 +312,34 @@ class _Text:
             self._in_words([code.add(bright[k], products[k // 2][colour]) for k in range(4)]) for colour in range(3)
         ]
 
+    def _colours_of_pairs(self, rows: Sequence[Value], at: Value) -> list[Value]:
+        """Red, green and blue from words of a pair of packed pixels, y0 u y1 v in any order."""
+        code, kernel, half = self._code, self._kernel, self._kernel.lanes // 2
+        luma, *chroma = kernel.samples.channels
+        loaded = code.load(vector_type(4 * half, "i8"), code.at(rows[0], self._whole_column(at, luma.step)), 1)
+        places = (luma.first, luma.first + luma.step)
+        if kernel.matrix.luma_floor:
+            floors = sum(kernel.matrix.luma_floor << 8 * place for place in places)
+            name = f"llvm.usub.sat.v{loaded.lanes}i8"
+            loaded = code.call(
+                name, loaded.type, loaded, code.recast(code.full(vector_type(half, "i32"), floors), "i8")
+            )
+        words = code.recast(loaded, "i32")
+        signed = []
+        for samples in chroma:
+            # x - 128 is x with the highest bit inverted, as a signed number.
+            left = code.binary("shl", words, 24 - 8 * samples.first)
+            signed.append(code.binary("ashr", code.binary("xor", left, -(2**31)), 24))
+        products = self._products(*signed)
+        bright = [
+            code.binary("mul", code.binary("and", code.binary("lshr", words, 8 * place), 255), kernel.matrix.luma)
+            for place in places
+        ]
+        return [
+            code.cast("trunc", self._in_halves(*(code.add(value, product) for value in bright)), "i8")
+            for product in products
+        ]
+
     def _signed_chroma(self, rows: Sequence[Value], at: Value, samples: Samples) -> list[Value]:
         """One kind of chroma for pixels 0 and 1 and for pixels 2 and 3 of every four, with the centre subtracted."""
         code, lanes = self._code, self._kernel.lanes
@@ -325,14 +355,17 @@ class _Text:
 
     def _in_words(self, totals: list[Value]) -> Value:
         """Sums of pixels 0, 1, 2 and 3 of every four: shifted, clamped, and in the order of the pixels."""
-        code, halves = self._code, []
-        for low, high in ((totals[0], totals[2]), (totals[1], totals[3])):
-            lower = code.binary("and", code.binary("ashr", low, FRACTION_BITS), 0xFFFF)
-            upper = code.binary("and", code.binary("ashr", high, FRACTION_BITS - 16), -0x10000)
-            both = code.recast(code.binary("or", lower, upper), "i16")
-            halves.append(self._bounded("smin", self._bounded("smax", both, 0), self._kernel.matrix.most))
-        odd = code.binary("shl", halves[1], 8)
-        return code.recast(code.binary("or", halves[0], odd), "i8")
+        code = self._code
+        even, odd = self._in_halves(totals[0], totals[2]), self._in_halves(totals[1], totals[3])
+        return code.recast(code.binary("or", even, code.binary("shl", odd, 8)), "i8")
+
+    def _in_halves(self, low: Value, high: Value) -> Value:
+        """Sums shifted and clamped, as the lower and the upper 16 bits of words."""
+        code = self._code
+        lower = code.binary("and", code.binary("ashr", low, FRACTION_BITS), 0xFFFF)
+        upper = code.binary("and", code.binary("ashr", high, FRACTION_BITS - 16), -0x10000)
+        both = code.recast(code.binary("or", lower, upper), "i16")
+        return self._bounded("smin", self._bounded("smax", both, 0), self._kernel.matrix.most)
 
     def _products(self, blue: Value, red: Value) -> tuple[Value, Value, Value]:
         """The terms that chroma adds to each colour, rounding offset included."""
