@@ -98,7 +98,8 @@ def check_frames(frames: Sequence[FrameOperand]) -> tuple[ElementType, str]:
         if frame.element != element:
             raise ElementTypeError(
                 f"frames[{number}] ({frame.samples.name}) has colours of {frame.element} and frames[0] "
-                f"({frames[0].samples.name}) of {element}; convert them apart, each with its own scale."
+                f"({frames[0].samples.name}) of {element}; convert them apart, each with its own scale, or declare "
+                "Preprocess(normalize=...), which goes by each frame's type."
             )
         if frame.device != device:
             raise BindingError(f"frames[{number}] is on {frame.device} and frames[0] on {device}.")
