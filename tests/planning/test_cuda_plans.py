@@ -161,6 +161,32 @@ def test_a_plan_without_elements_has_no_launch():
         cuda_launch(planned(Layout((0,)), Layout((0,))), REFERENCE_GPU)
 
 
+def test_a_packed_tile_writes_no_byte_past_its_run():
+    source, packed = Layout((5, 2, 3), (3, 15, 1)), Layout((5, 2, 3))
+    plan = planned(source, packed, "float16")
+    assert (plan.family, plan.load.nbytes) == (Family.PACKED_TILE, 16)
+    assert (plan.store.nbytes, 5 * 2 * 3 * 2 % 16) == (4, 12), "vectors of 16 B would end 4 B past the last element"
+    assert plan.store.limit.startswith("a run of the target is 60 B long and what follows is not ours")
+    longer = planned(Layout((8, 2, 3), (3, 24, 1)), Layout((8, 2, 3)), "float16")
+    assert (longer.family, longer.store.nbytes) == (Family.PACKED_TILE, 16)
+
+
+WHOLE_PIXELS = {
+    # pixels, channel axis: family
+    "pixels enough for a vector": (16, None, Family.PIXELS),
+    "channels inside a pixel": (16, 2, Family.PIXELS),
+    "pixels too few for a vector": (15, None, Family.PACKED_TILE),
+    "a channel for each pixel": (16, 1, Family.PACKED_TILE),
+}
+
+
+@pytest.mark.parametrize("count, axis, family", WHOLE_PIXELS.values(), ids=WHOLE_PIXELS)
+def test_whole_pixels_are_many_and_of_one_channel_order(count, axis, family):
+    source, target = Layout((5, count, 3), (3 * count + 7, 3, 1)), Layout((5, count, 3), (4 * count, 4, 1))
+    channels = None if axis is None else (*range(1, source.sizes[axis]), 0)
+    assert planned(source, target, axis=axis, channels=channels).family is family
+
+
 def test_every_family_has_a_launch():
     layouts = {
         Family.FLAT: (Layout((4096,)), Layout((4096,))),
