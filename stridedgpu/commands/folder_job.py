@@ -10,12 +10,13 @@ others in; the version of stridedgpu is that which began, and is not compared: i
 from __future__ import annotations
 
 import json
+import os
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice, zip_longest
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final
 
 from stridedgpu import __version__
@@ -203,9 +204,30 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
     """The record of a finished shard. Raises `FolderJobError` if the file is not a record."""
     path = _record_path(job, number)
     try:
-        return ShardRecord(**json.loads(path.read_text()))
+        record = ShardRecord(**json.loads(path.read_text()))
+        is_one = _is_record(record)
     except (ValueError, TypeError, RecursionError):
-        raise FolderJobError(f"{str(path)!r} is not the record of a shard: remove it, and run the job again.") from None
+        is_one = False
+    if not is_one:
+        raise FolderJobError(f"{str(path)!r} is not the record of a shard: remove it, and run the job again.")
+    return record
+
+
+def _is_record(record: ShardRecord) -> bool:
+    """Whether the fields have the types that a record's have. JSON may give any."""
+    counts = record.shard, record.bytes_read, record.bytes_written
+    return (
+        all(type(count) is int for count in counts)
+        and isinstance(record.failures, dict)
+        and _are_texts([*record.failures.values()])
+        and _are_texts(record.pictures)
+        and isinstance(record.labels, list)
+        and all(label is None or type(label) is int for label in record.labels)
+    )
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
 
 
 def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -213,8 +235,11 @@ def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
     try:
         held: dict[str, Any] = json.loads(job.manifest.read_text())
         differing = next((name for name, value in wanted.items() if held[name] != value), None)
+        is_one = _are_texts(held["classes"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise FolderJobError(f"{str(job.manifest)!r} is not a manifest of shards: give a new --out.") from None
+        is_one = False
+    if not is_one:
+        raise FolderJobError(f"{str(job.manifest)!r} is not a manifest of shards: give a new --out.")
     if differing is not None:
         raise FolderJobError(
             f"{str(job.out)!r} holds shards of other {differing} ({held[differing]!r}, now {wanted[differing]!r}): "
@@ -235,7 +260,7 @@ def _check_listing(job: FolderJob) -> int:
     with job.listing.open("rb") as listing:
         for line, name in zip_longest(listing, image_names(job.folder)):
             if line is None or name is None or line != _line(name):
-                began = "nothing" if line is None else repr(json.loads(line))
+                began = "nothing" if line is None else repr(_listed(job, line))
                 now = "nothing" if name is None else repr(name)
                 raise FolderJobError(
                     f"{str(job.out)!r} holds shards of other pictures (where it had {began}, there is {now} now): "
@@ -259,10 +284,25 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
 
 
 def _names(job: FolderJob, shard: Shard) -> list[str]:
-    """The names of a shard's pictures."""
+    """The names of a shard's pictures. Raises `FolderJobError` if the listing has been changed meanwhile."""
     with job.listing.open("rb") as listing:
         listing.seek(shard.start)
-        return [json.loads(line) for line in islice(listing, shard.count)]
+        names = [_listed(job, line) for line in islice(listing, shard.count)]
+    if len(names) != shard.count:
+        raise FolderJobError(f"{str(job.listing)!r} has lost pictures since the job began: run the job again.")
+    return names
+
+
+def _listed(job: FolderJob, line: bytes) -> str:
+    """The name in a line of the listing. Raises `FolderJobError` if it is not a name inside the folder."""
+    try:
+        name = json.loads(line)
+        inside = isinstance(name, str) and b"\0" not in os.fsencode(name)
+    except (ValueError, RecursionError):
+        inside = False
+    if not inside or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+        raise FolderJobError(f"{str(job.listing)!r} is not a listing of pictures: give a new --out.")
+    return str(name)
 
 
 def _line(name: str) -> bytes:

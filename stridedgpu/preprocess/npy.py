@@ -24,20 +24,28 @@ CHUNK_BYTES = 1 << 24
 """Bytes of an array that are copied and written at once: 16 MB, NumPy's own number for `.npy` files."""
 
 
+_REASON_LETTERS = 200
+
+
 class FileError(StridedGpuError):
     """A file that cannot be read or written, with the reason in one sentence."""
 
 
 def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
-    """The array in the `.npy` file at `path`, mapped read-only: no byte is copied and nothing is unpickled."""
+    """The array in the `.npy` file at `path`, mapped read-only: no byte is copied and nothing is unpickled.
+
+    Raises `FileError` for anything else, a pipe included: reading one might never end.
+    """
+    if path.exists() and not path.is_file():
+        raise FileError(f"{str(path)!r} is not an ordinary file; save the array to one first.")
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except OSError as problem:
         raise FileError(f"{str(path)!r} cannot be read: {problem.strerror or problem}.") from None
     except Exception as problem:  # noqa: BLE001 - damaged headers make NumPy's reader raise errors of any type
-        raise FileError(
-            f"{str(path)!r} is not a readable .npy file: {str(problem).rstrip('.') or type(problem).__name__}."
-        ) from None
+        # NumPy's first line; the next ones recommend to trust the file. A header in it may be thousands of letters.
+        reason = str(problem).partition("\n")[0].rstrip(".")[:_REASON_LETTERS] or type(problem).__name__
+        raise FileError(f"{str(path)!r} is not a readable .npy file: {reason}.") from None
 
 
 def write_array(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:

@@ -104,7 +104,7 @@ def read_results(path: Path) -> Results:
         if held["format"] != _FORMAT:
             raise StridedGpuError(f"{str(path)!r} has format {held['format']!r} of results; {_FORMAT} is read.")
         return Results(held["provenance"], *(tuple(map(_record, held[name])) for name in ("workloads", "curves")))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise StridedGpuError(f"{str(path)!r} holds no benchmark results: {error}.") from error
 
 
