@@ -242,6 +242,13 @@ def test_the_number_of_threads(monkeypatch):
     assert "STRIDEDGPU_THREADS='many' is not a number of threads" in refused.stderr
 
 
+@pytest.mark.parametrize("said", ["0", "-1", "1.5", "9" * 5000], ids=lambda said: said[:5])
+def test_a_variable_that_is_no_number_of_threads_is_refused_in_a_sentence(monkeypatch, said):
+    monkeypatch.setenv(threads.VARIABLE, said)
+    with pytest.raises(sg.StridedGpuError, match=f"STRIDEDGPU_THREADS='{said[:20]}' is not a number of threads"):
+        threads._default.__wrapped__()
+
+
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "2", None])
 def test_what_is_no_number_of_threads(count):
     with pytest.raises(ValueError, match=r"count=.* (is not an integer|must be at least 1)"):

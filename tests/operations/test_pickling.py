@@ -75,6 +75,14 @@ def test_every_type_survives_with_its_padding(dtype, way):
     assert again.buffer.bytes[:held].tobytes() == tensor.buffer.bytes[:held].tobytes()
 
 
+@pytest.mark.parametrize("damaged", [b"I9999\n", b"I1\n", b"I-234\n"], ids=["longer", "shorter", "negative"])
+def test_a_damaged_pickle_of_a_tensor_makes_none_over_other_memory(damaged):
+    pickled = pickle.dumps(sg.zeros((1234, 3), "uint8", device="cpu"), 0)
+    assert pickled.count(b"I1234\n") == 1
+    with pytest.raises(sg.LayoutError):
+        pickle.loads(pickled.replace(b"I1234\n", damaged))
+
+
 def test_one_tensor_named_twice_stays_one():
     tensor = pitched("cpu")
     for first, second in (copy.deepcopy([tensor, tensor]), pickle.loads(pickle.dumps([tensor, tensor]))):

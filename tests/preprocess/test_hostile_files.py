@@ -96,7 +96,7 @@ def test_a_header_that_cannot_be_true_is_refused_in_a_sentence(tmp_path, content
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "array.npy")
-    with open(os.open(tmp_path / "array.npy", os.O_RDWR), "wb", buffering=0) as pipe:
+    with os.fdopen(os.open(tmp_path / "array.npy", os.O_RDWR), "wb", buffering=0) as pipe:
         pipe.write(b"no array, so that reading ends")
         with pytest.raises(FileError, match="is not an ordinary file"):
             read_array(tmp_path / "array.npy")

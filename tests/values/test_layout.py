@@ -197,6 +197,13 @@ def test_layouts_are_values():
         layout.offset = 3
 
 
+def test_a_pickle_has_no_more_than_the_callers_values_which_are_checked():
+    pickled = pickle.dumps(Layout((1234, 3)), 0)
+    assert pickle.loads(pickled.replace(b"1234", b"9999")) == Layout((9999, 3), (3, 1))
+    with pytest.raises(LayoutError, match=r"sizes=\(-234, 3\) must each be at least 0"):
+        pickle.loads(pickled.replace(b"1234", b"-234"))
+
+
 def test_big_layouts_are_exact():
     layout = Layout((2**33, 3, 2**33))
     assert layout.element_count == 3 * 2**66
