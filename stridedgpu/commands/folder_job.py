@@ -204,8 +204,9 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
     """The record of a finished shard. Raises `FolderJobError` if the file is not a record."""
     path = _record_path(job, number)
     try:
-        record = ShardRecord(**json.loads(path.read_text()))
-        is_one = _is_record(record)
+        held: dict[str, Any] = json.loads(path.read_text())
+        record = ShardRecord(**held)
+        is_one = _is_record(held)
     except (ValueError, TypeError, RecursionError):
         is_one = False
     if not is_one:
@@ -213,16 +214,16 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
     return record
 
 
-def _is_record(record: ShardRecord) -> bool:
+def _is_record(held: dict[str, Any]) -> bool:
     """Whether the fields have the types that a record's have. JSON may give any."""
-    counts = record.shard, record.bytes_read, record.bytes_written
+    failures, labels = held["failures"], held["labels"]
     return (
-        all(type(count) is int for count in counts)
-        and isinstance(record.failures, dict)
-        and _are_texts([*record.failures.values()])
-        and _are_texts(record.pictures)
-        and isinstance(record.labels, list)
-        and all(label is None or type(label) is int for label in record.labels)
+        all(type(held[name]) is int for name in ("shard", "bytes_read", "bytes_written"))
+        and isinstance(failures, dict)
+        and _are_texts([*failures.values()])
+        and _are_texts(held["pictures"])
+        and isinstance(labels, list)
+        and all(label is None or type(label) is int for label in labels)
     )
 
 
