@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="SECURITY.md is not h
 
 def test_every_weakness_has_a_test_that_is_there():
     rows = re.findall(r"^\| (\d+) \|(.*)\|(.*)\|(.*)\|$", PAGE.read_text(), re.MULTILINE)
-    assert [int(number) for number, *_ in rows] == [*range(1, 10)]
+    assert [int(number) for number, *_ in rows] == [*range(1, 1 + max(9, len(rows)))]
     for number, _, remedy, tests in rows:
         named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", tests)
         assert named, number
