@@ -42,11 +42,11 @@ Image: TypeAlias = "Operand | FrameOperand"
 def batch_operand(step: Declaration, given: TensorLike) -> Operand:
     """Images of one size in one array, with axes in canonical order. Raises `LayoutError` for other ranks."""
     shape = getattr(given, "shape", None)
-    if shape is not None:  # in the order of the given axes
-        _check_rank(shape, step.dims)
+    if shape is not None and len(shape) != len(step.dims):  # in the order of the given axes
+        raise _wrong_rank(shape, step.dims)
     batch, _ = operand_of(given, step.dims)
-    if shape is None:
-        _check_rank(batch.layout.sizes, step.dims)
+    if shape is None and len(batch.layout.sizes) != len(step.dims):
+        raise _wrong_rank(batch.layout.sizes, step.dims)
     return _adapted(step, batch)
 
 
@@ -133,7 +133,6 @@ def _adapted(step: Declaration, image: Operand) -> Operand:
     return image if step.clip is None else clipped(image, step.clip)
 
 
-def _check_rank(sizes: Sequence[int], dims: str) -> None:
-    """Raise `LayoutError` unless a batch has as many axes as `dims`."""
-    if len(sizes) != len(dims):
-        raise LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes.")
+def _wrong_rank(sizes: Sequence[int], dims: str) -> LayoutError:
+    """What is wrong with a batch that has more or fewer axes than `dims`."""
+    return LayoutError(f"The batch has sizes {tuple(sizes)}; dims={dims!r} means {len(dims)} axes.")
