@@ -138,7 +138,7 @@ def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     problem = plan.problem
     *outer, run = _loops(problem)
     length = plan.dense.nbytes // problem.dense.element.itemsize
-    steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), gpu)
+    steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), plan.index_bits, gpu)
     chunk = steps * lanes * length
     chunks = -(-run.size // chunk)
     loops = _filled([*outer, _Loop(chunks, chunk, chunk)])
@@ -168,7 +168,7 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     *outer, run = _loops(problem)
     length = plan.store.nbytes // problem.dense.element.itemsize
     places = run.size + length - 1
-    steps, items, lanes = _shifted_shape(-(-places // length), prod(loop.size for loop in outer), gpu)
+    steps, items, lanes = _shifted_shape(-(-places // length), prod(loop.size for loop in outer), plan.index_bits, gpu)
     chunk = steps * lanes * length
     loops = _filled([*outer, _Loop(-(-places // chunk), chunk, chunk)])
     count = prod(loop.size for loop in loops)
@@ -191,7 +191,7 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     return _launch("gather_shifted_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
 
 
-def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
+def _shape(vectors: int, rows: int, bits: int, gpu: GpuProperties) -> tuple[int, int, int]:
     """Steps of a chunk, chunks of a thread, and lanes of a group for runs of `vectors` vectors.
 
     Runs longer than a warp's vectors are cut into chunks of several steps. For shorter ones a thread has several runs
@@ -199,20 +199,21 @@ def _shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
     """
     lanes = min(WARP, 1 << (vectors - 1).bit_length())
     steps = next(steps for steps in (4, 2, 1) if steps == 1 or vectors >= steps * lanes)
-    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
+    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, bits, gpu), lanes
 
 
-def _items(steps: int, threads: int, gpu: GpuProperties) -> int:
+def _items(steps: int, threads: int, bits: int, gpu: GpuProperties) -> int:
     """Chunks of `steps` that a thread has in flight, if enough of them remain for all multiprocessors.
 
-    A launch of few waves has half as many: it takes fewer registers, and its last wave is fuller.
+    A launch of few waves with 32-bit offsets has half as many: it takes fewer registers, and its last wave is fuller.
     """
     limits, blocks = policy().gather, threads // (gpu.multiprocessors * THREADS)
-    most = limits.in_flight if blocks >= limits.in_flight * limits.many_blocks else limits.in_flight // 2
+    is_short = bits == 32 and blocks < limits.in_flight * limits.many_blocks
+    most = limits.in_flight // 2 if is_short else limits.in_flight
     return max(1, most // steps) if blocks >= most else 1
 
 
-def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int]:
+def _shifted_shape(vectors: int, rows: int, bits: int, gpu: GpuProperties) -> tuple[int, int, int]:
     """The same for unaligned runs, whose ends take a thread more work than a vector: few lanes, several steps each."""
 
     def work(shape: tuple[int, int]) -> int:
@@ -221,7 +222,7 @@ def _shifted_shape(vectors: int, rows: int, gpu: GpuProperties) -> tuple[int, in
 
     shapes = ((steps, lanes) for lanes in (32, 16, policy().gather.fewest_lanes) for steps in (4, 2, 1))
     steps, lanes = min(shapes, key=work)
-    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, gpu), lanes
+    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, bits, gpu), lanes
 
 
 def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
