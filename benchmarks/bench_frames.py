@@ -38,7 +38,7 @@ except ImportError:
 
 try:
     from torchvision.transforms import functional as vision
-except ImportError:
+except (ImportError, RuntimeError):  # the wheel for CUDA beside PyTorch for the CPU cannot register its operators
     vision = None
 
 THREADS = 2
