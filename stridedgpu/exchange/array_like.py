@@ -64,12 +64,13 @@ def labelled(obj: object, operand: Operand, dims: str | None) -> tuple[Operand, 
 
     Raises `LayoutError` for `dims` that do not fit the axes or contradict their names.
     """
+    axes = named_axes(obj) if dims is None else dims
+    if axes is None:
+        return operand, None
+    found = with_canonical_axes(operand, axes)
     if dims is not None:
-        if not isinstance(dims, str):
-            checked_dims(dims, 0)  # raises: `dims` is no string
         check_named_axes(obj, dims)
-    dims = dims or named_axes(obj)
-    return (operand, None) if dims is None else with_canonical_axes(operand, dims)
+    return found
 
 
 def with_canonical_axes(operand: Operand, dims: str) -> tuple[Operand, str]:
