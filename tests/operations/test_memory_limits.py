@@ -1,0 +1,138 @@
+"""Every operation under a limit of memory (RLIMIT_AS), in a child process: an error or the right bits, and no crash."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from harness.compiled_loops import needs_compiler
+
+import stridedgpu as sg
+
+resource = pytest.importorskip("resource", reason="limits of memory are POSIX's")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is read from /proc"),
+    needs_compiler,
+]
+
+ROOT = str(pathlib.Path(sg.__file__).parents[1])
+
+PRELUDE = """
+import hashlib, os, resource, sys
+import numpy as np
+import stridedgpu as sg
+from stridedgpu.preprocess.step import Preprocess
+
+sg.set_num_threads(2)
+rng = np.random.default_rng(0)
+batch = rng.integers(0, 256, (2, 512, 640, 3), np.uint8)
+indices = rng.integers(0, 512, 300)
+rows = np.tile(rng.permutation(512)[:, None, None], (1, 640, 3))
+frame = sg.Frame.over("nv12", rng.integers(0, 256, 512 * 640 * 3 // 2, np.uint8), (512, 640))
+packed = rng.integers(0, 256, 512 * 800, np.uint8)
+step = Preprocess("image", dims="NHWC", layout="NCHW", dtype="float16", resize=(224, 224))
+
+def limited(spare, call):
+    pages = int(open("/proc/self/statm").read().split()[0])
+    endless = resource.getrlimit(resource.RLIMIT_AS)[1]
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + spare, endless))
+    try:
+        return call()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (endless, endless))
+"""
+
+CHILD = """
+def run():
+    made = {operation}
+    made = made["image"] if isinstance(made, dict) else made
+    return hashlib.sha256(np.ascontiguousarray(np.asarray(made))).hexdigest()
+
+made = []
+for spare in {spares}:
+    try:
+        made.append(limited(spare << 20, run))
+    except (MemoryError, sg.DeviceError) as error:
+        print(spare, type(error).__name__, str(error))
+made.append(run())
+assert len({{*made}}) == 1, made
+print(len(made), "right")
+"""
+
+OPERATIONS = {
+    "relayout": 'sg.relayout(batch, dims="NHWC", layout="NCHW", dtype="float32", scale=0.5)',
+    "transpose": 'sg.relayout(batch, dims="NHWC", layout="NCHW")',
+    "gather": "sg.gather(batch[0], indices)",
+    "gather_elements": "sg.gather_elements(batch[0], rows)",
+    "gather_nd": "sg.gather_nd(batch[0], np.stack([rows[..., 0]] * 2, -1))",
+    "scatter_elements": "sg.scatter_elements(batch[0], rows, batch[1])",
+    "scatter_nd": "sg.scatter_nd(batch[0], rows[:, 0, :1], batch[1])",
+    "gather_crops": 'sg.gather_crops(batch, [(3, 4), (5, 6)], (400, 500), dims="NHWC", layout="NCHW")',
+    "resize": 'sg.resize(batch, (300, 200), dims="NHWC")',
+    "letterbox": 'sg.letterbox(batch, (640, 640), dims="NHWC")',
+    "frame": 'sg.relayout(frame, layout="CHW", dtype="float32")',
+    "unpack_raw": 'sg.unpack_raw(packed, "mipi-raw10", (512, 640))',
+    "preprocess": 'step({"image": list(batch)})',
+}
+
+
+def in_a_child(code, **environment):
+    """The lines that code prints; without a cache of kernels, so that the child compiles."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"STRIDEDGPU_CACHE_DIR": "", "PYTHONPATH": ROOT} | environment,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_without_memory_raises_and_is_right_afterwards(name):
+    lines = in_a_child(CHILD.format(operation=OPERATIONS[name], spares=[0, 2, 30, 165, 300]))
+    assert lines[-1] in ("1 right", "2 right", "3 right", "4 right", "5 right")
+    assert any(line.startswith("0 ") for line in lines), "without memory there is no output"
+    for line in lines[:-1]:
+        assert line.split(" ", 2)[1] in ("MemoryError", "DeviceError")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_that_cannot_compile_raises_and_is_right_afterwards(name):
+    compiler = 'sg.relayout(batch, dims="NHWC", layout="NCHW", dtype="int32", bias=1.0)\n'
+    lines = in_a_child(compiler + CHILD.format(operation=OPERATIONS[name], spares=[0, 1, 4, 16, 31, 64]))
+    assert lines[-1].endswith(" right")
+    assert any("compiler" in line for line in lines[:-1])
+
+
+def test_the_refusal_names_the_way_out():
+    lines = in_a_child(CHILD.format(operation=OPERATIONS["gather"], spares=[64]))
+    refusal = (
+        "The CPU has no 256 MiB of memory left for the compiler of its loops; STRIDEDGPU_COMPILED=0 leaves all work to"
+    )
+    assert lines == [f"64 DeviceError {refusal} NumPy.", "1 right"]
+
+
+def test_without_the_compiler_numpy_needs_no_room_for_it():
+    code = CHILD.format(operation=OPERATIONS["gather"], spares=[64])
+    assert in_a_child(code, STRIDEDGPU_COMPILED="0") == ["2 right"]
+
+
+def test_a_small_call_goes_on_with_numpy_where_the_compiler_has_no_room():
+    code = """
+small = batch[:, :8, :8]
+def many():
+    made = {sg.relayout(small, dims="NHWC", layout="NCHW").numpy().tobytes() for _ in range(300)}
+    for thread in __import__("threading").enumerate():
+        if thread.name == "stridedgpu-compiler":
+            thread.join()
+    return made
+assert limited(64 << 20, many) == {small.transpose(0, 3, 1, 2).tobytes()}
+print("right")
+"""
+    assert in_a_child(code) == ["right"]
