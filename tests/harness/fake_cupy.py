@@ -151,7 +151,8 @@ class FakeCuda:
             for start, stop in ((0, first), *((at, at + 8) for at in tables)):
                 packed[start:stop] = expected[start:stop]
             if packed == expected:
-                self.launched.append({"name": name, "stream": stream, "device": device})
+                grid = gx, gy, gz
+                self.launched.append({"name": name, "grid": grid, "stream": stream, "device": device})
                 run(block)
                 return
         source, target, table = struct.unpack("<QQQ", ctypes.string_at(block, 24))

@@ -129,7 +129,7 @@ def resizing(device, monkeypatch):
         device.runs_as(launch, partial(run_resizes, choice, taps))
         return launch
 
-    for module in (resize, importlib.import_module("stridedgpu.devices.cuda.runtime.launches")):
+    for module in (resize, importlib.import_module("stridedgpu.devices.cuda.plan")):
         monkeypatch.setattr(module, "resize_launch", remembering)
     forget()
     yield device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 
-__all__ = ["NORMALISED", "LaunchedResize", "ResizeCase", "check_resizes", "launches_of"]
+__all__ = ["NORMALISED", "LaunchedResize", "ResizeCase", "check_resizes", "launches_of", "program_each"]
 
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
 
@@ -78,7 +78,8 @@ class LaunchedResize:
     @functools.cached_property
     def launches(self) -> list[KernelLaunch]:
         """One for each group."""
-        return [resize_launch(self.choice, taps_of(samples)) for samples in self.groups]
+        found = [taps_of(samples) for samples in self.groups]
+        return [resize_launch(self.choice.for_taps(taps), taps) for taps in found]
 
     def job(self, number: int, order: Any) -> Job:
         """The launch with this number, for the emulator."""
@@ -195,27 +196,43 @@ def launches_of(cases: Iterable[LaunchedResize]) -> Iterator[KernelLaunch]:
         yield from case.launches
 
 
+Programs = Callable[[str, Sequence[str]], Mapping[str, Program]]
+"""The programs of kernels, by the names of these, from the source and the names."""
+
+
+def one_program(source: str, kernels: Sequence[str]) -> dict[str, Program]:
+    """All kernels in one program: the quickest to build."""
+    return dict.fromkeys(kernels, Program.compile(source, kernels))
+
+
+def program_each(source: str, kernels: Sequence[str]) -> dict[str, Program]:
+    """A program for each kernel: those of other cases are found in the emulator's cache."""
+    return {kernel: Program.compile(source, [kernel]) for kernel in kernels}
+
+
 def check_resizes(
-    cases: Sequence[LaunchedResize], orders: Sequence[Any] = ORDERS, source_of: Any = joined_source
+    cases: Sequence[LaunchedResize],
+    orders: Sequence[Any] = ORDERS,
+    source_of: Any = joined_source,
+    programs: Programs = one_program,
 ) -> None:
     """Run the cases in all thread orders; `source_of` makes one text from the names of sources."""
     names: dict[tuple[str, ...], set[str]] = {}
     for launch in launches_of(cases):
         names.setdefault(launch.sources, set()).add(launch.name)
     for sources, kernels in names.items():
-        program = Program.compile(source_of(*sources), sorted(kernels))
-        runs = [
-            (case, number, order)
-            for case in cases
-            for number, launch in enumerate(case.launches)
-            if launch.sources == sources
-            for order in orders
-        ]
-        results = program.run([case.job(number, order) for case, number, order in runs])
-        for (case, number, order), (_, written, *_) in zip(runs, results, strict=True):
-            got, want = np.frombuffer(written, np.uint8), case.expected(case.groups[number])
-            wrong = np.flatnonzero(got != want)
-            assert not wrong.size, (
-                f"{order}: {wrong.size} of {got.size} bytes wrong, from {wrong[:5]} on {got[wrong[:5]]} "
-                f"and not {want[wrong[:5]]}\n{case}\n{case.choice.in_words()}\n{case.windows}"
-            )
+        runs: dict[Program, list[tuple[LaunchedResize, int, Any]]] = {}
+        built = programs(source_of(*sources), sorted(kernels))
+        for case in cases:
+            for number, launch in enumerate(case.launches):
+                if launch.sources == sources:
+                    runs.setdefault(built[launch.name], []).extend((case, number, order) for order in orders)
+        for program, listed in runs.items():
+            results = program.run([case.job(number, order) for case, number, order in listed])
+            for (case, number, order), (_, written, *_) in zip(listed, results, strict=True):
+                got, want = np.frombuffer(written, np.uint8), case.expected(case.groups[number])
+                wrong = np.flatnonzero(got != want)
+                assert not wrong.size, (
+                    f"{order}: {wrong.size} of {got.size} bytes wrong, from {wrong[:5]} on {got[wrong[:5]]} "
+                    f"and not {want[wrong[:5]]}\n{case}\n{case.choice.in_words()}\n{case.windows}"
+                )

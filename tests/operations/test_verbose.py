@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler, policy_with
-from harness.drawn_problems import OPERATIONS
+from harness.drawn_problems import OPERATIONS, one_of
 from harness.fake_frames import converting  # noqa: F401 - a fixture
 from harness.fake_gathers import device  # noqa: F401 - a fixture
 from harness.fake_relayouts import relaying  # noqa: F401 - a fixture
@@ -116,6 +116,39 @@ def test_the_line_on_a_gpu_says_what_was_planned_and_launched(
             for member, width in (("load_bytes", drawn.plan.load), ("store_bytes", drawn.plan.store)):
                 assert policy.get(member, "0") in (str(width.nbytes), "0"), "0: element by element"
         assert len(relaying.launched) > before
+
+
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 60), marks=pytest.mark.slow)], ids=["some", "rest"])
+@pytest.mark.parametrize("interpolation", ["pillow-bicubic", "opencv-area", "opencv-nearest"])
+def test_each_launch_of_boxes_that_come_with_a_call_tells_its_tile(resizing, interpolation, seeds, telling, capsys):  # noqa: F811
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        count, size = int(rng.integers(1, 5)), tuple(int(extent) for extent in rng.integers(1, 90, 2))
+        photos = [rng.integers(0, 256, (*extents, 3), np.uint8) for extents in rng.integers(3, 60, (count, 2))]
+        there = [sg.asarray(photo, dims="HWC", device="cuda:0") for photo in photos]
+        boxes = [(1, 0.5 * (interpolation[0] == "p"), *photo.shape[:2]) for photo in photos]
+        options = {"boxes": boxes, "interpolation": interpolation}
+        if interpolation == "pillow-bicubic":
+            options["passes"] = "pillow-13"
+        options = {**options, "layout": one_of(rng, ("NCHW", "NHWC")), "dtype": one_of(rng, ("uint8", "float16"))}
+        before = len(resizing.launched)
+        capsys.readouterr()
+        sg.gather_crops(there, size=size, **options)
+        written = capsys.readouterr().err.splitlines()
+        told = [line for line in written if line.startswith("stridedgpu,cuda:0,resize,")]
+        launched = resizing.launched[before:]
+        assert len(told) == len(launched) > 0
+        samples = 0
+        for line, launch in zip(told, launched, strict=True):
+            name, widths = facts(line)[2:]
+            stored = int(re.search(r"store_bytes = (\d+)", launch["name"])[1])
+            assert widths[1] == f"stores {stored} B"
+            assert name.endswith(f"x{stored}B")
+            for tile in re.findall(r",tile (\d+)x(\d+),", line):
+                blocks = [-(-extent // int(side)) for extent, side in zip(size, tile, strict=True)]
+                groups = 3 if name.startswith("resize_planes") else 1
+                samples += launch["grid"][0] // (blocks[0] * blocks[1] * groups)
+        assert samples == (0 if interpolation == "opencv-nearest" else count)
 
 
 def drawn_move(data):

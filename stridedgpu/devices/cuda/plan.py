@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Protocol
@@ -15,7 +15,7 @@ from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.raw_problem import RawProblem
 from stridedgpu.planning.relayout_problem import Problem
-from stridedgpu.planning.resize_problem import ResizeProblem
+from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
 from stridedgpu.values.errors import DeviceError
 
 from .launches.channel_matrix import channel_matrix_launch
@@ -25,7 +25,7 @@ from .launches.frames import frames_launch
 from .launches.gather import gather_launch
 from .launches.raw import raw_launch
 from .launches.relayout import cuda_launch
-from .launches.resize import window_launch
+from .launches.resize import resize_launch, window_launch
 from .planning.channel_matrix import choose_channel_matrix
 from .planning.crops import choose_crops
 from .planning.frame_encode import choose_frame_encode
@@ -34,9 +34,9 @@ from .planning.gather import choose_gather
 from .planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from .planning.raw import choose_raw
 from .planning.relayout import choose_relayout
-from .planning.resize import choose_resize
+from .planning.resize import ResizeChoice, choose_resize
 
-__all__ = ["CudaPlan", "GpuPlanner", "KernelChoice", "cuda_plan"]
+__all__ = ["CudaPlan", "GpuPlanner", "KernelChoice", "cuda_plan", "windows_plan"]
 
 
 class KernelChoice(KernelFacts, Protocol):
@@ -55,7 +55,8 @@ class CudaPlan:
     """A kernel, chosen by `devices/cuda/planning`, and its launch, laid out by `devices/cuda/launches`.
 
     `launch` names the instantiation, the grid, the threads of a block, the shared memory, the tile and the parameters.
-    It is None if there is nothing to move, and for resizes whose windows come with every call.
+    It is None if there is nothing to move, and for resizes whose windows come with every call: `windows_plan` completes
+    their plan.
     """
 
     device: str
@@ -97,6 +98,11 @@ class CudaPlan:
         return self.choice.index_bits
 
     @property
+    def is_complete(self) -> bool:
+        """Whether all that decides the launch is known."""
+        return self.launch is not None or self.problem.is_empty
+
+    @property
     def tile(self) -> tuple[int, ...]:
         """The box of loops that a block, or a group of its lanes, moves at a time; () if there is none."""
         return () if self.launch is None else self.launch.tile
@@ -105,7 +111,7 @@ class CudaPlan:
     def shape(self) -> str:
         """Grid, threads of a block, and shared memory."""
         if self.launch is None:
-            return "no launch" if self.problem.is_empty else "a block for each tile of the windows of a call"
+            return "no launch" if self.is_complete else "a block for each tile of the windows of a call"
         blocks, threads = (" x ".join(str(n) for n in sizes if n > 1) or "1" for sizes in _grid_and_block(self.launch))
         shared = f", {self.launch.shared_bytes} B of shared memory each" if self.launch.shared_bytes else ""
         return f"grid of {blocks} blocks of {threads} threads{shared}"
@@ -166,6 +172,19 @@ def cuda_plan(problem: Any, device: str, gpu: GpuProperties) -> CudaPlan:
     choose, lay_out = planner
     choice = choose(problem, gpu)
     return CudaPlan(device, choice, None if problem.is_empty else lay_out(choice, gpu))
+
+
+def windows_plan(plan: CudaPlan, taps: Sequence[WindowTaps]) -> CudaPlan:
+    """A resize's plan for the windows of a call that have these taps, summed alike and in one order of passes.
+
+    A plan whose windows come with every call gets their tile and launch; a complete one stays as it is. Raises
+    `DeviceError` for windows that no tile can be made for.
+    """
+    if plan.is_complete:
+        return plan
+    assert isinstance(plan.choice, ResizeChoice), "no other plan is incomplete"
+    choice = plan.choice.for_taps(taps)
+    return replace(plan, choice=choice, launch=resize_launch(choice, taps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """One draw, every execution: NumPy, compiled loops and emulated kernels, beside Pillow and OpenCV. No byte differs.
 
-CI has a block of 60 draws for each interpolation, of which the emulator runs 6; `-m sweep` has 31 blocks more.
+CI has a block of 60 draws for each interpolation, of which the emulator runs 6. `-m sweep` has 31 blocks more, whose
+draws are of sixteen kinds for each interpolation: a kernel takes seconds to build for the emulator, and a draw less
+than a tenth of one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from harness.cpu_paths import picking_by
 from harness.emulator.cases import collected
 from harness.emulator.marks import emulated
 from harness.resize_cases import Array, Resize, cv2_resize, pictures, pillow_passes, pillow_resize, resizes
-from harness.resize_launches import LaunchedResize, check_resizes
+from harness.resize_launches import LaunchedResize, check_resizes, program_each
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
@@ -182,21 +184,36 @@ class Draw(LaunchedResize):
 CONVERSIONS = ("none",) * 5 + ("float16", "float32", "bfloat16", "int16")
 
 
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What draws of one kernel have in common: all but the sizes of pictures, their boxes and their layouts."""
+
+    rule: ResizeRule
+    source: str
+    channels: int
+    values: dict[str, Any]
+    order: str
+    is_padded: bool
+
+    @property
+    def written(self) -> int:
+        """Channels of the result."""
+        return self.channels if self.values["channels"] is None else len(self.values["channels"])
+
+    def row_pitch_bytes(self, width: int) -> int | None:
+        """Bytes from one row of the result to the next: cache lines, if rows are padded."""
+        row = element_type(self.values["dtype"] or self.source).itemsize * width
+        return (row * (self.written if self.order == "NHWC" else 1) // 64 + 1) * 64 if self.is_padded else None
+
+
 @st.composite
-def draws(draw: st.DrawFn, interpolation: str, largest: int, most: int) -> Draw:
-    """Calls with up to `most` pictures of up to `largest` pixels along an axis."""
+def kinds(draw: st.DrawFn, interpolation: str) -> Kind:
+    """Types, conversion, channels, memory order and first pass."""
     named = Interpolation(interpolation)
-    way = draw(st.sampled_from(["resize", "gather_crops", "gather_crops", "letterbox"]))
     types = ["uint8", "uint8", "uint8", "uint16", "float32"] + ["int64", "float64"] * named.is_nearest
     source = "uint8" if named is Interpolation.OPENCV_LINEAR_EXACT else draw(st.sampled_from(types))
     passes = ["horizontal", "vertical", "pillow-13", "pillow-13"] if named.is_pillow else ["horizontal"]
-    boxes = "fractions" if named.is_pillow else draw(st.sampled_from(["fractions", "whole"]))
-    boxes = "none" if way == "letterbox" else boxes
-    target, channels = (draw(st.integers(1, largest)), draw(st.integers(1, largest))), draw(st.integers(1, 12))
-    count = 1 if way == "resize" else draw(st.integers(1, most))
-    cases = [
-        dataclasses.replace(draw(resizes(largest, boxes=boxes, target=target)), channels=channels) for _ in range(count)
-    ]
+    channels = draw(st.integers(1, 12))
     chosen = draw(st.none() | st.lists(st.integers(0, channels - 1), min_size=1, max_size=channels, unique=True))
     values: dict[str, Any] = {"dtype": None, "channels": None if chosen is None else tuple(chosen)}
     into, made = draw(st.sampled_from(CONVERSIONS)), channels if chosen is None else len(chosen)
@@ -204,29 +221,39 @@ def draws(draw: st.DrawFn, interpolation: str, largest: int, most: int) -> Draw:
         scale = draw(st.sampled_from([None, 1 / 255, 0.37]))
         bias = draw(st.sampled_from([None, -0.5, tuple(0.25 * number - 2.1 for number in range(made))]))
         values |= {"dtype": into, "scale": scale, "bias": bias}
-    order = draw(st.sampled_from(["NCHW", "NHWC"]))
-    row = element_type(values["dtype"] or source).itemsize * target[1] * (made if order == "NHWC" else 1)
+    rule, order = ResizeRule(named, draw(st.sampled_from(passes))), draw(st.sampled_from(["NCHW", "NHWC"]))
+    return Kind(rule, source, channels, values, order, draw(st.sampled_from([False, False, True])))
+
+
+@st.composite
+def draws(draw: st.DrawFn, kind: Kind, largest: int, most: int, widths: st.SearchStrategy[int]) -> Draw:
+    """Calls of a kind with up to `most` pictures of up to `largest` pixels along an axis."""
+    way = draw(st.sampled_from(["resize", "gather_crops", "gather_crops", "letterbox"]))
+    boxes = "fractions" if kind.rule.interpolation.is_pillow else draw(st.sampled_from(["fractions", "whole"]))
+    boxes = "none" if way == "letterbox" else boxes
+    target = draw(st.integers(1, largest)), draw(widths)
+    count = 1 if way == "resize" else draw(st.integers(1, most))
+    cases = [
+        dataclasses.replace(draw(resizes(largest, boxes=boxes, target=target)), channels=kind.channels)
+        for _ in range(count)
+    ]
     return Draw(
         way,
-        ResizeRule(named, draw(st.sampled_from(passes))),
-        source,
-        values,
-        order,
-        draw(st.sampled_from([None, None, (row // 64 + 1) * 64])),
+        kind.rule,
+        kind.source,
+        kind.values,
+        kind.order,
+        kind.row_pitch_bytes(target[1]),
         cases,
         [draw(st.integers(0, 3)) for _ in cases],
         [way == "gather_crops" and draw(st.booleans()) for _ in cases],
     )
 
 
-def check_executions(found: list[Draw], emulated_draws: int | None = None) -> None:
-    """Compiled loops and emulated kernels have NumPy's bytes; all draws share one program a source.
-
-    The emulator runs the first `emulated_draws`, or all of them.
-    """
+def check_compiled(found: list[Draw]) -> None:
+    """Compiled loops have NumPy's bytes."""
     for draw in found:
         draw.check_compiled()
-    check_resizes(found[:emulated_draws], orders=("random",))
 
 
 def check_library(found: list[Draw], least: int) -> None:
@@ -237,41 +264,81 @@ def check_library(found: list[Draw], least: int) -> None:
     assert len(compared) >= least, f"only {len(compared)} of {len(found)} draws are what the library makes"
 
 
+def any_kind(interpolation: str, largest: int, most: int) -> st.SearchStrategy[Draw]:
+    """Draws each of a kind of its own."""
+    return kinds(interpolation).flatmap(lambda kind: draws(kind, largest, most, st.integers(1, largest)))
+
+
 def a_few() -> list[Draw]:
     """Small pictures by any interpolation."""
-    return collected(st.sampled_from(INTERPOLATIONS).flatmap(lambda name: draws(name, 24, 3)), 6, 15)
+    return collected(st.sampled_from(INTERPOLATIONS).flatmap(lambda name: any_kind(name, 24, 3)), 6, 15)
 
 
-def many(interpolation: str, block: int) -> list[Draw]:
-    """Pictures of up to 80 pixels along an axis."""
-    return collected(draws(interpolation, 80, 4), 60, len(interpolation) + 100 * block)
+LARGEST, MOST, BLOCK = 80, 4, 60
+"""Pixels along an axis of a picture, pictures of a draw, and draws of a block."""
+
+ODD = st.integers(0, LARGEST // 2 - 1).map(lambda half: 2 * half + 1)
+"""Widths whose rows are stored element by element where they are packed: one width of a store for each kind."""
 
 
-blocks = pytest.mark.parametrize(
-    "block", [0, *(pytest.param(block, marks=pytest.mark.sweep) for block in range(1, 32))]
-)
-"""Blocks of draws, each with a seed of its own."""
+def first_block(interpolation: str) -> list[Draw]:
+    """Draws of as many kinds."""
+    return collected(any_kind(interpolation, LARGEST, MOST), BLOCK, len(interpolation))
 
 
-@emulated
-def test_a_few_draws_have_one_result():
-    check_executions(a_few())
+def of_few_kinds(interpolation: str, block: int) -> list[Draw]:
+    """Draws of eight kinds of an interpolation, which sixteen blocks share."""
+    name = sum(interpolation.encode())
+    found = collected(kinds(interpolation), 8, name + block // 16)
+    seed = name + 100 * block
+    return collected(st.sampled_from(found).flatmap(lambda kind: draws(kind, LARGEST, MOST, ODD)), BLOCK, seed)
 
 
 EMULATED_IN_CI = 6
 """Draws of the first block that the emulator runs as well; it runs all of the sweep's."""
 
+by_interpolation = pytest.mark.parametrize("interpolation", INTERPOLATIONS)
+by_the_library = pytest.mark.parametrize("interpolation", sorted(set(INTERPOLATIONS) - {"opencv-cubic"}))
+further_blocks = pytest.mark.parametrize("block", range(1, 32))
+"""Blocks of draws, each with a seed of its own."""
+
+
+@emulated
+def test_a_few_draws_have_one_result():
+    found = a_few()
+    check_compiled(found)
+    check_resizes(found, orders=("random",))
+
 
 @emulated
 @pytest.mark.slow
-@blocks
-@pytest.mark.parametrize("interpolation", INTERPOLATIONS)
-def test_draws_have_one_result(interpolation, block):
-    check_executions(many(interpolation, block), None if block else EMULATED_IN_CI)
+@by_interpolation
+def test_draws_have_one_result(interpolation):
+    found = first_block(interpolation)
+    check_compiled(found)
+    check_resizes(found[:EMULATED_IN_CI], orders=("random",))
 
 
 @pytest.mark.slow
-@blocks
-@pytest.mark.parametrize("interpolation", sorted(set(INTERPOLATIONS) - {"opencv-cubic"}))
-def test_the_same_draws_have_the_result_of_the_library(interpolation, block):
-    check_library(many(interpolation, block), least=1 if block else 8)
+@by_the_library
+def test_the_same_draws_have_the_result_of_the_library(interpolation):
+    check_library(first_block(interpolation), least=8)
+
+
+@emulated
+@pytest.mark.slow
+@pytest.mark.sweep
+@further_blocks
+@by_interpolation
+def test_further_draws_have_one_result(interpolation, block):
+    found = of_few_kinds(interpolation, block)
+    check_compiled(found)
+    check_resizes(found, orders=("random",), programs=program_each)
+
+
+@pytest.mark.slow
+@pytest.mark.sweep
+@further_blocks
+@by_the_library
+def test_the_same_further_draws_have_the_result_of_the_library(interpolation, block):
+    check_library(of_few_kinds(interpolation, block), least=1)

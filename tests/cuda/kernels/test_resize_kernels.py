@@ -225,4 +225,4 @@ def test_pixels_that_shared_memory_does_not_hold_are_refused_in_words():
     case = Case("pillow-box", size=(1, 1), samples=1, largest=300)
     tiny = dataclasses.replace(case.gpu, shared_bytes=64)
     with pytest.raises(DeviceError, match=r"made of up to \d+ x \d+ pixels, more than the 64 B of shared memory"):
-        resize_launch(choose_resize(case.problem, tiny), [case.problem.taps(case.windows[0])])
+        choose_resize(case.problem, tiny).for_taps([case.problem.taps(case.windows[0])])

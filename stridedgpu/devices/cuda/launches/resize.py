@@ -68,7 +68,7 @@ def window_launch(choice: ResizeChoice) -> KernelLaunch | None:
 def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLaunch:
     """The kernel, grid and parameters for samples with these taps, all summed alike and in one order of passes.
 
-    Raises `LayoutError` for a batch without elements, and `DeviceError` for windows that no tile can be made for.
+    The choice is that for these taps. Raises `LayoutError` for a batch without elements.
     """
     layout = choice.problem.target.layout
     if layout.element_count == 0 or not taps:
@@ -78,7 +78,8 @@ def resize_launch(choice: ResizeChoice, taps: Sequence[WindowTaps]) -> KernelLau
         raise LayoutError(f"Windows of sizes {layout.sizes}: a GPU takes rows of up to {LONGEST_ROW} elements.")
     if choice.family is ResizeFamily.NEAREST:
         return _nearest(choice, len(taps))
-    return _tiled(choice, taps, choice.tiles_for(taps))
+    assert choice.tiles is not None, "the choice is that for these taps"
+    return _tiled(choice, taps, choice.tiles)
 
 
 def _tiled(choice: ResizeChoice, taps: Sequence[WindowTaps], tiles: ResizeTiles) -> KernelLaunch:

@@ -94,13 +94,13 @@ class ResizeChoice:
         length = self.store.nbytes // made.target.itemsize
         return TileUse(arithmetic, columns_first, made.source.itemsize, self.count, length)
 
-    def tiles_for(self, taps: Sequence[WindowTaps]) -> ResizeTiles:
-        """The tiles of windows with one arithmetic and one order of passes.
+    def for_taps(self, taps: Sequence[WindowTaps]) -> ResizeChoice:
+        """The choice for windows with one arithmetic and one order of passes: it has their tiles.
 
         Raises `DeviceError` if the source pixels of one result pixel exceed shared memory.
         """
-        if self.tiles is not None:
-            return self.tiles
+        if self.family is ResizeFamily.NEAREST:
+            return self
         _, _, height, width = self.problem.target.layout.sizes
         use = self.use(taps[0].arithmetic, columns_first=taps[0].columns_first)
         tiles = resize_tiles(use, taps, (height, width), self.gpu.shared_bytes, self.limits)
@@ -112,7 +112,10 @@ class ResizeChoice:
                 f"A resized pixel is made of up to {rows} x {columns} pixels, more than the {self.gpu.shared_bytes} B "
                 f"of shared memory of a block on {self.gpu.name} hold; resize in two steps, or on the CPU."
             )
-        return tiles
+        itemsize, store = self.problem.target.element.itemsize, self.store
+        if tiles.length * itemsize < store.nbytes:
+            store = Width(itemsize, "wider tiles reach more of the source than shared memory holds")
+        return replace(self, store=store, tiles=tiles)
 
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
@@ -162,13 +165,9 @@ def choose_resize(problem: ResizeProblem, gpu: GpuProperties) -> ResizeChoice:
     pixels = layout.strides[3] == channels > 1 and layout.strides[1] == 1 and together
     load, store = _load_width(problem, family), _store_width(problem, pixels=pixels)
     choice = ResizeChoice(problem, gpu, family, load, store, count, pixels, policy().resize, None)
-    if problem.window is None or family is ResizeFamily.NEAREST or layout.element_count == 0:
+    if problem.window is None or layout.element_count == 0:
         return choice
-    taps = problem.taps(problem.window)
-    tiles = choice.tiles_for([taps])
-    if tiles.length * problem.target.element.itemsize < store.nbytes:
-        store = Width(problem.target.element.itemsize, "wider tiles reach more of the source than shared memory holds")
-    return replace(choice, store=store, tiles=tiles)
+    return choice.for_taps([problem.taps(problem.window)])
 
 
 def _family(problem: ResizeProblem, *, copies: bool) -> tuple[ResizeFamily, int]:

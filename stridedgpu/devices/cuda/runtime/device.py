@@ -93,7 +93,9 @@ class CudaDevice:
         """A plan with its kernel compiled and its parameters packed; cached by plan."""
         assert isinstance(plan, CudaPlan), "made by a device like this"
         launch = self._prepared(plan)
-        return told(plan, launch, lambda: (plan.kernel, plan)) if is_verbose() else launch
+        # The windows of a resize that come with every call are planned by the launch, which tells of each.
+        tells = is_verbose() and plan.is_complete
+        return told(plan, launch, lambda: (plan.kernel, plan)) if tells else launch
 
     def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
         """In mode "raise", check every index before anything is written, and wait for the result.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -24,8 +24,8 @@ from stridedgpu.devices.cuda.launches.index_checks import (
     distinct_report_bytes,
     wrong_index,
 )
-from stridedgpu.devices.cuda.launches.resize import resize_launch, resize_records, resize_samples
-from stridedgpu.devices.cuda.plan import CudaPlan
+from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_records, resize_samples
+from stridedgpu.devices.cuda.plan import CudaPlan, windows_plan
 from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice
 from stridedgpu.devices.cuda.planning.frames import FrameChoice
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
@@ -41,6 +41,7 @@ from stridedgpu.devices.interface import (
     SamplesLaunch,
 )
 from stridedgpu.devices.operand import Operand
+from stridedgpu.devices.verbose import is_verbose, told
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
 from stridedgpu.planning.crop_windows import CropProblem, Crops
 from stridedgpu.planning.frame_problem import FrameProblem, SamplesProblem
@@ -181,20 +182,34 @@ def _samples(plan: CudaPlan, gpu: _Gpu) -> SamplesLaunch:
 
 
 def _resize(plan: CudaPlan, gpu: _Gpu) -> ResizeLaunch:
-    """A launch that uploads records and taps, and runs one kernel for all windows of one arithmetic."""
-    choice: Any = plan.choice
-    problem, known = plan.problem, plan.launch
+    """A launch that uploads records and taps, and runs one kernel for all windows of one arithmetic.
+
+    Where windows come with every call, each of its kernels has a plan, and tells a verbose line of its own.
+    """
+    problem = plan.problem
     itemsize = problem.conversion.source.itemsize
+
+    def run(planned: CudaPlan, samples: Sequence[ResizeSample], target: Located, stream: object) -> None:
+        assert planned.launch is not None, "plans of windows are complete"
+        kernel = gpu.kernel(planned.launch)
+        records = resize_records(samples, itemsize)
+        kernel(gpu.records.sent(np.frombuffer(records, np.uint8), stream), 0, *target, stream)
 
     def launch(
         windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located, stream: object
     ) -> None:
         for samples in resize_samples(problem, windows, sources):
-            kernel = gpu.kernel(known or resize_launch(choice, [sample.taps for sample in samples]))
-            records = resize_records(samples, itemsize)
-            kernel(gpu.records.sent(np.frombuffer(records, np.uint8), stream), 0, *target, stream)
+            planned = windows_plan(plan, [sample.taps for sample in samples])
+            tells = is_verbose() and not plan.is_complete
+            running = told(planned, run, partial(_itself, planned)) if tells else run
+            running(planned, samples, target, stream)
 
     return launch
+
+
+def _itself(plan: CudaPlan) -> tuple[str, CudaPlan]:
+    """What runs of a plan with one kernel, for the verbose line."""
+    return plan.kernel, plan
 
 
 _LAUNCHES: Final[Mapping[type, Callable[[CudaPlan, _Gpu], Launch]]] = MappingProxyType(
