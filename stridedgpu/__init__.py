@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from .api.patterns import rearrange, view
     from .api.raw import unpack_raw
     from .api.relayout import plan_relayout, relayout, synchronize
-    from .api.resize import letterbox, letterbox_placements, plan_resize, resize
+    from .api.resize import letterbox, letterbox_placements, resize
+    from .api.resize_plans import plan_letterbox, plan_resize
     from .api.tensor import StridedTensor
     from .api.verbose import set_verbose
     from .api.warmup import warmup
     from .devices.cpu.thread_count import get_num_threads, set_num_threads
     from .devices.selection import devices
     from .operations.crop_plans import PlannedCrops
+    from .operations.frame_plans import PlannedFrameCrops, PlannedFrames
     from .operations.gather_plans import PlannedGather, PlannedScatter
     from .operations.relayout_plan import RelayoutPlan
     from .operations.resize_plan import PlannedResize
@@ -61,6 +63,8 @@ __all__ = [
     "LayoutError",
     "Loader",
     "PlannedCrops",
+    "PlannedFrameCrops",
+    "PlannedFrames",
     "PlannedGather",
     "PlannedResize",
     "PlannedScatter",
@@ -95,6 +99,7 @@ __all__ = [
     "plan_gather_crops",
     "plan_gather_elements",
     "plan_gather_nd",
+    "plan_letterbox",
     "plan_relayout",
     "plan_resize",
     "plan_scatter_elements",
@@ -129,6 +134,8 @@ _MODULES: Final = {
     "LayoutError": "values.errors",
     "Loader": "preprocess.loader",
     "PlannedCrops": "operations.crop_plans",
+    "PlannedFrameCrops": "operations.frame_plans",
+    "PlannedFrames": "operations.frame_plans",
     "PlannedGather": "operations.gather_plans",
     "PlannedResize": "operations.resize_plan",
     "PlannedScatter": "operations.gather_plans",
@@ -162,8 +169,9 @@ _MODULES: Final = {
     "plan_gather_crops": "api.crops",
     "plan_gather_elements": "api.gather_plans",
     "plan_gather_nd": "api.gather_plans",
+    "plan_letterbox": "api.resize_plans",
     "plan_relayout": "api.relayout",
-    "plan_resize": "api.resize",
+    "plan_resize": "api.resize_plans",
     "plan_scatter_elements": "api.gather_plans",
     "plan_scatter_nd": "api.gather_plans",
     "prefetch": "preprocess.prefetch",

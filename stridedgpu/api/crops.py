@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
+from typing import cast, overload
 
+from stridedgpu.devices.frame_operand import CHANNELS
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
 from stridedgpu.operations.crops import CROP_LABELS, CropSources, crop_operands, crop_request
+from stridedgpu.operations.frame_plans import PlannedFrameCrops, planned_frame_crops
+from stridedgpu.operations.frame_sources import check_frames
 from stridedgpu.operations.frames import gather_frame_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.requirements import Given
@@ -36,7 +39,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .arguments import given, refuse_unlabelled
-from .frames import FrameLike, frame_images, frame_operands, is_frames
+from .frames import Frame, FrameLike, frame_images, frame_operands, is_frames
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]
@@ -137,6 +140,26 @@ def _check_choice(origins: object, boxes: object, interpolation: object, passes:
         raise LayoutError("interpolation= and passes= are for boxes=, which are resized; windows at origins= are not.")
 
 
+@overload
+def plan_gather_crops(
+    sources: FrameLike,
+    size: ImageSize,
+    *,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
+    channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
+    rounding: Rounding = "nearest",
+    row_pitch_bytes: int | None = None,
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: DeviceLike | None = None,
+) -> PlannedFrameCrops: ...
+
+
+@overload
 def plan_gather_crops(
     sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc],
     size: ImageSize,
@@ -153,7 +176,26 @@ def plan_gather_crops(
     row_pitch_bytes: int | None = None,
     out: StridedTensor | BufferTensorDesc | None = None,
     device: DeviceLike | None = None,
-) -> PlannedCrops:
+) -> PlannedCrops: ...
+
+
+def plan_gather_crops(
+    sources: TensorLike | BufferTensorDesc | Sequence[TensorLike | BufferTensorDesc] | FrameLike,
+    size: ImageSize,
+    *,
+    dims: str | None = None,
+    layout: LayoutLike | None = None,
+    dtype: DTypeLike | None = None,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
+    channels: Sequence[int] | None = None,
+    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
+    fill: complex | Sequence[complex] | SupportsArray = 0,
+    rounding: Rounding = "nearest",
+    row_pitch_bytes: int | None = None,
+    out: StridedTensor | BufferTensorDesc | None = None,
+    device: DeviceLike | None = None,
+) -> PlannedCrops | PlannedFrameCrops:
     """Plan `gather_crops(sources, origins, size, ...)` once; the plan runs many times, and explains itself.
 
     `sources` are those of `gather_crops`, or descriptors: one of a batch (N, C, H, W), or a list of those of images
@@ -161,6 +203,9 @@ def plan_gather_crops(
     type, channels, and channel and column strides. The other arguments are those of `gather_crops`, and `device` that
     of `plan_gather`. An order that pads channels needs one plan for each block, with `out`. With a `matrix` the plan
     has two `steps`: the windows, and the mixing of their channels.
+
+    `sources` may also be a frame or a list of frames of any sizes and formats. Such a plan runs on frames like these,
+    with a launch for each; a matrix is part of it.
 
     Raises what `gather_crops` raises for what does not fit.
 
@@ -173,13 +218,19 @@ def plan_gather_crops(
     memory = MemoryOptions(layout, row_pitch_bytes)
     if out is not None:
         memory.check_beside_out()
-    images = _described(sources, dims, layout)
-    if not images:
-        raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
-    first, target = images[0], None if out is None else given("out", out, is_written=True)
+    frames = frame_operands(sources) if is_frames(sources) else []
+    images: list[TensorSpec] = []
+    if frames:
+        counts, element = (len(frames), CHANNELS), check_frames(frames)[0]
+    else:
+        images = _described(cast("TensorLike", sources), dims, layout)
+        if not images:
+            raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
+        counts, element = (len(images), images[0].layout.sizes[0]), images[0].element
+    target = None if out is None else given("out", out, is_written=True)
     if target is not None and dtype is None:
         values = values._replace(dtype=target.spec.element)
-    request = crop_request((len(images), first.layout.sizes[0]), first.element, size, values, fill)
+    request = crop_request(counts, element, size, values, fill)
     if target is None:
         spec = memory.allocation(request.sizes, CROP_LABELS, request.conversion.target)
         if spec.layout.sizes != request.sizes or not spec.owns_padding:
@@ -188,9 +239,11 @@ def plan_gather_crops(
             )
         side = TensorSpec.of(spec.layout, spec.spec.element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True)
         target = Given(side)
-    tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, StridedTensor))
-    where = next((tensor.device for tensor in tensors), "cpu")
-    return planned_crops(request, images, target, where if device is None else device_name(device))
+    tensors = (entry for entry in (out, sources, *_items(sources)) if isinstance(entry, (StridedTensor, Frame)))
+    where = next((tensor.device for tensor in tensors), "cpu") if device is None else device_name(device)
+    if frames:
+        return planned_frame_crops(frames, request, target, where)
+    return planned_crops(request, images, target, where)
 
 
 def _items(sources: object) -> Sequence[object]:

@@ -7,7 +7,7 @@ from typing import overload
 
 from stridedgpu.devices.selection import device_name, device_named, devices_in_use
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.operations.frame_plans import PlannedFrame, planned_frame
+from stridedgpu.operations.frame_plans import PlannedFrames, planned_frames
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan
@@ -159,7 +159,7 @@ def relayout(
 
 @overload
 def plan_relayout(
-    src: Frame,
+    src: FrameLike,
     dst: StridedTensor | BufferTensorDesc,
     *,
     scale: PerChannel | None = None,
@@ -168,7 +168,7 @@ def plan_relayout(
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
-) -> PlannedFrame: ...
+) -> PlannedFrames: ...
 
 
 @overload
@@ -186,7 +186,7 @@ def plan_relayout(
 
 
 def plan_relayout(
-    src: StridedTensor | BufferTensorDesc | Frame,
+    src: StridedTensor | BufferTensorDesc | FrameLike,
     dst: StridedTensor | BufferTensorDesc,
     *,
     scale: PerChannel | None = None,
@@ -195,7 +195,7 @@ def plan_relayout(
     matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
     rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
-) -> RelayoutPlan | PlannedFrame:
+) -> RelayoutPlan | PlannedFrames:
     """Plan `relayout(src, out=dst)` once; the plan runs many times, and explains itself.
 
     Each side is a tensor, or a descriptor of one that will be bound later. The plan runs on every tensor of the same
@@ -203,7 +203,8 @@ def plan_relayout(
     one; on the CPU an address need only be aligned to an element. A descriptor guarantees an alignment and a size; the
     plan relies on no more, and every run checks both. `device` is None for the tensors' device (descriptors: the CPU),
     or "cuda" to plan for a GPU. Without a GPU the plan is for a reference GPU, and can be read but not run.
-    With a YUV `Frame` as `src`, the plan runs on frames of its format, sizes, pitches, matrix and chroma.
+    With a `Frame` as `src`, the plan runs on frames of its format, sizes, pitches, matrix and chroma; with a list of
+    frames of one size, whose `dst` has the axes N, C, H, W, on lists of frames like these.
 
     Plans pickle: unpickling prepares them again, for the device of the same name in the new process.
 
@@ -215,9 +216,11 @@ def plan_relayout(
     (16, 16, 32, 24576)
     """
     written = given("dst", dst, is_written=True)
-    if isinstance(src, Frame):
+    if is_frames(src):
         chosen = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
-        return planned_frame(src.operand, written, chosen, src.device if device is None else device_name(device))
+        frames = frame_operands(src)
+        here = frames[0].device if device is None else device_name(device)
+        return planned_frames(frames, written, chosen, here, is_batch=not isinstance(src, Frame))
     read = given("src", src)
     dims = src.dims if isinstance(src, StridedTensor) else None
     if device is not None:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.crops import CropSources
 from stridedgpu.operations.letterbox import placement
@@ -23,7 +22,6 @@ from stridedgpu.operations.resize import (
     resized_size,
     side_resized,
 )
-from stridedgpu.operations.resize_plan import PlannedResize, planned_resize
 from stridedgpu.operations.whole_resize import whole_images_resized
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.typing import (
@@ -40,17 +38,16 @@ from stridedgpu.typing import (
     TensorLike,
 )
 from stridedgpu.values.axis_labels import Labels, inferred_labels
-from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import given, truth
+from .arguments import truth
 from .frames import FrameLike, frame_images, is_frames
 from .tensor import StridedTensor, output_tensor
 
-__all__ = ["letterbox", "letterbox_placements", "plan_resize", "resize"]
+__all__ = ["IMAGE_AXES", "letterbox", "letterbox_placements", "resize"]
 
-_AXES: Final = ("HW", "CHW", "NHW", "NCHW")
+IMAGE_AXES: Final = ("HW", "CHW", "NHW", "NCHW")
 """The axes that images may have, in canonical order."""
 
 _FEW: Final = 4
@@ -149,51 +146,6 @@ def resize(
         if written is not None
         else StridedTensor.over(made, labels if made.layout.ndim == len(labels) else None)
     )
-
-
-def plan_resize(
-    src: StridedTensor | BufferTensorDesc,
-    dst: StridedTensor | BufferTensorDesc,
-    *,
-    interpolation: Interpolation = "pillow-bilinear",
-    box: Sequence[float] | None = None,
-    passes: Passes = "horizontal",
-    premultiply: bool = False,
-    scale: PerChannel | None = None,
-    bias: PerChannel | None = None,
-    channels: Sequence[int] | None = None,
-    matrix: Sequence[Sequence[float]] | SupportsArray | None = None,
-    rounding: Rounding = "nearest",
-    device: DeviceLike | None = None,
-) -> PlannedResize:
-    """Plan `resize(src, size, out=dst)` once, to run it many times and to explain it.
-
-    Each side is a tensor, or a descriptor of one that will be bound later, with axes in canonical order: (H, W), (C, H,
-    W) or (N, C, H, W). `dst` has the new size. `device` is None for the tensors' device (descriptors: the CPU), or
-    "cuda" to plan for a GPU. Without a GPU the plan is for a reference GPU and can only be read. The other arguments
-    are those of `resize`. With a `matrix` the plan has two `steps`: the resize, and the mixing of its channels.
-
-    Raises what `resize` raises for sides, boxes and rules that do not fit.
-
-    >>> photos = BufferTensorDesc("uint8", (8, 3, 480, 640), (921600, 1, 1920, 3))
-    >>> plan = plan_resize(photos, BufferTensorDesc("float16", (8, 3, 224, 224)), scale=1 / 255)
-    >>> [line.strip() for line in plan.explain().splitlines()[3:5]]
-    ['columns: up to 6 taps a pixel', 'rows: up to 5 taps a pixel']
-    """
-    read, written = given("src", src), given("dst", dst, is_written=True)
-    layout = read.spec.layout
-    labels = src.dims if isinstance(src, StridedTensor) and src.dims is not None else "NCHW"[-layout.ndim :]
-    if labels not in _AXES or len(labels) != layout.ndim or written.spec.layout.ndim != layout.ndim:
-        raise LayoutError(
-            f"src has sizes {layout.sizes} and dst {written.spec.layout.sizes}; both must have the axes H and W, "
-            "with N and C or without."
-        )
-    values = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
-    count = layout.sizes[labels.index("C")] if "C" in labels else 1
-    weighs = truth("premultiply", premultiply)
-    rule = checked_rule(interpolation, passes, premultiply=weighs, element=read.spec.element, channels=count)
-    where = next((side.device for side in (dst, src) if isinstance(side, StridedTensor)), "cpu")
-    return planned_resize(read, written, labels, box, rule, values, where if device is None else device_name(device))
 
 
 def letterbox(
@@ -329,7 +281,7 @@ def _letters(name: str, layout: Layout, labels: Labels | None, dims: str | None)
     """The axes of an argument's layout, in canonical order. Raises `LayoutError` for axes that no image has."""
     known = inferred_labels(labels, layout.ndim, "NCHW"[-layout.ndim :] if 2 <= layout.ndim <= 4 else None)
     letters = "".join(label or "?" for label in known)
-    if letters not in _AXES:
+    if letters not in IMAGE_AXES:
         raise LayoutError(
             f"{name} has sizes {layout.sizes} and dims={dims or labels!r}; it must have the axes H and W, with N and C "
             "or without: say with dims= how they are ordered."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import Protocol, Self
 
@@ -10,7 +11,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.values.errors import DeviceError, ElementTypeError
 
-__all__ = ["HasOperand", "Planned", "no_tensor"]
+__all__ = ["HasOperand", "Planned", "no_tensor", "steps_in_words"]
 
 
 class HasOperand(Protocol):
@@ -27,6 +28,11 @@ def no_tensor(**arguments: object) -> ElementTypeError:
     return ElementTypeError(
         f"{name} is of type {type(value).__name__}; a plan runs on tensors, and asarray() makes one of any array."
     )
+
+
+def steps_in_words(steps: Sequence[DevicePlan]) -> list[str]:
+    """A line for steps of which the second reads what the first has written."""
+    return [f"{len(steps)} steps, the first into new memory"] if len(steps) > 1 else []
 
 
 class Planned:
@@ -81,11 +87,14 @@ class Planned:
         """The bytes that must be read and written, each element once in each step."""
         return sum(plan.bytes_moved for plan in self.steps)
 
+    @property
+    def heading(self) -> list[str]:
+        """The lines of `explain()` before those of the steps."""
+        return steps_in_words(self.steps)
+
     def explain(self) -> str:
         """The plan in words."""
-        words = "\n".join(plan.explain() for plan in self.steps)
-        if len(self.steps) > 1:
-            words = f"{len(self.steps)} steps, the first into new memory\n{words}"
+        words = "\n".join([*self.heading, *(plan.explain() for plan in self.steps)])
         if self.missing is None:
             return words
         gpu = REFERENCE_GPU
@@ -105,11 +114,11 @@ class Planned:
         return f"<{type(self).__name__} {self.kernel} on {self.device}, {self.bytes_moved:,} bytes{can_run}>"
 
     def _repr_html_(self) -> str:
-        """What notebooks show: a relayout drawn from source to target, any other plan in words."""
+        """What notebooks show: a relayout drawn from source to target, any other plan and several in words."""
         from stridedgpu.picture.page import fragment
         from stridedgpu.picture.subject import plan_of
 
-        if plan_of(self) is None:
+        if len(self.steps) > 1 or plan_of(self) is None:
             return f"<pre>{escape(self.explain())}</pre>"
         return fragment(self)
 

@@ -1,41 +1,117 @@
-"""`PlannedResize`: a resize planned once for two tensors' layouts, and run many times."""
+"""`PlannedResize`: a resize or letterbox planned once for layouts of tensors and frames, and run many times."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from stridedgpu.devices.interface import ResizeLaunch
+from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
+from stridedgpu.devices.interface import ResizeLaunch, ResizeSource
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
+from stridedgpu.planning.frame_problem import FrameSurface
+from stridedgpu.planning.resize_problem import Box, Place, ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
+from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 
 from .channel_mixing import ChannelMixing
+from .crops import fill_bytes
+from .frame_requirement import FrameRequirement, frames_like
+from .frame_sources import FrameSources
 from .options import ValueOptions
-from .planned import HasOperand, Planned, no_tensor
+from .planned import HasOperand, Planned, no_tensor, steps_in_words
 from .requirements import Given, Requirement
-from .resize import as_batch, box_of
+from .resize import as_batch
 
-__all__ = ["PlannedResize", "planned_resize"]
+__all__ = ["PlannedResize", "ReadImages", "planned_resize"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """What a plan reads: a tensor with the axes `labels`, of a batch or of one image."""
+
+    required: Requirement
+    labels: str
+
+    def located(self, src: object) -> tuple[list[ResizeSource], Sequence[Operand]]:
+        """Each image's memory, and the operand. Raises `BindingError` and `ElementTypeError` for others."""
+        if not hasattr(src, "operand"):
+            raise no_tensor(src=src)
+        source: Operand = src.operand
+        if not isinstance(source, Operand):
+            raise BindingError(f"src={src!r} is no tensor like the one that was planned for.")
+        self.required.check("src", source)
+        batch = as_batch(source.layout, self.labels)
+        if not batch.sizes[0]:
+            return [], [source]
+        itemsize = source.element.itemsize
+        first, step = batch.sliced(0).first_offset * itemsize, batch.strides[0] * itemsize
+        return [(source.buffer, first + number * step) for number in range(batch.sizes[0])], [source]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFrames:
+    """What a plan reads: a frame, or a list of frames."""
+
+    required: tuple[FrameRequirement, ...]
+    is_batch: bool
+
+    def located(self, src: object) -> tuple[list[ResizeSource], Sequence[Operand]]:
+        """Each frame, or its memory, and all planes. Raises `BindingError` and `LayoutError` for others."""
+        sources = FrameSources.of_frames(frames_like(self.required, src, is_batch=self.is_batch))
+        return list(sources.resized), sources.operands
+
+
+class ReadImages(NamedTuple):
+    """The images of a plan: their layouts and surfaces, type and channels, and what a run is given in their place.
+
+    `channels` is None for images without a channel axis.
+    """
+
+    layouts: Sequence[Layout]
+    surfaces: Sequence[FrameSurface | None]
+    element: ElementType
+    channels: int | None
+    given: ReadBatch | ReadFrames
+
+    @classmethod
+    def of_batch(cls, source: Given, labels: str, device: str) -> ReadImages:
+        """The images of a tensor with the axes `labels`, or of a descriptor."""
+        batch = as_batch(source.spec.layout, labels)
+        layouts = []
+        if batch.sizes[0]:
+            image = batch.sliced(0)
+            layouts = [image.shifted(-image.first_offset)] * batch.sizes[0]
+        channels = batch.sizes[1] if "C" in labels else None
+        given = ReadBatch(source.required(device), labels)
+        return cls(layouts, [None] * len(layouts), source.spec.element, channels, given)
+
+    @classmethod
+    def of_frames(cls, frames: Sequence[FrameOperand], device: str, *, is_batch: bool) -> ReadImages:
+        """Frames of any sizes and formats. Raises what `check_frames` raises."""
+        sources = FrameSources.of_frames(frames)
+        surfaces = [frame.surface if frame.colours is None else None for frame in frames]
+        required = tuple(FrameRequirement.of(frame, device) for frame in frames)
+        return cls(sources.layouts, surfaces, sources.element, CHANNELS, ReadFrames(required, is_batch))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedResize(Planned):
-    """A resize, planned once by `plan_resize` and run many times: `plan(src, out)`.
+    """A resize or letterbox, planned once by `plan_resize` or `plan_letterbox` and run many times: `plan(src, out)`.
 
-    It runs on tensors with the sizes, strides and types of the plan. If the plan's device is unavailable, as `missing`
-    tells, the plan is for a reference GPU and can only be read.
+    It runs on tensors with the sizes, strides and types of the plan, or on frames of the same formats, sizes, pitches,
+    matrices and chroma. If the plan's device is unavailable, as `missing` tells, the plan is for a reference GPU and
+    can only be read.
     """
 
     plan: DevicePlan
-    labels: str
-    source: Requirement
+    windows: tuple[ResizeWindow, ...]
+    read: ReadBatch | ReadFrames
     target: Requirement
     missing: str | None = None
     mixing: ChannelMixing | None = None
@@ -44,79 +120,76 @@ class PlannedResize(Planned):
     def of(
         cls,
         problem: ResizeProblem,
-        labels: str,
-        source: Requirement,
+        windows: tuple[ResizeWindow, ...],
+        read: ReadBatch | ReadFrames,
         target: Requirement,
         mixing: ChannelMixing | None = None,
     ) -> PlannedResize:
         """Plan for the device that both sides must be on."""
         planner, missing = planner_named(target.device)
-        return cls(planner.plan(problem), labels, source, target, missing, mixing)
+        return cls(planner.plan(problem), windows, read, target, missing, mixing)
 
     @property
     def steps(self) -> tuple[DevicePlan, ...]:
         """The resize, and the mixing of its channels, if there is a matrix."""
         return (self.plan,) if self.mixing is None else (self.plan, self.mixing.plan)
 
+    @property
+    def heading(self) -> list[str]:
+        """The steps, and a line for each window where they differ."""
+        alike = self.plan.problem.window is not None
+        lines = [] if alike else [f"{number}: {window.in_words()}" for number, window in enumerate(self.windows)]
+        return [*steps_in_words(self.steps), *lines]
+
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the problem, the requirements and the second step."""
-        return PlannedResize.of, (self.plan.problem, self.labels, self.source, self.target, self.mixing)
+        """Pickle the problem, the windows, the requirements and the second step."""
+        return PlannedResize.of, (self.plan.problem, self.windows, self.read, self.target, self.mixing)
 
-    def __call__(self, src: HasOperand, out: HasOperand, stream: object = None) -> None:
-        """Run on two tensors; nothing is written if they do not fit the plan.
+    def __call__(self, src: object, out: HasOperand, stream: object = None) -> None:
+        """Run on a tensor, a frame or a list of frames, and a tensor; nothing is written if they do not fit the plan.
 
-        Raises `BindingError` for another layout, type, device or alignment than planned, a read-only `out`, or tensors
-        that share memory. Raises `DeviceError` if the plan's device is unavailable.
+        Raises `BindingError` for another layout, type, format, device or alignment than planned, a read-only `out`, or
+        sides that share memory. Raises `LayoutError` for another number of frames, and `DeviceError` if the plan's
+        device is unavailable.
         """
         self.check_runnable()
-        if not hasattr(src, "operand") or not hasattr(out, "operand"):
-            raise no_tensor(src=src, out=out)
-        source, target = src.operand, out.operand
-        self.source.check("src", source)
+        if not hasattr(out, "operand"):
+            raise no_tensor(out=out)
+        places, operands = self.read.located(src)
+        target = out.operand
         self.target.check("out", target)
         if target.buffer.readonly:
             raise BindingError("out is read-only.")
-        if share_memory(source, target):
+        if any(share_memory(operand, target) for operand in operands):
             raise BindingError("out shares memory with src.")
-        problem = self.plan.problem
-        if problem.window is None:
+        if not self.windows:
             return
-        count = problem.target.layout.sizes[0]
         launch: ResizeLaunch = device_named(self.plan.device).prepare(self.plan)
-        places = _located_images(source, self.labels, count)
-        windows = [problem.window] * count
         if self.mixing is None:
-            launch(windows, places, (target.buffer, target.start_bytes), stream)
+            launch(self.windows, places, (target.buffer, target.start_bytes), stream)
         else:
-            self.mixing.run(lambda unmixed: launch(windows, places, unmixed, stream), target, stream)
-
-
-def _located_images(source: Operand, labels: str, count: int) -> list[tuple[Any, int]]:
-    """The memory of each image of a batch."""
-    batch = as_batch(source.layout, labels)
-    itemsize = source.element.itemsize
-    first = batch.sliced(0).first_offset * itemsize
-    step = batch.strides[0] * itemsize
-    return [(source.buffer, first + number * step) for number in range(count)]
+            self.mixing.run(lambda unmixed: launch(self.windows, places, unmixed, stream), target, stream)
 
 
 def planned_resize(
-    source: Given,
+    read: ReadImages,
     target: Given,
     labels: str,
-    box: Sequence[float] | None,
+    place: Callable[[tuple[int, int], tuple[int, int]], tuple[Box, Place]],
     rule: ResizeRule,
     values: ValueOptions,
     device: str,
+    fill: object = 0,
 ) -> PlannedResize:
-    """The plan of a resize between two sides with the axes `labels`.
+    """The plan of a resize into a target with the axes `labels`.
 
-    Raises `LayoutError` if the target does not fit.
+    `place` is the box of an image, and where it goes, of the image's height and width and those of the target. Raises
+    `LayoutError` if the target does not fit.
     """
-    read, written = as_batch(source.spec.layout, labels), as_batch(target.spec.layout, labels)
-    count, channels, height, width = read.sizes
-    made = values.conversion(source.spec.element, channels if "C" in labels else None, target.spec.element)
-    wanted = count, made.output_channels(channels)
+    written = as_batch(target.spec.layout, labels)
+    channels = 1 if read.channels is None else read.channels
+    made = values.conversion(read.element, read.channels, target.spec.element)
+    wanted = len(read.layouts), made.output_channels(channels)
     if written.sizes[:2] != wanted or 0 in written.sizes[2:]:
         raise LayoutError(
             f"dst has sizes {target.spec.layout.sizes}; this resize makes {wanted[0]} pictures of {wanted[1]} "
@@ -124,14 +197,16 @@ def planned_resize(
         )
     if written.has_overlap:
         raise LayoutError(f"dst repeats or overlaps its own elements: {target.spec.layout}.")
-    image = read.sliced(0) if count else Layout((channels, height, width))
-    image = image.shifted(-image.first_offset)
-    place = (0, 0, written.sizes[2], written.sizes[3])
-    window = ResizeWindow(image, box_of(box, (height, width)), place) if count else None
-    fill, mixing, spec = bytes(channels * made.source.itemsize), None, replace(target.spec, layout=written)
+    size = written.sizes[2], written.sizes[3]
+    windows = tuple(
+        ResizeWindow(image, *place((image.sizes[1], image.sizes[2]), size), surface=surface)
+        for image, surface in zip(read.layouts, read.surfaces, strict=True)
+    )
+    shared = windows[0] if len(set(windows)) == 1 else None
+    color, mixing, spec = fill_bytes(fill, read.element, channels, "value"), None, replace(target.spec, layout=written)
     if made.matrix is not None:
         mixing = ChannelMixing.into(spec, made, device)
         spec, made = mixing.room.spec, conversion(made.source, made.source)
-    problem = ResizeProblem(spec, made, rule, channels, source_steps([image]), fill, window)
-    required = source.required(device), target.required(device, is_written=True)
-    return PlannedResize.of(problem, labels, *required, mixing)
+    steps, reads_frames = source_steps(read.layouts), any(window.surface is not None for window in windows)
+    problem = ResizeProblem(spec, made, rule, channels, steps, color, shared, reads_frames)
+    return PlannedResize.of(problem, windows, read.given, target.required(device, is_written=True), mixing)

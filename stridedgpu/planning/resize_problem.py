@@ -22,10 +22,13 @@ from .resize_arithmetic import Arithmetic, Interpolation, Passes, arithmetic_of
 from .resize_taps import AxisGeometry, AxisTaps, pillow_nearest, pillow_taps
 from .resize_taps_opencv import mean_taps, opencv_nearest, opencv_scale, opencv_taps
 
-__all__ = ["Box", "ResizeProblem", "ResizeRule", "ResizeWindow", "WindowTaps", "window_taps"]
+__all__ = ["Box", "Place", "ResizeProblem", "ResizeRule", "ResizeWindow", "WindowTaps", "window_taps"]
 
 Box = tuple[float, float, float, float]
 """Top, left, bottom and right, in pixels of the source and fractions of them."""
+
+Place = tuple[int, int, int, int]
+"""Top, left, height and width of a resized box in the target, in pixels."""
 
 _MOST_GEOMETRIES: Final = 256
 """Windows whose taps are cached, some 10 KiB each for 224 x 224: sizes of images recur, random boxes never do."""
@@ -55,9 +58,20 @@ class ResizeWindow(NamedTuple):
 
     layout: Layout
     box: Box
-    place: tuple[int, int, int, int]
+    place: Place
     flip: bool = False
     surface: FrameSurface | None = None
+
+    def in_words(self) -> str:
+        """The image, its box and its place, in one line."""
+        kind = "" if self.surface is None else f"{self.surface}: "
+        top, left, bottom, right = self.box
+        _, height, width = self.layout.sizes
+        down, along, rows, columns = self.place
+        return (
+            f"{kind}rows {top:g} to {bottom:g} and columns {left:g} to {right:g} of {height} x {width} become "
+            f"{rows} x {columns} pixels at row {down}, column {along}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
