@@ -160,7 +160,7 @@ DeviceLike: TypeAlias = Literal["cpu", "cuda", "auto", "cuda-emulated"] | str  #
 """Whatever `device=` accepts: one of these, or "cuda:N"."""
 
 ImageSize: TypeAlias = int | Sequence[int]
-"""Height and width in pixels, or one number for both (`resize`: for the shorter side)."""
+"""Height and width in pixels, or one number for both (`resize`: for the shorter side); of volumes the depth first."""
 
 IndexMode: TypeAlias = Literal["raise", "clip", "wrap", "deferred"]
 """The rule for indices out of range, of `gather` and its relatives."""

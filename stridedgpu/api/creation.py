@@ -123,7 +123,8 @@ def asarray(
     """Anything array-like as a tensor, over the same memory when that is possible.
 
     `dims` says how the **given** object's axes are ordered ("NHWC" for frames of a decoder); the tensor's axes are in
-    canonical order over the same memory. An array of xarray whose axes have known names ("time", "band", "y", "x")
+    canonical order over the same memory. T, Z, Y, X and B are letters too: Z, Y, X are D, H, W; B is N beside C, else
+    C; T is N, or D beside an N. An array of xarray whose axes have known names ("time", "band", "y", "x")
     needs no `dims`. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
     raises if a copy is needed, None copies only then. A read-only object makes a read-only tensor.
 
@@ -324,9 +325,10 @@ def _labelled(dims: str | None, ndim: int, layout: object) -> tuple[str | None, 
 
 def _canonical_dims(dims: str | None, ndim: int) -> str | None:
     """Labels for new sizes, which are in canonical order."""
-    if checked_dims(dims, ndim) is not None and dims != canonical_axes(str(dims)):
+    letters = checked_dims(dims, ndim)
+    if letters is not None and letters != canonical_axes(letters):
         raise LayoutError(
             f"dims={dims!r} is not in canonical order; sizes go with dims={canonical_axes(str(dims))!r}, "
             f"and layout={dims!r} says the order in memory."
         )
-    return dims
+    return letters

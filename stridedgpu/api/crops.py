@@ -1,18 +1,21 @@
-"""Batched crops: windows of images as one batch, mirrored, converted and laid out in one pass."""
+"""Batched crops: windows of images or volumes as one batch, mirrored, converted and laid out in one pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast, overload
+from functools import lru_cache
+from typing import Final, cast, overload
 
 from stridedgpu.devices.frame_operand import CHANNELS
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_name
 from stridedgpu.exchange.array_like import operand_of
+from stridedgpu.exchange.named_axes import named_axes
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crop_plans import PlannedCrops, planned_crops
-from stridedgpu.operations.crops import CROP_LABELS, CropSources, crop_operands, crop_request
+from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.crops import CROP_LABELS, crop_operands, crop_request
 from stridedgpu.operations.frame_plans import PlannedFrameCrops, planned_frame_crops
 from stridedgpu.operations.frame_sources import check_frames
 from stridedgpu.operations.frames import gather_frame_crops
@@ -36,6 +39,7 @@ from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
+from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .arguments import given, refuse_unlabelled
@@ -43,6 +47,13 @@ from .frames import Frame, FrameLike, frame_images, frame_operands, is_frames
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]
+
+_VOLUME: Final = "CDHW"
+_IMAGE: Final = 2
+"""The axes of a window of images."""
+
+_RESULTS: Final = {2: "NCHW", 3: "NCDHW"}
+"""The labels of a batch of windows with so many axes."""
 
 
 def gather_crops(
@@ -78,6 +89,11 @@ def gather_crops(
     the height and width of every window, in pixels, or one number for both. `flip` mirrors left and right: a bool, or
     one for each sample.
 
+    Volumes have an axis D besides: a batch (N, C, D, H, W), or a list of volumes (C, D, H, W), whose axes `dims` or
+    labels name ("CDHW", or "CZYX"); three numbers as `size` name them, too. `size` is then the depth, height and width,
+    `origins` (N, 3) the slice, row and column, and the result a batch (N, C, D, H, W). `flip` mirrors left and right
+    here, too.
+
     A window may reach beyond an image or lie outside it. Pixels outside have the value `fill`: one number of the
     sources' type, or one for each source channel. It is converted like any pixel, so a black border is normalised like
     black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `out`, `stream`
@@ -86,7 +102,7 @@ def gather_crops(
 
     With `boxes` instead of `origins`, each box is resized to `size`. Boxes are numbers (N, 4): top, left, bottom and
     right, in pixels of the source and fractions of them, inside it. A single image may have any number of boxes.
-    `interpolation` (default "pillow-bilinear") and `passes` are those of `resize`.
+    `interpolation` (default "pillow-bilinear") and `passes` are those of `resize`. Volumes are not resized.
 
     No memory but the batch is allocated, and for a second pass one in the sources' type. Raises before anything is
     written: `LayoutError` for ranks, sizes, origins, flips and fills that do not fit; `ElementTypeError` for types that
@@ -100,6 +116,10 @@ def gather_crops(
     ((2, 3, 2, 2), [[[5.0, 5.0], [5.0, 5.0]], [[10.0, 0.5], [10.0, 0.5]]])
     >>> gather_crops(photos, size=(2, 2), boxes=[[0, 1.5, 2, 4], [0, 0, 5, 2]], dims="HWC").numpy()[:, 0].tolist()
     [[[10, 10], [10, 10]], [[20, 20], [20, 20]]]
+    >>> scan = np.arange(4 * 5 * 6, dtype=np.int16).reshape(1, 4, 5, 6)
+    >>> patch = gather_crops([scan], [[1, 0, 2]], (2, 3, 3), dims="CZYX")
+    >>> patch.sizes, np.array_equal(patch.numpy()[0], scan[:, 1:3, :3, 2:5])
+    ((1, 1, 2, 3, 3), True)
     """
     if size is None:
         raise LayoutError("size= is missing: the height and width of every window, in pixels.")
@@ -110,12 +130,15 @@ def gather_crops(
         memory.check_beside_out()
     target = None if written is None else written.operand
     _check_choice(origins, boxes, interpolation, passes)
+    axes = _IMAGE
     if boxes is not None:
         rule = (interpolation or "pillow-bilinear", passes or "horizontal")
         if is_frames(sources):
             images, _ = frame_images(sources)
         else:
-            images = _images(cast("TensorLike", sources), dims, layout)
+            images = _images(cast("TensorLike", sources), dims, layout, size)
+            if images.axes != _IMAGE:
+                raise LayoutError("boxes= are resized in images; windows of volumes are at origins=, and not resized.")
         made = resized_boxes(images, boxes, size, rule, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     elif is_frames(sources):
         frames = frame_operands(sources)
@@ -123,11 +146,12 @@ def gather_crops(
             frames, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream
         )
     else:
-        images = _images(cast("TensorLike", sources), dims, layout)
+        images = _images(cast("TensorLike", sources), dims, layout, size)
+        axes = images.axes
         made = crop_operands(images, origins, size, values, memory, flip=flip, fill=fill, out=target, stream=stream)
     if written is not None:
         return written
-    return StridedTensor.over(made, "NCHW" if len(made.layout.sizes) == 4 else None)
+    return StridedTensor.over(made, _RESULTS[axes] if len(made.layout.sizes) == axes + 2 else None)
 
 
 def _check_choice(origins: object, boxes: object, interpolation: object, passes: object) -> None:
@@ -202,7 +226,7 @@ def plan_gather_crops(
     (C, H, W). `plan(sources, origins, out, flip)` runs on as many tensors, of any heights and widths, and of the same
     type, channels, and channel and column strides. The other arguments are those of `gather_crops`, and `device` that
     of `plan_gather`. An order that pads channels needs one plan for each block, with `out`. With a `matrix` the plan
-    has two `steps`: the windows, and the mixing of their channels.
+    has two `steps`: the windows, and the mixing of their channels. Windows of volumes have no such plan.
 
     `sources` may also be a frame or a list of frames of any sizes and formats. Such a plan runs on frames like these,
     with a launch for each; a matrix is part of it.
@@ -275,14 +299,32 @@ def _spec(
     return side
 
 
-def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None) -> CropSources:
-    """The images, each with axes C, H, W or as a batch with N besides."""
+def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None, size: ImageSize) -> CropSources:
+    """The images with axes C, H, W or the volumes with D besides, or their batch with N besides."""
     if isinstance(sources, (list, tuple)):
-        images = [_image(f"sources[{number}]", image, dims, "CHW", order) for number, image in enumerate(sources)]
-        if not images:
+        if not sources:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
+        wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources[0], size)
+        images = [_image(f"sources[{number}]", image, dims, wanted, order) for number, image in enumerate(sources)]
         return CropSources.of_images(images)
-    return CropSources.of_batch(_image("sources", sources, dims, "NCHW", order))
+    wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources, size)
+    return CropSources.of_batch(_image("sources", sources, dims, f"N{wanted}", order))
+
+
+@lru_cache(maxsize=256)
+def _axes_named(dims: str) -> str:
+    """The axes of an image, or of a volume if `dims` names its depth."""
+    return _VOLUME if "D" in axis_letters(dims) else "CHW"
+
+
+def _axes_of(source: object, size: ImageSize) -> str:
+    """The axes of an image or a volume: those that it names, else a volume's if `size` has three numbers."""
+    named = getattr(source, "dims", None)
+    if isinstance(named, tuple):
+        named = named_axes(source)
+    if isinstance(named, str):
+        return _axes_named(named)
+    return _VOLUME if isinstance(size, Sequence) and len(size) == len("DHW") else "CHW"
 
 
 def _image(name: str, source: object, dims: str | None, wanted: str, order: LayoutLike | None) -> Operand:
@@ -301,5 +343,5 @@ def _check_axes(name: str, layout: Layout, labels: str | None, wanted: str) -> N
     if "".join(label or "?" for label in inferred) != wanted:
         raise LayoutError(
             f"{name} has sizes {layout.sizes} and dims={labels!r}; it must have the axes {', '.join(wanted)}: "
-            "say with dims= how they are ordered."
+            "say with dims= how they are ordered" + (", such as 'CDHW' of volumes." if "D" in (labels or "D") else ".")
         )

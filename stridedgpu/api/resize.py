@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.operations.crops import CropSources
+from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.letterbox import placement
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.resize import (

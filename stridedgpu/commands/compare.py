@@ -15,7 +15,7 @@ from stridedgpu.api.relayout import synchronize
 from stridedgpu.api.resize import resize
 from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.operations.crops import CropSources
+from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.options import ValueOptions
 from stridedgpu.preprocess.decoding import Pixels
 from stridedgpu.preprocess.geometry import middle, resized_sizes

@@ -2,14 +2,17 @@
 
 | letter | names, in any case |
 |---|---|
-| N | n, t, time, batch, sample, b |
+| N | n, batch, sample |
+| T | t, time |
+| B | b |
 | C | c, band, channel, wavelength, s |
 | D | d, z, depth, level |
 | H | h, y, row, height, lat, latitude, northing |
 | W | w, x, column, width, lon, longitude, easting |
 
-A plural counts as its singular. The names are those of the conventions for climate and satellite data (CF, rioxarray,
-OME). An array of whose axes one has another name, or two the same letter, names none.
+T and B are then N, C or D, as `axis_letters` says. A plural counts as its singular. The names are those of the
+conventions for climate and satellite data (CF, rioxarray, OME). An array of whose axes one has another name, or two the
+same letter, names none.
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.strides import axis_letters
 
 __all__ = ["check_named_axes", "named_axes"]
 
 _NAMES: Final = {
-    "N": ("n", "t", "time", "batch", "sample", "b"),
+    "N": ("n", "batch", "sample"),
+    "T": ("t", "time"),
+    "B": ("b",),
     "C": ("c", "band", "channel", "wavelength", "s"),
     "D": ("d", "z", "depth", "level"),
     "H": ("h", "y", "row", "height", "lat", "latitude", "northing"),
@@ -41,14 +47,14 @@ def named_axes(obj: object) -> str | None:
     if not isinstance(names, tuple) or not names or not all(isinstance(name, str) for name in names):
         return None
     letters = [_letter(name.lower()) for name in names]
-    found = "".join(letter for letter in letters if letter is not None)
+    found = axis_letters("".join(letter for letter in letters if letter is not None))
     return found if len(found) == len(set(found)) == len(names) else None
 
 
 def check_named_axes(obj: object, dims: str) -> None:
     """Raise `LayoutError` if an object names its axes otherwise than `dims`."""
     named = named_axes(obj)
-    if named is not None and named != dims:
+    if named is not None and named != axis_letters(dims):
         raise LayoutError(
             f"dims={dims!r} contradicts the names of this {type(obj).__name__}'s axes, "
             f"{', '.join(map(repr, obj.dims))} ({named!r}): leave dims= out, or give its .values."  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
-from stridedgpu.values.strides import packed_strides, padded_strides, round_up
+from stridedgpu.values.strides import axis_letters, packed_strides, padded_strides, round_up
 
 __all__ = ["ChannelOrder", "Part", "of_channels", "ordered_layouts", "parse_order", "parts"]
 
@@ -69,8 +69,8 @@ def parse_order(order: str) -> ChannelOrder:
     """
     match = _PATTERN.fullmatch(order)
     if match is None:
-        return ChannelOrder(order)
-    letters, multiple = match[1], int(match[2])
+        return ChannelOrder(axis_letters(order))
+    letters, multiple = axis_letters(match[1]), int(match[2])
     if multiple < 2 or "C" not in letters:
         raise LayoutError(
             f"layout={order!r}: the number gives channels in multiples of 2 or more, as in 'NHWC8' or 'NCHW4'."

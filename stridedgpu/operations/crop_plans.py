@@ -16,7 +16,8 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_mixing import ChannelMixing
-from .crops import CropRequest, CropSources, flips_of, origins_of
+from .crop_sources import CropSources
+from .crops import CropRequest, flips_of, origins_of
 from .planned import HasOperand, Planned, no_tensor
 from .requirements import Given, Requirement, check_output_layout
 

@@ -1,4 +1,4 @@
-"""Crops: a window of each of several images, converted and laid out as one batch."""
+"""Crops: a window of each of several images or volumes, converted and laid out as one batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import CropsLaunch, Device, EvenlyLocated, Located, ResizeSource
+from stridedgpu.devices.interface import CropsLaunch, Device
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.exchange.array_like import foreign_operand, operand_of, plain
@@ -30,9 +30,11 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .channel_blocks import ChannelOrder, of_channels, parse_order
 from .channel_mixing import write_mixed
+from .crop_sources import CropSources
 from .options import MemoryOptions, ValueOptions
 from .relayout import assign_operand
 from .requirements import check_output
+from .volume_planes import planes_of
 
 __all__ = [
     "CROP_LABELS",
@@ -50,28 +52,36 @@ __all__ = [
 
 CROP_LABELS: Labels = ("N", "C", "H", "W")
 
+_LABELS: Final[dict[int, Labels]] = {2: CROP_LABELS, 3: ("N", "C", "D", "H", "W")}
+"""The labels of a batch of windows with so many axes."""
+
+_SIZES: Final = {2: "height and width", 3: "depth, height and width"}
+_ORIGINS: Final = {2: "the row and the column", 3: "the slice, the row and the column"}
+
 
 @dataclass(frozen=True, slots=True)
 class CropRequest:
-    """Checked options of crops: the batch's sizes (N, C, H, W), each element's conversion, and the fill.
+    """Checked options of crops: the batch's sizes (N, C, H, W or N, C, D, H, W), their conversion, and the fill.
 
     `fill` is one source element for each source channel, as bytes.
     """
 
-    sizes: tuple[int, int, int, int]
+    sizes: tuple[int, ...]
     conversion: Conversion
     fill: bytes
 
 
 def crop_request(
-    counts: tuple[int, int], element: ElementType, size: ImageSize, values: ValueOptions, fill: object
+    counts: tuple[int, int], element: ElementType, size: ImageSize, values: ValueOptions, fill: object, axes: int = 2
 ) -> CropRequest:
     """Check windows of `size` from images of `element`; `counts` are the numbers of images and of their channels.
+
+    Windows have as many `axes`: 2, or 3 in volumes.
 
     Raises `LayoutError` and `ElementTypeError` for sizes, conversions and fills that do not exist.
     """
     images, channel_count = counts
-    window = window_size(size)
+    window = window_size(size) if axes == 2 else _window(size, axes)
     made = values.conversion(element, channel_count, element)
     color = fill_bytes(fill, element, channel_count)
     return CropRequest((images, made.output_channels(channel_count), *window), made, color)
@@ -89,19 +99,19 @@ def crop_operands(
     out: Operand | None,
     stream: object,
 ) -> Operand:
-    """`stridedgpu.gather_crops` on the images' operands."""
-    first = sources.operands[0]
-    channel_count, element, device = first.layout.sizes[-3], first.element, first.buffer.device
+    """`stridedgpu.gather_crops` on the operands of images or volumes."""
+    first, axes = sources.operands[0], sources.axes
+    channel_count, element, device = first.layout.sizes[-1 - axes], first.element, first.buffer.device
     if out is not None:
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
     sources.check(channel_count, element, device)
     count = len(sources.places)
-    request = crop_request((count, channel_count), element, size, values, fill)
+    request = crop_request((count, channel_count), element, size, values, fill, axes)
     made = request.conversion
-    starts, flips = origins_of(origins, count), flips_of(flip, count)
+    starts, flips = origins_of(origins, count, axes), flips_of(flip, count)
     if out is None:
-        target = memory.allocation(request.sizes, CROP_LABELS, made.target).allocate(device_named(device), stream)
+        target = memory.allocation(request.sizes, _LABELS[axes], made.target).allocate(device_named(device), stream)
     else:
         inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
         check_output(out, request.sizes, made.target, device, inputs)
@@ -126,8 +136,13 @@ def write_crops(
 ) -> None:
     """Write one window of each image into `target`, axes N, C, H, W; all arguments are checked already.
 
-    A matrix mixes the channels of the batch in a second step.
+    Windows of volumes are written plane by plane, into axes N, C, D, H, W. A matrix mixes the channels of the batch in
+    a second step.
     """
+    if sources.axes == 3:
+        for planes, places, mirrored, part in planes_of(sources, origins, flips, target):
+            write_crops(planes, places, mirrored, made, fill, part, stream)
+        return
     if made.matrix is not None:
 
         def cropped(unchanged: Conversion, unmixed: Operand) -> None:
@@ -152,33 +167,38 @@ def window_size(size: ImageSize) -> tuple[int, int]:
     """`size` as height and width; one number is both."""
     if type(size) is tuple and len(size) == 2 and type(size[0]) is type(size[1]) is int and min(size) >= 0:
         return size
+    height, width = _window(size, 2)
+    return height, width
+
+
+def _window(size: ImageSize, axes: int) -> tuple[int, ...]:
+    """`size` as height and width, or as depth, height and width; one number is all of them."""
     if not isinstance(size, Iterable):
-        side = integer("size", size, least=0)
-        return side, side
+        return (integer("size", size, least=0),) * axes
     window = integers("size", size, least=0)
-    if len(window) != 2:
-        raise LayoutError(f"size={window} must be height and width, in pixels.")
-    return (window[0], window[1])
+    if len(window) != axes:
+        raise LayoutError(f"size={window} must be {_SIZES[axes]}, in pixels.")
+    return window
 
 
-def origins_of(origins: object, count: int) -> NDArray[np.int64]:
-    """The origins, anything array-like, as integers: one row and column for each sample."""
-    if type(origins) is np.ndarray and origins.shape == (count, 2) and origins.dtype.kind in "iu":
+def origins_of(origins: object, count: int, axes: int = 2) -> NDArray[np.int64]:
+    """The origins, anything array-like, as integers: (slice,) row and column of each sample."""
+    if type(origins) is np.ndarray and origins.shape == (count, axes) and origins.dtype.kind in "iu":
         return _signed(origins)
     held, _ = operand_of(origins)
     if count == 0 == held.layout.element_count and isinstance(origins, Sequence):
-        return _NO_ORIGINS  # an empty list has no integers, nor anything else
+        return np.empty((0, axes), np.int64)  # an empty list has no integers, nor anything else
     if not held.element.is_integer:
-        raise ElementTypeError(f"origins hold {held.element}; they must be integers: a row and a column in pixels.")
+        raise ElementTypeError(f"origins hold {held.element}; they must be integers: {_ORIGINS[axes]}, in pixels.")
     if held.buffer.device != "cpu":
         raise BindingError(
             f"origins are on {held.buffer.device}, but windows are laid out by the host: bring them with .numpy()."
         )
     if count == 0 == held.layout.element_count:
-        return _NO_ORIGINS
-    if held.layout.sizes != (count, 2):
+        return np.empty((0, axes), np.int64)
+    if held.layout.sizes != (count, axes):
         raise LayoutError(
-            f"origins have sizes {held.layout.sizes}; {count} sources need ({count}, 2): the row and the column "
+            f"origins have sizes {held.layout.sizes}; {count} sources need ({count}, {axes}): {_ORIGINS[axes]} "
             "where each window begins."
         )
     return _signed(array_of_operand(held))
@@ -193,8 +213,6 @@ def _signed(origins: NDArray[Any]) -> NDArray[np.int64]:
 
 _FARTHEST: Final = (np.int64(-(2**62)), np.int64(2**62))
 """Bounds of origins, in pixels: the difference from an image's extent must fit 64 bits."""
-
-_NO_ORIGINS: Final = np.empty((0, 2), np.int64)
 
 
 def flips_of(flip: object, count: int) -> list[bool]:
@@ -297,109 +315,3 @@ def batch_parts(
     if filler.element_count:
         cleared = target.with_layout(filler)
         assign_operand(zero.with_layout(zero.layout.broadcast_to(filler.sizes)), cleared, stream)
-
-
-@dataclass(frozen=True, slots=True)
-class CropSources:
-    """Images with axes C, H, W: their layouts from the lowest element, and where that element is.
-
-    `operands` hold them: one for each, or their batch alone, of which there may be no image. `argument` is what
-    messages call them.
-    """
-
-    layouts: Sequence[Layout]
-    places: Sequence[Located]
-    operands: Sequence[Operand]
-    is_batch: bool
-    argument: str = "sources"
-
-    @classmethod
-    def of_images(cls, images: Sequence[Operand], argument: str = "sources") -> CropSources:
-        """Images that are operands of their own, of any sizes; at least one."""
-        layouts: list[Layout] = []
-        places: list[Located] = []
-        for image in images:
-            layout = image.layout
-            lowest = layout.offset + layout.extent[0]
-            layouts.append(layout.shifted(-lowest) if lowest else layout)
-            places.append((image.buffer, image.start_bytes))
-        return cls(layouts, places, images, is_batch=False, argument=argument)
-
-    @classmethod
-    def of_batch(cls, batch: Operand, argument: str = "sources") -> CropSources:
-        """The images of an operand with axes N, C, H, W: one layout, at even steps."""
-        layout, itemsize = batch.layout, batch.element.itemsize
-        count, step = layout.sizes[0], layout.strides[0] * itemsize
-        if not count:
-            return cls((), (), (batch,), is_batch=True, argument=argument)
-        image, lowest = _first_image(layout)
-        start = lowest * itemsize
-        places = EvenlyLocated(batch.buffer, start, step, count)
-        return cls((image,) * count, places, (batch,), is_batch=True, argument=argument)
-
-    def images(self) -> Sequence[Operand]:
-        """Each image as a separate operand."""
-        if not self.is_batch:
-            return self.operands
-        (batch,) = self.operands
-        return [batch.with_layout(batch.layout.sliced(number)) for number in range(len(self.places))]
-
-    @property
-    def resized(self) -> Sequence[ResizeSource]:
-        """What a resize reads of each image: its memory."""
-        return self.places
-
-    def repeated(self, count: int) -> CropSources:
-        """The same images `count` times."""
-        return replace(self, layouts=list(self.layouts) * count, places=list(self.places) * count)
-
-    @property
-    def element(self) -> ElementType:
-        """The element type of the first image."""
-        return self.operands[0].element
-
-    @property
-    def channels(self) -> int:
-        """The channels of the first image."""
-        return self.operands[0].layout.sizes[-3]
-
-    @property
-    def device(self) -> str:
-        """The device of the first image."""
-        return self.operands[0].buffer.device
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """The height and width of the first image."""
-        *_, height, width = self.operands[0].layout.sizes
-        return height, width
-
-    def name(self, number: int) -> str:
-        """What messages call an operand."""
-        return self.argument if self.is_batch else f"{self.argument}[{number}]"
-
-    def check(self, channels: int, element: ElementType, device: str, beside: str | None = None) -> None:
-        """Raise unless every image has the type, channels and device of what stands `beside` them: the first."""
-        beside = beside or f"{self.argument}[0]"
-        for number, operand in enumerate(self.operands):
-            layout = operand.layout
-            if operand.element == element and layout.sizes[-3] == channels and operand.buffer.device == device:
-                continue
-            name = self.name(number)
-            if operand.element != element:
-                raise ElementTypeError(f"{name} holds {operand.element} and {beside} {element}; both must be one.")
-            if layout.sizes[-3] != channels:
-                axes = "N, C, H, W" if self.is_batch else "C, H, W"
-                raise LayoutError(
-                    f"{name} has {layout.sizes[-3]} channels and {beside} {channels}; "
-                    f"its sizes are {layout.sizes} along {axes}."
-                )
-            if operand.buffer.device != device:
-                raise BindingError(f"{name} is on {operand.buffer.device} and {beside} on {device}.")
-
-
-@lru_cache(maxsize=256)
-def _first_image(batch: Layout) -> tuple[Layout, int]:
-    """The layout of a batch's first image from its lowest element, and the elements before that in the buffer."""
-    image = batch.sliced(0)
-    return image.shifted(-image.first_offset), image.first_offset

@@ -10,7 +10,7 @@ from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 
-from .crops import CropSources
+from .crop_sources import CropSources
 
 __all__ = ["FrameSources", "check_frames"]
 

@@ -27,7 +27,8 @@ from stridedgpu.values.layout import Layout
 
 from .channel_blocks import parse_order
 from .channel_mixing import write_mixed
-from .crops import CropSources, batch_parts, fill_bytes, flips_of, window_size
+from .crop_sources import CropSources
+from .crops import batch_parts, fill_bytes, flips_of, window_size
 from .frame_sources import FrameSources
 from .options import MemoryOptions, ValueOptions
 from .relayout import assign_operand

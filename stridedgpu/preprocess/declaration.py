@@ -12,6 +12,7 @@ from stridedgpu.planning.resize_arithmetic import Passes
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.conversion import Arithmetic
 from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.strides import axis_letters
 
 from .declaration_checks import (
     check_axes,
@@ -92,6 +93,9 @@ class Declaration:
             object.__setattr__(self, name, plain_numbers(name, getattr(self, name)))
         for name in INTEGERS:
             object.__setattr__(self, name, plain_integer(name, getattr(self, name)))
+        for name in ("dims", "layout"):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, axis_letters(getattr(self, name)))
         object.__setattr__(self, "matrix", plain_matrix(self.matrix))
         object.__setattr__(self, "dtype", element_type(self.dtype).name)
         checked_alignment(self.alignment)

@@ -11,7 +11,7 @@ from stridedgpu.api.frames import Frame
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of, operand_of_array, with_canonical_axes
-from stridedgpu.operations.crops import CropSources
+from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import moved_frame, rgb_image
 from stridedgpu.values.errors import LayoutError

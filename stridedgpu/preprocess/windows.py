@@ -10,7 +10,8 @@ import numpy as np
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
-from stridedgpu.operations.crops import CropSources, write_crops
+from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.crops import write_crops
 from stridedgpu.operations.frame_sources import FrameSources
 from stridedgpu.operations.frames import write_frame_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions

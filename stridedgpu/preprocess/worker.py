@@ -23,7 +23,8 @@ from stridedgpu.devices.operand import AllocationSpec, Memory, Operand
 from stridedgpu.devices.selection import chosen_device, device_named
 from stridedgpu.exchange.exports import array_of_operand
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
-from stridedgpu.operations.crops import CropSources, fill_bytes
+from stridedgpu.operations.crop_sources import CropSources
+from stridedgpu.operations.crops import fill_bytes
 from stridedgpu.operations.frames import write_frame_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import assign_operand

@@ -1,7 +1,8 @@
 """Axis labels: which axes of a tensor are N, C, D, H and W.
 
 `dims` is a string that labels the last axes of a tensor, in axis order. Axes before them have no label, and no axis has
-one if `dims` is None: such axes are plain. Views carry the labels as a list, with None for a plain axis.
+one if `dims` is None: such axes are plain. Views carry the labels as a list, with None for a plain axis. The letters
+T, Z, Y, X and B are read, as `axis_letters` says, and never kept.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from .errors import LayoutError
-from .strides import canonical_axes, integers
+from .strides import axis_letters, canonical_axes, integers
 
 __all__ = ["Labels", "checked_dims", "dims_of", "inferred_labels", "labels_of", "memory_axes"]
 
@@ -21,7 +22,7 @@ _CANONICAL_BY_RANK: Final = {4: "NCHW", 5: "NCDHW"}
 
 
 def checked_dims(dims: object, ndim: int) -> str | None:
-    """`dims` as labels of at most `ndim` axes, each letter once. Raises `LayoutError` otherwise."""
+    """`dims` as labels N, C, D, H, W of at most `ndim` axes, each letter once. Raises `LayoutError` otherwise."""
     if dims is None:
         return None
     if not isinstance(dims, str):
@@ -29,13 +30,13 @@ def checked_dims(dims: object, ndim: int) -> str | None:
     canonical_axes(dims, "dims")
     if len(dims) > ndim:
         raise LayoutError(f"dims={dims!r} labels {len(dims)} axes of a tensor of rank {ndim}.")
-    return dims
+    return axis_letters(dims)
 
 
 @lru_cache(maxsize=256)
 def labels_of(dims: str | None, ndim: int) -> Labels:
     """One label for each axis; None for a plain one."""
-    letters = dims or ""
+    letters = axis_letters(dims or "")
     return (*(None,) * (ndim - len(letters)), *letters)
 
 
@@ -74,7 +75,7 @@ def memory_axes(layout: str, labels: Labels) -> tuple[int, ...]:
         has = f"axes {letters}" if letters else f"{len(labels)} plain axes: label them with dims="
         raise LayoutError(f"layout={layout!r} does not order the axes of this tensor, which has {has}.")
     plain = tuple(axis for axis, label in enumerate(labels) if label is None)
-    return (*plain, *(labels.index(letter) for letter in layout))
+    return (*plain, *(labels.index(letter) for letter in axis_letters(layout)))
 
 
 def permutation(order: str | Sequence[int], labels: Labels) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ __all__ = [
     "AXIS_LETTERS",
     "MAX_RANK",
     "MOST_AXES",
+    "axis_letters",
     "byte_strides",
     "calc_buffer_tensor_size",
     "calculate_strides",
@@ -33,6 +34,8 @@ __all__ = [
 
 AXIS_LETTERS: Final = "NCDHW"
 """The axis letters in canonical order: batch, channel, depth, height, width."""
+
+_PLACES: Final = str.maketrans("ZYX", "DHW")
 
 MAX_RANK: Final = 8
 """The highest rank of a DirectML buffer tensor (`DML_TENSOR_DIMENSION_COUNT_MAX1`)."""
@@ -144,21 +147,41 @@ def check_same_length(sizes: Sequence[int], strides: Sequence[int]) -> None:
 
 
 @lru_cache(maxsize=256)
+def axis_letters(order: str) -> str:
+    """An axis order with the letters of volumes, films and scenes as those of images.
+
+    Z, Y and X are D, H and W. B is the batch N beside C, else the bands, C. T, the time, is N, or D beside an N.
+
+    >>> [axis_letters(order) for order in ("ZYX", "BCHW", "BYX", "TBYX", "BTCHW", "TCZYX")]
+    ['DHW', 'NCHW', 'CHW', 'NCHW', 'NDCHW', 'NCDHW']
+    """
+    letters = order.translate(_PLACES)
+    letters = letters.replace("B", "N" if "C" in letters else "C")
+    return letters.replace("T", "D" if "N" in letters else "N")
+
+
+@lru_cache(maxsize=256)
 def canonical_axes(order: str, name: str = "layout") -> str:
     """The letters of `order` in canonical order: `canonical_axes("NHWC") == "NCHW"`.
 
-    Raises `LayoutError` for a letter that is unknown or repeated; `name` is the argument in its message.
+    The letters T, Z, Y, X and B count as `axis_letters` says. Raises `LayoutError` for a letter that is unknown or
+    repeated; `name` is the argument in its message.
     """
     if not (order and isinstance(order, str)):
         raise LayoutError(f"{name}={order!r} is not an axis order; give one such as 'NCHW' or 'NHWC'.")
-    for letter in order:
+    letters = axis_letters(order)
+    for letter in letters:
         if letter not in AXIS_LETTERS:
             known = ", ".join(AXIS_LETTERS)
-            advice = ", in capitals" if letter.upper() in AXIS_LETTERS else ""
-            raise LayoutError(f"{name}={order!r} holds {letter!r}; the letters of an axis order are {known}{advice}.")
-        if order.count(letter) > 1:
-            raise LayoutError(f"{name}={order!r} names the axis {letter!r} twice.")
-    return "".join(sorted(order, key=AXIS_LETTERS.index))
+            advice = ", in capitals" if axis_letters(letter.upper()) in AXIS_LETTERS else ""
+            raise LayoutError(
+                f"{name}={order!r} holds {letter!r}; the letters of an axis order are {known}, or T, Z, Y, X and B for "
+                f"time, depth, rows, columns and bands{advice}."
+            )
+        if letters.count(letter) > 1:
+            meant = "" if letters == order else f": it means {letters!r}"
+            raise LayoutError(f"{name}={order!r} names the axis {letter!r} twice{meant}.")
+    return "".join(sorted(letters, key=AXIS_LETTERS.index))
 
 
 def memory_order(order: str | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -175,7 +198,7 @@ def memory_order(order: str | Sequence[int] | None, rank: int) -> tuple[int, ...
         canonical = canonical_axes(order)
         if len(canonical) != rank:
             raise LayoutError(f"layout={order!r} names {len(canonical)} axes for a tensor of rank {rank}.")
-        return tuple(canonical.index(letter) for letter in order)
+        return tuple(canonical.index(letter) for letter in axis_letters(order))
     axes = integers("order", order)
     if sorted(axes) != list(range(rank)):
         raise LayoutError(f"order={axes} is not a permutation of the axes 0 to {rank - 1}.")
@@ -246,8 +269,8 @@ def padded_strides(
     axes = memory_order(order, len(sizes))
     if len(axes) < 2:
         raise LayoutError(f"row_pitch_bytes={row_pitch_bytes} needs at least two axes; sizes={sizes} has {len(axes)}.")
-    if isinstance(order, str) and "H" in order:
-        height_axis = axes[order.index("H")]
+    if isinstance(order, str) and "H" in axis_letters(order):
+        height_axis = axes[axis_letters(order).index("H")]
     place = len(axes) - 2 if height_axis is None or height_axis == axes[-1] else axes.index(height_axis)
     row = prod(max(sizes[axis], 1) for axis in axes[place + 1 :])
     if row_pitch_bytes % itemsize:

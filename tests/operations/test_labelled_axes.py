@@ -69,7 +69,7 @@ def test_an_order_for_crops_of_unnamed_axes_is_refused(layout):
     ],
     ids=["gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"],
 )
-@pytest.mark.parametrize("dims", ["NHWCX", "NNHW", 7], ids=repr)
+@pytest.mark.parametrize("dims", ["NHWCQ", "NNHW", 7], ids=repr)
 def test_labels_that_do_not_fit_are_refused(call, dims):
     with pytest.raises(LayoutError, match="dims"):
         call(dims)

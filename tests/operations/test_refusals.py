@@ -121,7 +121,7 @@ OUT = {
 }
 
 LAYOUTS = {
-    "unknown letter": (lambda w: w.source.relayout(layout="NHWX"), LayoutError, "layout='NHWX' holds 'X'"),
+    "unknown letter": (lambda w: w.source.relayout(layout="NHWQ"), LayoutError, "layout='NHWQ' holds 'Q'"),
     "letter twice": (lambda w: w.source.relayout(layout="NCHH"), LayoutError, "layout='NCHH' names the axis 'H' twice"),
     "no letters": (lambda w: w.source.relayout(layout=""), LayoutError, "layout='' is not an axis order"),
     "other axes": (lambda w: w.source.relayout(layout="CHW"), LayoutError, "layout='CHW' does not order the axes"),

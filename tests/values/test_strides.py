@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from stridedgpu.values.dtypes import DataType
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.strides import (
+    axis_letters,
     calc_buffer_tensor_size,
     calculate_strides,
     canonical_axes,
@@ -130,6 +131,29 @@ def test_round_up(value, multiple):
     assert 0 <= rounded - value < multiple
 
 
+@pytest.mark.parametrize(
+    "order, meant",
+    [
+        ("NCHW", "NCHW"),
+        ("NZYXC", "NDHWC"),
+        ("BCHW", "NCHW"),
+        ("BHWC", "NHWC"),
+        ("BYX", "CHW"),
+        ("TBYX", "NCHW"),
+        ("TZYX", "NDHW"),
+        ("TCZYX", "NCDHW"),
+        ("NTHWC", "NDHWC"),
+        ("BTCHW", "NDCHW"),
+    ],
+    ids=str,
+)
+def test_letters_of_volumes_films_and_scenes(order, meant):
+    assert axis_letters(order) == meant
+    sizes = tuple(range(2, 2 + len(order)))
+    assert calculate_strides(order, sizes) == calculate_strides(meant, sizes)
+    assert padded_strides(sizes, order, 1, 10**6) == padded_strides(sizes, meant, 1, 10**6)
+
+
 def test_orders():
     assert canonical_axes("WHDCN") == "NCDHW"
     assert memory_order("NHWC", 4) == (0, 2, 3, 1)
@@ -170,8 +194,9 @@ REFUSALS = {
         LayoutError,
         r"strides=\(2, 1\) has 2 entries for 1 sizes \(3,\)",
     ),
-    "order unknown letter": (lambda: calculate_strides("NXHW", SIZES), LayoutError, "layout='NXHW' holds 'X'"),
+    "order unknown letter": (lambda: calculate_strides("NQHW", SIZES), LayoutError, "layout='NQHW' holds 'Q'"),
     "order lower case": (lambda: calculate_strides("nchw", SIZES), LayoutError, "layout='nchw' holds 'n'"),
+    "order of two depths": (lambda: calculate_strides("NTZYX", (1,) * 5), LayoutError, "'D' twice: it means 'NDDHW'"),
     "order repeated letter": (lambda: calculate_strides("NHHW", SIZES), LayoutError, "names the axis 'H' twice"),
     "order empty": (lambda: calculate_strides("", ()), LayoutError, "layout='' is not an axis order"),
     "order of another rank": (

@@ -166,3 +166,15 @@ def test_operands_on_different_devices_are_refused(device):
         sg.scatter_nd(on_device(DATA), [[0, 0]], np.zeros(1, np.int32))
     with pytest.raises(sg.BindingError, match=r"sources\[1\] is on cpu and sources\[0\] on cuda:1"):
         sg.gather_crops([on_device(np.zeros((3, 4, 4))), np.zeros((3, 4, 4))], [[0, 0]] * 2, (2, 2))
+
+
+@pytest.mark.parametrize("layout, launches", [("NDHWC", 1), ("NCDHW", 2)], ids=str)
+def test_windows_of_volumes_are_windows_of_their_slices(device, layout, launches):
+    volumes = [np.random.default_rng(n).integers(0, 256, (2, 4 + n, 6, 7), np.uint8) for n in range(2)]
+    there = [sg.asarray(volume, dims="CDHW", device="cuda:1") for volume in volumes]
+    keywords = {"flip": [True, False], "dtype": "float32", "scale": 1 / 255, "fill": 9, "layout": layout}
+    before = len(device.launched)
+    batch = sg.gather_crops(there, [[2, 1, 3], [-1, 2, -2]], (3, 5, 4), **keywords)
+    assert len(device.launched) == before + launches
+    expected = sg.gather_crops(volumes, [[2, 1, 3], [-1, 2, -2]], (3, 5, 4), dims="CDHW", **keywords)
+    assert batch.numpy().tobytes() == expected.numpy().tobytes()

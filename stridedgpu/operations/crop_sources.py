@@ -1,0 +1,126 @@
+"""`CropSources`: the images, or volumes, that windows are taken from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from stridedgpu.devices.interface import EvenlyLocated, Located, ResizeSource
+from stridedgpu.devices.operand import Operand
+from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
+from stridedgpu.values.layout import Layout
+
+__all__ = ["CropSources"]
+
+
+@dataclass(frozen=True, slots=True)
+class CropSources:
+    """Images with axes C, H, W: their layouts from the lowest element, and where that element is.
+
+    Volumes have the axes C, D, H, W; `axes` is the number of a window's axes, 2 or 3.
+
+    `operands` hold them: one for each, or their batch alone, of which there may be no image. `argument` is what
+    messages call them.
+    """
+
+    layouts: Sequence[Layout]
+    places: Sequence[Located]
+    operands: Sequence[Operand]
+    is_batch: bool
+    argument: str = "sources"
+    axes: int = 2
+
+    @classmethod
+    def of_images(cls, images: Sequence[Operand], argument: str = "sources") -> CropSources:
+        """Images or volumes that are operands of their own, of any sizes; at least one."""
+        layouts: list[Layout] = []
+        places: list[Located] = []
+        for image in images:
+            layout = image.layout
+            lowest = layout.offset + layout.extent[0]
+            layouts.append(layout.shifted(-lowest) if lowest else layout)
+            places.append((image.buffer, image.start_bytes))
+        axes = len(images[0].layout.sizes) - 1
+        return cls(layouts, places, images, is_batch=False, argument=argument, axes=axes)
+
+    @classmethod
+    def of_batch(cls, batch: Operand, argument: str = "sources") -> CropSources:
+        """The images of an operand with axes N, C, H, W, or its volumes: one layout, at even steps."""
+        layout, itemsize = batch.layout, batch.element.itemsize
+        count, step = layout.sizes[0], layout.strides[0] * itemsize
+        axes = len(layout.sizes) - 2
+        if not count:
+            return cls((), (), (batch,), is_batch=True, argument=argument, axes=axes)
+        image, lowest = _first_image(layout)
+        start = lowest * itemsize
+        places = EvenlyLocated(batch.buffer, start, step, count)
+        return cls((image,) * count, places, (batch,), is_batch=True, argument=argument, axes=axes)
+
+    def images(self) -> Sequence[Operand]:
+        """Each image as a separate operand."""
+        if not self.is_batch:
+            return self.operands
+        (batch,) = self.operands
+        return [batch.with_layout(batch.layout.sliced(number)) for number in range(len(self.places))]
+
+    @property
+    def resized(self) -> Sequence[ResizeSource]:
+        """What a resize reads of each image: its memory."""
+        return self.places
+
+    def repeated(self, count: int) -> CropSources:
+        """The same images `count` times."""
+        return replace(self, layouts=list(self.layouts) * count, places=list(self.places) * count)
+
+    @property
+    def element(self) -> ElementType:
+        """The element type of the first image."""
+        return self.operands[0].element
+
+    @property
+    def channels(self) -> int:
+        """The channels of the first image."""
+        return self.operands[0].layout.sizes[-1 - self.axes]
+
+    @property
+    def device(self) -> str:
+        """The device of the first image."""
+        return self.operands[0].buffer.device
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The height and width of the first image."""
+        *_, height, width = self.operands[0].layout.sizes
+        return height, width
+
+    def name(self, number: int) -> str:
+        """What messages call an operand."""
+        return self.argument if self.is_batch else f"{self.argument}[{number}]"
+
+    def check(self, channels: int, element: ElementType, device: str, beside: str | None = None) -> None:
+        """Raise unless every image has the type, channels and device of what stands `beside` them: the first."""
+        beside, axis = beside or f"{self.argument}[0]", -1 - self.axes
+        for number, operand in enumerate(self.operands):
+            layout = operand.layout
+            if operand.element == element and layout.sizes[axis] == channels and operand.buffer.device == device:
+                continue
+            name = self.name(number)
+            if operand.element != element:
+                raise ElementTypeError(f"{name} holds {operand.element} and {beside} {element}; both must be one.")
+            if layout.sizes[axis] != channels:
+                axes = ", ".join("NCDHW"[not self.is_batch :] if self.axes == 3 else "NCHW"[not self.is_batch :])
+                raise LayoutError(
+                    f"{name} has {layout.sizes[axis]} channels and {beside} {channels}; "
+                    f"its sizes are {layout.sizes} along {axes}."
+                )
+            if operand.buffer.device != device:
+                raise BindingError(f"{name} is on {operand.buffer.device} and {beside} on {device}.")
+
+
+@lru_cache(maxsize=256)
+def _first_image(batch: Layout) -> tuple[Layout, int]:
+    """The layout of a batch's first image from its lowest element, and the elements before that in the buffer."""
+    image = batch.sliced(0)
+    return image.shifted(-image.first_offset), image.first_offset
