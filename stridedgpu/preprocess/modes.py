@@ -11,7 +11,8 @@
 Samples of 16 bits keep their depth: Pillow's own conversion to 8 bits would cut off all above 255. Luma is Pillow's
 and ITU-R BT.601's: `(19595 R + 38470 G + 7471 B + 32768) >> 16`. The camera's orientation (EXIF) is applied before.
 
-The channels of an array state its mode: 1 is grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha.
+The channels of an array state its mode: 1 is grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha. A frame has the luma of
+its RGB pixels.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
 from stridedgpu.exchange.array_like import operand_of_array
 from stridedgpu.exchange.exports import array_of_operand
+from stridedgpu.operations.frames import relayout_frames, rgb_image
+from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.values.errors import BindingError, LayoutError
 
 from .arrow_pixels import shared_pixels
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image as PillowImage
 
-__all__ = ["DEEP_MODES", "MODES", "Mode", "is_pillow_image", "pixels_of", "upright", "with_mode"]
+__all__ = ["DEEP_MODES", "MODES", "Mode", "gray_frame", "is_pillow_image", "pixels_of", "upright", "with_mode"]
 
 Mode = Literal["rgb", "gray"]
 MODES: Final[tuple[Mode, ...]] = ("rgb", "gray")
@@ -107,6 +111,25 @@ def with_mode(image: Operand, mode: Mode) -> Operand:
     if image.buffer.device != "cpu":
         raise BindingError(f"it is on {image.buffer.device}, where colours do not become grey: bring it with .numpy().")
     return operand_of_array(_luma(np.moveaxis(array_of_operand(image), axis, 0))[(*before, None)])
+
+
+def gray_frame(frame: FrameOperand) -> Operand:
+    """A frame's luma with the axes C (1), H, W: the plane of a gray frame itself, or new memory.
+
+    Samples of 8 bits become luma in one pass. Luma of deeper ones, whose sums need 64 bits, is that of an RGB image.
+    """
+    if frame.samples.kind == "gray":
+        (plane,) = frame.planes
+        return plane.with_layout(plane.layout.unsqueezed(0))
+    if frame.element.itemsize > 1:
+        return with_mode(rgb_image(frame, None), "gray")
+    return relayout_frames([frame], _LUMA_VALUES, MemoryOptions(), None, None, is_batch=False)
+
+
+_LUMA_VALUES: Final = ValueOptions(
+    matrix=(tuple(weight / (1 << _LUMA_BITS) for weight in _LUMA),), bias=0.5, rounding="truncate"
+)
+"""`_luma` of 8 bits in float32, exactly: every sum has at most 24 bits, half a level included."""
 
 
 def _luma(colours: NDArray[Any]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from stridedgpu.operations.frames import moved_frame, rgb_image
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import canonical_axes
 
-from .modes import is_pillow_image, pixels_of, upright, with_mode
+from .modes import gray_frame, is_pillow_image, pixels_of, upright, with_mode
 from .normalisation import clipped
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def image_operand(step: Declaration, given: Any, device: str) -> Image:
     """One image of a list, with its axes in canonical order. Raises `LayoutError` for anything else.
 
     A frame of luma and chroma is moved to `device`, where its planes are smaller than its pixels, and stays a frame
-    unless its pixels are needed for grey or for `clip`.
+    unless its pixels are needed for `clip`. For grey it becomes its luma.
     """
     if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
         raise LayoutError(
@@ -62,9 +62,7 @@ def image_operand(step: Declaration, given: Any, device: str) -> Image:
             "with_format('numpy') makes them."
         )
     if isinstance(given, Frame):
-        if given.operand.colours is None and step.mode != "gray" and step.clip is None:
-            return moved_frame(given.operand, device)
-        return _adapted(step, rgb_image(given.operand, None))
+        return _of_frame(step, given.operand, device)
     axes = step.dims.replace("N", "")
     if is_pillow_image(given):
         image = _of_pillow(step, given, axes)
@@ -114,6 +112,19 @@ def mask_operand(given: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
     if mask.layout.sizes != sizes:
         raise LayoutError(f"the mask has sizes {mask.layout.sizes}, and its image {sizes} (height, width).")
     return mask.with_layout(mask.layout.unsqueezed(0))
+
+
+def _of_frame(step: Declaration, frame: FrameOperand, device: str) -> Image:
+    """A frame as it is, as its luma, or as RGB pixels."""
+    if step.image_mode == "gray":
+        image = gray_frame(moved_frame(frame, device))
+        if "C" not in step.dims:
+            image = image.with_layout(image.layout.sliced(0))
+    elif frame.colours is None and step.clip is None:
+        return moved_frame(frame, device)
+    else:
+        image = rgb_image(frame, None)
+    return image if step.clip is None else clipped(image, step.clip)
 
 
 def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:

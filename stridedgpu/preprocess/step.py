@@ -56,7 +56,8 @@ class Preprocess(Declaration):
     - `dims`: the order of the given axes ("NHWC"); images in lists have the same without N.
     - `mode`: "rgb" or "gray". Pillow's images become RGB where it is None, upright by their EXIF orientation unless
       `exif=False`; `preprocess/modes.py` has the rule of each mode. Arrays stay as they are where it is None; else 1 to
-      4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped.
+      4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are RGB; "gray" is the
+      luma of that, in one pass for 8 bits.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `matrix`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in
       `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". A matrix mixes what is resized, and windows of
       arrays, in a second pass; it takes no `gain` and `offset`.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths, picking_by
@@ -57,6 +59,47 @@ def test_frames_of_a_gpu_have_the_values_of_the_cpu(converting, resizing, kind):
     for frames in (FRAMES, far):
         made = sg.Preprocess(device="cuda:1", **step)(frames, range(5), epoch=1)
         assert [array.tobytes() for array in made] == [array.tobytes() for array in wanted]
+
+
+def test_gray_frames_of_a_gpu_have_the_values_of_the_cpu(converting, resizing):  # noqa: F811
+    numbers = [0, 1, 2, 4]  # the stand-in has no kernel that mixes the channels of pixels in memory
+    step = {"mode": "gray", "crop": 16, "dtype": "float32"}
+    wanted = sg.Preprocess(device="cpu", **step)([PICTURES[number] for number in numbers])
+    made = sg.Preprocess(device="cuda:1", **step)([FRAMES[number] for number in numbers])
+    assert [array.tobytes() for array in made] == [array.tobytes() for array in wanted]
+
+
+@cpu_paths
+def test_gray_is_the_luma_of_pillow(path):
+    pixels = np.random.default_rng(5).integers(0, 256, (64, 512, 4), np.uint8)
+    pixels[0, :256, :3] = np.arange(256)[:, None]
+    frame = sg.Frame("rgbx", [pixels], sizes=pixels.shape[:2])
+    red, green, blue = pixels[..., :3].transpose(2, 0, 1).astype(np.uint32)
+    with picking_by(path):
+        made = sg.Preprocess(mode="gray", dtype="uint8", scale=1, device="cpu")([frame])
+    assert np.array_equal(made[0][0], (19595 * red + 38470 * green + 7471 * blue + 32768) >> 16)
+
+
+@pytest.mark.parametrize("name", ["nv12", "p010", "bgra", "gray"])
+def test_frames_of_a_step_without_channels_are_gray(name):
+    frame = surface(name, (20, 30), seed=3).frame()
+    named = {"mode": "gray", "dtype": "float32", "normalize": "0..1", "device": "cpu"}
+    (made,) = sg.Preprocess(dims="NHW", layout="NHW", **named)([frame])
+    (wanted,) = sg.Preprocess(**named)([frame.relayout(layout="HWC").permute("HWC").numpy()])
+    assert np.array_equal(made, wanted[0])
+
+
+def test_gray_makes_no_rgb():
+    frame = sg.Frame.over("nv12", np.full((1620, 2048), 90, np.uint8), (1080, 2048))
+    step = sg.Preprocess(mode="gray", dtype="uint8", scale=1, resize=(64, 64), device="cpu")
+    step([frame])  # loads what this way needs
+    tracemalloc.start()
+    try:
+        step([frame])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * 1080 * 2048
 
 
 def test_a_key_of_pixels_is_that_of_the_picture():
