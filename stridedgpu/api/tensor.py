@@ -56,7 +56,6 @@ class StridedTensor(TensorProtocols):
     __slots__ = ("__weakref__",)
 
     def __init__(self, buffer: object, layout: Layout, dtype: DTypeLike, *, dims: str | None = None) -> None:
-        """Wrap a buffer."""
         if not isinstance(layout, Layout):
             raise LayoutError(f"layout={layout!r} is not a Layout, such as Layout((2, 3)).")
         set_operand(self, Operand(Buffer.of(buffer), layout, element_type(dtype)))

@@ -56,7 +56,6 @@ class Layout(Drawn):
     _overlaps: bool | None
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
-        """Check and keep the three values."""
         sizes = integers("sizes", sizes, least=0)
         strides = packed_strides(sizes) if strides is None else integers("strides", strides)
         check_same_length(sizes, strides)

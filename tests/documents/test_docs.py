@@ -41,7 +41,8 @@ SECTIONED = {"cookbook.md", "engines.md", "frames.md", "interop.md", "recipes.md
 ALLOWED = re.compile(
     r'pip install (-e )?"[^"]+"( --group style)?|pip install --upgrade pip|'
     r"python3 -m venv \.venv|\. \.venv/bin/activate|"
-    r"mkdocs build --strict|ruff (check|format --check) \.|mypy|pytest( .*)?"
+    r"mkdocs build --strict|python3 -m http\.server --directory site --bind 127\.0\.0\.1|"
+    r"ruff (check|format --check) \.|mypy|pytest( .*)?"
 )
 
 

@@ -47,6 +47,17 @@ def test_before_and_after_have_the_same_bits():
     assert np.array_equal(here["batch"].numpy(), chain["batch"])
 
 
+def test_the_home_page_begins_as_the_readme_does():
+    home = ROOT / "docs" / "index.md"
+    if not home.is_file():
+        pytest.skip("the documentation is not here: the tests lie outside a checkout")
+    page = home.read_text()
+    first, rest = README.split("Start from a checkout", 1)
+    table = rest[rest.index("| for | take |") : rest.index("\n\nUnder that lie")]
+    assert page.startswith(first.replace("docs/resize", "resize").rstrip())
+    assert table in page
+
+
 def test_there_are_examples():
     assert len(EXAMPLES) >= 5
 

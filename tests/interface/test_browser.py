@@ -1,13 +1,16 @@
-"""HTML pictures in a real browser: what hovering, the keyboard and typed coordinates do, without network or errors."""
+"""Pictures and the documentation in a real browser: pointer, keyboard and typed text, without network or errors."""
 
 from __future__ import annotations
 
+import functools
+import http.server
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +54,17 @@ class Browser:
 
     def find(self, selector: str):
         return self.driver.find_element("css selector", selector)
+
+    def wait_for(self, selector: str, typed: str = "") -> None:
+        """Wait until an element is there; what is typed meanwhile is typed again, until the page listens."""
+        from selenium.webdriver import ActionChains
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        def there(driver):
+            ActionChains(driver).send_keys(typed).perform()
+            return driver.find_elements("css selector", selector)
+
+        WebDriverWait(self.driver, 120).until(there)
 
     def hover(self, selector: str) -> None:
         from selenium.webdriver import ActionChains
@@ -256,22 +270,68 @@ def test_an_svg_stands_alone(browser):
     assert box == [True] * 4
 
 
-def test_the_documentation_is_read_without_network(browser, tmp_path):
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Iterator[str]:
+    """The address of the documentation, built and served here."""
     if importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("mkdocstrings") is None:
         pytest.skip("mkdocs and mkdocstrings build the site: pip install stridedgpu[docs]")
     root = Path(__file__).resolve().parents[2]
     if not (root / "mkdocs.yml").is_file():
         pytest.skip("the documentation is not here: the tests lie outside a checkout")
+    folder = tmp_path_factory.mktemp("site")
     environment = os.environ | {"PYTHONPATH": str(root)}
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", tmp_path / "site"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder]
     subprocess.run(command, cwd=root, env=environment, check=True, timeout=300)
-    for page in sorted((tmp_path / "site").glob("**/index.html")):
-        browser.visit(page)
-        assert all(url.startswith("file:") for url in browser.requests()), page
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    """A file server that writes no log."""
+
+    def log_message(self, format, *args):  # noqa: A002 - the base class's name
+        pass
+
+
+PAGES = sorted(path.stem for path in (Path(__file__).resolve().parents[2] / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_of_the_site_fits_desk_and_phone_in_light_and_dark(browser, site, page):
+    """No page is cut at the right, logs a problem or fetches anything from elsewhere."""
+    measured = "const d = document.documentElement; return [d.scrollWidth, d.clientWidth, d.dataset.bsTheme]"
+    brightness = "return getComputedStyle(document.body).{}.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0)"
+    for scheme in ("light", "dark"):
+        browser.media(scheme)
+        browser.driver.get(site if page == "index" else f"{site}{page}/")
+        paper, ink = (browser.driver.execute_script(brightness.format(name)) for name in ("backgroundColor", "color"))
+        assert abs(paper - ink) > 400, scheme
+        assert (paper < ink) == (scheme == "dark")
+        for width in (390, 1280):
+            browser.resize(width)
+            inner, outer, theme = browser.driver.execute_script(measured)
+            assert inner <= outer <= width, (scheme, width)
+            assert theme == scheme
+    logged = [entry for entry in browser.driver.get_log("browser") if entry["level"] in ("WARNING", "SEVERE")]
+    assert logged == []
+    assert {url for url in browser.requests() if not url.startswith(site)} == set()
+    browser.open(picture.html(Layout((2,))))
+
+
+def test_the_site_finds_directmls_names_and_answers_the_pointer(browser, site):
     browser.media("dark")
-    browser.visit(tmp_path / "site" / "strides" / "index.html")
+    browser.driver.get(f"{site}strides/")
     browser.hover('.sg-side td[data-at="1,0,1"]')
     assert browser.lit() == ["1,0,1", "@7"]
     assert browser.status() == "(1,0,1) lies at 1·6 + 0·3 + 1·1 = 7"
-    assert browser.driver.execute_script("return document.documentElement.dataset.bsTheme") == "dark"
+    browser.find("[data-bs-target='#mkdocs_search_modal']").click()
+    browser.wait_for("#mkdocs-search-query:focus")
+    link = "#mkdocs-search-results a[href*='reference/#stridedgpu.calc_buffer_tensor_size']"
+    browser.wait_for(link, typed="DMLCalcBufferTensorSize ")
+    browser.driver.get_log("browser")
     browser.open(picture.html(Layout((2,))))
