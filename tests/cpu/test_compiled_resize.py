@@ -200,6 +200,31 @@ def test_no_byte_beside_the_picture_is_read() -> None:
             np.testing.assert_array_equal(made.numpy(), expected.numpy())
 
 
+@pytest.mark.parametrize(
+    "interpolation, dtype",
+    [*((rule, "uint8") for rule in INTERPOLATIONS), ("pillow-bicubic", "uint16"), ("opencv-area", "float32")],
+)
+def test_boxes_of_any_geometry_run_the_kernels_that_are_there(
+    interpolation: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel's text takes longer to write than an image to resize: random boxes have it from the first one."""
+    written: list[str] = []
+    text = compiled_resize.ResizeKernel.text
+    monkeypatch.setattr(
+        compiled_resize.ResizeKernel, "text", lambda kernel, name: (written.append(name), text(kernel, name))[1]
+    )
+    picture = np.zeros((40, 50, 3), dtype)
+
+    def resized(boxes: list[list[float]]) -> None:
+        with picking_by("compiled, 1 thread"):
+            sg.gather_crops(picture[None], size=(9, 11), boxes=boxes, dims="NHWC", interpolation=interpolation)
+
+    resized([[0, 0, 31, 40]])
+    written.clear()
+    resized([[number, number + 1, 32 + number / 3, 41 + number / 2] for number in range(6)])
+    assert not written
+
+
 def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of five boxes one stays in the cache, and other threads evict as well."""
     tables: list[weakref.ref[object]] = []

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from stridedgpu.planning.resize_arithmetic import Arithmetic
@@ -21,12 +22,13 @@ _NUMBERS: Final = {"uint8": "i8", "uint16": "i16", "float32": "float"}
 _LARGEST: Final = {"i8": 255, "i16": 65535}
 
 
+@lru_cache(maxsize=256)
 def passes_of(
     arithmetic: Arithmetic, element: ElementType, copies: tuple[bool, bool], *, pairs: bool, widest: bool
 ) -> tuple[Pass, Pass]:
     """The first and the second pass over pixels of a type; `copies` says which of them only copies.
 
-    `pairs` and `widest` are of `PairPass`.
+    `pairs` and `widest` are of `PairPass`. Cached, so that equal arguments give equal kernels: passes have functions.
     """
     if arithmetic is Arithmetic.COPY:
         word = f"i{8 * element.itemsize}"
