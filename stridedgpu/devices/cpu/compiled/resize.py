@@ -29,12 +29,14 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
+from .ir import LINE_BYTES
 from .jit import Loop, compiled, processor, processor_features
 from .relayout import walk_of
 from .resize_geometry import ENTRY_FIELDS, GEOMETRY
-from .resize_kernel import BAND_ROWS, ROWS, WORD_BYTES, ResizeKernel
-from .resize_rules import passes_of
-from .resize_tables import Scratch, compacted, failures, memory_functions, tap_groups, word_taps
+from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
+from .resize_rows import WORD_BYTES, HalfRows, PairRows, WordRows
+from .resize_rules import halving_passes, passes_of
+from .resize_tables import Scratch, compacted, memory_functions, row_taps, tap_groups
 from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "resize_kernel", "why_numpy"]
@@ -129,11 +131,6 @@ class _Shape:
     elements: int
     mirrored: bool
 
-    @property
-    def fits_words(self) -> bool:
-        """Whether two neighbouring interleaved pixels fit one word."""
-        return self.channels > 1 and 2 * self.step <= WORD_BYTES and not self.mirrored
-
     @classmethod
     def of(cls, layout: Layout) -> _Shape | None:
         """The shape of a layout with axes C, H, W; None for other layouts."""
@@ -192,6 +189,8 @@ class _Windows:
         kept: list[object] = []
         work = 0
         pieces = _pieces(len(windows))
+        failed = ctypes.c_int64(0)
+        failed_at = ctypes.addressof(failed)
         recipes = self._recipes_of(windows)  # kept until the loops are done: another thread may evict them meanwhile
         for number, (recipe, given) in enumerate(zip(recipes, sources, strict=True)):
             if recipe is None:
@@ -212,10 +211,10 @@ class _Windows:
             _, fields = entries.setdefault(recipe.loop.address, (recipe.loop, []))
             step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
             for row in range(0, height, step):
-                fields += (source, begins, recipe.fields, row, min(row + step, height))
+                fields += (source, begins, recipe.fields, row, min(row + step, height), failed_at)
             work += recipe.work
         for loop, fields in entries.values():
-            _run(loop, fields, work)
+            _run(loop, fields, work, failed)
         if left:
             self._rest(left, windows, sources, target)
 
@@ -260,9 +259,9 @@ class _Windows:
         along = tap_groups(taps.columns, kernel.along, taps.arithmetic)
         np.clip(along.indices, first, last - 1, out=along.indices)  # padding may name the pixel behind the last
         along.indices[...] = ((last - 1) - along.indices if shape.mirrored else along.indices - first) * shape.step
-        if kernel.by_pixels:
-            along = word_taps(along, elements)
-        rows = compacted(tap_groups(taps.rows, kernel.down, taps.arithmetic))
+        if kernel.by_rows is not None:
+            along = row_taps(kernel.by_rows, along, elements)
+        rows = compacted(tap_groups(taps.rows, kernel.down, taps.arithmetic), kernel.step_rows)
         down = rows.taps if kernel.columns_first else tap_groups(taps.rows, kernel.down, taps.arithmetic)
         _, _, height, width = place = problem.visible(window)
         unit, itemsize = width * kernel.out_step, problem.conversion.source.itemsize
@@ -273,7 +272,6 @@ class _Windows:
         fields = {
             "allocate": allocate,
             "free": free,
-            "failed": failures.ctypes.data,
             "scratch_bytes": memory.nbytes,
             "sources": rows.sources.ctypes.data,
             "row_stride": layout.strides[1] * itemsize,
@@ -364,11 +362,18 @@ def _reached(columns: AxisTaps, width: int, shape: _Shape) -> tuple[int, int]:
 
 def _kernel(problem: ResizeProblem, taps: WindowTaps, shape: _Shape, *, converts_rows: bool) -> ResizeKernel:
     """The kernel of a window."""
-    # The mean of four bytes is INTER_LINEAR with weights of one half.
-    halves = taps.arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8"
-    arithmetic = Arithmetic.OPENCV_LINEAR if halves else taps.arithmetic
     copies = taps.columns.copies, taps.rows.copies
     widest, pairs = _instructions()
+    weighs = _weighs(problem, taps)
+    arithmetic = taps.arithmetic
+    if arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8":
+        if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
+            rows = HalfRows(shape.channels)
+            return ResizeKernel(
+                *halving_passes(), shape.channels, shape.step, by_rows=rows, converts_rows=converts_rows
+            )
+        # The mean of four bytes is INTER_LINEAR with weights of one half.
+        arithmetic = Arithmetic.OPENCV_LINEAR
     rules = passes_of(
         arithmetic,
         problem.conversion.source,
@@ -376,9 +381,33 @@ def _kernel(problem: ResizeProblem, taps: WindowTaps, shape: _Shape, *, converts
         pairs=pairs,
         widest=widest,
     )
-    by_pixels = arithmetic is Arithmetic.OPENCV_LINEAR and shape.fits_words and pairs
-    weighs = _weighs(problem, taps)
-    return ResizeKernel(*rules, shape.channels, shape.step, taps.columns_first, by_pixels, weighs, converts_rows)
+    by_rows = None
+    if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
+        ahead = 0 if converts_rows else _prefetched(taps, shape)
+        if shape.channels > 1 and 2 * shape.step <= WORD_BYTES:
+            by_rows = WordRows(shape.channels, shape.step, widest, ahead)
+        elif shape.step == 1:
+            by_rows = PairRows(1, 1, widest, ahead)
+    return ResizeKernel(*rules, shape.channels, shape.step, taps.columns_first, by_rows, weighs, converts_rows)
+
+
+def _halves(taps: WindowTaps, channels: int) -> bool:
+    """Whether each pixel is made of two neighbours in each of two rows, in order, and a row fills a vector."""
+    columns = taps.columns
+    in_order = np.array_equal(columns.starts, columns.starts[0] + 2 * np.arange(columns.count))
+    whole = all(axis.counts.min() == axis.counts.max() == axis.most == 2 for axis in (columns, taps.rows))
+    inside = columns.first <= columns.starts[0] and columns.starts[-1] + 2 <= columns.stop
+    return in_order and whole and bool(inside) and columns.count >= HalfRows(channels).pixels
+
+
+def _prefetched(taps: WindowTaps, shape: _Shape) -> int:
+    """How many pixels of a row lie in one cache line of the source, a power of two; 0 if caches hold the source."""
+    first, last = taps.columns.reach
+    limits = policy().resize
+    if taps.source_pixels * shape.step * shape.planes < limits.prefetched_bytes:
+        return 0
+    line = LINE_BYTES * taps.columns.count // max((last - first) * shape.step, 1)
+    return 1 << max(0, min(line.bit_length() - 1, 3))
 
 
 @lru_cache(maxsize=64)
@@ -398,11 +427,13 @@ def _pieces(windows: int) -> int:
     return 1 if threads == 1 else max(1, policy().resize.pieces * threads // max(windows, 1))
 
 
-def _run(loop: Loop, fields: Sequence[int], work: int) -> None:
-    """Run a kernel over its entries. Raises `DeviceError` if a thread could not allocate its scratch memory."""
+def _run(loop: Loop, fields: Sequence[int], work: int, failed: ctypes.c_int64) -> None:
+    """Run a kernel over its entries, which name `failed`.
+
+    Raises `DeviceError` if a thread could not allocate its scratch memory.
+    """
     table = (ctypes.c_int64 * len(fields))(*fields)
     place, count = ctypes.addressof(table), len(fields) // ENTRY_FIELDS
-    failures[0] = 0
     run_shared(loop, 0, 0, place, count, nbytes=work)
-    if failures[0]:
+    if failed.value:
         raise DeviceError("The CPU has no memory left for the rows between the passes of a resize.")

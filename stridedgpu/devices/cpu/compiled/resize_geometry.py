@@ -6,14 +6,14 @@ from typing import Final
 
 __all__ = ["ENTRY_FIELDS", "GEOMETRY"]
 
-ENTRY_FIELDS: Final = 5
+ENTRY_FIELDS: Final = 6
 """Fields of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, then
-the first row of the result and the row after the last."""
+the first row of the result and the row after the last, and the address of a word of the call: nonzero after a thread
+failed to allocate its scratch memory."""
 
 GEOMETRY: Final = (
     "allocate",
     "free",
-    "failed",
     "scratch_bytes",
     "sources",
     "row_stride",

@@ -20,21 +20,22 @@ from typing import Final
 from .ir import Code, Value, vector_type
 from .resize_alpha import divided, premultiplied
 from .resize_geometry import ENTRY_FIELDS, GEOMETRY
-from .resize_passes import PairPass, Pass, Taps, packed_words, pair_products
+from .resize_passes import Pass, Taps
+from .resize_rows import ColumnTables, RowPass
 
-__all__ = ["BAND_ROWS", "ROWS", "WORD_BYTES", "WORD_LANES", "ResizeKernel"]
+__all__ = ["BAND_ROWS", "ROWS", "ResizeKernel"]
 
 ROWS: Final = 16
 """Source rows in one step of the first pass: the lanes of a vector."""
 
+ROWS_AT_ONCE: Final = 2
+"""Source rows in one step of a first pass by rows: few, so that the L1 cache has those that the second pass reads."""
+
+ROWS_AHEAD: Final = 2
+"""Rows between the row that is read and the one that is prefetched; less than `ROWS`."""
+
 BAND_ROWS: Final = 16
 """Rows of the result that are converted in one step."""
-
-WORD_BYTES: Final = 8
-"""Bytes of a word: two neighbouring pixels of up to four elements."""
-
-WORD_LANES: Final = 4
-"""Elements of a resized pixel in one word of a vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class ResizeKernel:
     channels: int
     step: int
     columns_first: bool = True
-    by_pixels: bool = False
-    """Whether the first pass loads both taps of a pixel in one word, if two neighbouring pixels fit one."""
+    by_rows: RowPass | None = None
+    """The first pass along x if it reads rows as they lie; else it reads columns of 16 rows."""
     premultiplies: bool = False
     """Whether the last channel is alpha, which weights the others."""
     converts_rows: bool = False
@@ -63,7 +64,12 @@ class ResizeKernel:
     @property
     def out_step(self) -> int:
         """Elements from one resized pixel to the next in scratch memory."""
-        return WORD_LANES if self.by_pixels else self.channels
+        return self.channels if self.by_rows is None else self.by_rows.out_step
+
+    @property
+    def step_rows(self) -> int:
+        """Source rows in one step of the first pass along x."""
+        return ROWS if self.by_rows is None else ROWS_AT_ONCE
 
     @property
     def along(self) -> Pass:
@@ -104,13 +110,13 @@ class _Text:
         made = code.scratch(8)
         with code.loop(code.first, code.last) as number:
             entry = code.at(Value("ptr", "%parameters"), code.multiply(number, 8 * ENTRY_FIELDS))
-            source, target, geometry, first, last = (self._word(entry, place) for place in range(ENTRY_FIELDS))
+            source, target, geometry, first, last, failed = (self._word(entry, place) for place in range(ENTRY_FIELDS))
             fields = code.pointer(geometry)
             self._fields = {field: self._word(fields, place) for place, field in enumerate(GEOMETRY)}
             allocated = code.call_for("ptr", self._address("allocate"), self._fields["scratch_bytes"])
             missing = code.compare("icmp eq", allocated, "null")
             with code.when(missing):
-                code.store(code.full("i64", 1), self._address("failed"), 8)
+                code.store(code.full("i64", 1), code.pointer(failed), 8)
             with code.when(code.negated(missing)):
                 self._item(allocated, made, code.pointer(source), target, first, last)
                 code.run(self._address("free"), allocated)
@@ -151,10 +157,10 @@ class _Text:
         """Rows `begin` to `end` of the result: along x into the ring, as far as a row reads, then along y."""
         code, fields = self._code, self._fields
         with code.loop(begin, end) as row:
-            with code.loop(code.load("i64", made, 8), self._entry("row_ends", row), ROWS) as group:
+            with code.loop(code.load("i64", made, 8), self._entry("row_ends", row), self._kernel.step_rows) as group:
                 read = self._source_rows(source, group, code.at(scratch.columns, fields["rows_at"]))
-                if self._kernel.by_pixels:
-                    self._along_by_pixels(scratch.ring, read, group)
+                if self._kernel.by_rows is not None:
+                    self._along_rows(self._kernel.by_rows, scratch.ring, read, group)
                 else:
                     rows = [read(code.full("i64", place)) for place in range(ROWS)]
                     places = [code.binary("and", code.add(group, place), fields["ring_mask"]) for place in range(ROWS)]
@@ -162,7 +168,7 @@ class _Text:
                     with code.loop(0, fields["planes"]) as plane:
                         before = code.multiply(plane, fields["plane_stride"])
                         self._along(scratch, [code.at(address, before) for address in rows], into, plane)
-                code.store(code.add(group, ROWS), made, 8)
+                code.store(code.add(group, self._kernel.step_rows), made, 8)
             rule = self._kernel.down
             into_row = code.at(scratch.band, self._band_bytes(code.binary("sub", row, begin)))
             taps, step = self._taps("row", row), rule.lanes * rule.blocks
@@ -170,7 +176,7 @@ class _Text:
                 self._down(rule.blocks, taps, scratch.ring, fields["ring_pitch"], into_row, place)
 
     def _source_rows(self, source: Value, group: Value, rows: Value) -> Callable[[Value], Value]:
-        """The address of one of 16 source rows, from number `group` of the rows that are read, by its place.
+        """The address of one of a step's source rows, from number `group` of the rows that are read, by its place.
 
         Rows of frames are converted into `rows` here.
         """
@@ -183,7 +189,7 @@ class _Text:
         if not self._kernel.converts_rows:
             return lambda place: code.at(source, code.multiply(number(place), fields["row_stride"]))
         pitch = fields["rows_pitch"]
-        with code.loop(0, ROWS) as place:
+        with code.loop(0, self._kernel.step_rows) as place:
             row = number(place)
             into = code.at(rows, code.multiply(code.binary("sub", place, row), pitch))
             code.run(self._address("rows_kernel"), source, into, source, row, code.add(row, 1))
@@ -272,54 +278,23 @@ class _Text:
         for channel, column in enumerate(pixels):
             code.store(column, code.at(into, channel * made), 16)
 
-    def _along_by_pixels(self, ring: Value, read: Callable[[Value], Value], group: Value) -> None:
-        """The pass along x of 16 source rows into the ring, row by row: 8 resized pixels a step, a word of taps each.
-
-        The counts of taps are replaced by a shift of each word: the last words of a row begin earlier, to end within
-        it.
-        """
-        code, fields, kernel = self._code, self._fields, self._kernel
-        rule = kernel.along
-        assert isinstance(rule, PairPass), "pixels are loaded as pairs"
-        pixels = 8
-        words = vector_type(pixels, "i64")
-        zeros = code.full(vector_type(pixels * WORD_BYTES, "i8"), 0)
-        # Even pixels, then odd ones: packing two vectors of sums interleaves them by four.
-        halves = [
-            [
-                pixel * WORD_BYTES + tap * kernel.step + min(lane, kernel.channels - 1)
-                if byte == 0
-                else pixels * WORD_BYTES
-                for pixel in range(half, pixels, 2)
-                for lane in range(WORD_LANES)
-                for tap in range(2)
-                for byte in range(2)
-            ]
-            for half in range(2)
-        ]
-        with code.loop(0, ROWS) as lane:
-            row = read(lane)
+    def _along_rows(self, rule: RowPass, ring: Value, read: Callable[[Value], Value], group: Value) -> None:
+        """The pass along x of some source rows into the ring, row by row."""
+        code, fields, rule_bytes = self._code, self._fields, self._kernel.along.written_bytes
+        tables = ColumnTables(*(self._address(f"column_{name}") for name in ("indices", "counts", "weights")))
+        with code.loop(0, self._kernel.step_rows) as lane:
+            # The list of rows has a group more than are read.
+            row, later = read(lane), read(code.add(lane, ROWS_AHEAD))
             number = code.binary("and", code.add(group, lane), fields["ring_mask"])
-            place = code.multiply(number, fields["ring_pitch"])
-            into = code.at(ring, place)
-            with code.loop(0, fields["columns"], pixels) as x:
-                tables = [
-                    code.at(self._address(f"column_{name}"), code.multiply(x, nbytes))
-                    for name, nbytes in (("indices", 8), ("counts", 8), ("weights", 4 * WORD_LANES))
-                ]
-                gathered = Value(words, "poison")
-                for pixel in range(pixels):
-                    word = code.load("i64", code.at(row, self._word(tables[0], pixel)), 1)
-                    gathered = code.insert(gathered, word, pixel)
-                shifted = code.recast(code.binary("lshr", gathered, code.load(words, tables[1], 8)), "i8")
-                sums = []
-                for half, taken in enumerate(halves):
-                    pairs = code.recast(code.shuffle(shifted, zeros, taken), "i16")
-                    weights = code.load(vector_type(16, "i32"), code.at(tables[2], 64 * half), 4)
-                    products = pair_products(code, pairs, weights, widest=rule.widest)
-                    sums.append(code.binary("lshr", products, 4))
-                short = packed_words(code, *sums, widest=rule.widest)
-                code.store(short, code.at(into, code.multiply(x, 2 * WORD_LANES)), 1)
+            into = code.at(ring, code.multiply(number, fields["ring_pitch"]))
+            with code.loop(0, fields["planes"]) as plane:
+                before = code.multiply(plane, fields["plane_stride"])
+                made = code.at(into, code.multiply(plane, code.multiply(fields["unit"], rule_bytes)))
+                starts = code.at(row, before), code.at(later, before)
+                with code.loop(0, fields["columns"], rule.pixels) as first:
+                    x = code.smaller(first, code.add(fields["columns"], -rule.pixels)) if rule.repeats else first
+                    sums = rule.step(code, *starts, tables, x)
+                    code.store(sums, code.at(made, code.multiply(x, rule_bytes * rule.out_step)), 1)
 
     def _divide(self, band: Value, rows: Value) -> None:
         """Divide the colours of finished rows by their alpha."""

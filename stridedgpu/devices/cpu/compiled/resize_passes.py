@@ -2,6 +2,7 @@
 
     `PairPass`      two taps a multiplication of 16-bit numbers: Pillow's 8 bits, and OpenCV's integers
     `UpperPass`     OpenCV's INTER_LINEAR behind its first pass: upper halves of 16-bit products
+    `QuarterPass`   OpenCV's blocks of 2 x 2 behind a first pass that adds
     `NumberPass`    one tap at a time: float64 (Pillow), float32 and int32 (OpenCV)
     `CopyPass`      no arithmetic: pixels of any type
 
@@ -25,6 +26,7 @@ __all__ = [
     "NumberPass",
     "PairPass",
     "Pass",
+    "QuarterPass",
     "Taps",
     "UpperPass",
     "packed_words",
@@ -292,3 +294,32 @@ class UpperPass(Pass):
             clamped = code.select(code.compare("icmp sgt", whole, 255), code.full(whole.type, 255), whole)
             made.append(code.cast("trunc", clamped, "i8"))
         return made
+
+
+@dataclass(frozen=True, slots=True)
+class QuarterPass(Pass):
+    """OpenCV's blocks of 2 x 2: a quarter of the sums of two rows, rounded half up."""
+
+    @property
+    def lanes(self) -> int:
+        """Elements of one vector of a row: 16-bit numbers."""
+        return 2 * LANES
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the indices of two taps."""
+        return 16
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of both weights, which are not read."""
+        return 4
+
+    def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
+        """The only two taps."""
+        del count, factor
+        both = [load(code.load("i64", code.at(taps.indices, 8 * tap), 8)) for tap in range(2)]
+        return [
+            code.cast("trunc", code.binary("lshr", code.add(code.add(upper, lower), 2), 2), "i8")
+            for upper, lower in zip(*both, strict=True)
+        ]

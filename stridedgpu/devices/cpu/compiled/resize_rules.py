@@ -12,9 +12,9 @@ from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.values.dtypes import ElementType
 
 from .ir import Code, Value, vector_type
-from .resize_passes import CopyPass, Finish, NumberPass, PairPass, Pass, UpperPass
+from .resize_passes import CopyPass, Finish, NumberPass, PairPass, Pass, QuarterPass, UpperPass
 
-__all__ = ["passes_of"]
+__all__ = ["halving_passes", "passes_of"]
 
 _NUMBERS: Final = {"uint8": "i8", "uint16": "i16", "float32": "float"}
 """The LLVM types of pixels with arithmetic."""
@@ -60,6 +60,11 @@ def passes_of(
         Arithmetic.OPENCV_MEAN: _mean(read),
     }
     return first, NumberPass("i32", read, "i32", "0", finishes[arithmetic], weighted)
+
+
+def halving_passes() -> tuple[Pass, Pass]:
+    """The passes of blocks of 2 x 2 bytes whose first one is `HalfRows`: its types alone are read."""
+    return PairPass("i8", "i16", 1, _kept, pairs=False, widest=False), QuarterPass("i16", "i8")
 
 
 def _kept(code: Code, sums: Value, factor: Value) -> Value:

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_taps import AxisTaps
 
-from .resize_kernel import BAND_ROWS, ROWS, WORD_BYTES, WORD_LANES, ResizeKernel
+from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
+from .resize_rows import WORD_BYTES, WORD_LANES, PairRows, RowPass, WordRows
 
-__all__ = ["Array", "Scratch", "TapGroups", "compacted", "failures", "memory_functions", "tap_groups", "word_taps"]
+__all__ = ["Array", "Scratch", "TapGroups", "compacted", "memory_functions", "row_taps", "tap_groups"]
 
 Array = NDArray[Any]
 
@@ -81,7 +82,29 @@ def _pairs(taps: AxisTaps, arithmetic: Arithmetic, parts: int) -> TapGroups:
     return TapGroups(counts, indices.reshape(taps.count, width // 2, 2), joined)
 
 
-def word_taps(pairs: TapGroups, elements: int) -> TapGroups:
+def row_taps(rows: RowPass, pairs: TapGroups, elements: int) -> TapGroups:
+    """The taps of an axis, in elements, as a pass over rows of so many elements reads them."""
+    if isinstance(rows, WordRows):
+        return _word_taps(pairs, elements)
+    return _pair_taps(pairs, elements) if isinstance(rows, PairRows) else pairs
+
+
+def _pair_taps(pairs: TapGroups, elements: int) -> TapGroups:
+    """One pair of adjacent bytes for each pixel; weights of 32 pixels are in the order of their sums.
+
+    Where the last element of a row is the first tap, its pair begins earlier, and the weights change places: that of
+    the other tap is 0. The tables are padded by at most 32 pixels.
+    """
+    fill = -len(pairs.counts) % 32
+    first = np.pad(pairs.indices[:, 0, 0], (0, fill))
+    places = np.minimum(first, elements - 2)
+    weights = np.pad(pairs.weights[:, 0, 0], (0, fill))
+    weights = np.where(places < first, weights << 16, weights)
+    weights = np.ascontiguousarray(weights.reshape(-1, 4, 2, 4).transpose(0, 2, 1, 3).reshape(-1))
+    return TapGroups(pairs.counts, places.reshape(-1, 1, 1), weights)
+
+
+def _word_taps(pairs: TapGroups, elements: int) -> TapGroups:
     """The taps of an axis, in elements: one pair for each pixel, two neighbours that are loaded as one word.
 
     `counts` are bit shifts: near the end of a row of `elements`, a word begins earlier and is shifted by as much. The
@@ -111,8 +134,8 @@ class Compacted:
     mask: int
 
 
-def compacted(taps: TapGroups) -> Compacted:
-    """Renumber the rows' taps over the rows that any of them reads."""
+def compacted(taps: TapGroups, step_rows: int) -> Compacted:
+    """Renumber the rows' taps over the rows that any of them reads, `step_rows` in one step."""
     indices = taps.indices
     low, high = int(indices.min()), int(indices.max())
     if high - low < indices.size:
@@ -122,7 +145,7 @@ def compacted(taps: TapGroups) -> Compacted:
         places = inverse.reshape(indices.shape)
     # A pixel's taps ascend.
     firsts, ends = np.ascontiguousarray(places[:, 0, 0]), places[:, -1, -1] + 1
-    span = int((ends - firsts).max()) + ROWS
+    span = int((ends - firsts).max()) + step_rows
     mask = (1 << (span - 1).bit_length()) - 1
     sources = np.concatenate([used, np.full(ROWS, used[-1], np.int64)])
     return Compacted(sources, TapGroups(taps.counts, places & mask, taps.weights), firsts, ends, mask)
@@ -152,8 +175,10 @@ class Scratch:
         `row_bytes` are those of a source row that is converted before it is read.
         """
         along, down = kernel.along, kernel.down
-        outputs = _rounded(elements * ROWS * along.read_bytes)
-        ring = outputs + _rounded(unit + ROWS) * ROWS * along.written_bytes
+        outputs = ring = 0
+        if kernel.by_rows is None:
+            outputs = _rounded(elements * ROWS * along.read_bytes)
+            ring = outputs + _rounded(unit + ROWS) * ROWS * along.written_bytes
         # A store of 16 elements may reach behind a plane's end.
         band_pitch = _rounded(unit * planes + ROWS)
         between = band_pitch * along.written_bytes if kernel.columns_first else elements * down.written_bytes
@@ -177,7 +202,3 @@ def memory_functions() -> tuple[int, int]:
     assert allocate is not None, "every Python has it"
     assert free is not None, "every Python has it"
     return allocate, free
-
-
-failures: Final = np.zeros(1, np.int64)
-"""Nonzero after a thread failed to allocate its scratch memory."""
