@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import threading
 import weakref
 from dataclasses import replace
 from typing import Any
@@ -14,7 +16,7 @@ from harness.resize_cases import Array, Resize, pictures, resizes
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled import resize as compiled_resize
+from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_choice
 from stridedgpu.devices.cpu.compiled.jit import processor, why_unavailable
 from stridedgpu.devices.cpu.policy import policy, using
 
@@ -118,6 +120,45 @@ def test_nearest_moves_elements_of_every_type(interpolation: str, dtype: str, ca
         assert made.tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("interpolation", ["opencv-linear", "opencv-area"])
+@settings(max_examples=examples(30))
+@given(
+    size=st.tuples(st.integers(1, 70), st.integers(1, 70)),
+    beside=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+    channels=st.integers(1, 5),
+    flip=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_halves(
+    interpolation: str, size: tuple[int, int], beside: tuple[int, int], channels: int, flip: bool, seed: int
+) -> None:
+    """Boxes of exactly twice the size, somewhere in a picture, mirrored or not."""
+    (height, width), (top, left) = size, beside
+    box = (top, left, top + 2 * height, left + 2 * width)
+    picture = Resize((box[2] + top, box[3] + left), size, box, channels, seed).picture()
+    for source, dims in pictures(picture):
+        made = []
+        for path in ("NumPy", "compiled, 1 thread"):
+            with picking_by(path):
+                crops = sg.gather_crops(
+                    [source], size=size, boxes=[box], dims=dims, interpolation=interpolation, flip=[flip]
+                )
+                made.append(crops.numpy())
+        np.testing.assert_array_equal(made[1], made[0])
+
+
+@settings(max_examples=examples(40))
+@given(case=resizes(150), channels=st.integers(1, 4))
+def test_prefetched_sources_have_the_same_bits(case: Resize, channels: int) -> None:
+    """Every source counts as larger than the caches."""
+    case = replace(case, channels=channels)
+    expected = on("NumPy", case, case.picture(), dims="HWC", interpolation="opencv-linear")
+    with using(replace(policy(), resize=replace(policy().resize, prefetched_bytes=0))):
+        for source, dims in pictures(case.picture()):
+            made = on("compiled, 1 thread", case, source, dims=dims, interpolation="opencv-linear")
+            np.testing.assert_array_equal(made, expected)
+
+
 @pytest.mark.parametrize("instructions", [(False, True), (False, False)], ids=["pairs of 16 bits", "no pairs"])
 @settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=resizes(120))
@@ -130,7 +171,7 @@ def test_fewer_instructions_have_the_same_bits(
     case = replace(case, channels=3)
     for interpolation in ("opencv-linear", "pillow-bicubic", "opencv-cubic"):
         expected = on("NumPy", case, case.picture(), dims="HWC", interpolation=interpolation)
-        monkeypatch.setattr(compiled_resize, "_instructions", lambda: instructions)
+        monkeypatch.setattr(resize_choice, "_instructions", lambda: instructions)
         made = on("compiled, 1 thread", case, case.picture(), dims="HWC", interpolation=interpolation)
         np.testing.assert_array_equal(made, expected)
 
@@ -251,3 +292,43 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     with picking_by("NumPy"):
         expected = [sg.resize(image, (19, 23), dims="HWC", box=box).numpy() for box in boxes]
     np.testing.assert_array_equal(cut.numpy(), np.stack(expected))
+
+
+def test_a_call_without_memory_is_the_only_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads, one of whose scratch memory cannot be had."""
+    picture = Resize((61, 67), (19, 23), None, 3, 6).picture()
+    tensor = sg.asarray(picture, dims="HWC")
+    nothing = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(lambda _: None)
+    _, free = compiled_resize.memory_functions()
+    found: dict[str, list[object]] = {"fails": [], "runs": []}
+
+    def run(name: str, target: sg.StridedTensor, start: threading.Barrier) -> None:
+        plan = sg.plan_resize(tensor, target)
+        for _ in range(20):
+            start.wait()
+            try:
+                plan(tensor, target)
+                found[name].append(None)
+            except sg.DeviceError as error:
+                found[name].append(str(error))
+
+    with picking_by("compiled, 1 thread"):
+        fails, runs = sg.empty((3, 19, 23), "uint8"), sg.empty((3, 20, 24), "uint8")
+        sg.plan_resize(tensor, runs)(tensor, runs)
+        with monkeypatch.context() as patched:
+            address = ctypes.cast(nothing, ctypes.c_void_p).value
+            patched.setattr(compiled_resize, "memory_functions", lambda: (address, free))
+            with pytest.raises(sg.DeviceError, match="no memory left"):
+                sg.plan_resize(tensor, fails)(tensor, fails)
+        start = threading.Barrier(2)
+        threads = [
+            threading.Thread(target=run, args=(name, target, start))
+            for name, target in (("fails", fails), ("runs", runs))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found["runs"] == [None] * 20
+    assert all("no memory left" in str(error) for error in found["fails"])
+    assert len(found["fails"]) == 20

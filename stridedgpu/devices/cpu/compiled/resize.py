@@ -20,22 +20,18 @@ from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameSurface
 from stridedgpu.planning.relayout_problem import relayout_problem
-from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
-from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
-from .ir import LINE_BYTES
-from .jit import Loop, compiled, processor, processor_features
+from .jit import Loop, compiled
 from .relayout import walk_of
+from .resize_choice import RowShape, columns_reached, weighs_colours, window_kernel
 from .resize_geometry import ENTRY_FIELDS, GEOMETRY
 from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
-from .resize_rows import WORD_BYTES, HalfRows, PairRows, WordRows
-from .resize_rules import halving_passes, passes_of
 from .resize_tables import Scratch, compacted, memory_functions, row_taps, tap_groups
 from .worker_pool import run_shared
 
@@ -81,7 +77,7 @@ def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
         return f"{problem.conversion} is left to NumPy"
     if problem.conversion.source.itemsize > _WIDEST_ELEMENT:
         return f"elements of {problem.conversion.source.itemsize} bytes are left to NumPy"
-    shape = _Shape.of(window.layout)
+    shape = RowShape.of(window.layout)
     if shape is None:
         return f"pictures with steps of {window.layout.strides} elements along C, H, W are left to NumPy"
     if shape.elements < ROWS:
@@ -91,14 +87,9 @@ def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
         return "frames whose rows are resized first are left to NumPy"
     if surface is not None and row_loop(surface, _columns_read(taps, surface)) is None:
         return f"{surface} of {surface.sizes[1]} columns are left to NumPy"
-    if _weighs(problem, taps) and (shape.planes > 1 or shape.step != shape.channels):
+    if weighs_colours(problem, taps) and (shape.planes > 1 or shape.step != shape.channels):
         return "alpha in a plane of its own, or of padded pixels, is left to NumPy"
     return None
-
-
-def _weighs(problem: ResizeProblem, taps: WindowTaps) -> bool:
-    """Whether alpha weights the colours: not where all pixels are copies."""
-    return problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
 
 
 def _columns_read(taps: WindowTaps, surface: FrameSurface) -> tuple[int, int]:
@@ -114,35 +105,6 @@ def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None
     if not can_compile(problem.conversion):
         return None
     return _Windows(problem, rest)
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """The layout of a row's elements: `channels` interleaved at every `step`, or planes; in elements.
-
-    `elements` is the distance from the lowest to the highest element of a row in one plane, both included. `mirrored`:
-    x runs backwards.
-    """
-
-    channels: int
-    step: int
-    planes: int
-    plane_stride: int
-    elements: int
-    mirrored: bool
-
-    @classmethod
-    def of(cls, layout: Layout) -> _Shape | None:
-        """The shape of a layout with axes C, H, W; None for other layouts."""
-        (count, _, width), (across, _, right) = layout.sizes, layout.strides
-        step, limits = 1 if width == 1 else abs(right), policy().resize
-        if count == 1:
-            across = 1
-        if across == 1 and count <= step and count <= limits.most_channels and step <= limits.most_step:
-            return cls(count, step, 1, 0, (width - 1) * step + count, right < 0)
-        if step <= limits.most_step:
-            return cls(1, step, count, across, (width - 1) * step + 1, right < 0)
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,15 +205,15 @@ class _Windows:
     def _made(self, window: ResizeWindow) -> _Recipe | None:
         """Build the tables of a window's geometry; None if NumPy resizes it."""
         problem = self._problem
-        shape = _Shape.of(window.layout)
+        shape = RowShape.of(window.layout)
         if shape is None or why_numpy(problem, window) is not None:
             return None
         taps, layout, made_rows = problem.taps(window), window.layout, None
-        first, last = _reached(taps.columns, layout.sizes[2], shape)
+        first, last = columns_reached(taps.columns, layout.sizes[2], shape)
         if window.surface is not None:
             first, last = _columns_read(taps, window.surface)
             made_rows = row_loop(window.surface, (first, last))
-        kernel = _kernel(problem, taps, shape, converts_rows=made_rows is not None)
+        kernel = window_kernel(problem, taps, shape, converts_rows=made_rows is not None)
         loop = _loop(kernel)
         if loop is None:
             return None
@@ -352,73 +314,9 @@ class _Moved:
     kept: tuple[object, ...]
 
 
-def _reached(columns: AxisTaps, width: int, shape: _Shape) -> tuple[int, int]:
-    """The columns of the source that are read, from first to one past the last: widened to a vector at least."""
-    first, last = columns.reach
-    least = min(width, -(-(ROWS - shape.channels) // shape.step) + 1)
-    last = min(width, max(last, first + least))
-    return min(first, last - least), last
-
-
-def _kernel(problem: ResizeProblem, taps: WindowTaps, shape: _Shape, *, converts_rows: bool) -> ResizeKernel:
-    """The kernel of a window."""
-    copies = taps.columns.copies, taps.rows.copies
-    widest, pairs = _instructions()
-    weighs = _weighs(problem, taps)
-    arithmetic = taps.arithmetic
-    if arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8":
-        if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
-            rows = HalfRows(shape.channels)
-            return ResizeKernel(
-                *halving_passes(), shape.channels, shape.step, by_rows=rows, converts_rows=converts_rows
-            )
-        # The mean of four bytes is INTER_LINEAR with weights of one half.
-        arithmetic = Arithmetic.OPENCV_LINEAR
-    rules = passes_of(
-        arithmetic,
-        problem.conversion.source,
-        copies if taps.columns_first else copies[::-1],
-        pairs=pairs,
-        widest=widest,
-    )
-    by_rows = None
-    if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
-        ahead = 0 if converts_rows else _prefetched(taps, shape)
-        if shape.channels > 1 and 2 * shape.step <= WORD_BYTES:
-            by_rows = WordRows(shape.channels, shape.step, widest, ahead)
-        elif shape.step == 1:
-            by_rows = PairRows(1, 1, widest, ahead)
-    return ResizeKernel(*rules, shape.channels, shape.step, taps.columns_first, by_rows, weighs, converts_rows)
-
-
-def _halves(taps: WindowTaps, channels: int) -> bool:
-    """Whether each pixel is made of two neighbours in each of two rows, in order, and a row fills a vector."""
-    columns = taps.columns
-    in_order = np.array_equal(columns.starts, columns.starts[0] + 2 * np.arange(columns.count))
-    whole = all(axis.counts.min() == axis.counts.max() == axis.most == 2 for axis in (columns, taps.rows))
-    inside = columns.first <= columns.starts[0] and columns.starts[-1] + 2 <= columns.stop
-    return in_order and whole and bool(inside) and columns.count >= HalfRows(channels).pixels
-
-
-def _prefetched(taps: WindowTaps, shape: _Shape) -> int:
-    """How many pixels of a row lie in one cache line of the source, a power of two; 0 if caches hold the source."""
-    first, last = taps.columns.reach
-    limits = policy().resize
-    if taps.source_pixels * shape.step * shape.planes < limits.prefetched_bytes:
-        return 0
-    line = LINE_BYTES * taps.columns.count // max((last - first) * shape.step, 1)
-    return 1 << max(0, min(line.bit_length() - 1, 3))
-
-
 @lru_cache(maxsize=64)
 def _loop(kernel: ResizeKernel) -> Loop | None:
     return compiled(kernel.text)
-
-
-def _instructions() -> tuple[bool, bool]:
-    """Whether this processor multiplies 32 pairs of 16 bits at once, and whether it adds pairs of products."""
-    pairs = processor() in ("x86_64", "amd64")
-    return pairs and "avx512bw" in processor_features(), pairs
 
 
 def _pieces(windows: int) -> int:

@@ -150,7 +150,7 @@ class PairRows(_TapRows):
             pair = code.load("i16", code.at(row, place), 1)
             parts[pixel // 8] = code.insert(parts[pixel // 8], pair, pixel % 8)
         joined = [code.shuffle(parts[place], parts[place + 1], range(16)) for place in (0, 2)]
-        loaded = code.recast(code.shuffle(*joined, range(32)), "i8")
+        loaded = code.recast(code.shuffle(joined[0], joined[1], range(32)), "i8")
         zeros = code.full(loaded.type, 0)
         # Four pixels, then the four behind them: packing two vectors of sums interleaves them by four.
         halves = [

@@ -1,0 +1,119 @@
+"""The compiled loops that suit a window of a resize: the shape of its rows in memory, and the passes over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.resize_arithmetic import Arithmetic
+from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
+from stridedgpu.planning.resize_taps import AxisTaps
+from stridedgpu.values.layout import Layout
+
+from .ir import LINE_BYTES
+from .jit import processor, processor_features
+from .resize_kernel import ROWS, ResizeKernel
+from .resize_rows import WORD_BYTES, HalfRows, PairRows, RowPass, WordRows
+from .resize_rules import halving_passes, passes_of
+
+__all__ = ["RowShape", "columns_reached", "weighs_colours", "window_kernel"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """The layout of a row's elements: `channels` interleaved at every `step`, or planes; in elements.
+
+    `elements` is the distance from the lowest to the highest element of a row in one plane, both included. `mirrored`:
+    x runs backwards.
+    """
+
+    channels: int
+    step: int
+    planes: int
+    plane_stride: int
+    elements: int
+    mirrored: bool
+
+    @classmethod
+    def of(cls, layout: Layout) -> RowShape | None:
+        """The shape of a layout with axes C, H, W; None for other layouts."""
+        (count, _, width), (across, _, right) = layout.sizes, layout.strides
+        step, limits = 1 if width == 1 else abs(right), policy().resize
+        if count == 1:
+            across = 1
+        if across == 1 and count <= step and count <= limits.most_channels and step <= limits.most_step:
+            return cls(count, step, 1, 0, (width - 1) * step + count, right < 0)
+        if step <= limits.most_step:
+            return cls(1, step, count, across, (width - 1) * step + 1, right < 0)
+        return None
+
+
+def weighs_colours(problem: ResizeProblem, taps: WindowTaps) -> bool:
+    """Whether alpha weights the colours: not where all pixels are copies."""
+    return problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
+
+
+def columns_reached(columns: AxisTaps, width: int, shape: RowShape) -> tuple[int, int]:
+    """The columns of the source that are read, from first to one past the last: widened to a vector at least."""
+    first, last = columns.reach
+    least = min(width, -(-(ROWS - shape.channels) // shape.step) + 1)
+    last = min(width, max(last, first + least))
+    return min(first, last - least), last
+
+
+def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, converts_rows: bool) -> ResizeKernel:
+    """The kernel of a window."""
+    copies = taps.columns.copies, taps.rows.copies
+    widest, pairs = _instructions()
+    weighs = weighs_colours(problem, taps)
+    arithmetic = taps.arithmetic
+    if arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8":
+        if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
+            rows = HalfRows(shape.channels)
+            return ResizeKernel(
+                *halving_passes(), shape.channels, shape.step, by_rows=rows, converts_rows=converts_rows
+            )
+        # The mean of four bytes is INTER_LINEAR with weights of one half.
+        arithmetic = Arithmetic.OPENCV_LINEAR
+    rules = passes_of(
+        arithmetic,
+        problem.conversion.source,
+        copies if taps.columns_first else copies[::-1],
+        pairs=pairs,
+        widest=widest,
+    )
+    by_rows: RowPass | None = None
+    if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
+        ahead = 0 if converts_rows else _prefetched(taps, shape)
+        if shape.channels > 1 and 2 * shape.step <= WORD_BYTES:
+            by_rows = WordRows(shape.channels, shape.step, widest, ahead)
+        elif shape.step == 1:
+            by_rows = PairRows(1, 1, widest, ahead)
+    return ResizeKernel(*rules, shape.channels, shape.step, taps.columns_first, by_rows, weighs, converts_rows)
+
+
+def _halves(taps: WindowTaps, channels: int) -> bool:
+    """Whether each pixel is made of two neighbours in each of two rows, in order, and a row fills a vector."""
+    columns = taps.columns
+    in_order = np.array_equal(columns.starts, columns.starts[0] + 2 * np.arange(columns.count))
+    whole = all(axis.counts.min() == axis.counts.max() == axis.most == 2 for axis in (columns, taps.rows))
+    inside = columns.first <= columns.starts[0] and columns.starts[-1] + 2 <= columns.stop
+    return in_order and whole and bool(inside) and columns.count >= HalfRows(channels).pixels
+
+
+def _prefetched(taps: WindowTaps, shape: RowShape) -> int:
+    """How many pixels of a row lie in one cache line of the source, a power of two; 0 if caches hold the source."""
+    first, last = taps.columns.reach
+    limits = policy().resize
+    if taps.source_pixels * shape.step * shape.planes < limits.prefetched_bytes:
+        return 0
+    line = LINE_BYTES * taps.columns.count // max((last - first) * shape.step, 1)
+    return 1 << max(0, min(line.bit_length() - 1, 3))
+
+
+def _instructions() -> tuple[bool, bool]:
+    """Whether this processor multiplies 32 pairs of 16 bits at once, and whether it adds pairs of products."""
+    pairs = processor() in ("x86_64", "amd64")
+    return pairs and "avx512bw" in processor_features(), pairs
