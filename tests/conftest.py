@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
+import sys
 from collections import Counter
 
 import pytest
@@ -14,15 +16,34 @@ __all__ = ["gpus"]
 
 profiles.register()
 
+# Containers often forbid bytecode. Each run would then rewrite the asserts of every file in each worker, and each of
+# the many child processes would compile the package anew.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 TESTS_OF_A_DOT = 20
+MODULES_OF_A_LARGE_LIBRARY = 50
+_frozen = {"modules": 0}
 _passed = itertools.count(1)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Take what collecting made out of the garbage collector's sight: `gc.collect()` in a test looks at its own."""
+    freeze()
+
+
+def pytest_runtest_setup() -> None:
+    """Do the same for a large library that a test has loaded."""
+    if len(sys.modules) > _frozen["modules"] + MODULES_OF_A_LARGE_LIBRARY:
+        freeze()
+
+
+def freeze() -> None:
+    """Keep all objects that are no garbage now, and never look at them again."""
     gc.collect()
     gc.freeze()
+    _frozen["modules"] = len(sys.modules)
 
 
 @pytest.hookimpl(tryfirst=True)

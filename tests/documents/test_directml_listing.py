@@ -122,9 +122,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[list[int]]:
     folder = tmp_path_factory.mktemp("listing")
     source, program = folder / "listing.cpp", folder / "listing"
     source.write_text("\n".join([PROLOGUE % enumerators, *functions, EPILOGUE]), encoding="utf-8")
-    subprocess.run(["g++", "-std=c++17", "-O1", "-o", program, source], check=True, timeout=120)
+    subprocess.run(["g++", "-std=c++17", "-O1", "-o", program, source], check=True, timeout=600)
     lines = "\n".join(descriptor.line for descriptor in descriptors())
-    run = subprocess.run([program], input=lines, capture_output=True, text=True, check=True, timeout=120)
+    run = subprocess.run([program], input=lines, capture_output=True, text=True, check=True, timeout=600)
     return [[int(number) for number in line.split()] for line in run.stdout.splitlines()]
 
 

@@ -223,7 +223,7 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
         pytest.skip("mkdocs and mkdocstrings build the site: pip install stridedgpu[docs]")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", tmp_path / "site"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     built = sorted((tmp_path / "site").rglob("*.html"))

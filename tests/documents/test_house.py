@@ -6,6 +6,7 @@ CONTRIBUTING.md draws the floors. All of it is read from the source text; nothin
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
@@ -67,7 +68,10 @@ def imports_of(module: str) -> set[str]:
     return found - {module}
 
 
-IMPORTS = {module: imports_of(module) for module in MODULES}
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """What each module imports: read when the first test asks, not while tests are collected."""
+    return {module: imports_of(module) for module in MODULES}
 
 
 def test_every_room_has_a_floor():
@@ -77,7 +81,7 @@ def test_every_room_has_a_floor():
 def test_imports_go_down():
     climbs = [
         f"{module} (floor {FLOORS[room_of(module)]}) imports {other} (floor {FLOORS[room_of(other)]})"
-        for module, others in IMPORTS.items()
+        for module, others in imports().items()
         for other in sorted(others)
         if FLOORS[room_of(other)] > FLOORS[room_of(module)]
     ]
@@ -87,7 +91,7 @@ def test_imports_go_down():
 def test_rooms_of_one_floor_do_not_import_each_other():
     beside = [
         f"{module} imports {other}"
-        for module, others in IMPORTS.items()
+        for module, others in imports().items()
         for other in sorted(others)
         if room_of(other) != room_of(module)
         and FLOORS[room_of(other)] == FLOORS[room_of(module)]
@@ -98,7 +102,7 @@ def test_rooms_of_one_floor_do_not_import_each_other():
 
 def test_there_are_no_circles():
     try:
-        TopologicalSorter(IMPORTS).prepare()
+        TopologicalSorter(imports()).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 
@@ -106,7 +110,7 @@ def test_there_are_no_circles():
 def test_nothing_below_the_command_line_imports_the_package_itself():
     through = [
         f"{module} imports {other}"
-        for module, others in IMPORTS.items()
+        for module, others in imports().items()
         for other in sorted(others)
         if MODULES[other].name == "__init__.py" and room_of(module) not in ("__main__", "commands")
     ]
@@ -144,7 +148,7 @@ def test_cuda_plans_and_launches_are_pure():
     """Plans and launches of a GPU are values: they import no device, so they are tested where there is none."""
     impure = [
         f"{module} imports {other}"
-        for module, others in IMPORTS.items()
+        for module, others in imports().items()
         for other in sorted(others)
         if module.startswith(("stridedgpu.devices.cuda.planning.", "stridedgpu.devices.cuda.launches."))
         and other.startswith(("stridedgpu.devices.cuda.runtime", "stridedgpu.devices.cpu"))

@@ -19,7 +19,7 @@ _WHOLE = 100
 def register() -> None:
     """Make the profiles known and load the quick one; the option `--hypothesis-profile` comes later and wins."""
     # A shared machine may stop for longer than any deadline; what a call may take is measured by benchmarks.
-    settings.register_profile("quick", deadline=None, max_examples=_WHOLE // 6)
+    settings.register_profile("quick", deadline=None, max_examples=_WHOLE // 10)
     settings.register_profile("thorough", deadline=None, max_examples=_WHOLE)
     settings.register_profile(
         "judging",

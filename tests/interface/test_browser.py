@@ -281,7 +281,7 @@ def site(tmp_path_factory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("site")
     environment = os.environ | {"PYTHONPATH": str(root)}
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder]
-    subprocess.run(command, cwd=root, env=environment, check=True, timeout=300)
+    subprocess.run(command, cwd=root, env=environment, check=True, timeout=600)
     handler = functools.partial(QuietHandler, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)

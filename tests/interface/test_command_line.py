@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,30 +37,38 @@ def png_header(width: int, height: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A working folder with pictures, damaged pictures and files that are none."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(stridedgpu.__file__).parents[1]))  # child processes run this same package
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Pictures, damaged pictures and files that are none."""
+    made = tmp_path_factory.mktemp("pictures")
     pixels = np.random.default_rng(5).integers(0, 256, (3, 50, 61, 3), dtype=np.uint8)
     for name, frame in zip(("a.png", "b.png", "c.png"), pixels, strict=True):
-        Image.fromarray(frame).save(name)
-    Path("photos/inner/.cache").mkdir(parents=True)
-    Image.fromarray(pixels[1]).save("photos/2.png")
-    Image.fromarray(pixels[2]).save("photos/inner/1.PNG", format="png")
-    Image.fromarray(pixels[0]).save("photos/inner/.cache/thumb.png")
-    Path("photos/notes.txt").write_text("not a picture")
-    Path("empty").mkdir()
+        Image.fromarray(frame).save(made / name)
+    (made / "photos/inner/.cache").mkdir(parents=True)
+    Image.fromarray(pixels[1]).save(made / "photos/2.png")
+    Image.fromarray(pixels[2]).save(made / "photos/inner/1.PNG", format="png")
+    Image.fromarray(pixels[0]).save(made / "photos/inner/.cache/thumb.png")
+    (made / "photos/notes.txt").write_text("not a picture")
+    (made / "empty").mkdir()
+    (made / "truncated.png").write_bytes((made / "a.png").read_bytes()[:4000])
+    (made / "short.png").write_bytes(png_header(300, 300))
+    (made / "bomb.png").write_bytes(png_header(60000, 60000))
+    (made / "smaller_bomb.png").write_bytes(png_header(10000, 10000))
+    Image.fromarray(np.zeros((50, 50), np.uint16)).save(made / "deep.png")
+    np.save(made / "floats.npy", np.zeros((50, 50, 3)))
+    np.save(made / "frame.npy", pixels[0])
+    np.save(made / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    (made / "cut.npy").write_bytes((made / "frame.npy").read_bytes()[:200])
+    return made
+
+
+@pytest.fixture
+def folder(pictures, tmp_path, monkeypatch):
+    """A working folder with copies of them, and a pipe."""
+    shutil.copytree(pictures, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(stridedgpu.__file__).parents[1]))  # child processes run this same package
     os.mkfifo("pipe")
-    Path("truncated.png").write_bytes(Path("a.png").read_bytes()[:4000])
-    Path("short.png").write_bytes(png_header(300, 300))
-    Path("bomb.png").write_bytes(png_header(60000, 60000))
-    Path("smaller_bomb.png").write_bytes(png_header(10000, 10000))
-    Image.fromarray(np.zeros((50, 50), np.uint16)).save("deep.png")
-    np.save("floats.npy", np.zeros((50, 50, 3)))
-    np.save("frame.npy", pixels[0])
-    np.save("objects.npy", np.array([{}], dtype=object), allow_pickle=True)
-    Path("cut.npy").write_bytes(Path("frame.npy").read_bytes()[:200])
     return tmp_path
 
 
@@ -74,7 +83,7 @@ def run(*arguments: str) -> int:
 
 def python(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, timeout=120, check=False, **options
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=600, check=False, **options
     )
 
 
@@ -583,7 +592,7 @@ def test_standard_output_that_cannot_be_written(folder):
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
     assert done.returncode == 2
@@ -597,7 +606,7 @@ def test_a_standard_output_that_is_closed(folder):
         ["bash", "-c", '"$0" -m stridedgpu "$@" >&-', sys.executable, *arguments],
         stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -614,7 +623,7 @@ def test_a_reader_that_leaves_early(folder):
         ],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode in (0, 1)

@@ -35,7 +35,7 @@ MODULES_OF_THE_IMPORT = 6
 def python(code: str) -> str:
     same_package = os.environ | {"PYTHONPATH": str(Path(stridedgpu.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", code], env=same_package, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], env=same_package, capture_output=True, text=True, timeout=600, check=True
     )
     return done.stdout.strip()
 

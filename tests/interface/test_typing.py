@@ -168,7 +168,7 @@ def check(source, folder, *options):
         env=os.environ | {"MYPYPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     found = {}

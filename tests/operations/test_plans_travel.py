@@ -86,7 +86,7 @@ def test_plans_run_in_spawned_processes():
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
         there = {name: workers.submit(result_of, plan, name) for name, plan in plans.items()}
         for name, plan in plans.items():
-            assert there[name].result(timeout=120) == result_of(plan, name)
+            assert there[name].result(timeout=600) == result_of(plan, name)
 
 
 @pytest.mark.parametrize("name", PLANS)

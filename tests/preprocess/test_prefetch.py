@@ -20,7 +20,8 @@ def maker_threads():
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     yield
-    gc.collect()
+    if maker_threads():
+        gc.collect()  # a generator that nobody refers to any more is closed
     assert maker_threads() == []
 
 
@@ -44,8 +45,7 @@ def test_no_more_is_made_than_there_is_room_for():
     assert made == []
     for number in range(3):
         assert next(taken) == number
-        deadline = time.monotonic() + 10
-        while len(made) < number + 4 and time.monotonic() < deadline:
+        while len(made) < number + 4 and maker_threads():
             time.sleep(0.001)
         time.sleep(0.02)
         assert made == list(range(number + 4))
@@ -53,7 +53,7 @@ def test_no_more_is_made_than_there_is_room_for():
 
 
 def test_making_and_using_overlap():
-    met = threading.Barrier(2, timeout=10)
+    met = threading.Barrier(2, timeout=600)
 
     def batches():
         yield 0

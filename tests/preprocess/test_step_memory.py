@@ -40,7 +40,7 @@ for batch in sg.prefetch(map(step, batches())):
 def test_ten_thousand_pictures_need_no_more_than_one_thousand():
     environment = os.environ | {"PYTHONPATH": str(Path(sg.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", STREAM], env=environment, capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", STREAM], env=environment, capture_output=True, text=True, timeout=600, check=True
     )
     early, late = (int(line) for line in done.stdout.split())
     assert late - early < 16 << 10, f"peaks of {early} and {late} KiB"

@@ -230,11 +230,11 @@ def test_cupy_is_imported_only_for_a_cuda_device():
         "assert not [name for name in sys.modules if name.startswith('stridedgpu.devices.cuda_')\n"
         "            and not name.endswith('status')]\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, cwd=RUNTIME.parents[3])
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=600, cwd=RUNTIME.parents[3])
 
 
 def test_everything_that_is_used_of_cupy_exists():
     if importlib.util.find_spec("cupy") is None:
         pytest.skip("CuPy is not installed")
     code = (RUNTIME.parents[3] / "tests" / "harness" / "cupy_names.py").read_text()
-    subprocess.run([sys.executable, "-c", code, str(RUNTIME)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code, str(RUNTIME)], check=True, timeout=600)
