@@ -81,17 +81,21 @@ class StridedTensor(TensorProtocols):
 
     def __getitem__(self, index: Index | tuple[Index, ...]) -> StridedTensor:
         """A window: integers, slices with any step, `...` and None, as in NumPy; never a copy."""
-        operand = self.operand
+        operand, dims = self.operand, self.dims
         layout, axes = operand.layout.window(index)
-        dims = self.dims and _kept_dims(self.dims, operand.layout.ndim, axes)
-        return StridedTensor.over(Operand(operand.buffer, layout, operand.element), dims)
+        if dims is not None and axes is not None:
+            dims = _kept_dims(dims, operand.layout.ndim, axes)
+        return StridedTensor.over(Operand.trusted(operand.buffer, layout, operand.element), dims)
 
     def permute(self, order: str | Sequence[int]) -> StridedTensor:
         """The axes in another order: axis numbers, or letters such as "NHWC".
 
         Without labels, axes of rank 4 and 5 are taken to be NCHW and NCDHW. Plain axes stay in front.
         """
-        return self._view(*_permuted(self.layout, self.dims, order), whole=True)
+        operand = self.operand
+        layout, dims = _permuted(operand.layout, self.dims, order)
+        view = Operand.trusted(operand.buffer, layout, operand.element, operand.owns_padding)
+        return StridedTensor.over(view, dims)
 
     def broadcast_to(self, sizes: Sequence[int]) -> StridedTensor:
         """Repeated to `sizes` with strides of 0; leading axes are added as NumPy does."""

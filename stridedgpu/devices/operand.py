@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
-from typing import Protocol
+from typing import Final, Protocol
 
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
@@ -59,6 +59,30 @@ class Operand:
         self.fitted: object = None
         self._spec = spec
 
+    @classmethod
+    def trusted(
+        cls,
+        buffer: Buffer,
+        layout: Layout,
+        element: ElementType,
+        owns_padding: bool = False,
+        spec: TensorSpec | None = None,
+    ) -> Operand:
+        """An operand whose layout is known to lie in the buffer: the buffer was made for it, or it is a view."""
+        below, span = layout.extent
+        itemsize, address = element.itemsize, buffer.address
+        start = (layout.offset + below) * itemsize
+        operand = _new(cls)
+        operand.buffer = buffer
+        operand.layout = layout
+        operand.element = element
+        operand.owns_padding = owns_padding
+        operand.start_bytes = start
+        operand.reach = (address + start, address + start + span * itemsize)
+        operand.fitted = None
+        operand._spec = spec
+        return operand
+
     def with_layout(self, layout: Layout, *, owns_padding: bool = False) -> Operand:
         """Another layout over the same buffer, whose gaps may belong to other elements unless `owns_padding`."""
         return Operand(self.buffer, layout, self.element, owns_padding)
@@ -91,6 +115,9 @@ class Operand:
                 owns_padding=self.owns_padding,
             )
         return spec
+
+
+_new: Final = object.__new__
 
 
 class Memory(Protocol):

@@ -14,71 +14,85 @@ __all__ = ["Index", "Window", "windowed"]
 Index = int | slice | EllipsisType | None
 """One entry of a basic index."""
 
-Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int | None, ...]]
-"""Sizes, strides and offset of an indexed window, and the source axis of each of its axes (None: a new axis)."""
+Window = tuple[tuple[int, ...], tuple[int, ...], int, tuple[int, int], tuple[int | None, ...] | None]
+"""An indexed window: sizes, strides, offset, extent, and the source axis of each of its axes.
 
+None in place of an axis is a new one; None in place of them all says that every axis stayed where it was.
+"""
 
-_WHOLE: Final = slice(None)
 
 _MOST_CHARACTERS: Final = 60
 """The longest text of an entry in a message: a large mask would fill the screen."""
 
 
-def windowed(index: Index | tuple[Index, ...], sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Window:
+def windowed(
+    index: Index | tuple[Index, ...],
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    offset: int,
+    extent: tuple[int, int],
+) -> Window:
     """Apply a basic index: integers, slices with any step but 0, one `...`, and None for a new axis.
 
+    `extent` is that of the sizes and strides, as a `Layout` has it; only what the index changes is counted anew.
     Raises `IndexError` for an integer out of range, too many entries or a second `...`. Raises `LayoutError` for an
     entry of any other type.
 
-    >>> windowed((0, slice(None, None, -2), None), (4, 6), (6, 1), 0)
-    ((3, 1), (-2, 0), 5, (1, None))
+    >>> windowed((0, slice(None, None, -2), None), (4, 6), (6, 1), 0, (0, 24))
+    ((3, 1), (-2, 0), 5, (-4, 5), (1, None))
     """
     entries = index if isinstance(index, tuple) else (index,)
-    rank, axis = len(sizes), 0
-    made_sizes: list[int] = []
-    made_strides: list[int] = []
-    axes: list[int | None] = []
-    is_open = True  # until an ellipsis takes the remaining axes
-    for place, entry in enumerate(entries):
-        if entry is None:
-            made_sizes.append(1)
-            made_strides.append(0)
-            axes.append(None)
-            continue
-        if entry is Ellipsis:
+    made_sizes, made_strides = list(sizes), list(strides)
+    axes: list[int | None] | None = None  # until an axis comes or goes
+    below, span = extent
+    place, is_open = 0, True  # until an ellipsis takes the remaining axes
+    for number, entry in enumerate(entries, 1):
+        if type(entry) is slice:
+            if place == len(made_sizes):
+                raise _too_many(entries, sizes)
+            if entry.start is not None or entry.stop is not None or entry.step is not None:
+                size, stride = made_sizes[place], made_strides[place]
+                start, stop, step = _indices(entry, size)
+                chosen = max(0, (stop - start + step - (1 if step > 0 else -1)) // step)
+                if chosen:
+                    offset += start * stride
+                before, stride = (size - 1) * stride, step * stride
+                after = (chosen - 1) * stride
+                span += (after if after > 0 else -after) - (before if before > 0 else -before)
+                below += (after if after < 0 else 0) - (before if before < 0 else 0)
+                made_sizes[place], made_strides[place] = chosen, stride
+            place += 1
+        elif entry is Ellipsis:
             if not is_open:
                 raise IndexError("An index may hold one '...' only.")
             is_open = False
-            end = max(axis, rank - _named(entries[place:]))
-            made_sizes += sizes[axis:end]
-            made_strides += strides[axis:end]
-            axes += range(axis, end)
-            axis = end
-            continue
-        if axis == rank:
-            raise IndexError(f"{_named(entries)} indices for a tensor of rank {rank}.")
-        size, stride = sizes[axis], strides[axis]
-        if type(entry) is slice:
-            if entry != _WHOLE:
-                chosen = _chosen(entry, size)
-                size = len(chosen)
-                if size:
-                    offset += chosen.start * stride
-                stride *= chosen.step
-            made_sizes.append(size)
-            made_strides.append(stride)
-            axes.append(axis)
+            place = max(place, len(made_sizes) - _named(entries[number:]))
+        elif entry is None:
+            axes = list(range(len(sizes))) if axes is None else axes
+            made_sizes.insert(place, 1)
+            made_strides.insert(place, 0)
+            axes.insert(place, None)
+            place += 1
         else:
-            number = entry if type(entry) is int else _integer(entry)
-            if not -size <= number < size:
-                raise IndexError(f"index {number} is out of range for axis {axis} of size {size}.")
-            offset += (number + size if number < 0 else number) * stride
-        axis += 1
-    if is_open:
-        made_sizes += sizes[axis:]
-        made_strides += strides[axis:]
-        axes += range(axis, rank)
-    return tuple(made_sizes), tuple(made_strides), offset, tuple(axes)
+            if place == len(made_sizes):
+                raise _too_many(entries, sizes)
+            size, stride = made_sizes[place], made_strides[place]
+            chosen = entry if type(entry) is int else _integer(entry)
+            axes = list(range(len(sizes))) if axes is None else axes
+            if not -size <= chosen < size:
+                raise IndexError(f"index {chosen} is out of range for axis {axes[place]} of size {size}.")
+            offset += (chosen + size if chosen < 0 else chosen) * stride
+            before = (size - 1) * stride
+            span -= before if before > 0 else -before
+            below -= before if before < 0 else 0
+            del made_sizes[place], made_strides[place], axes[place]
+    extent = (0, 0) if 0 in made_sizes else (below, span)
+    return tuple(made_sizes), tuple(made_strides), offset, extent, None if axes is None else tuple(axes)
+
+
+def _too_many(entries: Sequence[Any], sizes: tuple[int, ...]) -> IndexError:
+    """The error of an index with more entries than there are axes."""
+    return IndexError(f"{_named(entries)} indices for a tensor of rank {len(sizes)}.")
 
 
 def _named(entries: Sequence[Any]) -> int:
@@ -86,10 +100,10 @@ def _named(entries: Sequence[Any]) -> int:
     return sum(entry is not None and entry is not Ellipsis for entry in entries)
 
 
-def _chosen(entry: slice, size: int) -> range:
-    """The coordinates that a slice of an axis selects."""
+def _indices(entry: slice, size: int) -> tuple[int, int, int]:
+    """Start, stop and step of a slice of an axis."""
     try:
-        return range(size)[entry]
+        return entry.indices(size)
     except (TypeError, ValueError):
         raise LayoutError(f"{entry} must have integers, and a step that is not 0.") from None
 

@@ -28,7 +28,20 @@ from .strides import (
 __all__ = ["Layout"]
 
 
-class Layout(Drawn):
+class _Fields(Drawn):
+    """What a layout is made of, while it is made: its fields are set as any others, in a fifth of the time."""
+
+    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    extent: tuple[int, int]
+    """The lowest offset counted from `offset` (0 or negative), and the span."""
+    _overlaps: bool | None
+
+
+class Layout(_Fields):
     """Where the elements of a tensor lie: sizes, strides and offset, all in **elements**.
 
     Without `strides` the layout is packed, row-major. Strides may be 0 (broadcast) or negative (flipped), sizes
@@ -46,14 +59,7 @@ class Layout(Drawn):
     https://learn.microsoft.com/windows/ai/directml/dml-strides.
     """
 
-    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    extent: tuple[int, int]
-    """The lowest offset counted from `offset` (0 or negative), and the span."""
-    _overlaps: bool | None
+    __slots__ = ()
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
         sizes = integers("sizes", sizes, least=0)
@@ -61,18 +67,19 @@ class Layout(Drawn):
         check_same_length(sizes, strides)
         _check_rank(len(sizes))
         offset = integer("offset", offset)
-        _fill(self, sizes, strides, offset)
+        object.__setattr__(self, "__class__", _Fields)
+        _fill(self, sizes, strides, offset, _extent(sizes, strides))
 
     def __reduce__(self) -> tuple[type[Layout], tuple[tuple[int, ...], tuple[int, ...], int]]:
         """Pickle the three values, so that unpickling checks them like any caller's values."""
         return Layout, (self.sizes, self.strides, self.offset)
 
     @classmethod
-    def _trusted(cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Layout:
-        """A layout from values that another layout computed: they need no checks."""
-        layout = object.__new__(cls)
-        _fill(layout, sizes, strides, offset)
-        return layout
+    def _trusted(
+        cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int] | None = None
+    ) -> Layout:
+        """A layout from values that another layout computed: they need no checks. The extent may be known, too."""
+        return _fill(_new(_Fields), sizes, strides, offset, extent or _extent(sizes, strides))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Raise: a layout is a key in caches."""
@@ -185,9 +192,8 @@ class Layout(Drawn):
         places = tuple(axis + self.ndim if axis < 0 else axis for axis in given)
         if sorted(places) != list(range(self.ndim)):
             raise LayoutError(f"axes={given} is not a permutation of the {self.ndim} axes of sizes {self.sizes}.")
-        return Layout._trusted(
-            tuple(self.sizes[axis] for axis in places), tuple(self.strides[axis] for axis in places), self.offset
-        )
+        sizes, strides = (tuple(entries[axis] for axis in places) for entries in (self.sizes, self.strides))
+        return Layout._trusted(sizes, strides, self.offset, self.extent)
 
     def sliced(self, index: Index | tuple[Index, ...]) -> Layout:
         """A window: integers, slices with any step but 0, `...` and None, with NumPy's meaning.
@@ -199,10 +205,13 @@ class Layout(Drawn):
         """
         return self.window(index)[0]
 
-    def window(self, index: Index | tuple[Index, ...]) -> tuple[Layout, tuple[int | None, ...]]:
-        """As `sliced`; also returns the source axis of each axis of the window, None for a new one."""
-        sizes, strides, offset, axes = windowed(index, self.sizes, self.strides, self.offset)
-        return Layout._trusted(sizes, strides, offset), axes
+    def window(self, index: Index | tuple[Index, ...]) -> tuple[Layout, tuple[int | None, ...] | None]:
+        """As `sliced`; also returns the source axis of each axis of the window, None for a new one.
+
+        None in place of all of them says that every axis stayed where it was.
+        """
+        sizes, strides, offset, extent, axes = windowed(index, self.sizes, self.strides, self.offset, self.extent)
+        return _fill(_new(_Fields), sizes, strides, offset, extent), axes
 
     def broadcast_to(self, sizes: Sequence[int]) -> Layout:
         """The layout repeated to `sizes` with strides of 0; leading axes are added as NumPy does.
@@ -357,7 +366,7 @@ class Layout(Drawn):
     def shifted(self, distance: int) -> Layout:
         """The same layout, with `distance` elements added to its offset."""
         distance = integer("distance", distance)
-        return self if distance == 0 else Layout._trusted(self.sizes, self.strides, self.offset + distance)
+        return self if distance == 0 else Layout._trusted(self.sizes, self.strides, self.offset + distance, self.extent)
 
     def axis_of(self, axis: int) -> int:
         """`axis` counted from 0; a negative one counts from the end. Raises `LayoutError` for an invalid axis."""
@@ -381,13 +390,12 @@ _overlaps_itself: Final = lru_cache(maxsize=4096)(self_overlaps)
 """Views are made anew in each call, and most have the sizes and strides of an earlier one."""
 
 
-_set_sizes, _set_strides, _set_offset, _set_extent, _set_overlaps = (
-    getattr(Layout, name).__set__ for name in ("sizes", "strides", "offset", "extent", "_overlaps")
-)
+_new: Final = object.__new__
+_set_overlaps: Final = _Fields.__dict__["_overlaps"].__set__
 
 
-def _fill(layout: Layout, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int) -> None:
-    """Set the fields of a new layout, which is immutable from then on."""
+def _extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
+    """The lowest offset counted from the first element (0 or negative), and the span."""
     below, span = 0, 1
     for size, stride in zip(sizes, strides, strict=True):
         reach = (size - 1) * stride
@@ -396,8 +404,17 @@ def _fill(layout: Layout, sizes: tuple[int, ...], strides: tuple[int, ...], offs
             span -= reach
         else:
             span += reach
-    _set_sizes(layout, sizes)
-    _set_strides(layout, strides)
-    _set_offset(layout, offset)
-    _set_extent(layout, (0, 0) if 0 in sizes else (below, span))
-    _set_overlaps(layout, None)
+    return (0, 0) if 0 in sizes else (below, span)
+
+
+def _fill(
+    made: _Fields, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int]
+) -> Layout:
+    """Set the fields of a new layout, which is immutable from then on."""
+    made.sizes = sizes
+    made.strides = strides
+    made.offset = offset
+    made.extent = extent
+    made._overlaps = None
+    made.__class__ = Layout
+    return made  # type: ignore[return-value]
