@@ -305,7 +305,15 @@ def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None, siz
         if not sources:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
         wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources[0], size)
-        images = [_image(f"sources[{number}]", image, dims, wanted, order) for number, image in enumerate(sources)]
+        images = [
+            image.operand
+            if type(image) is StridedTensor
+            and dims is None
+            and image.dims == wanted
+            and len(image.operand.layout.sizes) == len(wanted)
+            else _image(f"sources[{number}]", image, dims, wanted, order)
+            for number, image in enumerate(sources)
+        ]
         return CropSources.of_images(images)
     wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources, size)
     return CropSources.of_batch(_image("sources", sources, dims, f"N{wanted}", order))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
-from ctypes import addressof, c_char
+from ctypes import c_size_t
 from typing import Any, Final
 
 import numpy as np
@@ -17,16 +18,22 @@ LARGEST_ALIGNMENT: Final = 4096
 """The largest alignment, in bytes, that is detected in a borrowed address: one page."""
 
 
+_IDS_ARE_ADDRESSES: Final = sys.implementation.name == "cpython"
+
 _POWERS: Final = frozenset(1 << power for power in range(64))
 """Every power of two that fits 64 bits: the valid alignments."""
 
 
+_POINTER_AT: Final = object.__basicsize__
+"""Bytes from the start of an array's object to its data pointer, the first of its fields in NumPy's C ABI.
+
+Source: `PyArrayObject`, https://numpy.org/doc/stable/reference/c-api/types-and-structures.html#c.PyArrayObject.
+"""
+
+
 def address_of(array: NDArray[Any]) -> int:
-    """The address of an array's element at coordinates 0, four times as fast as `array.ctypes.data`."""
-    try:
-        return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]  # NumPy's stubs for 3.11 have no buffer
-    except (TypeError, ValueError):  # strided, read-only, empty, or of a type that is not Python's
-        return array.ctypes.data
+    """The address of an array's element at coordinates 0, eight times as fast as `array.ctypes.data`."""
+    return c_size_t.from_address(id(array) + _POINTER_AT).value if _IDS_ARE_ADDRESSES else array.ctypes.data
 
 
 def alignment_of(address: int) -> int:
@@ -87,8 +94,8 @@ class Buffer:
         self.nbytes = nbytes
         self.owner = owner
         self.device = device
-        if alignment is None:  # `alignment_of`, inlined to save a call
-            alignment = (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
+        if alignment is None:
+            alignment = alignment_of(address)
         else:
             if alignment not in _POWERS:
                 checked_alignment(alignment)
@@ -99,6 +106,32 @@ class Buffer:
         self.owned = owned
         self.is_lent = False
         self._bytes: NDArray[np.uint8] | None = None
+
+    @classmethod
+    def trusted(
+        cls,
+        address: int,
+        nbytes: int,
+        owner: object,
+        alignment: int | None = None,
+        device: str = "cpu",
+        readonly: bool = False,
+        owned: bool = False,
+    ) -> Buffer:
+        """A buffer whose address is known to be a multiple of `alignment`, a power of two; None is its largest."""
+        buffer = _new(cls)
+        if alignment is None:  # `alignment_of`, inlined to save a call
+            alignment = (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
+        buffer.address = address
+        buffer.nbytes = nbytes
+        buffer.owner = owner
+        buffer.device = device
+        buffer.alignment = alignment
+        buffer.readonly = readonly
+        buffer.owned = owned
+        buffer.is_lent = False
+        buffer._bytes = None
+        return buffer
 
     @classmethod
     def of(cls, memory: object) -> Buffer:
@@ -150,6 +183,9 @@ class Buffer:
         kind = "owned" if self.owned else "borrowed"
         lock = ", read-only" if self.readonly else ""
         return f"<Buffer {self.nbytes} bytes on {self.device}, aligned to {self.alignment}, {kind}{lock}>"
+
+
+_new: Final = object.__new__
 
 
 class _AddressRange:

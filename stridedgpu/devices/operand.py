@@ -159,7 +159,7 @@ class AllocationSpec:
         """Allocate uninitialised memory for first use on `stream`. Raises `DeviceError` if there is not enough."""
         buffer = memory.allocate(self.nbytes, self.alignment, stream)
         spec = self.spec if buffer.alignment == self.alignment else None
-        return Operand(buffer, self.layout, self.spec.element, self.owns_padding, spec)
+        return Operand.trusted(buffer, self.layout, self.spec.element, self.owns_padding, spec)
 
 
 def share_memory(first: Operand, second: Operand) -> bool:

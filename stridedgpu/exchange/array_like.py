@@ -148,16 +148,13 @@ def _operand_of_values(obj: object) -> Operand:
     return operand_of_array(array)
 
 
-def operand_of_array(array: NDArray[Any], address: int | None = None, dims: str | None = None) -> Operand:
+def operand_of_array(array: NDArray[Any], dims: str | None = None) -> Operand:
     """A NumPy array's memory as an operand, borrowed; a read-only array stays read-only.
 
-    `address` is the array's `address_of` if the caller has it already, and `dims` the order of its axes. Raises
-    `LayoutError` if the array's strides are no whole number of elements, and `ElementTypeError` for its dtype.
+    `dims` is the order of its axes. Raises `LayoutError` if the array's strides are no whole number of elements, and
+    `ElementTypeError` for its dtype.
     """
-    element, layout, before = _described(array.dtype, array.shape, array.strides, dims)
-    start = (address_of(array) if address is None else address) - before
-    nbytes = layout.extent[1] * element.itemsize
-    return Operand(Buffer(start, nbytes, owner=array, readonly=not array.flags.writeable), layout, element)
+    return _operand_of_array(array, copy=False, dims=dims)[0]
 
 
 def plain(value: Any) -> Any:
@@ -202,12 +199,17 @@ def _operand_of_array(array: NDArray[Any], copy: bool | None, dims: str | None =
     """
     if type(array) is not np.ndarray and _is_of(array, "numpy.ma", "MaskedArray"):
         _check_mask(array)
-    dtype = array.dtype
-    if copy is False or _has_whole_steps(dtype, array.shape, array.strides):
+    dtype, is_moved = array.dtype, copy is not False
+    described = _shared_as(dtype, array.shape, array.strides, dims)
+    if described is None and not is_moved:
+        described = _described(dtype, array.shape, array.strides, dims)  # raises: no operand has such bytes or strides
+    if described is not None:
+        element, layout, nbytes, before = described
         address = address_of(array)
-        if copy is False or not address % (dtype.itemsize or 1):
-            return operand_of_array(array, address, dims), True
-    return operand_of_array(array.astype(dtype.newbyteorder("="), order="C", copy=True), None, dims), False
+        if not is_moved or not address % element.itemsize:
+            buffer = Buffer.trusted(address - before, nbytes, array, readonly=not array.flags.writeable)
+            return Operand.trusted(buffer, layout, element), True
+    return operand_of_array(array.astype(dtype.newbyteorder("="), order="C", copy=True), dims), False
 
 
 def _check_mask(array: Any) -> None:
@@ -220,20 +222,22 @@ def _check_mask(array: Any) -> None:
         )
 
 
-@lru_cache(maxsize=1024)
-def _has_whole_steps(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...]) -> bool:
-    """True if elements are in native byte order and strides are whole numbers of elements."""
-    return dtype.isnative and (0 in sizes or not any(step % (dtype.itemsize or 1) for step in steps))
+_Described = tuple[ElementType, Layout, int, int]
+"""An array's element type, its layout from the lowest element, the bytes of that, and those before coordinates 0."""
 
 
 @lru_cache(maxsize=1024)
-def _described(
+def _shared_as(
     dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None
-) -> tuple[ElementType, Layout, int]:
-    """An array's element type, its layout from the lowest element, and the bytes from there to coordinates 0.
+) -> _Described | None:
+    """How memory is described that is shared; None for swapped bytes, and strides that are no whole elements."""
+    if not dtype.isnative or (0 not in sizes and any(step % (dtype.itemsize or 1) for step in steps)):
+        return None
+    return _described(dtype, sizes, steps, dims)
 
-    With `dims`, the order of the array's axes, the layout's axes are in canonical order.
-    """
+
+def _described(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, ...], dims: str | None) -> _Described:
+    """How an array's memory is described. With `dims`, the order of its axes, the layout's axes are canonical."""
     element = element_type(dtype)
     itemsize = element.itemsize
     if any(step % itemsize for step in steps) and 0 not in sizes:
@@ -242,7 +246,7 @@ def _described(
     if dims is not None:
         layout = _canonical_layout(layout, dims)
     lowest = layout.first_offset
-    return element, layout.shifted(-lowest), -lowest * itemsize
+    return element, layout.shifted(-lowest), layout.span * itemsize, -lowest * itemsize
 
 
 @lru_cache(maxsize=1024)

@@ -80,9 +80,9 @@ class PlannedCrops(Planned):
         self.target.check("out", target)
         if target.buffer.readonly:
             raise BindingError("out is read-only.")
-        for number, operand in enumerate(images.operands):
+        for name, operand in images.near(target).items():
             if share_memory(operand, target):
-                raise BindingError(f"out shares memory with {images.name(number)}.")
+                raise BindingError(f"out shares memory with {name}.")
         steps = source_steps(images.layouts)
         if count and not problem.takes(steps):
             raise BindingError(

@@ -35,12 +35,19 @@ class CropSources:
     @classmethod
     def of_images(cls, images: Sequence[Operand], argument: str = "sources") -> CropSources:
         """Images or volumes that are operands of their own, of any sizes; at least one."""
+        known: dict[object, Layout] = {}
         layouts: list[Layout] = []
         places: list[Located] = []
+        sizes = strides = made = None
         for image in images:
             layout = image.layout
-            lowest = layout.offset + layout.extent[0]
-            layouts.append(layout.shifted(-lowest) if lowest else layout)
+            if made is None or layout.strides != strides or layout.sizes != sizes:
+                sizes, strides = layout.sizes, layout.strides
+                made = known.get((sizes, strides))  # images laid out alike share a layout, as those of a batch do
+                if made is None:
+                    lowest = layout.offset + layout.extent[0]
+                    made = known[sizes, strides] = layout.shifted(-lowest) if lowest else layout
+            layouts.append(made)
             places.append((image.buffer, image.start_bytes))
         axes = len(images[0].layout.sizes) - 1
         return cls(layouts, places, images, is_batch=False, argument=argument, axes=axes)
@@ -99,14 +106,28 @@ class CropSources:
         """What messages call an operand."""
         return self.argument if self.is_batch else f"{self.argument}[{number}]"
 
+    def near(self, out: Operand) -> dict[str, Operand]:
+        """The operands, by name, whose memory begins before the end of `out` and ends after its beginning."""
+        start, end = out.reach
+        return {
+            self.name(number): operand
+            for number, operand in enumerate(self.operands)
+            if operand.reach[0] < end and start < operand.reach[1]
+        }
+
     def check(self, channels: int, element: ElementType, device: str, beside: str | None = None) -> None:
         """Raise unless every image has the type, channels and device of what stands `beside` them: the first."""
         beside, axis = beside or f"{self.argument}[0]", -1 - self.axes
-        for number, operand in enumerate(self.operands):
+        other = [
+            number
+            for number, operand in enumerate(self.operands)
+            if operand.layout.sizes[axis] != channels
+            or operand.element is not element
+            or operand.buffer.device != device
+        ]
+        for number in other:
+            operand, name = self.operands[number], self.name(number)
             layout = operand.layout
-            if operand.element == element and layout.sizes[axis] == channels and operand.buffer.device == device:
-                continue
-            name = self.name(number)
             if operand.element != element:
                 raise ElementTypeError(f"{name} holds {operand.element} and {beside} {element}; both must be one.")
             if layout.sizes[axis] != channels:

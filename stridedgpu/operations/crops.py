@@ -113,8 +113,7 @@ def crop_operands(
     if out is None:
         target = memory.allocation(request.sizes, _LABELS[axes], made.target).allocate(device_named(device), stream)
     else:
-        inputs = {sources.name(number): operand for number, operand in enumerate(sources.operands)}
-        check_output(out, request.sizes, made.target, device, inputs)
+        check_output(out, request.sizes, made.target, device, sources.near(out))
         target = out
     order = parse_order(memory.layout) if isinstance(memory.layout, str) else None
     if order is None or order.multiple == 1:
@@ -207,8 +206,10 @@ def origins_of(origins: object, count: int, axes: int = 2) -> NDArray[np.int64]:
 def _signed(origins: NDArray[Any]) -> NDArray[np.int64]:
     """Origins as signed integers; those further away than any source is large stay as far away as that."""
     if origins.dtype.itemsize == 8:
-        origins = np.clip(origins, *_FARTHEST) if origins.dtype.kind == "i" else np.minimum(origins, _FARTHEST[1])
-    return origins.astype(np.int64)
+        origins = np.minimum(origins, _FARTHEST[1])
+        if origins.dtype.kind == "i":
+            origins = np.maximum(origins, _FARTHEST[0])
+    return origins.astype(np.int64, copy=False)
 
 
 _FARTHEST: Final = (np.int64(-(2**62)), np.int64(2**62))
@@ -225,7 +226,7 @@ def flips_of(flip: object, count: int) -> list[bool]:
     if isinstance(chosen, bool):
         return [chosen] * count
     flips = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, (str, bytes)) else None
-    if flips is None or not all(isinstance(entry, bool) for entry in flips):
+    if flips is None or not set(map(type, flips)) <= {bool}:
         raise LayoutError(f"flip={flip!r} must be a bool, or one bool for each sample.")
     if len(flips) != count:
         raise LayoutError(f"flip has {len(flips)} entries for {count} sources.")

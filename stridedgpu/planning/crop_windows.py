@@ -17,7 +17,7 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["Crop", "CropProblem", "Crops", "Rectangle", "covered", "rectangles", "source_steps"]
+__all__ = ["Crop", "CropProblem", "Crops", "Rectangle", "covered", "distinct_layouts", "rectangles", "source_steps"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +160,23 @@ def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:
     yield Rectangle(inner_rows, inner_columns, (y + inner_rows.start, x + inner_columns.start))
 
 
+def distinct_layouts(layouts: Sequence[Layout]) -> dict[int, Layout]:
+    """The layouts without repetitions, by identity: images that are laid out alike have one layout."""
+    if not layouts:
+        return {}
+    first = layouts[0]
+    if layouts[-1] is first and layouts.count(first) == len(layouts):  # by identity, in C
+        return {id(first): first}
+    return dict(zip(map(id, layouts), layouts, strict=True))
+
+
 def source_steps(layouts: Sequence[Layout]) -> tuple[int, int]:
     """The channel and column strides that all sources share; 0 where they differ, or if there is no source."""
     if not layouts:
         return 0, 0
-    first = layouts[0]
-    channel, _, column = first.strides
-    if len(set(map(id, layouts))) == 1:
-        return channel, column
-    for layout in layouts:
-        if layout is not first:  # the images of a batch have one layout
-            strides = layout.strides
-            channel = channel if strides[0] == channel else 0
-            column = column if strides[2] == column else 0
+    channel, _, column = layouts[0].strides
+    for layout in distinct_layouts(layouts).values():
+        strides = layout.strides
+        channel = channel if strides[0] == channel else 0
+        column = column if strides[2] == column else 0
     return channel, column

@@ -58,8 +58,8 @@ def windowed(
                     offset += start * stride
                 before, stride = (size - 1) * stride, step * stride
                 after = (chosen - 1) * stride
-                span += (after if after > 0 else -after) - (before if before > 0 else -before)
-                below += (after if after < 0 else 0) - (before if before < 0 else 0)
+                span += abs(after) - abs(before)
+                below += min(0, after) - min(0, before)
                 made_sizes[place], made_strides[place] = chosen, stride
             place += 1
         elif entry is Ellipsis:
@@ -83,8 +83,8 @@ def windowed(
                 raise IndexError(f"index {chosen} is out of range for axis {axes[place]} of size {size}.")
             offset += (chosen + size if chosen < 0 else chosen) * stride
             before = (size - 1) * stride
-            span -= before if before > 0 else -before
-            below -= before if before < 0 else 0
+            span -= abs(before)
+            below -= min(0, before)
             del made_sizes[place], made_strides[place], axes[place]
     extent = (0, 0) if 0 in made_sizes else (below, span)
     return tuple(made_sizes), tuple(made_strides), offset, extent, None if axes is None else tuple(axes)

@@ -77,7 +77,7 @@ class CpuDevice:
         except (MemoryError, ValueError) as error:
             raise DeviceError(f"The CPU has no {nbytes} bytes of memory left to allocate.") from error
         base = address_of(memory)
-        return Buffer(base + -base % step, nbytes, owner=memory, alignment=alignment, owned=True)
+        return Buffer.trusted(base + -base % step, nbytes, memory, alignment, owned=True)
 
     def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
         """Check the indices at once, in mode "deferred" too: nothing is asynchronous on the CPU."""
