@@ -97,14 +97,14 @@ def gather_crops(
     A window may reach beyond an image or lie outside it. Pixels outside have the value `fill`: one number of the
     sources' type, or one for each source channel. It is converted like any pixel, so a black border is normalised like
     black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `out`, `stream`
-    and `matrix` are those of `relayout`, to the bit; without `layout` the batch is packed, NCHW. A matrix mixes the
-    windows of images and all resized boxes in a second pass, and those of frames at `origins` in the same one.
+    and `matrix` are those of `relayout`, to the bit; without `layout` the batch is packed, NCHW. On a GPU a
+    matrix mixes the windows of images and all resized boxes in a second pass, which needs memory in the sources' type.
 
     With `boxes` instead of `origins`, each box is resized to `size`. Boxes are numbers (N, 4): top, left, bottom and
     right, in pixels of the source and fractions of them, inside it. A single image may have any number of boxes.
     `interpolation` (default "pillow-bilinear") and `passes` are those of `resize`. Volumes are not resized.
 
-    No memory but the batch is allocated, and for a second pass one in the sources' type. Raises before anything is
+    No memory but the batch is allocated, except for that second pass. Raises before anything is
     written: `LayoutError` for ranks, sizes, origins, flips and fills that do not fit; `ElementTypeError` for types that
     differ and conversions that do not exist; `BindingError` for devices that differ and for an `out` that is read-only
     or shares memory with a source.
@@ -225,8 +225,8 @@ def plan_gather_crops(
     `sources` are those of `gather_crops`, or descriptors: one of a batch (N, C, H, W), or a list of those of images
     (C, H, W). `plan(sources, origins, out, flip)` runs on as many tensors, of any heights and widths, and of the same
     type, channels, and channel and column strides. The other arguments are those of `gather_crops`, and `device` that
-    of `plan_gather`. An order that pads channels needs one plan for each block, with `out`. With a `matrix` the plan
-    has two `steps`: the windows, and the mixing of their channels. Windows of volumes have no such plan.
+    of `plan_gather`. An order that pads channels needs one plan for each block, with `out`. With a `matrix` a
+    plan for a GPU has two `steps`: the windows, and the mixing of their channels. Windows of volumes have no such plan.
 
     `sources` may also be a frame or a list of frames of any sizes and formats. Such a plan runs on frames like these,
     with a launch for each; a matrix is part of it.

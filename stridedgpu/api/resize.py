@@ -95,7 +95,8 @@ def resize(
 
     The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: `layout`,
     `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `device`, `out` and `stream` are
-    those of `relayout`. So is `matrix`, in a second pass over the resized pixels, which need memory of their own.
+    those of `relayout`. So is `matrix`, on a GPU in a second pass over the resized pixels, which need memory of
+    their own there.
 
     Raises before anything is written: `LayoutError` for sizes, boxes, axes, rules and layouts that do not fit,
     `ElementTypeError` for a type that the rule does not resize, `BindingError` for an `out` that is read-only, on

@@ -43,7 +43,7 @@ def plan_resize(
     Each side is a tensor, or a descriptor of one that will be bound later, with axes in canonical order: (H, W), (C, H,
     W) or (N, C, H, W). `dst` has the new size. `device` is None for the tensors' device (descriptors: the CPU), or
     "cuda" to plan for a GPU. Without a GPU the plan is for a reference GPU and can only be read. The other arguments
-    are those of `resize`. With a `matrix` the plan has two `steps`: the resize, and the mixing of its channels.
+    are those of `resize`. With a `matrix` a plan for a GPU has two `steps`: the resize, and the mixing of its channels.
     With a `Frame` as `src`, or a list of frames of any sizes and formats, the plan runs on frames like these.
 
     Raises what `resize` raises for sides, boxes and rules that do not fit.

@@ -133,6 +133,10 @@ class Planner(Protocol):
     def widest_access(self) -> int:
         """Bytes of the widest single load or store that plans for this device may use."""
 
+    @property
+    def mixes_windows(self) -> bool:
+        """True if a resize or crop with a matrix is one plan; if not, callers mix its channels in a second step."""
+
     def plan(self, problem: Any) -> DevicePlan:
         """The plan of a `Problem`, `GatherProblem`, `CropProblem`, …: a value with all choices of this device.
 

@@ -1,7 +1,7 @@
 """Resizes and crops with a matrix, in two steps: pixels of the sources' type in new memory, and these mixed.
 
-A resize and a gather of windows make each output channel of one source channel. With a matrix they write a batch with
-the sources' type and channels, channels last, and a relayout with the matrix writes the result.
+The kernels of a device that does not mix windows make each output channel of one source channel. With a matrix they
+write a batch with the sources' type and channels, channels last, and a relayout with the matrix writes the result.
 """
 
 from __future__ import annotations

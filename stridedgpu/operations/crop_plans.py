@@ -107,7 +107,7 @@ def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Give
     steps = source_steps([side.layout for side in sources])
     required = target.required(device, is_written=True)
     spec, made, mixing = target.spec, request.conversion, None
-    if made.matrix is not None:
+    if made.matrix is not None and not planner.mixes_windows:
         mixing = ChannelMixing.into(spec, made, device)
         spec, made = mixing.room.spec, conversion(made.source, made.source)
     return PlannedCrops.of(CropProblem(spec, steps, made, request.fill), required, mixing)

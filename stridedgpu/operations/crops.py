@@ -135,21 +135,21 @@ def write_crops(
 ) -> None:
     """Write one window of each image into `target`, axes N, C, H, W; all arguments are checked already.
 
-    Windows of volumes are written plane by plane, into axes N, C, D, H, W. A matrix mixes the channels of the batch in
-    a second step.
+    Windows of volumes are written plane by plane, into axes N, C, D, H, W. A matrix mixes the channels of the batch, in
+    a second step where the device does not mix windows.
     """
     if sources.axes == 3:
         for planes, places, mirrored, part in planes_of(sources, origins, flips, target):
             write_crops(planes, places, mirrored, made, fill, part, stream)
         return
-    if made.matrix is not None:
+    device = CPU if target.buffer.device == "cpu" else device_named(target.buffer.device)
+    if made.matrix is not None and not device.mixes_windows:
 
         def cropped(unchanged: Conversion, unmixed: Operand) -> None:
             write_crops(sources, origins, flips, unchanged, fill, unmixed, stream)
 
         write_mixed(cropped, made, target, stream)
         return
-    device = CPU if target.buffer.device == "cpu" else device_named(target.buffer.device)
     steps = source_steps(sources.layouts)
     # mypy has no protocol for hashable
     launch = _launch(target.spec, steps, made, fill, device)  # type: ignore[arg-type]

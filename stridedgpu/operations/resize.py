@@ -229,9 +229,9 @@ def write_resized(
 ) -> None:
     """Write every window into `target`, axes N, C, H, W; the caller has checked all arguments.
 
-    A matrix mixes the channels of the resized batch in a second step.
+    A matrix mixes the channels of the resized batch, in a second step where the device does not mix windows.
     """
-    if made.matrix is not None:
+    if made.matrix is not None and not device_named(target.buffer.device).mixes_windows:
 
         def resized(unchanged: Conversion, unmixed: Operand) -> None:
             write_resized(sources, windows, rule, unchanged, fill, unmixed, stream)

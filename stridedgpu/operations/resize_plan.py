@@ -204,7 +204,7 @@ def planned_resize(
     )
     shared = windows[0] if len(set(windows)) == 1 else None
     color, mixing, spec = fill_bytes(fill, read.element, channels, "value"), None, replace(target.spec, layout=written)
-    if made.matrix is not None:
+    if made.matrix is not None and not planner_named(device)[0].mixes_windows:
         mixing = ChannelMixing.into(spec, made, device)
         spec, made = mixing.room.spec, conversion(made.source, made.source)
     steps, reads_frames = source_steps(read.layouts), any(window.surface is not None for window in windows)

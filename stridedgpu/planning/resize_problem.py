@@ -79,11 +79,11 @@ class ResizeProblem:
     """The resizes of images of one type into a batch, as a device plans them.
 
     `target` is the batch, with axes N, C, H, W. `conversion` is from the images' type, which the resized pixels have,
-    to the target's; its `channels` choose among the `channels` of the images. `source_steps` are the channel and column
-    strides that all images share, 0 where they differ. `fill` is one image element for each image channel, as bytes: it
-    is converted like a resized pixel and fills what no image covers. `reads_frames` says that some images are frames
-    of luma and chroma; their windows have a surface. `window` is the window that all images share, or None if every
-    call states them.
+    to the target's; its `channels` choose among the `channels` of the images, or its `matrix` mixes them.
+    `source_steps` are the channel and column strides that all images share, 0 where they differ. `fill` is one image
+    element for each image channel, as bytes: it is converted like a resized pixel and fills what no image covers.
+    `reads_frames` says that some images are frames of luma and chroma; their windows have a surface. `window` is the
+    window that all images share, or None if every call states them.
     """
 
     target: TensorSpec
@@ -120,7 +120,7 @@ class ResizeProblem:
             if self.reads_frames:
                 lines.append("frames, whose rows are converted as they are read")
         else:
-            lines += self._window_words(window, count * channels)
+            lines += self._window_words(window, count * (channels if made.matrix is None else self.channels))
         if rule.premultiplies:
             lines.append("colours are multiplied by alpha before the first pass and divided by it behind the second")
         lines.append(f"{made}" + (": pixels keep their type" if made.is_bitwise_copy else ""))

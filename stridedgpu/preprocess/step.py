@@ -59,8 +59,8 @@ class Preprocess(Declaration):
       4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are RGB; "gray" is the
       luma of that, in one pass for 8 bits.
     - `layout`, `dtype`, `scale`, `bias`, `channels`, `matrix`, `row_pitch_bytes` (bytes), `alignment` (bytes): as in
-      `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". A matrix mixes what is resized, and windows of
-      arrays, in a second pass; it takes no `gain` and `offset`.
+      `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". On a GPU a matrix mixes what is resized,
+      and windows of arrays, in a second pass; it takes no `gain` and `offset`.
     - `normalize`: "0..1", "imagenet", "clip", "siglip" or "inception"; or `mean`, `std`: in units of 0..1 of an integer
       image, one or one for each output channel, as in torchvision. They replace `scale` and `bias`.
     - `maximum`: the value that becomes 1, such as 1023, 4095 or 65535; by default the largest of the images' type.

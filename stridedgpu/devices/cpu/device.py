@@ -50,6 +50,7 @@ class CpuDevice:
     name = "cpu"
     widest_access = 16
     checks_gathers = False
+    mixes_windows = True
     _new_bytes: Callable[..., Any] = staticmethod(np.empty)
 
     def plan(self, problem: Any) -> CpuPlan:
@@ -180,7 +181,7 @@ def _numpy_gather(problem: GatherProblem) -> Callable[[Located, Located, Located
 def _numpy_crops(problem: CropProblem) -> Callable[..., None]:
     device = CpuDevice()
 
-    def prepare(rectangle: Problem) -> Launch:
+    def prepare(rectangle: Problem | ChannelMatrixProblem) -> Launch:
         # Not `CpuDevice.prepare`, which would print a verbose line for each rectangle.
         return _prepared(device.plan(rectangle))[0]
 

@@ -195,6 +195,11 @@ class GpuPlanner:
     properties: GpuProperties = REFERENCE_GPU
 
     @property
+    def mixes_windows(self) -> bool:
+        """False: the kernels of resizes and crops make each channel by itself."""
+        return False
+
+    @property
     def widest_access(self) -> int:
         """Bytes of the widest single load or store."""
         return self.properties.widest_access

@@ -40,6 +40,7 @@ class EmulatedDevice:
 
     name = EMULATED
     checks_gathers = False
+    mixes_windows = False
 
     def __init__(self) -> None:
         self._cpu = CpuDevice()

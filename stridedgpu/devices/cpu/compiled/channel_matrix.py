@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from struct import pack
+from typing import NamedTuple
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
@@ -31,7 +32,14 @@ from .jit import Loop, compiled
 from .shuffles import gathered
 from .worker_pool import run_shared
 
-__all__ = ["channel_matrix_kernel", "compiled_channel_matrix", "mixed_vectors", "why_numpy"]
+__all__ = [
+    "MixingLoop",
+    "channel_matrix_kernel",
+    "compiled_channel_matrix",
+    "mixed_vectors",
+    "mixing_loop",
+    "why_numpy",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,8 @@ class MatrixKernel:
     """A kernel over pieces of rows of at least `lanes` pixels, below `outer` further loops.
 
     `source_pixel` and `target_pixel` are the elements from one pixel to the next where channels are interleaved, and 0
-    where they are planes. Constants come as parameters; those of `conversion` say which there are.
+    where they are planes. A pixel of the source may end with elements that are no channels. Constants come as
+    parameters; those of `conversion` say which there are.
     """
 
     conversion: Conversion
@@ -83,14 +92,16 @@ def _kernel(problem: ChannelMatrixProblem) -> MatrixKernel | str:
         return f"rows of less than {limits.least_lanes} pixels are left to NumPy"
     across, source_across = problem.channel_strides
     pixels = []
-    for channel, pixel, count in (
-        (source_across, problem.source_strides[-1], columns),
-        (across, problem.target_strides[-1], rows),
+    # Whole pixels are loaded: memory must be there behind the last one's channels.
+    behind = problem.source.slack_bytes // made.source.itemsize
+    for channel, pixel, count, most in (
+        (source_across, problem.source_strides[-1], columns, min(columns + behind, limits.most_channels)),
+        (across, problem.target_strides[-1], rows, rows),
     ):
         if pixel == 1 and count > 0:
             pixels.append(0)
-        elif channel == 1 and pixel == count:
-            pixels.append(count)
+        elif channel == 1 and count <= pixel <= most:
+            pixels.append(pixel)
         else:
             return f"pixels {pixel} elements apart, with channels {channel} apart, are left to NumPy"
     widest = max(made.compute.itemsize, made.source.itemsize, made.target.itemsize)
@@ -129,9 +140,18 @@ def channel_matrix_kernel(problem: ChannelMatrixProblem) -> CpuKernel | None:
     )
 
 
-def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
-    """A plan's pixels by a compiled loop; None where this processor or the problem is left to NumPy."""
-    problem: ChannelMatrixProblem = plan.problem
+class MixingLoop(NamedTuple):
+    """A problem's compiled loop and its parameters, items, and bytes from each side's lowest element to the first."""
+
+    loop: Loop
+    parameters: ctypes.Array[ctypes.c_int64]
+    items: int
+    source_offset: int
+    target_offset: int
+
+
+def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
+    """The compiled loop of a problem; None where this processor or the problem is left to NumPy."""
     kernel = _kernel(problem)
     loop = None if isinstance(kernel, str) else _loop(kernel)
     if loop is None:
@@ -153,9 +173,19 @@ def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int
             numbers += values if len(values) > 1 else values * len(problem.matrix)
     fields += [_bits(number, kind) for number in numbers]
     parameters = (ctypes.c_int64 * len(fields))(*fields)
-    address, items = ctypes.addressof(parameters), prod(outer) * pieces
+    offsets = problem.source_offset * read, problem.target_offset * written
+    return MixingLoop(loop, parameters, prod(outer) * pieces, *offsets)
+
+
+def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
+    """A plan's pixels by a compiled loop; None where this processor or the problem is left to NumPy."""
+    problem: ChannelMatrixProblem = plan.problem
+    mixing, limits = mixing_loop(problem), policy().channel_matrix
+    if mixing is None:
+        return None
+    loop, parameters, items, begins, writes = mixing
+    address = ctypes.addressof(parameters)
     alone, nbytes = problem.bytes_moved < limits.shared_bytes, problem.bytes_moved * limits.arithmetic
-    begins, writes = problem.source_offset * read, problem.target_offset * written
 
     def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
         first, into = source.address + source_start + begins, target.address + target_start + writes
@@ -267,7 +297,7 @@ class _Text:
         whole = code.load(vector_type(kernel.lanes * pixel, stored), address, 1)
         return [
             code.shuffle(whole, None, [pixel * lane + channel for lane in range(kernel.lanes)])
-            for channel in range(pixel)
+            for channel in range(kernel.columns)
         ]
 
     def _store(self, channels: list[Value], address: Value) -> None:

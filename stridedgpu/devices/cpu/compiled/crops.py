@@ -45,9 +45,11 @@ class _Recipe:
 def crops_kernel(problem: CropProblem) -> CpuKernel | None:
     """The compiled loops of windows inside their sources; None if the conversion is left to NumPy.
 
+    With a matrix each rectangle has a launch of its own, by the compiled loops that mix channels.
+
     Parts outside a source, and sources with another row pitch, may run other loops.
     """
-    if not can_compile(problem.conversion) or problem.is_empty:
+    if not can_compile(problem.conversion) or problem.is_empty or problem.conversion.matrix is not None:
         return None
     channel, column = problem.source_steps
     _, _, height, width = problem.target.layout.sizes

@@ -19,16 +19,13 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameSurface
-from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
 from stridedgpu.values.errors import DeviceError
-from stridedgpu.values.layout import Layout
-from stridedgpu.values.tensor_spec import TensorSpec
 
 from .conversion import can_compile
 from .frames import RowLoop, row_loop
 from .jit import Loop, compiled
-from .relayout import walk_of
+from .resize_bands import BandMove, band_move, why_unmixed
 from .resize_choice import RowShape, columns_reached, weighs_colours, window_kernel
 from .resize_geometry import ENTRY_FIELDS, GEOMETRY
 from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
@@ -89,7 +86,8 @@ def why_numpy(problem: ResizeProblem, window: ResizeWindow) -> str | None:
         return f"{surface} of {surface.sizes[1]} columns are left to NumPy"
     if weighs_colours(problem, taps) and (shape.planes > 1 or shape.step != shape.channels):
         return "alpha in a plane of its own, or of padded pixels, is left to NumPy"
-    return None
+    _, _, height, width = problem.visible(window)
+    return why_unmixed(problem, height, width)
 
 
 def _columns_read(taps: WindowTaps, surface: FrameSurface) -> tuple[int, int]:
@@ -134,7 +132,7 @@ class _Windows:
         self._recipes: dict[ResizeWindow, _Recipe | None] = {}
         self._evicting = Lock()
         self._latest: tuple[Sequence[ResizeWindow], list[_Recipe | None]] = ((), [])
-        self._walks: dict[tuple[int, ...], tuple[_Moved, _Moved]] = {}
+        self._walks: dict[tuple[int, ...], tuple[BandMove, BandMove]] = {}
         self._borders = Borders(problem)
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
         sample, _, down, right = layout.strides
@@ -272,46 +270,14 @@ class _Windows:
         kept = (packed, along, rows, down, whole, rest)
         return _Recipe(loop, ctypes.addressof(packed), place, lowest * itemsize, work, made_rows, kept)
 
-    def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[_Moved, _Moved]:
+    def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[BandMove, BandMove]:
         """The copies of a whole band and of the remaining rows, from a thread's scratch memory to the target."""
         key = (height, width, step, pitch)
         if key not in self._walks:
             sizes = (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS)
-            whole, rest = (self._moved(rows, width, step, pitch) for rows in sizes)
+            whole, rest = (band_move(self._problem, rows, width, step, pitch) for rows in sizes)
             self._walks[key] = whole, rest
         return self._walks[key]
-
-    def _moved(self, rows: int, width: int, step: int, pitch: int) -> _Moved:
-        """The copy of `rows` rows of a window: of pixels `step` elements apart, or of planes if that is 0."""
-        if not rows:
-            return _Moved({"kernel": 0, "parameters": 0, "items": 0, "source": 0, "target": 0}, ())
-        problem, made = self._problem, self._problem.conversion
-        strides = (1, pitch, step) if step else (width, pitch, 1)
-        read = Layout((problem.channels, rows, width), strides)
-        into = problem.target.layout.sliced((0, slice(None), slice(0, rows), slice(0, width)))
-        written = Layout(into.sizes, into.strides)
-        target = TensorSpec(written.shifted(-written.first_offset), made.target, 1)
-        walk = walk_of(relayout_problem(TensorSpec(read, made.source, 1), target, made, 0))
-        loop = None if walk is None else compiled(walk.kernel.text)
-        assert walk is not None, "the conversion can be compiled, and there are pixels"
-        assert loop is not None, "the loop over rows was compiled here"
-        parameters = walk.packed()
-        fields = {
-            "kernel": loop.address,
-            "parameters": parameters.address,
-            "items": walk.items,
-            "source": walk.source_offset,
-            "target": written.first_offset * made.target.itemsize + walk.target_offset,
-        }
-        return _Moved(fields, (parameters, loop))
-
-
-@dataclass(frozen=True, slots=True)
-class _Moved:
-    """A compiled relayout of some rows, as fields of a geometry, and the objects that keep it alive."""
-
-    fields: dict[str, int]
-    kept: tuple[object, ...]
 
 
 @lru_cache(maxsize=64)

@@ -8,9 +8,10 @@ from math import gcd
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import NUMPY_DECIDES, CpuKernel
 from stridedgpu.devices.interface import Located, RelayoutLaunch
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem, moving_problem
 from stridedgpu.planning.crop_windows import CropProblem, Crops, Rectangle, rectangles
 from stridedgpu.planning.device_plan import Width
-from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
@@ -30,7 +31,7 @@ def numpy_crops_kernel(problem: CropProblem) -> CpuKernel:
 
 def run_crops(
     problem: CropProblem,
-    prepare: Callable[[Problem], RelayoutLaunch],
+    prepare: Callable[[Problem | ChannelMatrixProblem], RelayoutLaunch],
     crops: Crops,
     sources: Sequence[Located],
     target: Located,
@@ -64,7 +65,7 @@ def _covered(layout: Layout, part: Rectangle) -> Layout:
 
 def _move(
     problem: CropProblem,
-    prepare: Callable[[Problem], RelayoutLaunch],
+    prepare: Callable[[Problem | ChannelMatrixProblem], RelayoutLaunch],
     source: tuple[Buffer, int, Layout],
     target: tuple[Buffer, int, Layout],
 ) -> None:
@@ -80,4 +81,4 @@ def _move(
         alignment = gcd(buffer.address + first, element.itemsize)
         specs.append(TensorSpec(layout.shifted(-lowest), element, alignment))
         places.append((buffer, first))
-    prepare(relayout_problem(specs[0], specs[1], problem.conversion, 0))(*places[0], *places[1], None)
+    prepare(moving_problem(specs[0], specs[1], problem.conversion, 0))(*places[0], *places[1], None)

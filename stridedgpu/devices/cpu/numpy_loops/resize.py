@@ -22,6 +22,7 @@ from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, Wind
 from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.layout import Layout
 
+from .channel_matrix import mixed
 from .conversion import Array, constants, convert_block, storage_dtype
 from .frames import frame_rows
 
@@ -79,7 +80,7 @@ class Borders:
 
 
 class _Converted:
-    """The treatment of a resized block: select channels, then convert."""
+    """The treatment of a resized block: select or mix channels, then convert."""
 
     def __init__(self, problem: ResizeProblem) -> None:
         """Store the constants, shaped for blocks with axes C, H, W."""
@@ -92,6 +93,8 @@ class _Converted:
 
     def block(self, block: Array) -> Array:
         """Convert one block of the source's storage type."""
+        if self._made.matrix is not None:
+            return np.stack(list(mixed(list(block), self._made)))
         chosen: Array = block[self._channels]
         return chosen if self._made.is_bitwise_copy else convert_block(chosen, self._made, *self._constants)
 

@@ -40,6 +40,7 @@ class CudaDevice:
     """One NVIDIA GPU: "cuda:N"."""
 
     checks_gathers = True
+    mixes_windows = False
 
     def __init__(self, number: int) -> None:
         """Read the device's properties; nothing is compiled or allocated yet."""
