@@ -262,7 +262,12 @@ def measure(chosen, folder, files, temporary):
     else:
         torch_ways["DataLoader + torchvision v2"] = lambda: by_loader(Files(files, transform), threads)
     torch_ways["DataLoader + Pillow and PyTorch"] = lambda: by_loader(Files(files, pillow_and_torch), threads)
-    torch_ways["DataLoader + Preprocess.collate"] = lambda: by_loader(Pixels(files), threads, TRAIN.collate)
+
+    def by_collate():
+        TRAIN.begin_epoch()
+        by_loader(TRAIN.dataset(Pixels(files)), threads, TRAIN.collate)
+
+    torch_ways["DataLoader + Preprocess.collate"] = by_collate
     decoders = {"Pillow": decode_pillow, "cv2": decode_cv2, "simplejpeg": decode_simplejpeg}
     ways = {
         f"{name}, {threads} threads, decoding alone": partial(by_threads, decode, files, threads)
@@ -273,12 +278,13 @@ def measure(chosen, folder, files, temporary):
         ways[f"sg.load, {threads} threads, {decoder}"] = partial(by_load, files, threads, decoder)
     show("ImageNet training recipe", in_turns(ways, rounds, count), f"Pillow, {threads} threads, decoding alone")
     decoded = [decode_pillow(path) for path in files[:256]]
-    TRAIN.set_epoch(0)  # each round is the same pass
-    ways = {
-        "Preprocess on decoded images": lambda: [
-            TRAIN(decoded[n : n + BATCH], range(n, min(n + BATCH, len(decoded)))) for n in range(0, len(decoded), BATCH)
-        ]
-    }
+
+    def by_step():
+        TRAIN.begin_epoch()  # other boxes in each round, as in training: tables of boxes that were there are kept
+        for n in range(0, len(decoded), BATCH):
+            TRAIN(decoded[n : n + BATCH], range(n, min(n + BATCH, len(decoded))))
+
+    ways = {"Preprocess on decoded images": by_step}
     if "DataLoader + torchvision v2" in torch_ways:
         from PIL import Image
 

@@ -53,13 +53,15 @@ _TIMED_PICTURE_BYTES: Final = 1 << 28
 class BatchJob:
     """What shall be made of which pictures. All results of `step` have one size, its window.
 
-    `compares_all` is whether every picture is compared with NumPy, and not only the first ones.
+    `compares_all` is whether every picture is compared with NumPy, and not only the first ones. `deep` is whether
+    pictures have 16 bits a sample.
     """
 
     pictures: Sequence[ImageFile]
     step: Preprocess
     decoder: str = "pillow"
     compares_all: bool = False
+    deep: bool = False
 
 
 class Target(Protocol):
@@ -149,7 +151,7 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
         keeps=count if job.compares_all else timed,
         most_bytes=2**63 if job.compares_all else _TIMED_PICTURE_BYTES,
     )
-    maker = BatchMaker(step, pictures, Decoder.of(job.decoder, step), _raised)
+    maker = BatchMaker(step, pictures, Decoder.of(job.decoder, step, deep=job.deep), _raised)
     samples: list[Sample] = []
     first = compared = 0
     threads = usable_cores()

@@ -17,26 +17,32 @@ from stridedgpu.api.tensor import StridedTensor
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.options import ValueOptions
+from stridedgpu.preprocess.colours import drawn_colours
 from stridedgpu.preprocess.decoding import Pixels
 from stridedgpu.preprocess.geometry import middle, resized_sizes
-from stridedgpu.preprocess.sample_keys import draw
+from stridedgpu.preprocess.normalisation import scale_and_bias
+from stridedgpu.preprocess.sample_keys import Chance, draw
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.windows import write_windows
-from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.conversion import Normalisation
+from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.layout import Layout
 
 RUNS: Final = 3
 
+_LUMA: Final = (19595, 38470, 7471)
+"""Pillow's and ITU-R BT.601's weights of red, green and blue, of which 65536 are 1."""
+
 
 @dataclass(frozen=True)
 class Sample:
-    """A decoded picture (HWC), its key, where its window begins, and whether that is mirrored."""
+    """A decoded picture (HWC), where its window begins, whether that is mirrored, and how its values are normalised."""
 
     frame: Pixels
-    key: str
     origin: tuple[int, int]
     is_mirrored: bool
+    normalisation: Normalisation
 
     def window(self, size: tuple[int, int]) -> Pixels:
         """The window's pixels where the decoder left them, not mirrored."""
@@ -62,18 +68,44 @@ class Comparison:
 
 def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
     """A decoded picture as NumPy needs it: resized as a whole, and where its window begins."""
+    made = _normalisation(pixels, key, step)
+    pixels = _adapted(pixels, step)
     if step.letterbox is not None or step.random_resized_crop is not None or step.pad is not None:
-        return Sample(_placed(pixels, key, step), key, (0, 0), is_mirrored=False)
+        return Sample(_placed(pixels, key, step), (0, 0), is_mirrored=False, normalisation=made)
     sizes = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
     frame: Pixels = pixels
     if step.resize is not None:
-        resized = resize(pixels, sizes, dims="HWC", layout="HWC", interpolation=step.chosen_interpolation)
+        rule = step.chosen_interpolation
+        resized = resize(pixels, sizes, dims="HWC", layout="HWC", interpolation=rule, passes=step.passes)
         frame = np.asarray(resized.permute("HWC").numpy())
     drawn = None if step.seed is None else draw(step.seed, key, step.epoch)
     window = window_of(step)
     is_random = drawn is not None and step.random_crop is not False
     origin = drawn.origin(sizes, window) if drawn is not None and is_random else middle(sizes, window)
-    return Sample(frame, key, origin, drawn is not None and drawn.flips(float(step.flip or 0)))
+    return Sample(frame, origin, drawn is not None and drawn.flips(float(step.flip or 0)), made)
+
+
+def _adapted(pixels: Pixels, step: Preprocess) -> Pixels:
+    """A picture in the step's mode, and clipped."""
+    if step.mode == "gray":
+        red, green, blue = (pixels[..., channel].astype(np.int64) for channel in range(3))
+        luma = red * _LUMA[0] + green * _LUMA[1] + blue * _LUMA[2]
+        pixels = ((luma + 32768) >> 16).astype(pixels.dtype)[..., np.newaxis]
+    if step.clip is not None:
+        bounds = np.iinfo(pixels.dtype)
+        low, high = max(np.ceil(step.clip[0]), bounds.min), min(np.floor(step.clip[1]), bounds.max)
+        pixels = np.clip(pixels, pixels.dtype.type(low), pixels.dtype.type(high))
+    return pixels
+
+
+def _normalisation(pixels: Pixels, key: str, step: Preprocess) -> Normalisation:
+    """What the values of a picture are multiplied by and what is added, its random colour included."""
+    element = element_type(pixels.dtype)
+    if not step.colours:
+        return scale_and_bias(step, element)
+    assert step.seed is not None, "colours are drawn"
+    chance = Chance.of(step.seed, step.epoch, key)
+    return Normalisation(*drawn_colours(step, [chance], element, step.channel_count or 3)[0])
 
 
 def window_of(step: Preprocess) -> tuple[int, int]:
@@ -89,11 +121,12 @@ def _placed(pixels: Pixels, key: str, step: Preprocess) -> Pixels:
     frame = pixels
     if step.resizes:
         rule = step.chosen_interpolation
-        resized = resize(pixels, (height, width), dims="HWC", layout="HWC", box=placed.box, interpolation=rule)
+        shape, passes = (height, width), step.passes
+        resized = resize(pixels, shape, dims="HWC", layout="HWC", box=placed.box, interpolation=rule, passes=passes)
         frame = np.asarray(resized.permute("HWC").numpy())
     if placed.flip:
         frame = frame[:, ::-1]
-    window = np.empty((*placed.size, 3), pixels.dtype)
+    window = np.empty((*placed.size, pixels.shape[2]), pixels.dtype)
     window[...] = step.chosen_fill
     rows, columns = (slice(max(0, start), max(0, start + count)) for start, count in ((top, height), (left, width)))
     skipped = slice(max(0, -top), None), slice(max(0, -left), None)
@@ -104,27 +137,30 @@ def _placed(pixels: Pixels, key: str, step: Preprocess) -> Pixels:
 
 def write_with_gather_crops(samples: Sequence[Sample], batch: StridedTensor, step: Preprocess) -> None:
     """The windows, where the decoder left them, into `batch` in one pass over the pixels: what is timed."""
-    values = ValueOptions(batch.element, step.scale, step.bias, step.channels)
+    frame = samples[0].frame
+    scale, bias, unit = samples[0].normalisation
+    values = ValueOptions(batch.element, scale, bias, step.channels, unit=unit)
     write_windows(
         CropSources.of_images([operand_of(sample.frame, "HWC")[0] for sample in samples]),
         [sample.origin for sample in samples],
         [sample.is_mirrored for sample in samples],
-        values.conversion(ELEMENT_TYPES["uint8"], 3, batch.element),
+        values.conversion(element_type(frame.dtype), frame.shape[2], batch.element),
         batch.operand,
     )
 
 
-def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: Preprocess) -> None:
+def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: Preprocess, made: Normalisation) -> None:
     """The same as NumPy's users write it, `slot` being HWC: expression by expression, each with its own temporary."""
     values: np.ndarray[Any, np.dtype[Any]] = crop[..., ::-1] if step.channels == (2, 1, 0) else crop
     bounds = np.iinfo(slot.dtype) if slot.dtype.kind in "iu" else None
-    if step.scale is not None and step.bias is not None:
+    if made.scale is not None and made.bias is not None:
         precise = slot.dtype == np.float64 or (bounds is not None and bounds.bits >= 32)
         compute = np.dtype(np.float64 if precise else np.float32)
-        values = values.astype(compute) * np.array(step.scale, compute) + np.array(step.bias, compute)
+        values, scale, bias = values.astype(compute), np.array(made.scale, compute), np.array(made.bias, compute)
+        values = values * scale + bias if made.unit is None else (values / compute.type(made.unit) + bias) / scale
         if bounds is not None:
             values = np.clip(np.rint(values), bounds.min, bounds.max)
-    elif bounds is not None and bounds.max < 255:
+    elif bounds is not None and bounds.max < np.iinfo(crop.dtype).max:
         values = np.minimum(values, bounds.max)
     with np.errstate(over="ignore"):  # a value beyond float16's range becomes an infinity
         slot[...] = values
@@ -133,7 +169,7 @@ def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: P
 def check_bits(made: np.ndarray[Any, np.dtype[Any]], sample: Sample, step: Preprocess, number: int) -> None:
     """Raise `StridedGpuError` if a picture (axes HWC) differs from NumPy's: wrong pixels are never handed out."""
     expected = np.empty(made.shape, made.dtype)
-    write_with_numpy(sample.mirrored_window(window_of(step)), expected, step)
+    write_with_numpy(sample.mirrored_window(window_of(step)), expected, step, sample.normalisation)
     bits = np.dtype(f"u{made.dtype.itemsize}")
     if not np.array_equal(made.view(bits), expected.view(bits)):
         raise StridedGpuError(
@@ -154,8 +190,8 @@ def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
         synchronize(timed.device)
 
     def by_numpy() -> None:
-        for window, slot in zip(windows, slots, strict=True):
-            write_with_numpy(window, slot, step)
+        for sample, window, slot in zip(samples, windows, slots, strict=True):
+            write_with_numpy(window, slot, step, sample.normalisation)
 
     times = [(_seconds(by_gather_crops), _seconds(by_numpy)) for _ in range(RUNS)]
     return Comparison(

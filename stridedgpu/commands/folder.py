@@ -84,7 +84,7 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
 def run_folder_job(chosen: argparse.Namespace, step: Preprocess) -> list[tuple[str, str]]:
     """Do what is left of the job, and return the summary as pairs of a label and a text."""
     folder, out = chosen.images[0].resolve(), chosen.out.resolve()
-    job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format)
+    job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep)
     with _cluster(chosen.address) if chosen.engine == "ray" else nullcontext():
         shards = start(job)
         missing = missing_shards(job, shards)

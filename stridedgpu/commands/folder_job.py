@@ -49,9 +49,6 @@ _BATCH: Final = 32
 _AHEAD: Final = 2
 """Batches that are begun while one is written."""
 
-_PASSES: Final = "horizontal"
-"""The axis that `Preprocess` resizes first, as `stridedgpu.resize` names it."""
-
 _KEYS: Final = "names in the folder"
 """What chance depends on, besides the seed."""
 
@@ -62,7 +59,7 @@ class FolderJobError(StridedGpuError):
 
 @dataclass(frozen=True)
 class FolderJob:
-    """A folder's job as a value that can be sent to any worker.
+    """A folder's job as a value that can be sent to any worker. `deep` is whether pictures have 16 bits a sample.
 
     `step` has its rows in front, and all its results have one size. Its chance depends on seed, epoch and
     the image's name. Every worker reaches `folder` and `out` by the same paths.
@@ -74,6 +71,7 @@ class FolderJob:
     step: Preprocess
     decoder: str = "pillow"
     format: str = "npy"
+    deep: bool = False
 
     def path(self, shard: int) -> Path:
         """The file of a shard."""
@@ -124,10 +122,10 @@ def start(job: FolderJob) -> list[Shard]:
         "epoch": job.step.epoch,
         "resize": None if job.step.resize is None else list(job.step.resize),
         "interpolation": job.step.chosen_interpolation if job.step.resizes else None,
-        "passes": _PASSES if job.step.resizes else None,
+        "passes": job.step.passes if job.step.resizes else None,
         "keys": _KEYS,
         "format": job.format,
-        "decoder": Decoder.of(job.decoder, job.step).version,
+        "decoder": Decoder.of(job.decoder, job.step, deep=job.deep).version,
     }
     if job.manifest.exists() and any(job.out.glob("shard-*")):
         _check_manifest(job, wanted)
@@ -163,7 +161,7 @@ def write_shard(
     Decoding is done by so many threads (None: one for each core), one batch ahead of the writing. Raises
     `FolderJobError` where this process has another decoder than the one that began.
     """
-    decoder = Decoder.of(job.decoder, job.step)
+    decoder = Decoder.of(job.decoder, job.step, deep=job.deep)
     classes = _check_manifest(job, {"decoder": decoder.version})["classes"]
     step, names = job.step, _names(job, shard)
     pictures = Pictures([job.folder / name for name in names], names, step)

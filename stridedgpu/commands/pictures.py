@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
+import numpy as np
+
 from stridedgpu.preprocess.declaration import Declaration
 from stridedgpu.preprocess.decoding import Decoder, Pixels
 from stridedgpu.preprocess.geometry import resized_sizes
@@ -45,6 +47,10 @@ class Pictures:
         with self._lock:
             self.bytes_read += nbytes
         pixels = decoder.frame(path, str(path))
+        if decoder.deep and pixels.dtype != np.uint16:
+            raise ImageError(
+                f"{str(path)!r} holds samples of {pixels.dtype}; with --deep all pictures have 16 bits (uint16)."
+            )
         _check_window(self._step, pixels, path)
         if number < self._keeps:
             with self._lock:

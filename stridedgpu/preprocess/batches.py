@@ -92,7 +92,8 @@ class BatchMaker:
         is_encoded = source.is_encoded
         if is_encoded and step.dims.replace("N", "") != "HWC":
             raise LayoutError(f"dims={step.dims!r}: decoded images have the axes HWC; declare dims='NHWC'.")
-        self._channels = _ENCODED_CHANNELS if is_encoded else step.channel_count
+        decoded = 1 if step.mode == "gray" else _ENCODED_CHANNELS
+        self._channels = decoded if is_encoded else step.channel_count
         self._has_slots = step.window is not None and self._channels is not None
         if self._worker.device != "cpu":
             self._has_slots = self._has_slots and is_encoded and not step.colours and step.clip is None

@@ -115,6 +115,7 @@ class Decoder:
             return None
         turbo = features.version_feature("libjpeg_turbo")
         pillow = f"Pillow {__version__}" if turbo is None else f"Pillow {__version__}, libjpeg-turbo {turbo}"
+        pillow += ", 16 bits" if self.deep else ""
         if self.name == "simplejpeg":
             from importlib.metadata import version
 
@@ -124,11 +125,11 @@ class Decoder:
     def frame(self, source: Path | bytes, name: str) -> Pixels:
         """The pixels of a file, or of an encoded image, whose `name` is for messages.
 
-        Grey becomes RGB, alpha is dropped, and an animation gives its first image. A `.npy` file must have uint8 sizes
-        (H, W) or (H, W, 1, 3 or 4). Raises `ImageError`.
+        Grey becomes RGB, alpha is dropped, and an animation gives its first image. A `.npy` file must have sizes (H, W)
+        or (H, W, 1, 3 or 4), of uint8 or, for a decoder that is deep, of uint16. Raises `ImageError`.
         """
         if isinstance(source, Path) and source.suffix.lower() == ".npy":
-            return _three_channels(read_array(source), name)
+            return _three_channels(read_array(source), name, ("uint8", "uint16") if self.deep else ("uint8",))
         return _decoded(name, lambda: _opened(self, source, name))
 
     def of_pillow(self, image: PillowImage, name: str) -> Pixels:
@@ -182,14 +183,23 @@ def _kept_blocks(count: int) -> Iterator[None]:
         core.set_blocks_max(before)
 
 
-def _three_channels(array: np.ndarray[Any, np.dtype[Any]], name: str) -> Pixels:
-    """`array` as an RGB frame over the same memory: grey is broadcast by a stride of 0, alpha is sliced off."""
+def _three_channels(array: np.ndarray[Any, np.dtype[Any]], name: str, types: tuple[str, ...]) -> Pixels:
+    """`array`, of one of these types, as an RGB frame over the same memory.
+
+    Grey is broadcast by a stride of 0, alpha is sliced off.
+    """
     if array.ndim == 2:
         array = array[..., np.newaxis]
-    if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:
+    if (
+        array.dtype.name not in types
+        or not array.dtype.isnative
+        or array.ndim != 3
+        or array.shape[2] not in (1, 3, 4)
+        or 0 in array.shape
+    ):
         raise ImageError(
             f"{name!r} holds {array.dtype} sizes {array.shape}, which is not a picture: "
-            "uint8 sizes (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) are read."
+            f"{' and '.join(types)} sizes (H, W), (H, W, 1), (H, W, 3) or (H, W, 4) are read."
         )
     if array.shape[2] == 1:
         return np.broadcast_to(array, (*array.shape[:2], 3))
@@ -247,7 +257,8 @@ def _by_pillow(image: PillowImage, name: str, decoder: Decoder) -> Pixels:
         return pixels_of(image, turns=decoder.turns)
     if image.mode not in _EIGHT_BIT_MODES:
         raise ImageError(
-            f"{name!r} has pixels of Pillow's mode {image.mode!r}; only pictures of 8-bit samples are read."
+            f"{name!r} has pixels of Pillow's mode {image.mode!r}; only pictures of 8-bit samples are read "
+            "(on the command line those of 16 bits with --deep)."
         )
     if decoder.name == "pillow-draft" and decoder.needed is not None and image.format == "JPEG":
         is_turned = decoder.turns and image.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED

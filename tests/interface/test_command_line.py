@@ -365,7 +365,7 @@ def test_other_decoders_are_had_by_name(folder, decoder, capsys):
 
 
 def test_wrong_pixels_are_not_written(folder, monkeypatch, capsys):
-    monkeypatch.setattr("stridedgpu.commands.compare.write_with_numpy", lambda crop, slot, recipe: slot.fill(1))
+    monkeypatch.setattr("stridedgpu.commands.compare.write_with_numpy", lambda crop, slot, *recipe: slot.fill(1))
     assert run("preprocess", "a.png", "--size", "8", "--out", "o.npy") == 2
     assert "differs from NumPy's" in capsys.readouterr().err
     assert not Path("o.npy").exists()
@@ -391,7 +391,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "too few rows": (("preprocess", "short.png", "--size", "8", *TO), "'short.png' cannot be read as a"),
     "bomb": (("preprocess", "bomb.png", *TO), "'bomb.png' is refused as a decompression bomb"),
     "half a bomb": (("preprocess", "smaller_bomb.png", *TO), "refused as a decompression bomb"),
-    "16-bit samples": (("preprocess", "deep.png", "--size", "8", *TO), "only pictures of 8-bit samples"),
+    "16-bit samples": (("preprocess", "deep.png", "--size", "8", *TO), "8-bit samples are read (on the command"),
     "npy of floats": (("preprocess", "floats.npy", *TO), "holds float64 sizes (50, 50, 3), which is not a"),
     "npy of objects": (("preprocess", "objects.npy", *TO), "'objects.npy' is not a readable .npy file"),
     "npy cut off": (("preprocess", "cut.npy", *TO), "'cut.npy' is not a readable .npy file"),
@@ -413,8 +413,48 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     "dtype": ((*PICTURE, "--dtype", "float8", *TO), "argument --dtype: invalid choice: 'float8'"),
     "channels": ((*PICTURE, "--channels", "grb", *TO), "argument --channels: invalid choice: 'grb'"),
     "normalize": ((*PICTURE, "--normalize", "x", *TO), "argument --normalize: invalid choice: 'x'"),
-    "seed alone": ((*PICTURE, "--seed", "3", *TO), "--seed decides --random-crop, --random-resized-crop and --flip"),
-    "epoch alone": ((*PICTURE, "--epoch", "3", *TO), "--epoch decides --random-crop, --random-resized-crop and --flip"),
+    "seed alone": ((*PICTURE, "--seed", "3", *TO), "--seed decides --random-crop, --random-resized-crop, --flip"),
+    "epoch alone": ((*PICTURE, "--epoch", "3", *TO), "--epoch decides --random-crop, --random-resized-crop, --flip"),
+    "filter of no resize": ((*PICTURE, "--interpolation", "pillow-box", *TO), "--interpolation is how pictures are"),
+    "passes of no resize": ((*PICTURE, "--passes", "pillow-13", *TO), "--passes is how pictures are resized"),
+    "maximum alone": ((*PICTURE, "--maximum", "200", *TO), "--maximum is how pixels are normalised: give --normalize"),
+    "maximum of 8 bits": (
+        (*PICTURE, "--maximum", "4095", "--normalize", "unit", *TO),
+        "--maximum 4095: samples of 8 bits go to 255: give --deep",
+    ),
+    "maximum of a window": (
+        (*PICTURE, "--maximum", "9", "--clip", "1,2", "--normalize", "unit", *TO),
+        "--maximum and --clip both say which value becomes 1",
+    ),
+    "divide alone": ((*PICTURE, "--arithmetic", "divide", *TO), "--arithmetic is how pixels are normalised"),
+    "divided colours": (
+        (*PICTURE, "--arithmetic", "divide", "--gain", "1,2", "--normalize", "unit", *TO),
+        "--gain is one factor and one addend: leave --arithmetic divide out",
+    ),
+    "range": ((*PICTURE, "--gain", "2,1", *TO), "argument --gain: '2,1' is not a range: give two numbers"),
+    "range of one": ((*PICTURE, "--clip", "2", *TO), "argument --clip: '2' is not a range"),
+    "grey of three": (
+        (*PICTURE, "--mode", "gray", "--normalize", "imagenet", *TO),
+        "--normalize imagenet has figures for red, green and blue, and --mode gray one channel",
+    ),
+    "grey in an order": ((*PICTURE, "--mode", "gray", "--channels", "bgr", *TO), "--channels bgr orders colours"),
+    "grey of three fills": (
+        (*PICTURE, "--mode", "gray", "--letterbox", "--fill", "1,2,3", *TO),
+        "three values are of red, green and blue, and --mode gray has one channel",
+    ),
+    "deep of 8 bits": ((*PICTURE, "--deep", *TO), "'a.png' holds samples of uint8; with --deep all pictures have 16"),
+    "deep cut off": (
+        ("preprocess", "deep.png", "--size", "8", "--deep", "--dtype", "uint8", *TO),
+        "--dtype uint8 would cut samples of 16 bits off",
+    ),
+    "deep on a GPU": (
+        ("preprocess", "deep.png", "--size", "8", "--deep", "--device", "cuda", *TO),
+        "--device cuda: pictures of 16 bits are made on the CPU",
+    ),
+    "fill of 16 bits": (
+        (*PICTURE, "--letterbox", "--fill", "300", *TO),
+        "argument --fill: 300 is not one value of 0 to 255, or three, of 8 bits: give --deep",
+    ),
     "letterbox of a crop": (
         (*PICTURE, "--letterbox", "--random-crop", *TO),
         "--letterbox and --random-crop exclude each other: --letterbox fills the window by itself",
@@ -424,7 +464,7 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
         "--random-resized-crop and --resize exclude each other",
     ),
     "fill of nothing": ((*PICTURE, "--fill", "3", *TO), "--fill is what surrounds a picture: give --letterbox or"),
-    "fill": ((*PICTURE, "--letterbox", "--fill", "3,256,1", *TO), "'3,256,1' is not one value of 0 to 255, or three"),
+    "fill": ((*PICTURE, "--letterbox", "--fill", "3,-1,1", *TO), "'-1' is not an integer from 0"),
     "pad": ((*PICTURE, "--pad", "1,2,3", *TO), "'1,2,3' has 3 numbers of pixels; it has 1, 2 or 4"),
     "epoch": ((*PICTURE, "--flip", "--epoch", "-1", *TO), "argument --epoch: "),
     "seed": ((*PICTURE, "--flip", "--seed", "1.5", *TO), "argument --seed: '1.5' is not an integer from -9"),

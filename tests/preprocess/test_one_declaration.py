@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,64 @@ def test_the_command_line_declares_every_window(tmp_path, declared, options):
     check(np.load(tmp_path / "out.npy"), expected)
     assert main([*command, "--out", str(tmp_path / "shards"), "--shards", "1"]) == 0
     check(np.load(tmp_path / "shards" / "shard-00000-of-00001.npy"), expected)
+
+
+VALUES = {
+    "12 bits": ({"normalize": "0..1", "maximum": 4095}, ["--deep", "--normalize", "0..1", "--maximum", "4095"]),
+    "16 bits, kept": ({"dtype": "uint16"}, ["--deep", "--dtype", "uint16"]),
+    "16 bits, padded": ({"pad": 4, "fill": 40000, "normalize": "unit"}, "--deep --pad 4 --fill 40000 --normalize unit"),
+    "a window of values": ({"clip": (30.5, 200), "normalize": "siglip"}, "--clip 30.5,200 --normalize siglip"),
+    "a window of 16 bits": ({"clip": (1000, 9000), "normalize": "0..1"}, "--deep --clip 1000,9000 --normalize 0..1"),
+    "grey": ({"mode": "gray", "normalize": "inception"}, "--mode gray --normalize inception"),
+    "grey of 16 bits": (
+        {"mode": "gray", "dtype": "uint16", "resize": (36,)},
+        "--deep --mode gray --dtype uint16 --resize 36",
+    ),
+    "drawn colours": (
+        {"gain": (0.5, 1.5), "offset": (-0.1, 0.2), "seed": 3, "random_crop": False, "normalize": "clip"},
+        "--gain 0.5,1.5 --offset=-0.1,0.2 --seed 3 --normalize clip",
+    ),
+    "divided": (
+        {"arithmetic": "divide", "normalize": "imagenet", "channels": (2, 1, 0)},
+        "--arithmetic divide --normalize imagenet --channels bgr",
+    ),
+    "another filter": (
+        {"resize": (36,), "interpolation": "pillow-lanczos", "passes": "pillow-13"},
+        "--resize 36 --interpolation pillow-lanczos --passes pillow-13",
+    ),
+    "mean and std": ({"mean": 0.5, "std": (0.2, 0.3, 0.4)}, "--mean 0.5 --std 0.2,0.3,0.4"),
+    "as it lies": ({"exif": False, "dtype": "uint8"}, "--no-exif --dtype uint8"),
+}
+
+
+@pytest.mark.parametrize("declared, options", VALUES.values(), ids=VALUES)
+def test_the_command_line_declares_every_value(tmp_path, declared, options):
+    """In one batch, all compared with NumPy, and in shards."""
+    options = options.split() if isinstance(options, str) else options
+    names = [f"{number:02}.png" for number in range(3)]
+    (tmp_path / "in").mkdir()
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    given = []
+    for name, picture in zip(names, pixels(), strict=False):
+        if "--deep" in options:
+            image = Image.fromarray(picture[..., 0].astype(np.uint16) * 257 + picture[..., 1])
+        else:
+            image = Image.fromarray(picture)
+        image.save(tmp_path / "in" / name, **({"exif": turned} if "--no-exif" in options else {}))
+        given.append(Image.open(tmp_path / "in" / name))
+    step = sg.Preprocess(**{"crop": 32, "device": "cpu", "channels": (0, 1, 2), **declared})
+    if "mode" in declared:
+        step = replace(step, channels=None)
+    expected = np.stack(step(given, names))
+    command = ["preprocess", str(tmp_path / "in"), "--size", "32", "--device", "cpu", *options]
+    assert main([*command, "--out", str(tmp_path / "out.npy"), "--compare", "all"]) == 0
+    check(np.load(tmp_path / "out.npy"), expected)
+    assert main([*command, "--out", str(tmp_path / "shards"), "--shards", "1"]) == 0
+    check(np.load(tmp_path / "shards" / "shard-00000-of-00001.npy"), expected)
+    loader = sg.load([tmp_path / "in" / name for name in names], replace(step, key=None), batch=3, threads=2)
+    if step.seed is None:
+        check(next(iter(loader)), expected)
 
 
 def test_sg_load_of_every_window():

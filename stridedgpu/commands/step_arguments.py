@@ -1,0 +1,381 @@
+"""The options of `stridedgpu preprocess` that declare its step, a `Preprocess`: windows, pixels, values, chance."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Final, get_args
+
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.planning.resize_arithmetic import PASSES
+from stridedgpu.preprocess.declaration_checks import SEEDS
+from stridedgpu.preprocess.modes import MODES
+from stridedgpu.preprocess.normalisation import NORMALISATIONS
+from stridedgpu.preprocess.step import Preprocess
+from stridedgpu.typing import Interpolation
+from stridedgpu.values.conversion import Arithmetic
+from stridedgpu.values.strides import AXIS_LETTERS
+
+__all__ = ["add_step_options", "declared_step"]
+
+DTYPES: Final = (
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+)
+DEFAULT_SEED: Final = 0
+
+_EIGHT_BITS: Final = 255
+_SIXTEEN_BITS: Final = 65535
+"""The largest values of a sample, without and with --deep."""
+
+_SHORT: Final = ("uint8", "int8")
+"""The element types that hold no sample of 16 bits."""
+
+
+def add_step_options(parser: argparse.ArgumentParser) -> None:
+    """The options that are fields of `Preprocess`."""
+    _add_windows(parser)
+    _add_pixels(parser)
+    _add_values(parser)
+
+
+def _add_windows(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "windows",
+        "Chance depends on --seed and a picture's name alone (in the folder that was given, or the file's own; of one "
+        "name, the second counts as another): the same in any batch and any shard.",
+    )
+    add = group.add_argument
+    add("--size", metavar="N|HxW", type=_size, default=(224, 224), help="of the window, in pixels (default: 224)")
+    add(
+        "--resize",
+        metavar="N",
+        type=_positive,
+        help="first scale the shorter side to N pixels (bilinear, as Pillow does); without it the pixels stay exact",
+    )
+    add(
+        "--interpolation",
+        metavar="NAME",
+        choices=get_args(Interpolation),
+        help=f"how pictures are resized: {', '.join(get_args(Interpolation))} (default: pillow-bilinear; "
+        "opencv-linear with --letterbox)",
+    )
+    add("--passes", choices=PASSES, default="horizontal", help="order of the passes of Pillow's filters")
+    add(
+        "--pad",
+        metavar="N[,N..]",
+        type=_padding,
+        help="pixels around it: one, rows and columns, or top,left,bottom,right",
+    )
+    add("--random-crop", action="store_true", help="a window by chance (default: the middle)")
+    add(
+        "--random-resized-crop",
+        action="store_true",
+        help="a box by chance, 8 to 100 %% of the area and 3:4 to 4:3, resized to --size, as torchvision's",
+    )
+    add("--letterbox", action="store_true", help="the whole picture inside --size, with borders, as YOLO's")
+    add(
+        "--fill",
+        metavar="V[,V,V]",
+        type=_values,
+        help="the borders' and pads' pixel value, 0 to 255 (0 to 65535 with --deep; 114; 0 for --pad)",
+    )
+    add("--flip", action="store_true", help="mirror left and right, by chance one picture in two")
+    add("--seed", metavar="N", type=_integer, help=f"another seed, another chance (default: {DEFAULT_SEED})")
+    add("--epoch", metavar="N", type=_count, default=0, help="another epoch, another chance (default: 0)")
+
+
+def _add_pixels(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("pixels").add_argument
+    add("--mode", choices=MODES, default="rgb", help="rgb (default), or gray: one channel, Pillow's luma")
+    add(
+        "--deep",
+        action="store_true",
+        help="pictures of 16 bits a sample (grey PNG and TIFF, .npy of uint16), and no others; colours of 16 bits are "
+        "8 to Pillow",
+    )
+    add("--no-exif", action="store_true", help="leave pictures as they lie in the file, not upright")
+    add(
+        "--layout",
+        metavar="ORDER",
+        type=_layout,
+        default="NCHW",
+        help="order of the axes in memory, outermost first: NCHW (default), NHWC, CHWN or any other",
+    )
+    add("--dtype", choices=DTYPES, default="float32", help="element type (default: float32)")
+    add("--channels", choices=("rgb", "bgr"), default="rgb", help="order of the channels (default: rgb)")
+    add(
+        "--alignment",
+        metavar="BYTES",
+        type=_positive,
+        help=f"alignment of the batch's first byte, a power of two (default: {DEFAULT_ALIGNMENT})",
+    )
+    add("--row-pitch", metavar="BYTES", type=_positive, help="from one row to the next (default: no padding)")
+
+
+def _add_values(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("normalisation").add_argument
+    add(
+        "--normalize",
+        choices=NORMALISATIONS,
+        help="(pixel/255 - mean)/std with the figures that such networks were trained with; 0..1 and unit: pixel/255",
+    )
+    add(
+        "--mean",
+        metavar="M[,M,M]",
+        type=_figures,
+        help="mean in units of 0..1: one, or one a channel in the order of --channels (write --mean=-1 for a minus)",
+    )
+    add("--std", metavar="S[,S,S]", type=_figures, help="standard deviation, likewise; --mean goes with it")
+    add(
+        "--maximum",
+        metavar="N",
+        type=_positive,
+        help="the value that becomes 1 in place of 255, or of 65535: 1023, 4095, 16383 of samples of 10, 12, 14 bits",
+    )
+    add(
+        "--clip",
+        metavar="LOW,HIGH",
+        type=_range,
+        help="clamp samples to this range, which becomes 0..1 for --normalize or --mean and --std",
+    )
+    add(
+        "--arithmetic",
+        choices=get_args(Arithmetic),
+        default="multiply",
+        help="multiply (default): one factor and one addend; divide: the steps and the bits of torchvision",
+    )
+    add("--gain", metavar="LOW,HIGH", type=_range, help="multiply each channel by a number of this range, by chance")
+    add("--offset", metavar="LOW,HIGH", type=_range, help="add to each channel, in units of 0..1, likewise")
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0")
+    return int(text)
+
+
+def _padding(text: str) -> tuple[int, ...]:
+    numbers = tuple(map(_count, text.split(",")))
+    if len(numbers) not in (1, 2, 4):
+        raise argparse.ArgumentTypeError(f"{text!r} has {len(numbers)} numbers of pixels; it has 1, 2 or 4")
+    return numbers
+
+
+def _values(text: str) -> tuple[int, ...]:
+    values = tuple(map(_count, text.split(",")))
+    if len(values) not in (1, 3) or max(values) > _SIXTEEN_BITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not one value of 0 to 255, or three, red, green and blue")
+    return values
+
+
+def _integer(text: str) -> int:
+    try:
+        seed = int(text)
+    except ValueError:
+        seed = SEEDS.stop
+    if seed not in SEEDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer from {SEEDS.start} to {SEEDS.stop - 1}")
+    return seed
+
+
+def _size(text: str) -> tuple[int, int]:
+    height, _, width = text.lower().partition("x")
+    try:
+        return _positive(height), _positive(width or height)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a size: give pixels as N or HEIGHTxWIDTH, such as 224 or 480x640"
+        ) from None
+
+
+def _layout(text: str) -> str:
+    order = text.upper()
+    wanted = AXIS_LETTERS.replace("D", "")
+    if sorted(order) != sorted(wanted):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an order of the axes {wanted}: each letter stands once, such as NCHW or NHWC"
+        )
+    return order
+
+
+def _figures(text: str) -> tuple[float, ...]:
+    figures = _numbers(text)
+    if len(figures) not in (1, 3):
+        raise argparse.ArgumentTypeError(f"{text!r} is not one number or three with commas between, each up to 1e6")
+    return figures
+
+
+def _range(text: str) -> tuple[float, ...]:
+    bounds = _numbers(text)
+    if len(bounds) != len(("low", "high")) or bounds[0] > bounds[1]:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a range: give two numbers up to 1e6, the lower one first, such as 0.8,1.2"
+        )
+    return bounds
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """Numbers with commas between; none if one is not a number up to 1e6."""
+    try:
+        numbers = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        return ()
+    return numbers if all(abs(number) <= 1e6 for number in numbers) else ()
+
+
+def _check_chance(chosen: argparse.Namespace) -> None:
+    """Refuse a seed or an epoch without an option that uses it, and choose a seed if such an option has none."""
+    is_random = chosen.random_crop or chosen.random_resized_crop or chosen.flip or chosen.gain or chosen.offset
+    for name, is_given in (("seed", chosen.seed is not None), ("epoch", chosen.epoch != 0)):
+        if is_given and not is_random:
+            chosen.refuse(
+                f"--{name} decides --random-crop, --random-resized-crop, --flip, --gain and --offset: "
+                f"give one of them too, or no --{name}"
+            )
+    if chosen.seed is None and is_random:
+        chosen.seed = DEFAULT_SEED
+
+
+def _check_windows(chosen: argparse.Namespace) -> None:
+    """Refuse options of which each says what a window holds, and those of a resize without one."""
+    others = ("resize", "pad", "random_crop")
+    for name, excluded in (("letterbox", (*others, "random_resized_crop")), ("random_resized_crop", others)):
+        for other in excluded:
+            if getattr(chosen, name) and getattr(chosen, other):
+                first, second = (f"--{option.replace('_', '-')}" for option in (name, other))
+                chosen.refuse(f"{first} and {second} exclude each other: {first} fills the window by itself")
+    if chosen.fill is not None and chosen.pad is None and not chosen.letterbox:
+        chosen.refuse("--fill is what surrounds a picture: give --letterbox or --pad too, or no --fill")
+    resizes = chosen.resize is not None or chosen.letterbox or chosen.random_resized_crop
+    for name, is_given in (("interpolation", chosen.interpolation), ("passes", chosen.passes != "horizontal")):
+        if is_given and not resizes:
+            chosen.refuse(
+                f"--{name} is how pictures are resized: give --resize, --random-resized-crop or --letterbox too"
+            )
+
+
+def _check_depth(chosen: argparse.Namespace) -> None:
+    """Refuse numbers that no sample of the pictures could have, and results that could not hold them."""
+    most = _SIXTEEN_BITS if chosen.deep else _EIGHT_BITS
+    for name, value in (("maximum", chosen.maximum), ("fill", max(chosen.fill or (0,)))):
+        if value is not None and value > most:
+            advice = "" if chosen.deep else ": give --deep for pictures of 16"
+            bits = f"{most.bit_length()} bits"
+            if name == "fill":
+                chosen.refuse(f"argument --fill: {value} is not one value of 0 to {most}, or three, of {bits}{advice}")
+            chosen.refuse(f"--maximum {value}: samples of {bits} go to {most}{advice}")
+    if not chosen.deep:
+        return
+    if chosen.dtype in _SHORT and not _normalises(chosen):
+        chosen.refuse(f"--dtype {chosen.dtype} would cut samples of 16 bits off: give --dtype uint16, or --normalize")
+    if chosen.device is not None and chosen.device != "cpu":
+        chosen.refuse(f"--device {chosen.device}: pictures of 16 bits are made on the CPU; give --device cpu")
+    chosen.device = "cpu"
+
+
+def _normalises(chosen: argparse.Namespace) -> bool:
+    """Whether pixels are normalised."""
+    return chosen.normalize is not None or chosen.mean is not None
+
+
+def _check_values(chosen: argparse.Namespace) -> None:
+    """Refuse what no channel can be normalised with."""
+    if (chosen.mean is None) != (chosen.std is None):
+        given, missing = ("--mean", "--std") if chosen.std is None else ("--std", "--mean")
+        chosen.refuse(f"{given} needs {missing} beside it: pixels become (pixel/255 - mean)/std")
+    if chosen.normalize is not None and chosen.mean is not None:
+        chosen.refuse("--normalize and --mean/--std exclude each other: give one of them")
+    if chosen.std is not None and min(chosen.std) < 1e-6:
+        chosen.refuse(f"argument --std: {min(chosen.std)} is too small; in units of 0..1 a deviation is at least 1e-6")
+    if not _normalises(chosen):
+        for name, is_given in (
+            ("maximum", chosen.maximum is not None),
+            ("arithmetic", chosen.arithmetic != "multiply"),
+        ):
+            if is_given:
+                chosen.refuse(f"--{name} is how pixels are normalised: give --normalize, or --mean and --std, too")
+    if chosen.maximum is not None and chosen.clip is not None:
+        chosen.refuse("--maximum and --clip both say which value becomes 1: give one of them")
+    if chosen.arithmetic == "divide":
+        for name in ("clip", "gain", "offset"):
+            if getattr(chosen, name) is not None:
+                chosen.refuse(f"--{name} is one factor and one addend: leave --arithmetic divide out")
+    if chosen.mode == "gray":
+        _check_gray(chosen)
+
+
+def _check_gray(chosen: argparse.Namespace) -> None:
+    """Refuse what is for three channels."""
+    if chosen.channels != "rgb":
+        chosen.refuse(f"--channels {chosen.channels} orders colours, and --mode gray has one channel: leave it out")
+    named = NORMALISATIONS[chosen.normalize] if chosen.normalize is not None else (chosen.mean or (), chosen.std or ())
+    if any(len(figures) > 1 for figures in named):
+        which = f"--normalize {chosen.normalize}" if chosen.normalize is not None else "--mean and --std"
+        chosen.refuse(f"{which} has figures for red, green and blue, and --mode gray one channel: give one of each")
+    if chosen.fill is not None and len(chosen.fill) > 1:
+        chosen.refuse("argument --fill: three values are of red, green and blue, and --mode gray has one channel")
+
+
+_CHECKS: Final[tuple[Callable[[argparse.Namespace], None], ...]] = (
+    _check_values,
+    _check_chance,
+    _check_windows,
+    _check_depth,
+)
+
+
+def declared_step(chosen: argparse.Namespace) -> Preprocess:
+    """What happens to a picture, in one batch and in shards alike. Refuses options that do not go together."""
+    for check in _CHECKS:
+        check(chosen)
+    is_window = not (chosen.letterbox or chosen.random_resized_crop)
+    is_gray = chosen.mode == "gray"
+    step = Preprocess(
+        "image",
+        layout=chosen.layout,
+        dtype=chosen.dtype,
+        mode="gray" if is_gray else None,
+        exif=not chosen.no_exif,
+        normalize=chosen.normalize,
+        mean=chosen.mean,
+        std=chosen.std,
+        maximum=chosen.maximum,
+        arithmetic=chosen.arithmetic,
+        clip=chosen.clip,
+        channels=None if is_gray else (2, 1, 0) if chosen.channels == "bgr" else (0, 1, 2),
+        resize=None if chosen.resize is None else (chosen.resize,),
+        pad=chosen.pad,
+        crop=None if chosen.letterbox else chosen.size,
+        random_crop=chosen.random_crop if chosen.seed is not None and is_window else None,
+        random_resized_crop=True if chosen.random_resized_crop else None,
+        letterbox=chosen.size if chosen.letterbox else None,
+        interpolation=chosen.interpolation,
+        passes=chosen.passes,
+        fill=chosen.fill,
+        flip=True if chosen.flip else None,
+        gain=chosen.gain,
+        offset=chosen.offset,
+        seed=chosen.seed,
+        row_pitch_bytes=chosen.row_pitch,
+        alignment=chosen.alignment or DEFAULT_ALIGNMENT,
+        output="numpy" if chosen.shards is not None else "tensor",
+        device=chosen.device or "auto",
+    )
+    step.set_epoch(chosen.epoch)
+    return step
