@@ -110,6 +110,6 @@ def test_kernels_load_and_store_what_their_plans_say(one):
 
 @pytest.mark.slow
 @given(cases())
-@settings(max_examples=2000)
+@settings(max_examples=1000)
 def test_kernels_load_and_store_what_their_plans_say_many_times(one):
     check(one)

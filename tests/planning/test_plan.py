@@ -162,7 +162,7 @@ def test_widths_keep_their_promises(relayout, widest):
 
 @pytest.mark.slow
 @given(relayouts(), st.sampled_from((16, 32)))
-@settings(max_examples=6000)
+@settings(max_examples=2000)
 def test_loops_and_widths_many_times(relayout, widest):
     check_moves(relayout)
     check_widths(relayout, widest)

@@ -58,7 +58,7 @@ def test_facts_of_any_layout(layout: Layout):
 
 @pytest.mark.slow
 @given(layouts(least=0) | any_layouts(max_rank=5, reach=40))
-@settings(max_examples=8000)
+@settings(max_examples=3000)
 def test_facts_of_many_layouts(layout: Layout):
     check_facts(layout)
 
@@ -124,7 +124,7 @@ def test_chains_of_views_equal_numpys(data):
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=2000)
+@settings(max_examples=600)
 def test_long_chains_of_views_equal_numpys(data):
     check_chain(data, steps=12)
 

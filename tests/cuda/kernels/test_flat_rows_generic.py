@@ -218,7 +218,7 @@ def relayouts(draw: st.DrawFn) -> Case:
 
 @emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, pytest.param(2, marks=pytest.mark.sweep)])
 def test_layouts_at_random(number):
     check_cases(drawn(relayouts(), OURS, 400, number))
 

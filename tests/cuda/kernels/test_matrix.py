@@ -1,11 +1,11 @@
 """The matrix of the relayout kernels: whatever the planner combines, compiled, inspected and run.
 
-What the planner can ask for is any product of conversions, widths, ranks, kinds of channels and architectures: millions
-of instantiations. Covered are, for each kernel, any two template arguments together and each of them with each
-architecture; elements of each size with each vector width of loads and of stores and each index width; every type on
-either side, and every pair of types where threads hold most. Conversions themselves are compared, every pair, by
-`test_conversion_kernels.py`. That no width and no template argument is missing which plans ask for, a generation of its
-own says: `layout_pairs.py`.
+What the planner can ask for is any product of conversions, widths, ranks, kinds of channels and architectures:
+millions of instantiations. Compiled are, for each kernel, any two template arguments together and each of them with
+each architecture; elements of each size with each vector width of loads and of stores and each index width; every type
+on either side, and every pair of types where threads hold most. Run are any two arguments that say how elements move,
+and the same widths and types. Conversions themselves are compared, every pair, by `test_conversion_kernels.py`. That
+no width and no template argument is missing which plans ask for, a generation of its own says: `layout_pairs.py`.
 
 Compiled: no spills and nothing in local memory, no subnormals lost, and the loads and stores that the plan names. In
 the emulator, under sanitizers: the bits that NumPy gives, and not a byte beside them.
@@ -24,7 +24,16 @@ from collections.abc import Iterable
 
 import pytest
 from harness.emulator.cases import in_order
-from harness.emulator.covering import Feature, architecture_of, constants, covering, varied, widths
+from harness.emulator.covering import (
+    Feature,
+    architecture_of,
+    constants,
+    covering,
+    executed_features,
+    features,
+    varied,
+    widths,
+)
 from harness.emulator.machine_code import ARCHITECTURES
 from harness.emulator.marks import emulated, inspected
 from harness.emulator.planned import Case, check_cases
@@ -202,13 +211,13 @@ def small(cases: Iterable[Case]) -> list[Case]:
 @functools.cache
 def compiled(kernel: str) -> list[Case]:
     """The cases that stand for all of a kernel's instantiations."""
-    return covering(every_case()[kernel], pairs_of_types=kernel in CROWDED)
+    return covering(every_case()[kernel], functools.partial(features, pairs_of_types=kernel in CROWDED))
 
 
 @functools.cache
 def executed(kernel: str) -> list[Case]:
-    """The same, of small layouts."""
-    return covering(small(every_case()[kernel]))
+    """The cases, of small layouts, that stand for all ways in which a kernel moves elements."""
+    return covering(small(every_case()[kernel]), executed_features)
 
 
 @slow
@@ -238,9 +247,9 @@ def test_whatever_plans_ask_for_is_in_the_matrix():
     for one in layout_pairs(3000, seed=1):
         asked[one.launch.sources[0]].update(asked_for(one))
     assert every_case().keys() == set(KERNELS) >= asked.keys()
-    for kernel, features in asked.items():
+    for kernel, counted in asked.items():
         # What one in thousands asks for may be missing: the length of a run can be any number of steps.
-        often = {feature for feature, count in features.items() if count > 1}
+        often = {feature for feature, count in counted.items() if count > 1}
         for cases, kinds in ((compiled, ("load", "store", "argument", "made")), (executed, ("load", "store"))):
             there = {feature for one in cases(kernel) for feature in asked_for(one)}
             assert not {feature for feature in often - there if feature[0] in kinds}, (cases.__name__, kernel)

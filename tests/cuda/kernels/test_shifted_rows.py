@@ -73,7 +73,7 @@ def test_rows_at_any_address():
 
 @emulated
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("number", [2, pytest.param(3, marks=pytest.mark.sweep)])
 def test_many_rows_at_any_address(number):
     check_cases(shifted(300, number))
 

@@ -1,6 +1,6 @@
 """A few relayouts that stand for all instantiations that the planner can ask for.
 
-    cases = covering(varied([(source, target), ...]))
+    cases = covering(varied([(source, target), ...]), features)
 
 All instantiations of a kernel are too many to compile: the planner can combine any conversion with any widths, ranks,
 kinds of channels and directions, for any architecture. What spills, splits an access or moves a wrong byte shows in a
@@ -14,7 +14,7 @@ import heapq
 import itertools
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from harness.kernel_names import conversion_of, policy_of, types_of
@@ -28,7 +28,7 @@ from .exact_conversion import COMPONENTS, REALS
 from .machine_code import ARCHITECTURES
 from .planned import Case
 
-_ROUNDS = 5
+_ROUNDS = 3
 _MOST_CHANNELS = 300
 _WIDTHS = (1, 2, 4, 8, 16, 32)
 _COMPLEX = (*itertools.product(REALS, COMPONENTS), *itertools.permutations(COMPONENTS, 2))
@@ -36,10 +36,10 @@ _COMPLEX = (*itertools.product(REALS, COMPONENTS), *itertools.permutations(COMPO
 Feature = tuple[Any, ...]
 
 
-def covering(cases: Iterable[Case], *, pairs_of_types: bool = False) -> list[Case]:
+def covering(cases: Iterable[Case], features_of: Callable[[Case], set[Feature]]) -> list[Case]:
     """Few of the cases, all of one kernel, that have every feature that any of them has: the greedy choice."""
     candidates = {(one.launch.name, architecture_of(one)): one for one in cases}.values()
-    missing = [(one, features(one, pairs_of_types=pairs_of_types)) for one in candidates]
+    missing = [(one, features_of(one)) for one in candidates]
     queue = [(-len(lacked), place) for place, (_, lacked) in enumerate(missing)]
     heapq.heapify(queue)
     found = []
@@ -57,24 +57,36 @@ def covering(cases: Iterable[Case], *, pairs_of_types: bool = False) -> list[Cas
 
 
 def features(one: Case, *, pairs_of_types: bool = False) -> set[Feature]:
-    """What is to be there in some case: any two template arguments together, and each with each architecture.
+    """What is to be compiled in some case: any two template arguments together, and each with each architecture.
 
     Of a conversion, the arguments are the sizes of its types, and what it does. Besides pairs: each type on either
     side; with `pairs_of_types` each pair of types, scaled or biased; and what `widths` says.
     """
     source, target, *arithmetic = conversion_of(one.launch.name)
-    sizes = tuple(_itemsize(name) for name in (source, target))
-    arguments = [
-        *constants(one),
-        ("sizes", sizes),
-        *((f"made {i}", value) for i, value in enumerate(arithmetic)),
-        ("architecture", architecture_of(one)),
-    ]
-    pairs = itertools.combinations(arguments, 2)
+    moved, made = _arguments(one)
     alone: set[Feature] = {("source", source), ("target", target), *widths(one)}
     if pairs_of_types and "true" in arithmetic:
         alone.add(("scaled", source, target))
-    return alone | set(pairs)
+    return alone | set(itertools.combinations((*moved, *made, ("architecture", architecture_of(one))), 2))
+
+
+def executed_features(one: Case) -> set[Feature]:
+    """What is to run in some case: any two template arguments that say how elements move.
+
+    The emulator has no architectures. What a conversion does is paired with the sizes of its types alone: it is a
+    function of its own, which `test_conversion_kernels.py` compares for every pair of types.
+    """
+    source, target, *_ = conversion_of(one.launch.name)
+    moved, made = _arguments(one)
+    alone: set[Feature] = {("source", source), ("target", target), *widths(one)}
+    return alone | {*itertools.combinations(moved, 2), *itertools.product(moved[-1:], made)}
+
+
+def _arguments(one: Case) -> tuple[list[Feature], list[Feature]]:
+    """The template arguments that say how elements move, the sizes of both types last, and those of the conversion."""
+    source, target, *arithmetic = conversion_of(one.launch.name)
+    sizes = tuple(_itemsize(name) for name in (source, target))
+    return [*constants(one), ("sizes", sizes)], [(f"made {i}", value) for i, value in enumerate(arithmetic)]
 
 
 def constants(one: Case) -> list[tuple[str, str]]:
