@@ -54,6 +54,8 @@ class ResizeWindow(NamedTuple):
     of the resized box in the target, in pixels. Around it the target gets the fill value; the part of it outside the
     target is not computed. `flip` mirrors the resized box left and right. `surface` states that the image's memory is
     a frame of luma and chroma, whose rows are converted as they are read; `layout` is then that of packed RGB pixels.
+    With `cuts`, the box has whole pixels and is cut out before it is resized, as by Pillow's `crop`: taps end at its
+    edges, and the order of passes goes by its sizes. Without, Pillow's taps reach beyond the box, as with its `box=`.
     """
 
     layout: Layout
@@ -61,6 +63,7 @@ class ResizeWindow(NamedTuple):
     place: Place
     flip: bool = False
     surface: FrameSurface | None = None
+    cuts: bool = False
 
     def in_words(self) -> str:
         """The image, its box and its place, in one line."""
@@ -162,17 +165,22 @@ class ResizeProblem:
 
     def _whole_taps(self, window: ResizeWindow) -> WindowTaps:
         """The taps of one image for its whole place."""
-        _, height, width = window.layout.sizes
-        return window_taps(
+        (_, *sizes), box, origin = window.layout.sizes, window.box, (0, 0)
+        if window.cuts:
+            top, left, bottom, right = (int(edge) for edge in box)
+            sizes, origin = [bottom - top, right - left], (top, left)
+            box = (0.0, 0.0, float(sizes[0]), float(sizes[1]))
+        taps = window_taps(
             self.rule.interpolation,
             self.rule.passes,
             self.conversion.source,
             self.channels,
-            (height, width),
-            window.box,
+            (sizes[0], sizes[1]),
+            box,
             window.place[2:],
             flip=window.flip,
         )
+        return _shifted(taps, *origin) if any(origin) else taps
 
 
 @lru_cache(maxsize=_MOST_GEOMETRIES)
@@ -218,6 +226,12 @@ class WindowTaps:
         across = bottom - top if self.columns_first else self.rows.count
         down = self.columns.count if self.columns_first else right - left
         return int(self.columns.counts.sum()) * across + int(self.rows.counts.sum()) * down
+
+
+@lru_cache(maxsize=_MOST_GEOMETRIES)
+def _shifted(taps: WindowTaps, top: int, left: int) -> WindowTaps:
+    """The taps of a box that begins at a row and a column of its image."""
+    return replace(taps, rows=taps.rows.shifted(top), columns=taps.columns.shifted(left))
 
 
 @lru_cache(maxsize=_MOST_GEOMETRIES)

@@ -88,6 +88,11 @@ class AxisTaps:
         starts, edges = self.starts - np.int32(first), (max(self.first - first, 0), min(self.stop, stop) - first)
         return AxisTaps(starts, self.counts, self.weights, *edges, self.copies)
 
+    def shifted(self, pixels: int) -> AxisTaps:
+        """The taps of a source that begins so many pixels further on."""
+        starts, edges = self.starts + np.int32(pixels), (self.first + pixels, self.stop + pixels)
+        return AxisTaps(starts, self.counts, self.weights, *edges, self.copies)
+
     def reversed(self) -> AxisTaps:
         """The taps of the mirrored result."""
         starts, counts, weights = (

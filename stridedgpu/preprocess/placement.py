@@ -41,8 +41,8 @@ class Placement(NamedTuple):
     flip: bool = False
 
     def window(self, image: Layout) -> ResizeWindow:
-        """The window of a resize, for an image of this layout."""
-        return ResizeWindow(image, self.box, self.place, self.flip)
+        """The window of a resize, for an image of this layout. The box is cut out first, as by torchvision."""
+        return ResizeWindow(image, self.box, self.place, self.flip, cuts=True)
 
     def points(self, points: Any) -> Coordinates:
         """Points (k, 2), x and y in pixels of the image, in pixels of the result. Some may lie outside."""

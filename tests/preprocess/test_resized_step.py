@@ -234,6 +234,53 @@ def test_random_boxes_are_boxes_resized(height, width, seed):
     assert columns[-1] - columns[0] < width
 
 
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
+@settings(max_examples=examples(60))
+@given(
+    sizes=st.tuples(*(st.integers(1, 200),) * 2), size=st.integers(1, 90), flip=st.booleans(), seed=st.integers(0, 99)
+)
+def test_random_boxes_are_cut_out_and_resized_as_torchvision_does(interpolation, sizes, size, flip, seed):
+    """RandomResizedCrop on Pillow's pictures: `crop`, then `resize`; Pillow 13's passes go by the box's sizes."""
+    image = pytest.importorskip("PIL.Image", reason="the oracle is Pillow")
+    newest = int(pytest.importorskip("PIL").__version__.split(".")[0]) >= 13
+    step = sg.Preprocess(
+        random_resized_crop=True,
+        crop=size,
+        seed=seed,
+        dtype="uint8",
+        interpolation=f"pillow-{interpolation}",
+        passes="pillow-13" if newest else "horizontal",
+        flip=flip,
+    )
+    picture = image.fromarray(photo(*sizes, seed))
+    (placed,) = step.placements([sizes], [0])
+    top, left, bottom, right = map(int, placed.box)
+    numbered = {"bilinear": 2, "bicubic": 3, "lanczos": 1}[interpolation]
+    expected = np.asarray(picture.crop((left, top, right, bottom)).resize((size, size), numbered))
+    made = np.asarray(step([picture], keys=[0])[0])
+    np.testing.assert_array_equal(made, (expected[:, ::-1] if placed.flip else expected).transpose(2, 0, 1))
+
+
+@pytest.mark.interop
+def test_random_boxes_have_the_bits_of_torchvisions_function():
+    """`resized_crop` of the boxes that were drawn."""
+    transforms = torchvision_transforms()
+    image = pytest.importorskip("PIL.Image")
+    newest = int(pytest.importorskip("PIL").__version__.split(".")[0]) >= 13
+    step = sg.Preprocess(
+        random_resized_crop=True, crop=64, seed=5, dtype="uint8", passes="pillow-13" if newest else "horizontal"
+    )
+    pictures = [
+        image.fromarray(photo(*sizes)) for sizes in np.random.default_rng(4).integers(20, 400, (40, 2)).tolist()
+    ]
+    placed = step.placements([picture.size[::-1] for picture in pictures], range(40))
+    for picture, one, made in zip(pictures, placed, step(pictures, keys=range(40)), strict=True):
+        top, left, bottom, right = map(int, one.box)
+        box = top, left, bottom - top, right - left
+        expected = np.asarray(transforms.functional.resized_crop(picture, *box, [64, 64]))
+        np.testing.assert_array_equal(np.asarray(made), expected.transpose(2, 0, 1))
+
+
 def test_areas_are_spread_over_the_range():
     """Boxes of drawn areas and ratios lie within what was declared."""
     step = sg.Preprocess(random_resized_crop=((0.2, 0.6), (0.5, 2.0)), crop=16, seed=4)
