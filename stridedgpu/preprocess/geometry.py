@@ -5,8 +5,8 @@
 - `crop`: the middle of the padded image, halves rounded to even; with a seed, a random window.
 - `random_resized_crop=(scale, ratio)`: up to ten draws. Each draws an area, as a share of the image's between the
   bounds of `scale`, and the logarithm of width / height between those of `ratio`. The first box that fits is taken, at
-  a random place; otherwise the middle box of the nearest ratio. It is cut out, then resized to
-  `crop`: filters do not reach beyond it.
+  a random place; otherwise the middle box of the nearest ratio. It is cut out, then
+  resized to `crop`: filters do not reach beyond it.
 - `letterbox`: the whole image inside the frame, with borders.
 
 Sources: torchvision/transforms/functional.py (`_compute_resized_output_size`, `center_crop`) and transforms.py
