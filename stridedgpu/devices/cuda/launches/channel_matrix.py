@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stridedgpu.devices.cuda.planning.channel_matrix import ChannelMatrixChoice
-from stridedgpu.devices.cuda.planning.gpu import THREADS, KernelLaunch, axes_words, grid_of, rank_of
+from stridedgpu.devices.cuda.planning.gpu import KernelLaunch, axes_words, rank_of
 from stridedgpu.values.conversion import Conversion
 
 from .instantiation import instantiation
@@ -37,12 +37,4 @@ def channel_matrix_launch(choice: ChannelMatrixChoice) -> KernelLaunch:
         rank=rank,
         affines=affines,
     )
-    return KernelLaunch(
-        sources=("channel_matrix.cu",),
-        name=name,
-        grid=grid_of(-(-problem.pixel_count // THREADS)),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-    )
+    return block.launch_of("channel_matrix.cu", name, problem.pixel_count)

@@ -12,7 +12,7 @@ from typing import Final
 
 from stridedgpu.devices.cuda.planning.frame_encode import FrameEncodeChoice
 from stridedgpu.devices.cuda.planning.frame_pixels import sample_strides
-from stridedgpu.devices.cuda.planning.gpu import LONGEST_ROW, THREADS, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.gpu import LONGEST_ROW, KernelLaunch, divisor_words
 from stridedgpu.planning.frame_problem import SamplesProblem
 from stridedgpu.values.errors import LayoutError
 
@@ -58,15 +58,7 @@ def frame_encode_launch(choice: FrameEncodeChoice) -> KernelLaunch:
         chroma=right == 2,
         sums=(down, right) == (1, 2),
     )
-    return KernelLaunch(
-        sources=("frame_encode.cu",),
-        name=name,
-        grid=grid_of(-(-items // THREADS)),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-    )
+    return block.launch_of("frame_encode.cu", name, items)
 
 
 def sample_addresses(problem: SamplesProblem, planes: Sequence[int]) -> tuple[int, ...]:

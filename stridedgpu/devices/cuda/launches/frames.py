@@ -14,7 +14,7 @@ from typing import Final
 
 from stridedgpu.devices.cuda.planning.frame_pixels import FramePixelsChoice, sample_strides
 from stridedgpu.devices.cuda.planning.frames import FrameChoice
-from stridedgpu.devices.cuda.planning.gpu import LONGEST_ROW, THREADS, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.gpu import LONGEST_ROW, KernelLaunch, divisor_words
 from stridedgpu.planning.frame_problem import FrameProblem, FrameSurface
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.errors import LayoutError
@@ -84,15 +84,7 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
         of_vectors=choice.of_vectors,
         affines=affines,
     )
-    return KernelLaunch(
-        sources=("frames.cu",),
-        name=name,
-        grid=grid_of(-(-items // THREADS)),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-    )
+    return block.launch_of("frames.cu", name, items)
 
 
 def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
@@ -127,15 +119,7 @@ def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
         places=_places(problem),
         affines=affines,
     )
-    return KernelLaunch(
-        sources=("frame_pixels.cu",),
-        name=name,
-        grid=grid_of(-(-height * width // THREADS)),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-    )
+    return block.launch_of("frame_pixels.cu", name, height * width)
 
 
 def _places(problem: FrameProblem) -> str:

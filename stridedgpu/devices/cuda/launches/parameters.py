@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from stridedgpu.devices.cuda.planning.gpu import THREADS, KernelLaunch, grid_of
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 
@@ -58,6 +59,18 @@ class ParameterBlock:
     def add_axes(self, words: bytes, index_bits: int) -> None:
         """An `sg::Axes`, or any other words of the index type."""
         self.add(words, index_bits // 8)
+
+    def launch_of(self, source: str, name: str, items: int) -> KernelLaunch:
+        """The launch of a kernel with these parameters, a thread for each item, and no shared memory."""
+        return KernelLaunch(
+            sources=(source,),
+            name=name,
+            grid=grid_of(-(-items // THREADS)),
+            block=(THREADS, 1, 1),
+            shared_bytes=0,
+            parameters=self.parameters,
+            tables=self.tables,
+        )
 
     def add_table(self, data: bytes) -> None:
         """Append the address of a table in device memory, aligned for any vector."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stridedgpu.devices.cuda.planning.gpu import THREADS, KernelLaunch, divisor_words, grid_of
+from stridedgpu.devices.cuda.planning.gpu import KernelLaunch, divisor_words
 from stridedgpu.devices.cuda.planning.raw import RawChoice
 
 from .instantiation import instantiation
@@ -35,12 +35,4 @@ def raw_launch(choice: RawChoice) -> KernelLaunch:
         count=samples.count,
         of_vectors=choice.of_vectors,
     )
-    return KernelLaunch(
-        sources=("raw.cu",),
-        name=name,
-        grid=grid_of(-(-items // THREADS)),
-        block=(THREADS, 1, 1),
-        shared_bytes=0,
-        parameters=block.parameters,
-        tables=block.tables,
-    )
+    return block.launch_of("raw.cu", name, items)
