@@ -194,12 +194,28 @@ _MODULES: Final = {
 _ARE_MODULES: Final = frozenset({"emulated", "iobinding", "picture", "typing"})
 """The public names that are modules themselves."""
 
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("array", "tensor", "from_numpy", "as_tensor"), "asarray wraps what is array-like"),
+    **dict.fromkeys(("stack", "concatenate", "cat"), "relayout(..., out=batch[i]) writes into a slot of empty(...)"),
+    **dict.fromkeys(("transpose", "permute", "reshape"), "view(t, pattern) opens, orders and merges axes"),
+    **dict.fromkeys(("reduce", "einsum"), "einops and NumPy compute on a tensor's .numpy()"),
+    **dict.fromkeys(("normalize", "cast", "astype"), "relayout(..., dtype=, mean=, std=) converts as it moves"),
+    **dict.fromkeys(("crop", "center_crop", "random_crop"), "t[..., a:b, c:d] is a view, and gather_crops a batch"),
+    **dict.fromkeys(("imread", "open", "Dataset"), "load(paths, step) makes batches of files"),
+    **dict.fromkeys(("Compose", "Resize", "Normalize"), "Preprocess(resize=, crop=, normalize=) is one declared step"),
+    **dict.fromkeys(("to_torch", "to_numpy", "to_dlpack"), "torch.from_dlpack(t) and t.numpy() share the memory"),
+    "ones": "full(sizes, 1, dtype) fills",
+    "cuda": "device='cuda' is an argument, and devices() says what there is",
+}
+"""Names that users of other libraries type first, and what there is here."""
+
 if not TYPE_CHECKING:  # a type checker that saw `__getattr__` would take every name for one that is there
 
     def __getattr__(name: str) -> object:
         """Import a public name when it is first used; it is an ordinary attribute from then on."""
         if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            advice = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
         module = import_module(f"{__name__}.{_MODULES[name]}")
         value = globals()[name] = module if name in _ARE_MODULES else getattr(module, name)
         return value

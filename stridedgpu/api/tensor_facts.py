@@ -35,6 +35,8 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(("flip", "flipud", "fliplr"), "t[::-1] runs backwards"),
     **dict.fromkeys(("take", "index_select"), "gather(t, indices, axis) picks"),
     **dict.fromkeys(("sum", "mean", "max", "min", "std"), _NUMBERS),
+    **dict.fromkeys(("torch", "to_torch", "to_dlpack"), "torch.from_dlpack(t) shares the memory"),
+    "stride": "strides has those of each axis, in elements",
     "fill_": "t[...] = value fills",
     "data_ptr": "operand.address is that of the first element",
 }

@@ -81,7 +81,8 @@ def device_name(device: object) -> str:
             return f"cuda:{int(device[5:])}"
         if device == "auto":
             return default_device()
-    raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda', 'cuda:N', 'auto' or {EMULATED!r}.")
+    its_name = f" Give its name, {str(device)!r}." if type(device).__module__ == "torch" else ""
+    raise DeviceError(f"device={device!r} is unknown; it is 'cpu', 'cuda', 'cuda:N', 'auto' or {EMULATED!r}.{its_name}")
 
 
 def cuda_device_of_memory(number: int) -> str:

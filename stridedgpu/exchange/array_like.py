@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import lru_cache
 from typing import Any
@@ -139,6 +140,11 @@ def shared_operand(name: str, obj: object) -> Operand:
 
 def _operand_of_values(obj: object) -> Operand:
     """A number or nested sequences of numbers, as NumPy makes an array of them."""
+    if isinstance(obj, (str, os.PathLike)):
+        raise ElementTypeError(
+            f"{os.fspath(obj)!r} is text, no numbers: read the file of a picture first, as by sg.load(paths, step), "
+            "np.load(path) or sg.asarray(PIL.Image.open(path), dims='HWC')."
+        )
     try:
         array = np.asarray(obj)
     except ValueError as problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,14 @@ def test_a_type_checker_sees_the_modules_that_the_names_come_from():
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'stridedgpu' has no attribute 'transpose'"):
         _ = stridedgpu.transpose
+
+
+def test_names_of_other_libraries_lead_to_those_here():
+    for name, advice in stridedgpu._ELSEWHERE.items():
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'; {re.escape(advice)}"):
+            getattr(stridedgpu, name)
+        function = advice.partition("(")[0].partition(" ")[0].partition("=")[0]
+        assert hasattr(stridedgpu, function) or function in ("einops", "t[...,", "torch.from_dlpack", "device"), name
 
 
 def test_the_function_devices_keeps_its_name_when_the_package_devices_is_imported():

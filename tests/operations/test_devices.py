@@ -297,3 +297,9 @@ def test_a_gpu_is_there_when_its_device_file_is(monkeypatch, names, there):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(cuda_status_module, "_device_names", lambda: names)
     assert cuda_status_module._gpu_is_there() is there
+
+
+def test_a_device_of_pytorch_is_told_its_name():
+    torch_device = type("device", (), {"__module__": "torch", "__str__": lambda self: "cuda:1"})()
+    with pytest.raises(DeviceError, match=r"is unknown; .* Give its name, 'cuda:1'\.$"):
+        sg.zeros((2,), "uint8", device=torch_device)

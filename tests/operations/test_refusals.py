@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -270,7 +271,7 @@ ASSIGNMENTS = {
         "the view shares memory with the source",
     ),
     "objects": (lambda w: set_item(w.out, ..., [None]), ElementTypeError, "not array-like"),
-    "text": (lambda w: set_item(w.out, ..., "seven"), ElementTypeError, "str"),
+    "text": (lambda w: set_item(w.out, ..., "seven"), ElementTypeError, "'seven' is text, no numbers"),
     "complex into real": (lambda w: set_item(w.floats, ..., 1j), ElementTypeError, "would drop the imaginary part"),
     "an index out of range": (
         lambda w: set_item(w.out, (0, 3), 1),
@@ -439,7 +440,8 @@ FOREIGN = {
     "an object": (lambda w: sg.asarray(object()), ElementTypeError, "object is not array-like"),
     "None": (lambda w: sg.asarray(None), ElementTypeError, "NoneType is not array-like"),
     "ragged rows of objects": (lambda w: sg.asarray([None, 1]), ElementTypeError, "list is not array-like"),
-    "text": (lambda w: sg.asarray("text"), ElementTypeError, "str"),
+    "text": (lambda w: sg.asarray("a.png"), ElementTypeError, "'a.png' is text, no numbers: read the file"),
+    "a path": (lambda w: sg.resize(Path("a.png"), 32), ElementTypeError, "'a.png' is text, no numbers"),
     "an array of objects": (lambda w: sg.asarray(np.array([None, 1])), ElementTypeError, "'object'"),
     "a structured array": (lambda w: sg.asarray(np.zeros(2, "u1,f4")), ElementTypeError, "void"),
     "dates": (lambda w: sg.asarray(np.zeros(2, "M8[s]")), ElementTypeError, "datetime64"),
