@@ -8,7 +8,7 @@ from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import Device, RelayoutLaunch
-from stridedgpu.devices.operand import AllocationSpec, Operand, share_memory
+from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
 from stridedgpu.values.channel_matrix import MatrixRows, matrix_rows
@@ -20,6 +20,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, parse_order, parts
+from .kept_launch import KeptLaunch
 from .options import MemoryOptions, ValueOptions
 from .transfer import launch_for, move_elements, zero_bytes
 
@@ -62,8 +63,9 @@ def relayout_operand(
     result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, device)  # type: ignore[arg-type]
     target = result.allocation.allocate(device, stream)
     if result.is_one_launch:
-        # Prepared after the allocation: one that fails compiles nothing.
-        launch = result.launch or result.prepared(source.spec, device)
+        launch = result.launch or result.kept(
+            launch_for(source.spec, result.allocation.spec, result.conversion, result.channel_axis, device)  # type: ignore[arg-type]
+        )
         launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
     elif result.blocks is not None and result.channel_axis is not None:
         _move_blocks(source, target, result.conversion, result.channel_axis, result.blocks, stream)
@@ -91,25 +93,17 @@ def conversion_key(values: ValueOptions) -> ConversionKey:
 
 
 @dataclass(slots=True)
-class _Result:
+class _Result(KeptLaunch[RelayoutLaunch]):
     """The result of a relayout: its memory and labels, and the launch once prepared, if one launch does it all.
 
     `blocks` is the memory order if it fills channels up, else None.
     """
 
-    allocation: AllocationSpec
     dims: str | None
     conversion: Conversion
     channel_axis: int | None
     blocks: ChannelOrder | None
     is_one_launch: bool
-    launch: RelayoutLaunch | None = None
-
-    def prepared(self, source: TensorSpec, device: Device) -> RelayoutLaunch:
-        """The launch on a device, prepared once and kept."""
-        # mypy has no protocol for hashable
-        self.launch = launch_for(source, self.allocation.spec, self.conversion, self.channel_axis, device)  # type: ignore[arg-type]
-        return self.launch
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.interface import Device, EvenlyLocated, ResizeLaunch
-from stridedgpu.devices.operand import AllocationSpec, Operand
+from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
@@ -17,6 +17,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
 from .crops import fill_bytes
+from .kept_launch import KeptLaunch
 from .options import MemoryOptions, ValueOptions
 from .relayout import conversion_key
 from .resize import as_batch, box_of, checked_rule
@@ -55,8 +56,7 @@ def whole_images_resized(
     if prepared is None:
         return None
     target = prepared.allocation.allocate(device, stream)
-    # Prepared after the allocation: one that fails compiles nothing.
-    launch = prepared.launch or prepared.launched_by(device)
+    launch = prepared.launch or prepared.kept(device.prepare(device.plan(prepared.problem)))
     start = source.start_bytes + prepared.first_bytes
     sources = EvenlyLocated(source.buffer, start, prepared.step_bytes, len(prepared.windows))
     launch(prepared.windows, sources, (target.buffer, target.start_bytes), stream)
@@ -64,24 +64,17 @@ def whole_images_resized(
 
 
 @dataclass(slots=True)
-class _Prepared:
+class _Prepared(KeptLaunch[ResizeLaunch]):
     """A resize but for its memory: the allocation of the result, the windows, and the launch once prepared.
 
     The first image begins `first_bytes` behind the lowest element of the source, and each further one `step_bytes`
     behind the one before.
     """
 
-    allocation: AllocationSpec
     problem: ResizeProblem
     windows: tuple[ResizeWindow, ...]
     first_bytes: int
     step_bytes: int
-    launch: ResizeLaunch | None = None
-
-    def launched_by(self, device: Device) -> ResizeLaunch:
-        """The launch on a device, prepared once and kept."""
-        self.launch = device.prepare(device.plan(self.problem))
-        return self.launch
 
 
 @lru_cache(maxsize=512, typed=True)

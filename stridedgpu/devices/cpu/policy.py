@@ -139,10 +139,8 @@ class RelayoutPolicy:
     """
 
     streamed_tiles_bytes: int = 8 * _MB
-    """The same for transposes, a quarter of the cache: their evictions are in an order that defeats the prefetcher.
-
-    On the Xeon, cached stores took 7 times as long for 8 MB.
-    """
+    """The same for transposes, a quarter of the cache: their evictions are in an order that defeats the prefetcher. On
+    the Xeon, cached stores took 7 times as long for 8 MB."""
 
     squares_bytes: int = 32 * _MB
     """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in registers alone, in squares.
@@ -152,10 +150,8 @@ class RelayoutPolicy:
     """
 
     blocks_bytes: int = 8 * _MB
-    """Bytes moved below which short runs are permuted in registers, in blocks: a quarter of the cache.
-
-    On the Xeon, patches below 8 MB took 0.07 to 1 of the time of the other kernels, larger ones 0.5 to 3 times as long.
-    """
+    """Bytes moved below which short runs are permuted in registers, in blocks: a quarter of the cache. On the Xeon,
+    patches below 8 MB took 0.07 to 1 of the time of the other kernels, larger ones 0.5 to 3 times as long."""
 
     short_rows_bytes: int = 16 * _MB
     """The same for rows of less than a cache line: in blocks, rows of 32 bytes were 1.6 times as fast for 9 MB."""
