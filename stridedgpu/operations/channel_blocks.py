@@ -109,7 +109,8 @@ def ordered_layouts(
         strides = packed_strides(stored, axes)
     else:
         strides = padded_strides(stored, axes, itemsize, row_pitch_bytes, height_axis=height)
-    return Layout(sizes, strides), Layout(stored, strides)
+    visible = Layout(sizes, strides)
+    return visible, visible if tuple(stored) == visible.sizes else Layout(stored, strides)
 
 
 def parts(

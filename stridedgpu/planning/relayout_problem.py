@@ -153,7 +153,8 @@ def relayout_problem(
             source_layout, target_layout, conversion, channel_axis
         )
         keep = channel_axis if conversion.is_per_channel or filler else None
-    nest = simplify([target_layout, Layout(target_layout.sizes, source_layout.strides, source_layout.offset)], keep)
+    read = Layout.trusted(target_layout.sizes, source_layout.strides, source_layout.offset)
+    nest = simplify([target_layout, read], keep)
     sizes, (target_strides, source_strides) = nest.sizes, nest.strides
     if filler and nest.kept is None:
         # Channels are filled up even where there is only one.
@@ -183,7 +184,9 @@ def _channels_forwards(
     if source.sizes[axis] == 1:
         # The stride of a single channel means nothing, and a table may repeat that channel.
         strides = (*source.strides[:axis], 0, *source.strides[axis + 1 :])
-        source = Layout(source.sizes, strides, source.offset)
+        source = Layout.trusted(source.sizes, strides, source.offset)
+    if conversion.channels is None and target.strides[axis] >= 0:
+        return source, target, conversion
     if target.strides[axis] < 0:
         target = _along(target, axis, range(target.sizes[axis])[::-1])
         channels = channels[::-1]

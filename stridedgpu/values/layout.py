@@ -75,7 +75,7 @@ class Layout(_Fields):
         return Layout, (self.sizes, self.strides, self.offset)
 
     @classmethod
-    def _trusted(
+    def trusted(
         cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int] | None = None
     ) -> Layout:
         """A layout from values that another layout computed: they need no checks. The extent may be known, too."""
@@ -193,7 +193,7 @@ class Layout(_Fields):
         if sorted(places) != list(range(self.ndim)):
             raise LayoutError(f"axes={given} is not a permutation of the {self.ndim} axes of sizes {self.sizes}.")
         sizes, strides = (tuple(entries[axis] for axis in places) for entries in (self.sizes, self.strides))
-        return Layout._trusted(sizes, strides, self.offset, self.extent)
+        return Layout.trusted(sizes, strides, self.offset, self.extent)
 
     def sliced(self, index: Index | tuple[Index, ...]) -> Layout:
         """A window: integers, slices with any step but 0, `...` and None, with NumPy's meaning.
@@ -225,7 +225,7 @@ class Layout(_Fields):
             raise LayoutError(
                 f"sizes {self.sizes} cannot broadcast to {sizes}: from the last axis on, each size must be 1 or equal."
             )
-        return Layout._trusted(sizes, strides, self.offset)
+        return Layout.trusted(sizes, strides, self.offset)
 
     def squeezed(self, axis: int | Sequence[int] | None = None) -> Layout:
         """Without the axes of size 1, or without the given ones, which must have size 1."""
@@ -238,7 +238,7 @@ class Layout(_Fields):
                 if self.sizes[place] != 1:
                     raise LayoutError(f"axis {place} of sizes {self.sizes} has size {self.sizes[place]}, not 1.")
         kept = [place for place in range(self.ndim) if place not in gone]
-        return Layout._trusted(
+        return Layout.trusted(
             tuple(self.sizes[place] for place in kept), tuple(self.strides[place] for place in kept), self.offset
         )
 
@@ -254,7 +254,7 @@ class Layout(_Fields):
         place = axis % rank
         # The packed stride, which keeps the axes mergeable and reads as in DirectML's documentation.
         stride = self.sizes[place] * self.strides[place] if place < self.ndim else 1
-        return Layout._trusted(
+        return Layout.trusted(
             (*self.sizes[:place], 1, *self.sizes[place:]),
             (*self.strides[:place], stride, *self.strides[place:]),
             self.offset,
@@ -290,7 +290,7 @@ class Layout(_Fields):
         if prod(sizes) != self.sizes[place]:
             raise LayoutError(f"sizes={sizes} multiply to {prod(sizes)}, but axis {place} has {self.sizes[place]}.")
         strides = tuple(self.strides[place] * step for step in packed_strides(sizes))
-        return Layout._trusted(
+        return Layout.trusted(
             (*self.sizes[:place], *sizes, *self.sizes[place + 1 :]),
             (*self.strides[:place], *strides, *self.strides[place + 1 :]),
             self.offset,
@@ -322,14 +322,14 @@ class Layout(_Fields):
                 f"sizes={sizes} hold {prod(sizes)} elements, but sizes {self.sizes} hold {self.element_count}."
             )
         if self.element_count == 0:
-            return Layout._trusted(sizes, packed_strides(sizes), self.offset)
+            return Layout.trusted(sizes, packed_strides(sizes), self.offset)
         strides = reshaped_strides(self.sizes, self.strides, sizes)
         if strides is None:
             raise LayoutError(
                 f"sizes {self.sizes} with strides {self.strides} cannot be seen as sizes {sizes} "
                 "without a copy; relayout first."
             )
-        return Layout._trusted(sizes, strides, self.offset)
+        return Layout.trusted(sizes, strides, self.offset)
 
     def reinterpreted(self, itemsize: int, wanted: int) -> Layout:
         """The layout over the same bytes with elements of `wanted` bytes (`ndarray.view(dtype)`).
@@ -366,7 +366,7 @@ class Layout(_Fields):
     def shifted(self, distance: int) -> Layout:
         """The same layout, with `distance` elements added to its offset."""
         distance = integer("distance", distance)
-        return self if distance == 0 else Layout._trusted(self.sizes, self.strides, self.offset + distance, self.extent)
+        return self if distance == 0 else Layout.trusted(self.sizes, self.strides, self.offset + distance, self.extent)
 
     def axis_of(self, axis: int) -> int:
         """`axis` counted from 0; a negative one counts from the end. Raises `LayoutError` for an invalid axis."""

@@ -60,9 +60,10 @@ def integer(name: str, value: object, *, least: int | None = None) -> int:
 
 def integers(name: str, values: Iterable[object], *, least: int | None = None) -> tuple[int, ...]:
     """`values` as exact Python integers; `name` is in the message if one is not an integer or below `least`."""
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise LayoutError(f"{name}={values!r} is not a sequence of integers, such as (2, 3).")
-    values = tuple(values)
+    if type(values) is not tuple:
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise LayoutError(f"{name}={values!r} is not a sequence of integers, such as (2, 3).")
+        values = tuple(values)
     for value in values:  # a generator would take twice as long, and most are what they should be
         if type(value) is not int or (least is not None and value < least):
             break

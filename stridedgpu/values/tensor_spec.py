@@ -75,6 +75,6 @@ def _spec(
     owns_padding: bool,
 ) -> TensorSpec:
     """The spec of a layout whose lowest element is at offset 0: one value for all tensors like it."""
-    layout = Layout(sizes, strides, offset)
+    layout = Layout.trusted(sizes, strides, offset)
     has_padding = slack > 0 or layout.span > layout.element_count
     return TensorSpec(layout, element, alignment, slack, owns_padding and has_padding)
