@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -139,20 +139,20 @@ def asarray(
     """
     if copy is not None and not isinstance(copy, bool):
         raise LayoutError(f"copy={copy!r} is none of True, False and None.")
-    shared = True
-    if isinstance(obj, StridedTensor) and dims is None:
-        tensor = obj
+    is_tensor, shared = isinstance(obj, StridedTensor), True
+    if is_tensor and dims is None:
+        tensor = cast("StridedTensor", obj)
         _ = tensor.element  # a tensor that was released refuses
         if dtype is None and device is None and not copy:
             return tensor
-    elif copy is None or isinstance(obj, StridedTensor):
+    elif copy is None or is_tensor:
         tensor = StridedTensor.over(*operand_of(obj, dims))
     else:
         operand, shared = foreign_operand(obj, copy)
         tensor = StridedTensor.over(*labelled(obj, operand, dims))
     if not shared and copy is False:
         raise LayoutError(f"copy=False, but {type(obj).__name__} has no memory that a tensor could share.")
-    if dtype is None and device is None and not isinstance(obj, StridedTensor):
+    if dtype is None and device is None and not is_tensor:
         return tensor.copy() if copy and shared else tensor
     wanted = tensor.element if dtype is None else element_type(dtype)
     where = tensor.device if device is None else chosen_device(device)

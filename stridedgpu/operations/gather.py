@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from stridedgpu.devices.interface import Device, GatherLaunch
 from stridedgpu.devices.operand import AllocationSpec, Operand
-from stridedgpu.devices.selection import device_named
+from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import Mode
 from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
@@ -111,7 +111,7 @@ class _Gathering:
         return self.launch
 
 
-@lru_cache(maxsize=4096, typed=True)
+@lru_cache(maxsize=4096)
 def _gathering(
     access_of: _Access,
     data: TensorSpec,
@@ -160,9 +160,9 @@ def _gathered(
     check_index_operand(indices, here)
     if type(place) is not int:
         place = integer("axis" if access_of is not _tuples else "batch_dims", place)
-    written = None if out is None else out.spec
+    written, device = None if out is None else out.spec, CPU if here == "cpu" else device_named(here)
     # mypy has no protocol for hashable
-    made = _gathering(access_of, data.spec, dims, indices.spec, place, mode, written, device_named(here))  # type: ignore[arg-type]
+    made = _gathering(access_of, data.spec, dims, indices.spec, place, mode, written, device)  # type: ignore[arg-type]
     if out is not None:
         check_output_memory(out, here, data=data, indices=indices)
         target = out

@@ -52,7 +52,8 @@ def relayout_operand(
             raise BindingError("out is read-only.")
         # mypy has no protocol for hashable
         launch = _launch_into(source.spec, dims, *options, out.spec, CPU if here == "cpu" else device_named(here))  # type: ignore[arg-type]
-        _check_apart(source, out, "out")
+        if source.reach[0] < out.reach[1] and out.reach[0] < source.reach[1]:
+            _check_apart(source, out, "out")
         launch(source.buffer, source.start_bytes, out.buffer, out.start_bytes, stream)
         return out, dims
     layout, row_pitch_bytes, alignment, there = memory
@@ -106,7 +107,7 @@ class _Result(KeptLaunch[RelayoutLaunch]):
     is_one_launch: bool
 
 
-@lru_cache(maxsize=4096, typed=True)
+@lru_cache(maxsize=4096)
 def _result(
     source: TensorSpec,
     dims: str | None,
@@ -143,7 +144,7 @@ def _result(
     return _Result(allocation, dims, made, channel_axis, blocks, blocks is None and device.name == here)
 
 
-@lru_cache(maxsize=4096, typed=True)
+@lru_cache(maxsize=4096)
 def _launch_into(
     source: TensorSpec,
     dims: str | None,

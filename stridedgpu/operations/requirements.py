@@ -108,6 +108,7 @@ def check_output_memory(out: Operand, device: str, **inputs: Operand) -> None:
         raise BindingError(f"out is on {out.buffer.device} and the data on {device}; both must be on one device.")
     if out.buffer.readonly:
         raise BindingError("out is read-only.")
+    start, end = out.reach
     for name, operand in inputs.items():
-        if share_memory(operand, out):
+        if operand.reach[0] < end and start < operand.reach[1] and share_memory(operand, out):
             raise BindingError(f"out shares memory with {name}; write into another tensor, or copy {name} first.")

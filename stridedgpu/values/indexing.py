@@ -52,14 +52,22 @@ def windowed(
                 raise _too_many(entries, sizes)
             if entry.start is not None or entry.stop is not None or entry.step is not None:
                 size, stride = made_sizes[place], made_strides[place]
-                start, stop, step = _indices(entry, size)
-                chosen = max(0, (stop - start + step - (1 if step > 0 else -1)) // step)
-                if chosen:
+                try:
+                    start, stop, step = entry.indices(size)
+                except (TypeError, ValueError):
+                    raise LayoutError(f"{entry} must have integers, and a step that is not 0.") from None
+                chosen = (stop - start + step - (1 if step > 0 else -1)) // step
+                if chosen > 0:
                     offset += start * stride
+                else:
+                    chosen = 0
                 before, stride = (size - 1) * stride, step * stride
                 after = (chosen - 1) * stride
-                span += abs(after) - abs(before)
-                below += min(0, after) - min(0, before)
+                if before >= 0 <= after:
+                    span += after - before
+                else:
+                    span += abs(after) - abs(before)
+                    below += min(0, after) - min(0, before)
                 made_sizes[place], made_strides[place] = chosen, stride
             place += 1
         elif entry is Ellipsis:
@@ -98,14 +106,6 @@ def _too_many(entries: Sequence[Any], sizes: tuple[int, ...]) -> IndexError:
 def _named(entries: Sequence[Any]) -> int:
     """The number of axes that the entries index."""
     return sum(entry is not None and entry is not Ellipsis for entry in entries)
-
-
-def _indices(entry: slice, size: int) -> tuple[int, int, int]:
-    """Start, stop and step of a slice of an axis."""
-    try:
-        return entry.indices(size)
-    except (TypeError, ValueError):
-        raise LayoutError(f"{entry} must have integers, and a step that is not 0.") from None
 
 
 def _integer(entry: object) -> int:

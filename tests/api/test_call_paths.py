@@ -91,16 +91,28 @@ def new_zeros():
     return lambda: sg.zeros((1, 3, 32, 32), "uint8", device="cpu")
 
 
+def a_window():
+    frames = sg.asarray(np.zeros((1, 32, 32, 3), np.uint8), dims="NHWC")
+    return lambda: frames[:, :, 4:-4, ::2]
+
+
+def axes_in_another_order():
+    frames = sg.asarray(np.zeros((1, 32, 32, 3), np.uint8), dims="NHWC")
+    return lambda: frames.permute("NHWC")
+
+
 MOST = {
-    relayout_of_a_tensor: (15, 8),
-    relayout_into_out: (15, 8),
+    relayout_of_a_tensor: (13, 8),
+    relayout_into_out: (11, 8),
     crops_of_two_images: (60, 21),
     preprocessing_with_crop: (60, 24),
     preprocessing_whole_pictures: (60, 22),
-    wrapping_an_array: (10, 6),
-    planning_again: (36, 17),
-    writing_into_all: (24, 11),
-    new_zeros: (40, 17),
+    wrapping_an_array: (7, 5),
+    planning_again: (17, 11),
+    writing_into_all: (20, 10),
+    new_zeros: (12, 9),
+    a_window: (6, 4),
+    axes_in_another_order: (6, 5),
 }
 """Calls of ours, and files that they are in."""
 

@@ -113,7 +113,9 @@ def check_chain(data: st.DataObject, steps: int) -> None:
         assert layout.sizes == array.shape
         assert len(layout.strides) == layout.ndim
         assert offsets_of(layout) == array.ravel().tolist()
-        assert layout == Layout(layout.sizes, layout.strides, layout.offset)
+        anew = Layout(layout.sizes, layout.strides, layout.offset)
+        assert layout == anew
+        assert layout.extent == anew.extent
 
 
 @given(st.data())
