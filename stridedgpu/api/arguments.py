@@ -19,11 +19,14 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .creation import asarray
 from .tensor import StridedTensor
 
-__all__ = ["given", "index_tensor", "refuse_unlabelled", "truth"]
+__all__ = ["given", "index_tensor", "refuse_interleaved", "refuse_unlabelled", "truth"]
 
 _DIRECTML_ALIGNMENT: Final = 16
 """Bytes that every bound buffer offset is a multiple of, even if a descriptor guarantees more."""
 
+
+_FEW: Final = 4
+"""The most channels of an image whose unlabelled last axis could be channels; such an image must state `dims`."""
 
 _GIVEN: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
 """The most common order of the axes of an array of each rank: the example in a message."""
@@ -77,6 +80,18 @@ def refuse_unlabelled(layout: Layout, order: str) -> NoReturn:
         f"layout={order!r} orders axes, and nothing says which those of sizes {layout.sizes} are: give dims= too, the "
         f"order of the given axes, such as dims={_GIVEN.get(layout.ndim, order)!r}."
     )
+
+
+def refuse_interleaved(name: str, layout: Layout, letters: str) -> None:
+    """Raise `LayoutError` for unlabelled images that are taken to be `letters`, (N)CHW, and look like (N)HWC.
+
+    The last of three or four axes is then short enough for channels, and the assumed channel axis is not.
+    """
+    if layout.ndim in (3, 4) and layout.sizes[-1] <= _FEW < layout.sizes[-3]:
+        raise LayoutError(
+            f"{name} has sizes {layout.sizes}, which look like channels that come last: say "
+            f"dims={letters[:-3] + 'HWC'!r} if they do, and dims={letters!r} if not."
+        )
 
 
 @lru_cache(maxsize=1024)

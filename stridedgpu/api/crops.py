@@ -42,7 +42,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arguments import given, refuse_unlabelled
+from .arguments import given, refuse_interleaved, refuse_unlabelled
 from .frames import Frame, FrameLike, frame_images, frame_operands, is_frames
 from .tensor import StridedTensor, output_tensor
 
@@ -342,6 +342,8 @@ def _image(name: str, source: object, dims: str | None, wanted: str, order: Layo
         refuse_unlabelled(operand.layout, order)
     if labels != wanted or len(operand.layout.sizes) != len(wanted):
         _check_axes(name, operand.layout, labels, wanted)
+        if labels is None and not isinstance(source, StridedTensor):
+            refuse_interleaved(name, operand.layout, wanted)
     return operand
 
 

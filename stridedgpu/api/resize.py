@@ -41,7 +41,7 @@ from stridedgpu.values.axis_labels import Labels, inferred_labels
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import truth
+from .arguments import refuse_interleaved, truth
 from .frames import FrameLike, frame_images, is_frames
 from .tensor import StridedTensor, output_tensor
 
@@ -49,9 +49,6 @@ __all__ = ["IMAGE_AXES", "letterbox", "letterbox_placements", "resize"]
 
 IMAGE_AXES: Final = ("HW", "CHW", "NHW", "NCHW")
 """The axes that images may have, in canonical order."""
-
-_FEW: Final = 4
-"""The most channels of an image whose unlabelled last axis could be channels; such an image must state `dims`."""
 
 
 def resize(
@@ -287,14 +284,6 @@ def _letters(name: str, layout: Layout, labels: Labels | None, dims: str | None)
             f"{name} has sizes {layout.sizes} and dims={dims or labels!r}; it must have the axes H and W, with N and C "
             "or without: say with dims= how they are ordered."
         )
-    if labels is None and _looks_interleaved(layout):
-        raise LayoutError(
-            f"{name} has sizes {layout.sizes}, which look like channels that come last: say "
-            f"dims={letters[:-3] + 'HWC'!r} if they do, and dims={letters!r} if not."
-        )
+    if labels is None:
+        refuse_interleaved(name, layout, letters)
     return letters
-
-
-def _looks_interleaved(layout: Layout) -> bool:
-    """True if the last of three or four axes is short enough for channels, and the assumed channel axis is not."""
-    return layout.ndim in (3, 4) and layout.sizes[-1] <= _FEW < layout.sizes[-3]

@@ -127,9 +127,12 @@ class Loader:
         return {"epoch": self._epoch, "position": self._position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Begin the next iteration at the position of `state_dict`."""
+        """Begin the next iteration at the position of `state_dict`. Raises `LayoutError` behind the last sample."""
+        position, count = integer("position", state["position"], least=0), len(self._source)
+        if position > count:
+            raise LayoutError(f"position={position} is behind the last of {count} samples: the state is of others.")
         self.set_epoch(state["epoch"])
-        self._start = self._position = integer("position", state["position"], least=0)
+        self._start = self._position = position
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of an epoch, or the remaining ones after `load_state_dict`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,11 @@ __all__ = [
     "sources_of",
 ]
 
+_FEW: Final = 4
+"""The most channels, or rows, of an image whose axes may be mistaken for others."""
+
+_IMAGE_AXES: Final = len("CHW")
+
 Image: TypeAlias = "Operand | FrameOperand"
 """One image of a list: its pixels with axes C, H, W, or a frame of luma and chroma that is converted as it is read."""
 
@@ -44,9 +49,15 @@ def batch_operand(step: Declaration, given: TensorLike) -> Operand:
     shape = getattr(given, "shape", None)
     if shape is not None and len(shape) != len(step.dims):  # in the order of the given axes
         raise _wrong_rank(shape, step.dims)
+    named = getattr(given, "dims", None)
+    if isinstance(named, str) and named == canonical_axes(step.dims):  # the batch names its axes
+        return _adapted(step, operand_of(given)[0])
     batch, _ = operand_of(given, step.dims)
     if shape is None and len(batch.layout.sizes) != len(step.dims):
         raise _wrong_rank(batch.layout.sizes, step.dims)
+    sizes = batch.layout.sizes
+    if len(sizes) > _IMAGE_AXES and sizes[-2] <= _FEW < sizes[-3]:
+        _refuse_planes(step, sizes)
     return _adapted(step, batch)
 
 
@@ -74,7 +85,11 @@ def image_operand(step: Declaration, given: Any, device: str) -> Image:
         return _adapted(step, image.with_layout(image.layout.unsqueezed(0)))
     if image.layout.ndim != len(axes):
         raise LayoutError(f"it has sizes {image.layout.sizes}; a picture here has the axes {axes}.")
-    return _adapted(step, with_canonical_axes(image, axes)[0])
+    ordered = with_canonical_axes(image, axes)[0]
+    sizes = ordered.layout.sizes
+    if len(sizes) == _IMAGE_AXES and sizes[-2] <= _FEW < sizes[-3]:
+        _refuse_planes(step, sizes)
+    return _adapted(step, ordered)
 
 
 def sources_of(images: Sequence[Image]) -> CropSources:
@@ -142,6 +157,16 @@ def _adapted(step: Declaration, image: Operand) -> Operand:
     if step.mode is not None and "C" in step.dims:
         image = with_mode(image, step.mode)
     return image if step.clip is None else clipped(image, step.clip)
+
+
+def _refuse_planes(step: Declaration, sizes: tuple[int, ...]) -> None:
+    """Raise `LayoutError` for an image of so many channels and rows in the order NHWC: it looks like NCHW."""
+    channels, height, width = sizes[-3:]
+    if step.dims == "NHWC" and width > _FEW:
+        raise LayoutError(
+            f"it has sizes {(height, width, channels)} along H, W, C, which look like channels that come first: "
+            "declare dims='NCHW' if they do; if not, name the axes, by sg.asarray(image, dims='HWC')."
+        )
 
 
 def _wrong_rank(sizes: Sequence[int], dims: str) -> LayoutError:

@@ -58,6 +58,13 @@ def test_an_order_for_crops_of_unnamed_axes_is_refused(layout):
     assert sg.gather_crops([photo], [[0, 0]], (2, 2), dims="HWC", layout="NHWC").sizes == (1, 3, 2, 2)
 
 
+def test_pixels_for_crops_that_nothing_names_are_refused():
+    photo = np.zeros((5, 6, 3), np.uint8)
+    for sources in ([photo], photo[None]):
+        with pytest.raises(LayoutError, match=r"look like channels that come last: say dims='N?HWC'"):
+            sg.gather_crops(sources, [[0, 0]], (2, 2))
+
+
 @pytest.mark.parametrize(
     "call",
     [

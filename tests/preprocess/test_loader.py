@@ -314,6 +314,21 @@ def test_the_axes_of_decoded_images_are_declared(files):
         list(sg.load(files, sg.Preprocess(dims="NCHW", crop=4, device="cpu")))
 
 
+def test_a_state_of_more_samples_is_refused():
+    loader = sg.load([np.zeros((4, 4, 3), np.uint8)], sg.Preprocess(crop=2, device="cpu"))
+    with pytest.raises(sg.LayoutError, match="position=9 is behind the last of 1 samples"):
+        loader.load_state_dict({"epoch": 0, "position": 9})
+
+
+@pytest.mark.parametrize(
+    "declared", [{"mode": "gray"}, {"mode": "gray", "normalize": "siglip"}, {"channels": (0,)}], ids=str
+)
+def test_files_become_grey_where_the_step_does(files, declared):
+    step = sg.Preprocess(crop=12, device="cpu", **declared)
+    made = np.concatenate(list(sg.load(files, step, batch=5)))
+    assert np.array_equal(made, step([Image.open(file) for file in files]))
+
+
 def test_no_samples_no_batches():
     assert list(sg.load([], STEP)) == []
 

@@ -125,6 +125,21 @@ def test_an_object_array_stays_one(count):
     assert all(array.dtype == np.float32 for array in made)
 
 
+def test_a_tensor_that_names_its_axes_is_taken_at_its_word():
+    pictures = np.random.default_rng(0).integers(0, 256, (2, 5, 6, 3), np.uint8)
+    step = sg.Preprocess(crop=2, device="cpu")
+    assert np.array_equal(step(sg.asarray(pictures, dims="NHWC")), step(pictures))
+
+
+@pytest.mark.parametrize(
+    "given", [np.zeros((2, 3, 5, 6), np.uint8), [np.zeros((3, 5, 6), np.uint8)]], ids=["batch", "list"]
+)
+def test_planes_that_are_given_as_pixels_are_refused(given):
+    with pytest.raises(sg.LayoutError, match="look like channels that come first: declare dims='NCHW'"):
+        sg.Preprocess(crop=2, device="cpu")(given)
+    assert np.shape(sg.Preprocess(dims="NCHW", crop=2, device="cpu")(given))[1:] == (3, 2, 2)
+
+
 def test_grey_colour_and_alpha_in_one_list():
     given = [frames(1, channels=channels)[0] for channels in (3, 4, 3)] + [frames(1)[0].astype(np.float32) / 255]
     step = sg.Preprocess(channels=(0, 1, 2), crop=(20, 24), mean=0.5, std=0.5)
