@@ -115,14 +115,14 @@ def window_of(step: Preprocess) -> tuple[int, int]:
 
 
 def _placed(pixels: Pixels, key: str, step: Preprocess) -> Pixels:
-    """A result's pixels: the box of the picture, resized and mirrored, set into a window of the fill value."""
+    """A result's pixels: the box of the picture, cut out, resized and mirrored, set into a window of the fill value."""
     [placed] = step.placements([(pixels.shape[0], pixels.shape[1])], None if step.seed is None else [key])
     top, left, height, width = placed.place
-    frame = pixels
+    above, before, below, after = map(int, placed.box)
+    frame = pixels[above:below, before:after]
     if step.resizes:
-        rule = step.chosen_interpolation
-        shape, passes = (height, width), step.passes
-        resized = resize(pixels, shape, dims="HWC", layout="HWC", box=placed.box, interpolation=rule, passes=passes)
+        rule, passes, shape = step.chosen_interpolation, step.passes, (height, width)
+        resized = resize(frame, shape, dims="HWC", layout="HWC", interpolation=rule, passes=passes)
         frame = np.asarray(resized.permute("HWC").numpy())
     if placed.flip:
         frame = frame[:, ::-1]
