@@ -21,7 +21,17 @@ import pytest
 import stridedgpu
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", "stridedgpu", "kernels", "tests")
+SHIPPED = (
+    "pyproject.toml",
+    "setup.py",
+    "MANIFEST.in",
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "stridedgpu",
+    "kernels",
+    "tests",
+)
 KERNELS = sorted(path.relative_to(ROOT / "kernels").as_posix() for path in (ROOT / "kernels").glob("*/*.cu*"))
 
 pytestmark = pytest.mark.skipif(
@@ -56,6 +66,17 @@ def test_the_changelog_and_the_version_agree():
     assert newest[1] == stridedgpu.__version__
     citation = ROOT / "CITATION.cff"
     assert not citation.exists() or f"version: {stridedgpu.__version__}\n" in citation.read_text()
+
+
+def test_the_description_for_an_index_has_no_link_into_the_repository():
+    description = runpy.run_path(str(ROOT / "setup.py"))["description"]
+    readme = (ROOT / "README.md").read_text()
+    shown = description(readme)
+    assert re.search(r"\]\(\w+/|\]\(\w+\.md", readme)
+    assert not re.search(r"\]\((?!\w+:)|!\[", shown)
+    assert shown.startswith("# stridedgpu\n\nFrom a decoder's")
+    assert "The documentation is in docs: a tutorial" in shown
+    assert description("[DLPack](https://example.org/x) stays") == "[DLPack](https://example.org/x) stays"
 
 
 def run(*command: object, cwd: Path) -> str:
@@ -174,6 +195,8 @@ def test_the_wheel_holds_the_package_and_the_kernels_and_nothing_else(built):
     assert names == wanted
     assert f"Version: {stridedgpu.__version__}\n" in stated
     assert "License-Expression: MIT\n" in stated
+    assert "Description-Content-Type: text/markdown\n" in stated
+    assert stated.endswith(runpy.run_path(str(ROOT / "setup.py"))["description"]((ROOT / "README.md").read_text()))
 
 
 @pytest.mark.slow
