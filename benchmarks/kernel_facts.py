@@ -5,10 +5,11 @@
     python benchmarks/kernel_facts.py --model     what each launch asks of a GPU, computed (`kernel_model.py`); names
                                                   of workloads may follow
 
-For each launch: family and widths, bytes that must move, index width, kernel, grid and block. Where NVRTC and the
-disassembler are installed, also how many instructions the kernel's machine code has for sm_90, and what it asks of a
-GPU; instructions are compared to one when the compiler is the recorded one, and with a margin when it is another, and
-what is computed from them with the recorded one only.
+The workloads are those of the benchmark, and frames of 1080p. For each launch: family and widths, bytes that must move,
+index width, kernel, grid and block. Where NVRTC and the disassembler are installed, also how many instructions the
+kernel's machine code has for sm_90, and, of the benchmark's workloads, what it asks of a GPU; instructions are compared
+to one when the compiler is the recorded one, and with a margin when it is another, and what is computed from them with
+the recorded one only.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+import stridedgpu as sg
 from stridedgpu.commands.bench.facts import Step, facts_of, steps_of
 from stridedgpu.commands.bench.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
 from stridedgpu.devices.cuda.launches.crop_records import crop_records
@@ -40,7 +42,33 @@ MARGIN = 0.25
 
 def planned_facts() -> dict[str, object]:
     """What the planner decides, by workload."""
-    return {workload.name: facts_of(workload) for workload in WORKLOADS}
+    frames = {name: {"launches": [step.facts]} for name, step in frame_steps().items()}
+    return {workload.name: facts_of(workload) for workload in WORKLOADS} | frames
+
+
+@cache
+def frame_steps() -> dict[str, Step]:
+    """Frames of 1080p by every kernel that reads them, to pixels and to planes."""
+    pixels = sg.BufferTensorDesc("uint8", (3, 1080, 1920), (1, 5760, 3))
+    planes, gray = sg.BufferTensorDesc("float16", (3, 1080, 1920)), sg.BufferTensorDesc("float16", (1, 1080, 1920))
+    cases = {
+        "frame-nv12-pixels": (_frame("nv12"), pixels, {}),
+        "frame-nv12-planes": (_frame("nv12"), planes, {"scale": 1 / 255}),
+        "frame-i420-planes": (_frame("i420"), planes, {"scale": 1 / 255}),
+        "frame-yuyv-pixels": (_frame("yuyv"), pixels, {}),
+        "frame-p010-planes": (_frame("p010"), planes, {"scale": 1 / 65535}),
+        "frame-linear": (_frame("nv12", chroma="linear"), planes, {"scale": 1 / 255}),
+        "frame-gray": (_frame("nv12"), gray, {"scale": 1 / 255, "matrix": [[0.2126, 0.7152, 0.0722]]}),
+    }
+    return {
+        name: Step.of(sg.plan_relayout(frame, target, device="cuda", **values).plan)
+        for name, (frame, target, values) in cases.items()
+    }
+
+
+def _frame(name: str, **options: str) -> sg.Frame:
+    """A frame of 1080p, with no more memory than any format needs."""
+    return sg.Frame.over(name, bytes(1080 * 1920 * 3), (1080, 1920), **options)
 
 
 def instruction_counts() -> dict[str, int]:
@@ -58,6 +86,8 @@ def kernels() -> dict[tuple[str, ...], set[str]]:
     for workload in WORKLOADS:
         for step in steps_of(workload):
             found.setdefault(step.launch.sources, set()).add(step.launch.name)
+    for step in frame_steps().values():
+        found.setdefault(step.launch.sources, set()).add(step.launch.name)
     return found
 
 

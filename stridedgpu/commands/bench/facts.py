@@ -46,25 +46,32 @@ class Step:
     index_bits: int
     launch: KernelLaunch
 
+    @classmethod
+    def of(cls, plan: CudaPlan) -> Step:
+        """A plan's step, as the plan says it."""
+        launch = plan.launch
+        assert launch is not None, "no workload is empty"
+        return cls(plan.kernel, plan.bytes_moved, plan.load.nbytes, plan.store.nbytes, plan.index_bits, launch)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Family, bytes, widths, index width, kernel and grid, as JSON has them."""
+        return {
+            "plan": self.kernel,
+            "bytes_moved": self.bytes_moved,
+            "load_bytes": self.load_bytes,
+            "store_bytes": self.store_bytes,
+            "index_bits": self.index_bits,
+            "kernel": self.launch.name,
+            "grid": list(self.launch.grid),
+            "block": list(self.launch.block),
+            "shared_bytes": self.launch.shared_bytes,
+        }
+
 
 def facts_of(workload: Workload) -> dict[str, Any]:
-    """The facts as JSON has them: each launch's family, bytes, widths, index width, kernel and grid."""
-    return {
-        "launches": [
-            {
-                "plan": step.kernel,
-                "bytes_moved": step.bytes_moved,
-                "load_bytes": step.load_bytes,
-                "store_bytes": step.store_bytes,
-                "index_bits": step.index_bits,
-                "kernel": step.launch.name,
-                "grid": list(step.launch.grid),
-                "block": list(step.launch.block),
-                "shared_bytes": step.launch.shared_bytes,
-            }
-            for step in steps_of(workload)
-        ],
-    }
+    """The facts of each launch."""
+    return {"launches": [step.facts for step in steps_of(workload)]}
 
 
 def steps_of(workload: Workload) -> Iterator[Step]:
@@ -119,13 +126,7 @@ def _moves(workload: Relayout) -> Iterator[Step]:
 
 
 def _step(source: TensorSpec, target: TensorSpec, made: Conversion, channel_axis: int | None, filler: int = 0) -> Step:
-    return _of(_GPU.plan(relayout_problem(source, target, made, channel_axis, filler)))
-
-
-def _of(plan: CudaPlan) -> Step:
-    """A plan's step, as the plan says it."""
-    assert plan.launch is not None, "no workload is empty"
-    return Step(plan.kernel, plan.bytes_moved, plan.load.nbytes, plan.store.nbytes, plan.index_bits, plan.launch)
+    return Step.of(_GPU.plan(relayout_problem(source, target, made, channel_axis, filler)))
 
 
 def _picks(workload: Embed) -> Iterator[Step]:
@@ -138,7 +139,7 @@ def _picks(workload: Embed) -> Iterator[Step]:
     check = check_launch(IndexRule(index, ((0, rows),)))
     nbytes = index.layout.span * index_type.itemsize
     yield Step("check_indices", nbytes, index_type.itemsize, 0, 32, check)
-    yield _of(_GPU.plan(problem))
+    yield Step.of(_GPU.plan(problem))
 
 
 def _crops(workload: Crops) -> Step:
@@ -152,7 +153,7 @@ def _crops(workload: Crops) -> Step:
         source_channels=channels,
     )
     target = _packed(Layout((count, channels, side, side)), workload.target_type)
-    return _of(_GPU.plan(CropProblem(target, (1, channels), made, bytes(channels))))
+    return Step.of(_GPU.plan(CropProblem(target, (1, channels), made, bytes(channels))))
 
 
 def _packed(layout: Layout, dtype: str) -> TensorSpec:
