@@ -327,7 +327,7 @@ class FramesPolicy:
     """Bytes of one channel in a step along a row, of samples or of target elements, whichever are wider: a cache line,
     which interleaved uint8 are stored twice as fast by as by half a one."""
 
-    least_lanes: int = 8
+    least_lanes: int = 4
     """Pixels of the narrowest step; NumPy has narrower windows."""
 
 
