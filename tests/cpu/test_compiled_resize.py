@@ -188,6 +188,8 @@ def test_every_rule_is_compiled() -> None:
                     photo, sg.BufferTensorDesc(element, (3, 224, 224)), interpolation=interpolation, passes=passes
                 )
                 assert plan.kernel.startswith("resize_compiled"), plan.explain()
+                by_rows = element == "uint8" and interpolation in ("opencv-linear", "opencv-area")
+                assert ("source rows one by one" in plan.explain()) == by_rows
 
 
 @settings(max_examples=examples(40))

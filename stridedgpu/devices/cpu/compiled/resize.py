@@ -19,6 +19,7 @@ from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.frame_problem import FrameSurface
+from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow, WindowTaps
 from stridedgpu.values.errors import DeviceError
 
@@ -33,6 +34,9 @@ from .resize_tables import Scratch, compacted, memory_functions, row_taps, tap_g
 from .worker_pool import run_shared
 
 __all__ = ["compiled_resize", "resize_kernel", "why_numpy"]
+
+_BY_ROWS: Final = (Interpolation.OPENCV_LINEAR, Interpolation.OPENCV_AREA)
+"""Interpolations whose first pass may be one of `resize_rows`: the processor and the windows decide."""
 
 _LANES: Final = 16
 """Bytes of one load and one store of compiled loops: a byte of each of 16 rows, or as many of one."""
@@ -55,10 +59,12 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | None:
     made, (count, _, height, _) = problem.conversion, problem.target.layout.sizes
     if not can_compile(made) or (problem.window is not None and why_numpy(problem, problem.window) is not None):
         return None
+    rows = f"{ROWS} source rows a vector"
+    if problem.rule.interpolation in _BY_ROWS and made.source.name == "uint8":
+        rows = f"source rows one by one where pixels lie close, else {ROWS} a vector"
     return CpuKernel(
         f"resize_compiled_{problem.rule.interpolation}_{made.source}_{made.target}",
-        f"compiled loops: {ROWS} source rows a vector, bands of {BAND_ROWS} rows of the result are converted in the "
-        "cache",
+        f"compiled loops: {rows}, bands of {BAND_ROWS} rows of the result are converted in the cache",
         Width(_LANES),
         Width(_LANES),
         items=count * -(-height // BAND_ROWS),
