@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,8 +24,10 @@ from .declaration import Declaration
 CHUNK_BYTES = 1 << 24
 """Bytes of an array that are copied and written at once: 16 MB, NumPy's own number for `.npy` files."""
 
-
 _REASON_LETTERS = 200
+
+_ONE_HEADER = threading.Lock()
+"""Python until 3.11.8 and 3.12.2 may raise `SystemError` where two threads parse a literal (its issue 106905)."""
 
 
 class FileError(StridedGpuError):
@@ -39,7 +42,8 @@ def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
     if path.exists() and not path.is_file():
         raise FileError(f"{str(path)!r} is not an ordinary file; save the array to one first.")
     try:
-        return np.lib.format.open_memmap(path, mode="r")
+        with _ONE_HEADER:
+            return np.lib.format.open_memmap(path, mode="r")
     except OSError as problem:
         raise FileError(f"{str(path)!r} cannot be read: {problem.strerror or problem}.") from None
     except Exception as problem:  # noqa: BLE001 - damaged headers make NumPy's reader raise errors of any type

@@ -1,8 +1,7 @@
 """The CPU's policy: every threshold of NumPy's and of compiled loops, with its unit and the origin of its value.
 
-`policy()` returns the current one, adapted to the caches of this machine. Values were chosen by sweeps on AMD EPYC
-(Zen 4, 2 cores, 32 MB of last-level cache) with `benchmarks/bench_cpu_relayout.py` and
-`benchmarks/bench_cpu_gather.py`; a field with another origin says so. A tuner tries other values with `using`.
+`policy()` returns the current one, adapted to this machine's caches. Values were chosen by sweeps on AMD EPYC (Zen 4,
+2 cores, 32 MB of last-level cache) with `bench_cpu_*.py`; a field with another origin says so. `using` tries others.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ class NumpyPolicy:
     """The fewest elements of one iteration of such a loop, which costs Python some microseconds."""
 
     small_tensor: int = 64 * _KB
-    """Elements up to which one assignment is as fast as any loop order, because all data is in the cache: in Python
-    loops, 16^4 elements took 25 times as long."""
+    """Elements up to which one assignment is as fast as any loop order; in Python loops, 16^4 took 25 times as long."""
 
     block_elements: int = 128 * _KB
     """Elements of a block of a relayout; a conversion allocates more blocks of up to 8 bytes an element, a few MB."""
