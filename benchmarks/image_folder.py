@@ -85,14 +85,18 @@ def ways(encoded, decoded):
         ]
     )
     step = sg.Preprocess(random_resized_crop=True, crop=224, flip=True, seed=0, normalize="imagenet", device="cpu")
-    step.set_epoch(0)
     plain = Pictures(encoded, None, decoded)
     return {
-        "torchvision v2": (Pictures(encoded, recipe, decoded), default_collate),
-        "step as transform, no key": (Pictures(encoded, step, decoded), default_collate),
-        "step.collate, no key": (plain, step.collate),
-        "step.collate, index as key": (step.dataset(plain), step.collate),
+        "torchvision v2": (Pictures(encoded, recipe, decoded), default_collate, drawing_anew),
+        "step as transform, no key": (Pictures(encoded, step, decoded), default_collate, step.advancing),
+        "step.collate, no key": (plain, step.collate, step.advancing),
+        "step.collate, index as key": (step.dataset(plain), step.collate, step.advancing),
     }
+
+
+def drawing_anew(loader):
+    """A loader whose transforms draw anew in each pass by themselves."""
+    return loader
 
 
 def seconds(work, clock):
@@ -143,13 +147,14 @@ def main():
     decoded = [Image.open(io.BytesIO(picture)).convert("RGB") for picture in encoded]
     for title, held in (("decoded pictures", decoded), ("with decoding", None)):
         loaders = {
-            name: DataLoader(data, BATCH, collate_fn=collate) for name, (data, collate) in ways(encoded, held).items()
+            name: passes(DataLoader(data, BATCH, collate_fn=collate))
+            for name, (data, collate, passes) in ways(encoded, held).items()
         }
         table(f"{title}, processor time, one thread", loaders, chosen.images, chosen.rounds, time.process_time)
     options = {"num_workers": chosen.workers, "persistent_workers": True}
     loaders = {
-        name: DataLoader(data, BATCH, collate_fn=collate, **options)
-        for name, (data, collate) in ways(encoded, None).items()
+        name: passes(DataLoader(data, BATCH, collate_fn=collate, **options))
+        for name, (data, collate, passes) in ways(encoded, None).items()
     }
     for loader in loaders.values():
         next(iter(loader))
