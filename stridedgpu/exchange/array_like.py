@@ -143,7 +143,7 @@ def _operand_of_values(obj: object) -> Operand:
     if isinstance(obj, (str, os.PathLike)):
         raise ElementTypeError(
             f"{os.fspath(obj)!r} is text, no numbers: read the file of a picture first, as by sg.load(paths, step), "
-            "np.load(path) or sg.asarray(PIL.Image.open(path), dims='HWC')."
+            "numpy.load, or Pillow's Image.open and sg.asarray(image, dims='HWC')."
         )
     try:
         array = np.asarray(obj)
