@@ -184,6 +184,7 @@ __global__ void convert_elements(const typename Conversion::Source* source, type
 """
 
 
+@pytest.mark.slow
 @pytest.mark.emulation
 @pytest.mark.skipif(runner.why_unavailable() is not None, reason=str(runner.why_unavailable()))
 def test_kernels_have_its_bits():

@@ -202,6 +202,7 @@ def test_one_launch_moves_elements_and_zeros(name):
     assert plan.index_bits == 32
 
 
+@pytest.mark.slow
 @inspected
 @every_architecture
 def test_machine_code_stores_whole_vectors(architecture):
