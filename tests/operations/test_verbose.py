@@ -183,7 +183,7 @@ def test_pictures_draw_the_tile_that_is_launched(data):
 
 @pytest.mark.parametrize(
     "width, kernel",
-    [(4, "numpy_sample_bands"), pytest.param(64, "frame_encode_nv12_planesx64", marks=needs_compiler)],
+    [(2, "numpy_sample_bands"), pytest.param(64, "frame_encode_nv12_planesx64", marks=needs_compiler)],
 )
 def test_samples_of_colours_are_told_on_the_cpu(telling, capsys, width, kernel):
     frame = surface("nv12", (16, width), seed=1).frame()
