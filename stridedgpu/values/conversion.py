@@ -231,8 +231,9 @@ def normalisation(
 ) -> Normalisation:
     """The constants of `(x / maximum - mean) / std`; `maximum` is by default an integer source's largest value, else 1.
 
-    `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them. The arithmetic is
-    "multiply", with scale = 1 / (maximum * std) and bias = -mean / std, or "divide", which rounds each of three steps.
+    `mean` and `std` are in units of 0..1, one value or one a channel, as torchvision has them; a mean above 1 of values
+    that are divided is refused. The arithmetic is "multiply", with scale = 1 / (maximum * std) and bias = -mean / std,
+    or "divide", which rounds each of three steps.
     """
     means = floats("mean", 0.0 if mean is None else mean)
     deviations = floats("std", 1.0 if std is None else std)
@@ -244,6 +245,11 @@ def normalisation(
     means, deviations = (values * (count // len(values)) for values in (means, deviations))
     largest = 2 ** (8 * source.itemsize - (source.kind == "i")) - 1 if source.is_integer else 1
     most = largest if maximum is None else maximum
+    if most > 1 and max(means) > 1:
+        raise LayoutError(
+            f"mean={mean!r} is for values up to {most:g}, and they are divided by {most:g} first, as torchvision does; "
+            f"divide mean and std by {most:g}, too."
+        )
     if checked_arithmetic(arithmetic) == "divide":
         if not source.is_integer or source.itemsize > 4:
             raise LayoutError(

@@ -226,6 +226,11 @@ REFUSALS = {
         "mean has 2 values and std has 3; give one, or one a channel",
     ),
     "mean of text": (lambda: normalisation(U8, "imagenet", None), LayoutError, "mean='imagenet' must be a number"),
+    "a mean of 0..255": (
+        lambda: normalisation(U8, (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)),
+        LayoutError,
+        r"mean=\(123.675, 116.28, 103.53\) is for values up to 255, and they are divided by 255 first",
+    ),
     "std of None": (lambda: normalisation(U8, None, (None,)), LayoutError, r"std=\(None,\) must be a number"),
 }
 
