@@ -32,6 +32,7 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.indexing import Index
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
+from stridedgpu.values.strides import integers
 
 from .tensor_facts import set_dims, set_operand
 from .tensor_protocols import TensorProtocols
@@ -93,7 +94,8 @@ class StridedTensor(TensorProtocols):
         Without labels, axes of rank 4 and 5 are taken to be NCHW and NCDHW. Plain axes stay in front.
         """
         operand = self.operand
-        layout, dims = _permuted(operand.layout, self.dims, order)
+        exact = order if isinstance(order, str) else integers("axes", order)
+        layout, dims = _permuted(operand.layout, self.dims, exact)
         view = Operand.trusted(operand.buffer, layout, operand.element, operand.owns_padding)
         return StridedTensor.over(view, dims)
 
@@ -103,7 +105,8 @@ class StridedTensor(TensorProtocols):
 
     def squeeze(self, axis: int | Sequence[int] | None = None) -> StridedTensor:
         """Without the axes of size 1, or the given ones."""
-        return self._view(*_squeezed(self.layout, self.dims, axis), whole=True)
+        exact = integers("axis", axis) if isinstance(axis, Sequence) else axis
+        return self._view(*_squeezed(self.layout, self.dims, exact), whole=True)
 
     def unsqueeze(self, axis: int) -> StridedTensor:
         """With a new plain axis of size 1 at `axis`, counted in the result."""

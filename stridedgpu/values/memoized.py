@@ -15,10 +15,10 @@ _R = TypeVar("_R")
 def memoized(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`lru_cache(4096, typed=True)` that calls the function directly when an argument is unhashable.
 
-    Two kinds of callers pass on what users gave: `StridedTensor.permute` and `squeeze`, which take axes in a list; and
-    `empty` and its like, whose options may be of a wrong type, such as `row_pitch_bytes=[64]`, and are then refused in
-    the function's own words. Exceptions are not cached. Equal arguments of different types have separate entries, since
-    a function may refuse 16.0 and accept 16.
+    `empty` and its like pass on what users gave, whose options may be of a wrong type, such as `row_pitch_bytes=[64]`,
+    and are then refused in the function's own words. Exceptions are not cached. Equal arguments of different types have
+    separate entries, since a function may refuse 16.0 and accept 16. That does not reach into a tuple: callers check its
+    entries first.
     """
     cached: Any = lru_cache(maxsize=4096, typed=True)(function)
 

@@ -146,6 +146,16 @@ def test_permute_by_letters():
 # Reinterpretation
 
 
+def test_axes_that_are_no_integers_are_refused_after_equal_ones_too():
+    tensor = sg.asarray(np.zeros((2, 1, 4)))
+    assert tensor.permute([1, 0, 2]).sizes == (1, 2, 4)
+    assert tensor.squeeze((1,)).sizes == tensor.squeeze([1]).sizes == (2, 4)
+    with pytest.raises(sg.LayoutError, match=r"axes=\(1\.0, 0, 2\) must be integers"):
+        tensor.permute([1.0, 0, 2])
+    with pytest.raises(sg.LayoutError, match=r"axis=\(True,\) must be integers"):
+        tensor.squeeze((True,))
+
+
 def test_reinterpret_counts_the_last_axis_as_numpy_does():
     array = np.arange(24, dtype=np.uint32).reshape(2, 3, 4)
     tensor = sg.asarray(array)
