@@ -126,7 +126,8 @@ def asarray(
     canonical order over the same memory. T, Z, Y, X and B are letters too: Z, Y, X are D, H, W; B is N beside C, else
     C; T is N, or D beside an N. An array of xarray whose axes have known names ("time", "band", "y", "x")
     needs no `dims`. `dtype` converts, `device` moves; `copy=True` always copies, `copy=False`
-    raises if a copy is needed, None copies only then. A read-only object makes a read-only tensor.
+    raises if a copy is needed, None copies only then; an array of another byte order needs one, since tensors have the
+    machine's own. A read-only object makes a read-only tensor.
 
     Takes tensors, NumPy arrays and scalars, objects with DLPack or the CUDA Array Interface (CuPy, PyTorch, JAX, ONNX
     Runtime's OrtValue), with NumPy's array interface or the buffer protocol, numbers and nested sequences, all without
