@@ -17,8 +17,7 @@ def memoized(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     `empty` and its like pass on what users gave, whose options may be of a wrong type, such as `row_pitch_bytes=[64]`,
     and are then refused in the function's own words. Exceptions are not cached. Equal arguments of different types have
-    separate entries, since a function may refuse 16.0 and accept 16. That does not reach into a tuple: callers check its
-    entries first.
+    separate entries, since a function may refuse 16.0 and accept 16. Entries of a tuple have not: callers check them.
     """
     cached: Any = lru_cache(maxsize=4096, typed=True)(function)
 
