@@ -158,13 +158,15 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int
     lanes, the one with the most accesses in flight is chosen, and of these the one with the fewest addresses.
     """
     widest = min(WARP, 1 << (lane_steps - 1).bit_length())
-    most = max(1, min(under_way, policy().rows.most_stores * vectors.store_length // vectors.length))
+    stores = vectors.length // vectors.store_length
+    most = max(1, min(under_way, policy().rows.most_stores // stores))
+    most_steps = under_way if stores == 1 else min(under_way, policy().rows.most_narrow_stores // stores)
     groups = []
     for lanes in (32, 16, 8, 4, 2, 1):
         if min(4, widest) <= lanes <= widest:
             chunks = -(-lane_steps // (lanes * most))
             steps = -(-lane_steps // (lanes * chunks))
-            items = min(under_way // steps, policy().rows.most_chunks)
+            items = min(max(1, most_steps // steps), policy().rows.most_chunks)
             groups.append((lane_steps / (chunks * lanes * steps), steps, items, lanes))
     for nbytes, share in policy().rows.groups:
         least = min(nbytes // vectors.wider_bytes, widest)

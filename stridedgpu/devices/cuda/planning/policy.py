@@ -100,6 +100,9 @@ class RowsPolicy:
     most_stores: int = 8
     """Most stores of a thread to one chunk if they are narrower than loads: each needs a bounds check."""
 
+    most_narrow_stores: int = 16
+    """Most of them to all chunks of a thread: 32 of 8 bytes, of 64 converted elements, spill up to sm_90."""
+
     far_apart_bytes: int = 128
     """Bytes of a row from which on consecutive rows may be far apart: stores still fill whole cache lines."""
 
