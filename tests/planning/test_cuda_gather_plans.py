@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from harness.emulator import machine_code
-from harness.emulator.marks import DEFAULT_ARCHITECTURE
 from harness.gather_cases import MODES, Case, inner_case, inspected
 from harness.kernel_names import policy_of
 from harness.plans import chosen_gather
@@ -182,11 +181,6 @@ def check_machine_code(launches: list[tuple[Any, Any]], architecture: str) -> No
             for width in (plan.load.nbytes, plan.index.nbytes):
                 assert made.loads[8 * width], (launch.name, made.loads)
             assert made.stores[8 * plan.store.nbytes], (launch.name, made.stores)
-
-
-@inspected
-def test_a_few_kernels_compile_without_spills_and_with_the_planned_widths():
-    check_machine_code(inspected_launches()[::6], DEFAULT_ARCHITECTURE)
 
 
 @inspected

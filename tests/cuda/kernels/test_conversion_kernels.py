@@ -181,10 +181,9 @@ def vector_program(sources: tuple[str, ...]) -> Program:
     return Program.compile(joined_source("conversion.cuh") + VECTOR_KERNEL, names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "source",
-    [pytest.param(name, marks=emulated) for name in VECTOR_SOURCES]
-    + [pytest.param(name, marks=[*emulated, pytest.mark.slow]) for name in MORE_VECTOR_SOURCES],
+    "source", [pytest.param(name, marks=emulated) for name in (*VECTOR_SOURCES, *MORE_VECTOR_SOURCES)]
 )
 def test_vectors_are_converted_as_their_elements_are(source):
     elements = edge_elements(source)
@@ -309,12 +308,9 @@ def test_the_oracle_agrees_with_numpy_where_numpy_defines_the_result():
 
 
 @inspected
+@pytest.mark.slow
 @every_architecture
-@pytest.mark.parametrize(
-    "kind",
-    [KINDS[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS[1:])],
-    ids=lambda kind: f"from {kind[-1]} and its like",
-)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"from {kind[-1]} and its like")
 def test_conversions_stay_in_registers_and_keep_subnormals(kind, architecture):
     names = [name for source in kind for name in kernels_from(source) if "true, false" not in name]
     names = [name for name in names if "false, true" not in name]

@@ -13,7 +13,6 @@ import pytest
 from harness.emulator import machine_code, runner
 from harness.emulator.chosen import few
 from harness.emulator.exact_conversion import REALS
-from harness.emulator.marks import DEFAULT_ARCHITECTURE
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 from harness.gather_cases import SMALL_GPU, random_layout
 from harness.plans import chosen_crops
@@ -299,11 +298,6 @@ def check_machine_code(cases: list[Case], architecture: str) -> None:
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
         assert made.loads[8 * case.plan.load.nbytes], (case.launch.name, made.loads)
         assert made.stores[8 * case.plan.store.nbytes], (case.launch.name, made.stores)
-
-
-@inspected
-def test_a_few_kernels_compile_without_spills_and_with_the_planned_widths():
-    check_machine_code(few(compiled_cases(), 2), DEFAULT_ARCHITECTURE)
 
 
 @inspected

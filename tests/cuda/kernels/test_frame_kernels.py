@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 from harness.emulator import machine_code
-from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, every_architecture, inspected
+from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.runner import ORDERS, Program
 from harness.frame_encodes import FrameEncodeCase
 from harness.frame_launches import FrameCase
@@ -120,17 +120,10 @@ def test_frames_under_sanitizers_are_those_of_the_cpu(kind):
 
 
 @inspected
+@pytest.mark.slow
 @every_architecture
 def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
     cases = [*(case for kind in CASES for case in CASES[kind]), *ENCODED]
-    if architecture == DEFAULT_ARCHITECTURE:
-        cases = [
-            *CASES["planes of half"][:1],
-            *CASES["pixels"][:1],
-            *CASES["ten bits"][:1],
-            *CASES["linear chroma"][:1],
-            *ENCODED[:1],
-        ]
     code = {}
     for sources in sorted({case.launch.sources for case in cases}):
         names = sorted({case.launch.name for case in cases if case.launch.sources == sources})

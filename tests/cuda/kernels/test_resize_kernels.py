@@ -7,7 +7,7 @@ import random
 
 import pytest
 from harness.emulator import machine_code
-from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, inspected
+from harness.emulator.marks import emulated, inspected
 from harness.emulator.runner import EmulationError
 from harness.resize_launches import NORMALISED, ResizeCase as Case, check_resizes
 
@@ -159,11 +159,6 @@ def check_machine_code(kinds: list[Case], architecture: str) -> None:
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launches[0].name
         assert made.loads[8 * min(case.choice.load.nbytes, 8)] or made.loads[8 * case.choice.load.nbytes], made.loads
         assert made.stores[8 * case.choice.store.nbytes], (case.launches[0].name, made.stores)
-
-
-@inspected
-def test_a_few_kernels_compile_without_spills_and_with_the_planned_widths():
-    check_machine_code([*KINDS.values()][::4], DEFAULT_ARCHITECTURE)
 
 
 @inspected

@@ -8,7 +8,7 @@ import pytest
 from harness.emulator import machine_code
 from harness.emulator.cases import LARGE, WIDE, case, flipped, ramp
 from harness.emulator.chosen import few
-from harness.emulator.marks import DEFAULT_ARCHITECTURE, emulated, inspected
+from harness.emulator.marks import emulated, inspected
 from harness.emulator.pixel_cases import both_ways, nchw, nhwc
 from harness.emulator.planned import Case, check_cases
 from harness.emulator.runner import EmulationError
@@ -170,13 +170,6 @@ def test_the_plan_says_what_is_shifted():
 )
 def test_vectors_are_shifted_where_they_are_not_to_be_had(source, target, types, shifts):
     assert case(source, target, types).plan.shifts is shifts
-
-
-@inspected
-def test_machine_code_of_a_few_kernels_has_whole_vectors_and_no_spills():
-    check_machine_code(
-        few([one for one in written_out() if one.launch.sources == ("shifted_channels.cu",)], 4), DEFAULT_ARCHITECTURE
-    )
 
 
 @inspected

@@ -99,10 +99,6 @@ class TiledTests:
             check_cases(self.broken_cases(), source_of=self.faults[fault].joined_source)
 
     @inspected
-    def test_machine_code_of_a_few_kernels_has_the_widths_of_the_plan_and_no_spills(self) -> None:
-        check_machine_code(few(self.compiled_cases(), 6), DEFAULT_ARCHITECTURE)
-
-    @inspected
     @pytest.mark.slow
     @pytest.mark.parametrize("architecture", machine_code.ARCHITECTURES)
     def test_machine_code_has_the_widths_of_the_plan_and_no_spills(self, architecture: str) -> None:
