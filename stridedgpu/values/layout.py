@@ -28,20 +28,7 @@ from .strides import (
 __all__ = ["Layout"]
 
 
-class _Fields(Drawn):
-    """What a layout is made of, while it is made: its fields are set as any others, in a fifth of the time."""
-
-    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    extent: tuple[int, int]
-    """The lowest offset counted from `offset` (0 or negative), and the span."""
-    _overlaps: bool | None
-
-
-class Layout(_Fields):
+class Layout(Drawn):
     """Where the elements of a tensor lie: sizes, strides and offset, all in **elements**.
 
     Without `strides` the layout is packed, row-major. Strides may be 0 (broadcast) or negative (flipped), sizes
@@ -59,15 +46,22 @@ class Layout(_Fields):
     https://learn.microsoft.com/windows/ai/directml/dml-strides.
     """
 
-    __slots__ = ()
+    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    extent: tuple[int, int]
+    """The lowest offset counted from `offset` (0 or negative), and the span."""
+    _overlaps: bool | None
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
+        """Check and keep the three values."""
         sizes = integers("sizes", sizes, least=0)
         strides = packed_strides(sizes) if strides is None else integers("strides", strides)
         check_same_length(sizes, strides)
         _check_rank(len(sizes))
         offset = integer("offset", offset)
-        object.__setattr__(self, "__class__", _Fields)
         _fill(self, sizes, strides, offset, _extent(sizes, strides))
 
     def __reduce__(self) -> tuple[type[Layout], tuple[tuple[int, ...], tuple[int, ...], int]]:
@@ -79,7 +73,7 @@ class Layout(_Fields):
         cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int] | None = None
     ) -> Layout:
         """A layout from values that another layout computed: they need no checks. The extent may be known, too."""
-        return _fill(_new(_Fields), sizes, strides, offset, extent or _extent(sizes, strides))
+        return _fill(_new(Layout), sizes, strides, offset, extent or _extent(sizes, strides))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Raise: a layout is a key in caches."""
@@ -211,7 +205,7 @@ class Layout(_Fields):
         None in place of all of them says that every axis stayed where it was.
         """
         sizes, strides, offset, extent, axes = windowed(index, self.sizes, self.strides, self.offset, self.extent)
-        return _fill(_new(_Fields), sizes, strides, offset, extent), axes
+        return _fill(_new(Layout), sizes, strides, offset, extent), axes
 
     def broadcast_to(self, sizes: Sequence[int]) -> Layout:
         """The layout repeated to `sizes` with strides of 0; leading axes are added as NumPy does.
@@ -391,7 +385,9 @@ _overlaps_itself: Final = lru_cache(maxsize=4096)(self_overlaps)
 
 
 _new: Final = object.__new__
-_set_overlaps: Final = _Fields.__dict__["_overlaps"].__set__
+_set_sizes, _set_strides, _set_offset, _set_extent, _set_overlaps = (
+    getattr(Layout, name).__set__ for name in ("sizes", "strides", "offset", "extent", "_overlaps")
+)
 
 
 def _extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
@@ -408,13 +404,12 @@ def _extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]
 
 
 def _fill(
-    made: _Fields, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int]
+    layout: Layout, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int]
 ) -> Layout:
     """Set the fields of a new layout, which is immutable from then on."""
-    made.sizes = sizes
-    made.strides = strides
-    made.offset = offset
-    made.extent = extent
-    made._overlaps = None
-    made.__class__ = Layout
-    return made  # type: ignore[return-value]
+    _set_sizes(layout, sizes)
+    _set_strides(layout, strides)
+    _set_offset(layout, offset)
+    _set_extent(layout, extent)
+    _set_overlaps(layout, None)
+    return layout
