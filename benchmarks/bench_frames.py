@@ -51,7 +51,7 @@ CODES = {"nv12": cv2.COLOR_YUV2RGB_NV12, "i420": cv2.COLOR_YUV2RGB_I420, "yuyv":
 
 @dataclass(frozen=True)
 class Case:
-    """A picture of some size and format, and what becomes of it."""
+    """An image of some size and format, and what becomes of it."""
 
     goal: str
     format: str
@@ -119,7 +119,7 @@ def with_torch(case, rgb, window=None):
 
 
 def encoding(case):
-    """The calls that write a picture as a frame, and the bytes that must move."""
+    """The calls that write an image as a frame, and the bytes that must move."""
     height, width = case.sizes
     picture = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
     memory, source = np.zeros(surface(case).shape, np.uint8), sg.asarray(picture, dims="HWC")

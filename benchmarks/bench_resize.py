@@ -102,7 +102,7 @@ def boxes_of(case):
 
 
 def single(case):
-    """One picture to another size."""
+    """One image to another size."""
     (picture,) = case.pictures
     (height, width), name = case.target, case.interpolation
     calls: Calls = {"stridedgpu": lambda: sg.resize(picture, case.target, dims="HWC", layout="HWC", interpolation=name)}
@@ -123,7 +123,7 @@ def single(case):
 
 
 def letterboxed(case):
-    """A whole picture in a frame with borders."""
+    """A whole image in a frame with borders."""
     (picture,) = case.pictures
     (top, left, rows, columns), (height, width) = sg.letterbox_placements([case.source], case.target)[0], case.target
     below, right = height - top - rows, width - left - columns
@@ -149,7 +149,7 @@ def letterboxed(case):
 
 
 def boxes_alone(case):
-    """A box of each picture to one size."""
+    """A box of each image to one size."""
     pictures, boxes, (height, width) = case.pictures, boxes_of(case), case.target
     listed, name = boxes.tolist(), case.interpolation
     calls: Calls = {

@@ -2,12 +2,12 @@
 
     python benchmarks/image_folder.py [--images 256] [--rounds 5] [--workers 2]
 
-Pictures are JPEGs of 500 x 375 made for the occasion, read as torchvision's ImageFolder reads them. Four ways of the
+Images are JPEGs of 500 x 375 made for the occasion, read as torchvision's ImageFolder reads them. Four ways of the
 same recipe, in turns, the best of several rounds, by processor time of one thread (PyTorch and stridedgpu with one
-thread each), first of decoded pictures, then with decoding:
+thread each), first of decoded images, then with decoding:
 
-- torchvision v2 on Pillow's pictures, one by one, and PyTorch's default_collate
-- the step as the transform of each picture, and default_collate: no key is given
+- torchvision v2 on Pillow's images, one by one, and PyTorch's default_collate
+- the step as the transform of each image, and default_collate: no key is given
 - the step's collate, without keys
 - the step's collate over `step.dataset`, whose keys are the indices
 

@@ -2,7 +2,7 @@
 
     python benchmarks/resize_model.py             a table; names of works may follow
 
-Each work is a batch of 64 pictures of one size, in records of their own. Bytes that must move are each pixel that taps
+Each work is a batch of 64 images of one size, in records of their own. Bytes that must move are each pixel that taps
 reach once, and each element of the result once.
 """
 
@@ -35,7 +35,7 @@ NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8
 
 @dataclass(frozen=True)
 class Work:
-    """A batch of pictures, resized and normalised to float16 planes."""
+    """A batch of images, resized and normalised to float16 planes."""
 
     interpolation: str
     source: tuple[int, int]

@@ -3,7 +3,7 @@
 // A thread makes four adjacent rows of the target. Each row is loaded in pieces from the place that its index selects;
 // the four rows together are whole words, which are stored:
 //
-//     pictures of 3-byte colours    | r g b r | g b r g | b r g b |      four indices in one or two loads
+//     images of 3-byte colours    | r g b r | g b r g | b r g b |      four indices in one or two loads
 //
 // Bytes moved: each row once in and once out, and its index once.
 #include "gather_indices.cuh"

@@ -51,10 +51,10 @@ _TIMED_PICTURE_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True)
 class BatchJob:
-    """What shall be made of which pictures. All results of `step` have one size, its window.
+    """What shall be made of which images. All results of `step` have one size, its window.
 
-    `compares_all` is whether every picture is compared with NumPy, and not only the first ones. `deep` is whether
-    pictures have 16 bits a sample.
+    `compares_all` is whether every image is compared with NumPy, and not only the first ones. `deep` is whether
+    images have 16 bits a sample.
     """
 
     pictures: Sequence[ImageFile]
@@ -68,11 +68,11 @@ class Target(Protocol):
     """Where batches go, in order."""
 
     def take(self, images: StridedTensor) -> None:
-        """Store the next pictures."""
+        """Store the next images."""
 
 
 class BatchFile:
-    """The batch as a `.npy` file, to which pictures are appended: the layout has its rows in front."""
+    """The batch as a `.npy` file, to which images are appended: the layout has its rows in front."""
 
     def __init__(self, file: BinaryIO, job: BatchJob) -> None:
         self._file, self._step = file, job.step
@@ -80,7 +80,7 @@ class BatchFile:
         write_header(file, job.step, tuple(sizes[letter] for letter in job.step.layout))
 
     def take(self, images: StridedTensor) -> None:
-        """Append the next pictures."""
+        """Append the next images."""
         write_elements(self._file, self._step._worker.array(images))
 
 
@@ -134,10 +134,10 @@ def batch_sizes(job: BatchJob) -> tuple[int, int, int, int]:
 
 
 def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple[list[Sample], int]:
-    """Decode the pictures on all cores and hand batches on, while the next ones are made.
+    """Decode the images on all cores and hand batches on, while the next ones are made.
 
-    Returns the samples to time, which are the first pictures, and the number of pictures that were compared with NumPy.
-    `done` is called for each picture. Raises `StridedGpuError` where a bit differs from NumPy's.
+    Returns the samples to time, which are the first images, and the number of images that were compared with NumPy.
+    `done` is called for each image. Raises `StridedGpuError` where a bit differs from NumPy's.
     """
     step, count = job.step, len(job.pictures)
     rows, columns = window_of(step)
@@ -177,5 +177,5 @@ def _array(image: StridedTensor) -> np.ndarray[Any, np.dtype[Any]]:
 
 
 def _raised(_number: int, _key: object, problem: StridedGpuError) -> None:
-    """One batch has all pictures or is not made."""
+    """One batch has all images or is not made."""
     raise problem

@@ -37,7 +37,7 @@ _LUMA: Final = (19595, 38470, 7471)
 
 @dataclass(frozen=True)
 class Sample:
-    """A decoded picture (HWC), where its window begins, whether that is mirrored, and how its values are normalised."""
+    """A decoded image (HWC), where its window begins, whether that is mirrored, and how its values are normalised."""
 
     frame: Pixels
     origin: tuple[int, int]
@@ -67,7 +67,7 @@ class Comparison:
 
 
 def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
-    """A decoded picture as NumPy needs it: resized as a whole, and where its window begins."""
+    """A decoded image as NumPy needs it: resized as a whole, and where its window begins."""
     made = _normalisation(pixels, key, step)
     pixels = _adapted(pixels, step)
     if step.letterbox is not None or step.random_resized_crop is not None or step.pad is not None:
@@ -86,7 +86,7 @@ def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
 
 
 def _adapted(pixels: Pixels, step: Preprocess) -> Pixels:
-    """A picture in the step's mode, and clipped."""
+    """An image in the step's mode, and clipped."""
     if step.mode == "gray":
         red, green, blue = (pixels[..., channel].astype(np.int64) for channel in range(3))
         luma = red * _LUMA[0] + green * _LUMA[1] + blue * _LUMA[2]
@@ -99,7 +99,7 @@ def _adapted(pixels: Pixels, step: Preprocess) -> Pixels:
 
 
 def _normalisation(pixels: Pixels, key: str, step: Preprocess) -> Normalisation:
-    """What the values of a picture are multiplied by and what is added, its random colour included."""
+    """What the values of an image are multiplied by and what is added, its random colour included."""
     element = element_type(pixels.dtype)
     if not step.colours:
         return scale_and_bias(step, element)
@@ -115,7 +115,7 @@ def window_of(step: Preprocess) -> tuple[int, int]:
 
 
 def _placed(pixels: Pixels, key: str, step: Preprocess) -> Pixels:
-    """A result's pixels: the box of the picture, cut out, resized and mirrored, set into a window of the fill value."""
+    """A result's pixels: the box of the image, cut out, resized and mirrored, set into a window of the fill value."""
     [placed] = step.placements([(pixels.shape[0], pixels.shape[1])], None if step.seed is None else [key])
     top, left, height, width = placed.place
     above, before, below, after = map(int, placed.box)
@@ -167,7 +167,7 @@ def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: P
 
 
 def check_bits(made: np.ndarray[Any, np.dtype[Any]], sample: Sample, step: Preprocess, number: int) -> None:
-    """Raise `StridedGpuError` if a picture (axes HWC) differs from NumPy's: wrong pixels are never handed out."""
+    """Raise `StridedGpuError` if an image (axes HWC) differs from NumPy's: wrong pixels are never handed out."""
     expected = np.empty(made.shape, made.dtype)
     write_with_numpy(sample.mirrored_window(window_of(step)), expected, step, sample.normalisation)
     bits = np.dtype(f"u{made.dtype.itemsize}")
@@ -179,7 +179,7 @@ def check_bits(made: np.ndarray[Any, np.dtype[Any]], sample: Sample, step: Prepr
 
 
 def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
-    """Do the first pictures again, by gather_crops and by NumPy, for their times."""
+    """Do the first images again, by gather_crops and by NumPy, for their times."""
     scratch = _new_batch(replace(step, device="cpu"), len(samples))
     slots = scratch.permute("NHWC").numpy()
     windows = [sample.mirrored_window(window_of(step)) for sample in samples]
@@ -204,7 +204,7 @@ def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
 
 
 def _new_batch(step: Preprocess, count: int) -> StridedTensor:
-    """Room for `count` pictures."""
+    """Room for `count` images."""
     return empty(
         (count, step.channel_count or 3, *window_of(step)),
         step.dtype,

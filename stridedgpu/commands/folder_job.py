@@ -1,7 +1,7 @@
 """A folder of images into shards, each a file: larger than memory, and resumed by a second run.
 
-A shard has no name until it is whole; then its record is written (`.json`: which picture each row is, which pictures
-failed, and why). A shard with a record is done, and a run does the others. The pictures are listed in a file once, in
+A shard has no name until it is whole; then its record is written (`.json`: which image each row is, which images
+failed, and why). A shard with a record is done, and a run does the others. The images are listed in a file once, in
 order, and each shard takes a part of it: what a process holds does not grow with their number. The manifest holds the
 declaration that all shards are made of and the decoder's versions, so that a later run or another worker cannot mix
 others in; the version of stridedgpu is that which began, and is not compared: its bits do not change with it.
@@ -59,7 +59,7 @@ class FolderJobError(StridedGpuError):
 
 @dataclass(frozen=True)
 class FolderJob:
-    """A folder's job as a value that can be sent to any worker. `deep` is whether pictures have 16 bits a sample.
+    """A folder's job as a value that can be sent to any worker. `deep` is whether images have 16 bits a sample.
 
     `step` has its rows in front, and all its results have one size. Its chance depends on seed, epoch and
     the image's name. Every worker reaches `folder` and `out` by the same paths.
@@ -113,7 +113,7 @@ def start(job: FolderJob) -> list[Shard]:
     """The job's shards. Writes listing and manifest, or compares them if there are shards already.
 
     The device makes no difference to the bits, and may be another. Raises `FolderJobError` where the shards that are
-    there were made of other pictures, in another way or by another decoder.
+    there were made of other images, in another way or by another decoder.
     """
     wanted = {
         "step": repr(replace(job.step, device="auto")),
@@ -248,7 +248,7 @@ def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def _label(name: str, classes: Sequence[str]) -> int | None:
-    """The number of a picture's topmost folder; None for a picture that lies in none."""
+    """The number of an image's topmost folder; None for an image that lies in none."""
     folder, inside, _ = name.partition("/")
     return bisect_left(classes, folder) if inside else None
 
@@ -283,7 +283,7 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
 
 
 def _names(job: FolderJob, shard: Shard) -> list[str]:
-    """The names of a shard's pictures. Raises `FolderJobError` if the listing has been changed meanwhile."""
+    """The names of a shard's images. Raises `FolderJobError` if the listing has been changed meanwhile."""
     with job.listing.open("rb") as listing:
         listing.seek(shard.start)
         names = [_listed(job, line) for line in islice(listing, shard.count)]

@@ -1,4 +1,4 @@
-"""The pictures of a job as the source of `sg.load`'s machinery: checked against the window before a thread cuts it."""
+"""The images of a job as the source of `sg.load`'s machinery: checked against the window before a thread cuts it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Pictures:
         return _Picture(Row(number, self._keys[number], ()), self._paths[number], self)
 
     def decoded(self, number: int, path: Path, decoder: Decoder) -> Pixels:
-        """The pixels of a picture. Raises `ImageError` for one that has no such window."""
+        """The pixels of an image. Raises `ImageError` for one that has no such window."""
         nbytes = 0
         with suppress(OSError):  # the decoder reports a missing file
             nbytes = path.stat().st_size
@@ -62,7 +62,7 @@ class Pictures:
 
 @dataclass(frozen=True, slots=True)
 class _Picture(Sample):
-    """One picture of a job."""
+    """One image of a job."""
 
     pictures: Pictures
 

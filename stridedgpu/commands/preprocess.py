@@ -90,7 +90,7 @@ def run_preprocess(chosen: argparse.Namespace) -> None:
 
 
 def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
-    """One batch in one file: written while the next pictures are decoded, or made in memory where that is wanted."""
+    """One batch in one file: written while the next images are decoded, or made in memory where that is wanted."""
     pictures = find_images(chosen.images) + (sample_images() if chosen.samples else [])
     if not pictures:
         raise StridedGpuError("no pictures: a batch holds at least one.")

@@ -7,7 +7,7 @@
 | safetensors | a row of the tensor `image`, and of `label` | safetensors, mapped |
 | zarr | a row of the array `image`, and of `label`, in chunks of some rows | zarr 3 |
 
-A label is the number of a picture's topmost folder, in order of their names; pictures that lie in no folder have none.
+A label is the number of an image's topmost folder, in order of their names; images that lie in no folder have none.
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ def _check_windows(chosen: argparse.Namespace) -> None:
 
 
 def _check_depth(chosen: argparse.Namespace) -> None:
-    """Refuse numbers that no sample of the pictures could have, and results that could not hold them."""
+    """Refuse numbers that no sample of the images could have, and results that could not hold them."""
     most = _SIXTEEN_BITS if chosen.deep else _EIGHT_BITS
     for name, value in (("maximum", chosen.maximum), ("fill", max(chosen.fill or (0,)))):
         if value is not None and value > most:
@@ -341,7 +341,7 @@ _CHECKS: Final[tuple[Callable[[argparse.Namespace], None], ...]] = (
 
 
 def declared_step(chosen: argparse.Namespace) -> Preprocess:
-    """What happens to a picture, in one batch and in shards alike. Refuses options that do not go together."""
+    """What happens to an image, in one batch and in shards alike. Refuses options that do not go together."""
     for check in _CHECKS:
         check(chosen)
     is_window = not (chosen.letterbox or chosen.random_resized_crop)

@@ -117,7 +117,7 @@ class ResizeProblem:
         count, channels, height, width = self.target.layout.sizes
         rule, made, window = self.rule, self.conversion, self.window
         read, written = _bytes_moved(self)
-        lines = [f"{count} pictures of {height} x {width} pixels, {channels} channels each: {rule.interpolation}"]
+        lines = [f"{count} images of {height} x {width} pixels, {channels} channels each: {rule.interpolation}"]
         if window is None:
             lines.append("boxes and sizes of the sources come with every call")
             if self.reads_frames:

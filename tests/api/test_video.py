@@ -20,7 +20,7 @@ PIXELS = (96, 128)
 
 @pytest.fixture(scope="module")
 def video(tmp_path_factory):
-    """A film of 2,000 pictures, each a little brighter than the last, 50 times over."""
+    """A film of 2,000 images, each a little brighter than the last, 50 times over."""
     path = tmp_path_factory.mktemp("video") / "film.mp4"
     with av.open(path, "w") as container:
         stream = container.add_stream("mpeg4", rate=25)
@@ -36,7 +36,7 @@ def video(tmp_path_factory):
 
 
 def frames_of(path):
-    """Each picture of the file as a frame over FFmpeg's own planes."""
+    """Each image of the file as a frame over FFmpeg's own planes."""
     with av.open(path) as container:
         for picture in container.decode(video=0):
             planes = [np.frombuffer(p, np.uint8).reshape(p.height, p.line_size)[:, : p.width] for p in picture.planes]

@@ -132,7 +132,7 @@ def test_nearest_moves_elements_of_every_type(interpolation: str, dtype: str, ca
 def test_halves(
     interpolation: str, size: tuple[int, int], beside: tuple[int, int], channels: int, flip: bool, seed: int
 ) -> None:
-    """Boxes of exactly twice the size, somewhere in a picture, mirrored or not."""
+    """Boxes of exactly twice the size, somewhere in an image, mirrored or not."""
     (height, width), (top, left) = size, beside
     box = (top, left, top + 2 * height, left + 2 * width)
     picture = Resize((box[2] + top, box[3] + left), size, box, channels, seed).picture()
@@ -232,7 +232,7 @@ def test_planes_narrower_than_a_vector(channels: int) -> None:
 
 
 def test_no_byte_beside_the_picture_is_read() -> None:
-    """The last pixel of a buffer is the last that is read: a picture at its very end has the same result."""
+    """The last pixel of a buffer is the last that is read: an image at its very end has the same result."""
     picture = Resize((37, 41), (20, 23), None, 3, 6).picture()
     memory = np.zeros(picture.size + 5, np.uint8)
     memory[5:] = picture.reshape(-1)

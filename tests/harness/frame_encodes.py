@@ -1,4 +1,4 @@
-"""A picture into a frame as the CUDA kernel is launched for it, with memory for the emulator."""
+"""An image into a frame as the CUDA kernel is launched for it, with memory for the emulator."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["FrameEncodeCase"]
 
 @dataclasses.dataclass(eq=False)
 class FrameEncodeCase:
-    """One picture, a frame whose memory is random, and the launch."""
+    """One image, a frame whose memory is random, and the launch."""
 
     format: str
     order: str = "HWC"

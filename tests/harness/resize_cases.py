@@ -28,7 +28,7 @@ class Resize:
     seed: int
 
     def picture(self, dtype: str = "uint8") -> Array:
-        """A random picture, (height, width, channels)."""
+        """A random image, (height, width, channels)."""
         rng = np.random.default_rng(self.seed)
         shape = (*self.source, self.channels)
         if dtype.startswith("float"):
@@ -72,7 +72,7 @@ def pillow_passes() -> str:
 
 
 def pillow_resize(picture: Array, case: Resize, name: str) -> Array:
-    """Pillow's result, channel by channel, as pictures of 1 channel resize alike."""
+    """Pillow's result, channel by channel, as images of 1 channel resize alike."""
     image = pytest.importorskip("PIL.Image", reason="the oracle is Pillow")
     height, width = case.target
     box = None if case.box is None else (case.box[1], case.box[0], case.box[3], case.box[2])
@@ -104,7 +104,7 @@ def cv2_resize(picture: Array, case: Resize, name: str) -> Array:
 
 
 def pictures(picture: Array) -> list[tuple[Array, str]]:
-    """One picture in several layouts of memory, with the labels of its axes."""
+    """One image in several layouts of memory, with the labels of its axes."""
     planar = np.ascontiguousarray(np.moveaxis(picture, -1, 0))
     height, width, channels = picture.shape
     pitched = np.zeros((height, width + 3, channels + 1), picture.dtype)[:, :width, :channels]

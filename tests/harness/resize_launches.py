@@ -1,4 +1,4 @@
-"""Resizes for the tests of kernels: batches of pictures with their memory, and the emulator beside the CPU."""
+"""Resizes for the tests of kernels: batches of images with their memory, and the emulator beside the CPU."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8
 
 
 class LaunchedResize:
-    """One batch of resized pictures, planned for a GPU and launched in the emulator.
+    """One batch of resized images, planned for a GPU and launched in the emulator.
 
-    `memories` are the bytes of each picture, from its lowest element on, and of the batch beforehand; `resized` are
+    `memories` are the bytes of each image, from its lowest element on, and of the batch beforehand; `resized` are
     those of the batch as it must become.
     """
 
@@ -63,7 +63,7 @@ class LaunchedResize:
 
     @functools.cached_property
     def groups(self) -> list[list[ResizeSample]]:
-        """The samples of each launch, whose addresses count from the first picture's memory."""
+        """The samples of each launch, whose addresses count from the first image's memory."""
         itemsize = self.problem.conversion.source.itemsize
         together: dict[Any, list[ResizeSample]] = {}
         at = 0
@@ -99,10 +99,10 @@ class LaunchedResize:
 
 @dataclasses.dataclass(eq=False)
 class ResizeCase(LaunchedResize):
-    """One batch of resized pictures with its memory, from a seed.
+    """One batch of resized images with its memory, from a seed.
 
-    The first picture is taken whole and fills its window; of the others a part goes into a part. `fractions` has boxes
-    begin and end within pixels. Every other picture runs from bottom to top, some are mirrored.
+    The first image is taken whole and fills its window; of the others a part goes into a part. `fractions` has boxes
+    begin and end within pixels. Every other image runs from bottom to top, some are mirrored.
     """
 
     interpolation: str
@@ -124,7 +124,7 @@ class ResizeCase(LaunchedResize):
 
     @functools.cached_property
     def windows(self) -> list[ResizeWindow]:
-        """The pictures."""
+        """The images."""
         rng = np.random.default_rng(self.seed)
         return [self._window(rng, number) for number in range(self.samples)]
 
@@ -164,7 +164,7 @@ class ResizeCase(LaunchedResize):
 
     @functools.cached_property
     def memories(self) -> tuple[list[Any], Any]:
-        """Bytes of each picture, and of the batch beforehand."""
+        """Bytes of each image, and of the batch beforehand."""
         rng = np.random.default_rng(self.seed + 2)
         sources = []
         for window in self.windows:

@@ -39,7 +39,7 @@ def png_header(width: int, height: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
-    """Pictures, damaged pictures and files that are none."""
+    """Images, damaged images and files that are none."""
     made = tmp_path_factory.mktemp("pictures")
     pixels = np.random.default_rng(5).integers(0, 256, (3, 50, 61, 3), dtype=np.uint8)
     for name, frame in zip(("a.png", "b.png", "c.png"), pixels, strict=True):

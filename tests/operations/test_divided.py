@@ -88,7 +88,7 @@ def test_layouts_types_and_channels(path, source, target, sizes, order, each, re
 
 
 def test_a_tensor_and_a_frame_normalise_alike():
-    """`StridedTensor.relayout`, and a `Frame` as an RGB picture."""
+    """`StridedTensor.relayout`, and a `Frame` as an RGB image."""
     mean, std = IMAGENET
     memory = np.random.default_rng(1).integers(0, 256, 24 * 16 * 3 // 2, dtype=np.uint8)
     frame = sg.Frame.over("nv12", memory, (16, 24))

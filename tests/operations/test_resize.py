@@ -110,7 +110,7 @@ def test_premultiplied_alpha(name: str, case: Resize, clear: bool) -> None:
     layout=st.sampled_from(["CHW", "HWC"]),
 )
 def test_layouts_and_conversion(case: Resize, interpolation: str, dtype: str | None, swaps: bool, layout: str) -> None:
-    """Every layout has one result, and the conversion is that of `relayout` on the resized picture."""
+    """Every layout has one result, and the conversion is that of `relayout` on the resized image."""
     picture = case.picture()
     channels = tuple(range(case.channels))[::-1] if swaps else None
     values = {"dtype": dtype, "scale": 0.3 if dtype else None, "channels": channels}
@@ -183,7 +183,7 @@ def test_letterbox(case: Resize, scale_up: bool) -> None:
 
 
 def test_batches_and_single_channels() -> None:
-    """N images, pictures without channels, and an empty batch."""
+    """N images, images without channels, and an empty batch."""
     batch = np.stack([Resize((9, 11), (4, 5), None, 3, seed).picture() for seed in range(3)])
     made = sg.resize(batch, (4, 5), dims="NHWC", layout="NHWC")
     for picture, result in zip(batch, made.numpy(), strict=True):
@@ -259,7 +259,7 @@ def test_types_that_no_library_resizes() -> None:
 
 
 def test_nothing_is_written_where_out_does_not_fit() -> None:
-    """An `out` of other sizes, or one that is the picture, is refused."""
+    """An `out` of other sizes, or one that is the image, is refused."""
     out = sg.zeros((3, 4, 5), "uint8")
     with pytest.raises(sg.LayoutError, match="out has sizes"):
         sg.resize(PHOTO + 1, (4, 4), dims="HWC", out=out)

@@ -81,7 +81,7 @@ def test_options_that_are_planned_with_each_call(options):
 
 
 def test_an_empty_batch_and_pictures_without_pixels():
-    """No pictures are none; a picture of no pixels is refused."""
+    """No images are none; an image of no pixels is refused."""
     assert sg.resize(np.zeros((0, 4, 4, 3), np.uint8), (2, 2), dims="NHWC").sizes == (0, 3, 2, 2)
     with pytest.raises(sg.LayoutError, match="nothing to resize"):
         sg.resize(np.zeros((2, 0, 4, 3), np.uint8), (2, 2), dims="NHWC")

@@ -70,7 +70,7 @@ def test_a_mask_of_pillow_keeps_the_numbers_of_its_palette():
 
 
 def blob(height, width, x, y):
-    """A picture with a smooth spot whose centre is at x, y."""
+    """An image with a smooth spot whose centre is at x, y."""
     rows, columns = np.mgrid[:height, :width] + 0.5
     spot = 255 * np.exp(-((rows - y) ** 2 + (columns - x) ** 2) / 18)
     return np.repeat(np.rint(spot).astype(np.uint8)[..., None], 3, axis=2)

@@ -47,7 +47,7 @@ def arguments(folder, shards, out="out", *more):
 
 
 def contents(out):
-    """The rows of all shards and their pictures, and what failed."""
+    """The rows of all shards and their images, and what failed."""
     shards = sorted(out.glob("shard-*.npy"))
     records = [json.loads(path.with_suffix(".json").read_text()) for path in shards]
     names = [name for record in records for name in record["pictures"]]
@@ -56,7 +56,7 @@ def contents(out):
 
 
 def whole_batch(folder, *options):
-    """The same by one batch of the good pictures, in a folder of their own."""
+    """The same by one batch of the good images, in a folder of their own."""
     good = sorted(path for path in (folder / "photos").rglob("*.png") if path.stem.isdigit())
     names = [path.relative_to(folder / "photos") for path in good]
     for name in names:

@@ -1,4 +1,4 @@
-"""Frames in a step: the values of their RGB pictures, alone, in lists of any sizes and formats, on both devices."""
+"""Frames in a step: the values of their RGB images, alone, in lists of any sizes and formats, on both devices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STEPS = {
 
 
 def check(step, frames, pictures):
-    """Alone, in a list, and among pictures."""
+    """Alone, in a list, and among images."""
     keys = range(len(frames))
     made, mixed = step(frames, keys, epoch=1), step([frames[0], *pictures[1:]], keys, epoch=1)
     wanted = step(pictures, keys, epoch=1)

@@ -324,7 +324,7 @@ def test_damaged_pictures_are_read_or_refused_many_times(kind, decoder, data):
 
 @pytest.fixture
 def job(tmp_path):
-    """A job of three pictures in two shards, of which the first is written."""
+    """A job of three images in two shards, of which the first is written."""
     for number in range(3):
         path = tmp_path / f"photos/{number % 2}/{number}.npy"
         path.parent.mkdir(parents=True, exist_ok=True)

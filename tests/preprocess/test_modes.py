@@ -19,7 +19,7 @@ ORIENTATION = 0x0112
 
 
 def picture(mode):
-    """A random picture of a mode."""
+    """A random image of a mode."""
     base = Image.fromarray(RGB)
     if mode in ("RGBA", "LA", "PA"):
         alpha = Image.fromarray(RANDOM.integers(0, 256, (12, 17), dtype=np.uint8))

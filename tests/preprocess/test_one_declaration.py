@@ -31,7 +31,7 @@ def step():
 
 @pytest.fixture(scope="module")
 def expected():
-    """What a loop over single pictures makes, each by its number."""
+    """What a loop over single images makes, each by its number."""
     declared = step()
     return np.stack([declared({"image": [picture]}, [number])["image"][0] for number, picture in enumerate(pixels())])
 

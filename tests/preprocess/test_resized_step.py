@@ -1,4 +1,4 @@
-"""`Preprocess` resizes as torchvision's transforms do on Pillow's pictures, and letterboxes as YOLO does."""
+"""`Preprocess` resizes as torchvision's transforms do on Pillow's images, and letterboxes as YOLO does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def photo(height, width, seed=0):
-    """A random picture."""
+    """A random image."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
@@ -28,7 +28,7 @@ def torchvision_sizes(height, width, size):
 @settings(max_examples=examples(80))
 @given(sizes=st.lists(st.tuples(*(st.integers(24, 130),) * 2), min_size=1, max_size=3), seed=st.integers(0, 999))
 def test_resize_crop_to_tensor_normalize(sizes, seed):
-    """Resize(32), CenterCrop(24), ToTensor and Normalize on Pillow's pictures, to the bit of the bytes between."""
+    """Resize(32), CenterCrop(24), ToTensor and Normalize on Pillow's images, to the bit of the bytes between."""
     image = pytest.importorskip("PIL.Image", reason="the oracle is Pillow")
     newest = int(pytest.importorskip("PIL").__version__.split(".")[0]) >= 13
     step = sg.Preprocess(resize=32, crop=24, mean=MEAN, std=STD)
@@ -197,7 +197,7 @@ def test_a_division_by_a_declared_maximum():
 
 
 def test_arrays_and_lists_are_alike():
-    """One array of pictures, and the same pictures in a list."""
+    """One array of images, and the same images in a list."""
     photos = [photo(50, 40, seed) for seed in range(3)]
     for arguments in ({"resize": 32, "crop": 30}, {"resize": (20, 30)}, {"letterbox": 28}):
         step = sg.Preprocess(dtype="float16", flip=True, **arguments)
@@ -223,7 +223,7 @@ def test_letterbox_is_the_function():
 @settings(max_examples=examples(60))
 @given(height=st.integers(1, 90), width=st.integers(1, 90), seed=st.integers(0, 2**40))
 def test_random_boxes_are_boxes_resized(height, width, seed):
-    """What chance decides depends on key and seed alone, and the result is some box of the picture, resized."""
+    """What chance decides depends on key and seed alone, and the result is some box of the image, resized."""
     flat = np.broadcast_to(np.arange(width, dtype=np.uint8), (height, width))[..., None]
     step = sg.Preprocess(random_resized_crop=True, crop=16, seed=seed, dtype="uint8", interpolation="opencv-nearest")
     alone = step([flat], keys=["a"], epoch=0)[0]

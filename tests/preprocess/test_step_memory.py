@@ -1,4 +1,4 @@
-"""Memory stays where it is, however many pictures go through."""
+"""Memory stays where it is, however many images go through."""
 
 from __future__ import annotations
 

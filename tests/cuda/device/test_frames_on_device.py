@@ -1,4 +1,4 @@
-"""Frames on a GPU: one launch a picture over the planes where they lie, and the pixels of the CPU."""
+"""Frames on a GPU: one launch an image over the planes where they lie, and the pixels of the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows of pictures on their way to a GPU: one copy through pinned memory, and the pixels of the CPU."""
+"""Windows of images on their way to a GPU: one copy through pinned memory, and the pixels of the CPU."""
 
 from __future__ import annotations
 

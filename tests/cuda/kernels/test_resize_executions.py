@@ -39,9 +39,9 @@ BORDER = 114
 
 @dataclasses.dataclass(eq=False)
 class Draw(LaunchedResize):
-    """One call of `resize`, `gather_crops` or `letterbox`, and the pictures that it is given.
+    """One call of `resize`, `gather_crops` or `letterbox`, and the images that it is given.
 
-    `flips` mirror pictures of `gather_crops`; `layouts` number what `pictures` makes of each.
+    `flips` mirror images of `gather_crops`; `layouts` number what `pictures` makes of each.
     """
 
     way: str
@@ -62,7 +62,7 @@ class Draw(LaunchedResize):
 
     @functools.cached_property
     def photos(self) -> list[tuple[Array, str]]:
-        """The pictures as the call is given them, with the labels of their axes."""
+        """The images as the call is given them, with the labels of their axes."""
         made = []
         for case, number in zip(self.cases, self.layouts, strict=True):
             picture = case.picture(self.source)
@@ -92,7 +92,7 @@ class Draw(LaunchedResize):
 
     @functools.cached_property
     def boxes(self) -> list[tuple[float, ...]]:
-        """The box of each picture."""
+        """The box of each image."""
         return [case.box or (0.0, 0.0, *map(float, case.source)) for case in self.cases]
 
     @functools.cached_property
@@ -103,7 +103,7 @@ class Draw(LaunchedResize):
 
     @functools.cached_property
     def windows(self) -> list[ResizeWindow]:
-        """The pictures in memory, from the lowest element on, and their places."""
+        """The images in memory, from the lowest element on, and their places."""
         height, width = self.cases[0].target
         places = [(0, 0, height, width)] * len(self.cases)
         if self.way == "letterbox":
@@ -131,7 +131,7 @@ class Draw(LaunchedResize):
 
     @functools.cached_property
     def memories(self) -> tuple[list[Any], Any]:
-        """Bytes of each picture, and of the batch beforehand."""
+        """Bytes of each image, and of the batch beforehand."""
         sources = []
         for (photo, _), window in zip(self.photos, self.windows, strict=True):
             lowest = photo[tuple(slice(None, None, -1 if step < 0 else 1) for step in photo.strides)]
@@ -186,7 +186,7 @@ CONVERSIONS = ("none",) * 5 + ("float16", "float32", "bfloat16", "int16")
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What draws of one kernel have in common: all but the sizes of pictures, their boxes and their layouts."""
+    """What draws of one kernel have in common: all but the sizes of images, their boxes and their layouts."""
 
     rule: ResizeRule
     source: str
@@ -227,7 +227,7 @@ def kinds(draw: st.DrawFn, interpolation: str) -> Kind:
 
 @st.composite
 def draws(draw: st.DrawFn, kind: Kind, largest: int, most: int, widths: st.SearchStrategy[int]) -> Draw:
-    """Calls of a kind with up to `most` pictures of up to `largest` pixels along an axis."""
+    """Calls of a kind with up to `most` images of up to `largest` pixels along an axis."""
     way = draw(st.sampled_from(["resize", "gather_crops", "gather_crops", "letterbox"]))
     boxes = "fractions" if kind.rule.interpolation.is_pillow else draw(st.sampled_from(["fractions", "whole"]))
     boxes = "none" if way == "letterbox" else boxes
@@ -270,7 +270,7 @@ def any_kind(interpolation: str, largest: int, most: int) -> st.SearchStrategy[D
 
 
 def a_few() -> list[Draw]:
-    """Small pictures by any interpolation."""
+    """Small images by any interpolation."""
     return collected(st.sampled_from(INTERPOLATIONS).flatmap(lambda name: any_kind(name, 24, 3)), 6, 15)
 
 

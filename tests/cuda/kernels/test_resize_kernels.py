@@ -47,7 +47,7 @@ BY_DEFAULT = ("photographs to half", "rows first", "pixels to pixels", "twelve c
 
 
 def of_seeds(case: Case, count: int) -> list[Case]:
-    """The same with other pictures; the last ones have the memory of several chunks of rows."""
+    """The same with other images; the last ones have the memory of several chunks of rows."""
     cases = [dataclasses.replace(case, seed=seed) for seed in range(count)]
     small = dataclasses.replace(case.gpu, shared_bytes=4500)
     return [*cases, dataclasses.replace(case, seed=count, size=(4, 8), largest=70, gpu=small)]

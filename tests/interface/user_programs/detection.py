@@ -1,4 +1,4 @@
-"""Pictures for YOLO: letterboxed, BGR to RGB, float16; boxes mapped back to the pictures."""
+"""Images for YOLO: letterboxed, BGR to RGB, float16; boxes mapped back to the images."""
 
 import numpy as np
 
