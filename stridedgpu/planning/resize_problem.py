@@ -19,7 +19,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .frame_problem import FrameSurface
 from .resize_arithmetic import Arithmetic, Interpolation, Passes, arithmetic_of
-from .resize_taps import AxisGeometry, AxisTaps, pillow_nearest, pillow_taps
+from .resize_taps import AxisGeometry, AxisTaps, pillow_columns_first, pillow_nearest, pillow_taps
 from .resize_taps_opencv import mean_taps, opencv_nearest, opencv_scale, opencv_taps
 
 __all__ = ["Box", "Place", "ResizeProblem", "ResizeRule", "ResizeWindow", "WindowTaps", "window_taps"]
@@ -64,6 +64,15 @@ class ResizeWindow(NamedTuple):
     flip: bool = False
     surface: FrameSurface | None = None
     cuts: bool = False
+
+    def resized(self) -> tuple[tuple[int, int], Box, tuple[int, int]]:
+        """Height and width of what is resized, the box in it, and the row and column at which it begins."""
+        (_, height, width), (top, left, bottom, right) = self.layout.sizes, self.box
+        if not self.cuts:
+            return (height, width), self.box, (0, 0)
+        first, begin = int(top), int(left)
+        rows, columns = int(bottom) - first, int(right) - begin
+        return (rows, columns), (0.0, 0.0, float(rows), float(columns)), (first, begin)
 
     def in_words(self) -> str:
         """The image, its box and its place, in one line."""
@@ -165,17 +174,13 @@ class ResizeProblem:
 
     def _whole_taps(self, window: ResizeWindow) -> WindowTaps:
         """The taps of one image for its whole place."""
-        (_, *sizes), box, origin = window.layout.sizes, window.box, (0, 0)
-        if window.cuts:
-            top, left, bottom, right = (int(edge) for edge in box)
-            sizes, origin = [bottom - top, right - left], (top, left)
-            box = (0.0, 0.0, float(sizes[0]), float(sizes[1]))
+        sizes, box, origin = window.resized()
         taps = window_taps(
             self.rule.interpolation,
             self.rule.passes,
             self.conversion.source,
             self.channels,
-            (sizes[0], sizes[1]),
+            sizes,
             box,
             window.place[2:],
             flip=window.flip,
@@ -277,10 +282,7 @@ def _of_pillow(
     """Pillow's taps, and its order of passes."""
     fixed = arithmetic is Arithmetic.PILLOW_FIXED
     rows, columns = (pillow_taps(interpolation, axis, fixed=fixed) for axis in (down, along))
-    # Determined by experiment with Pillow 13.0.0: the sizes are those of the whole image.
-    thirteen = down.target < down.source and 2 * (along.source - along.target) < down.source - down.target
-    vertical = passes == "vertical" or (passes == "pillow-13" and thirteen)
-    return WindowTaps(arithmetic, rows, columns, columns_first=not vertical)
+    return WindowTaps(arithmetic, rows, columns, pillow_columns_first(passes, down, along))
 
 
 def _of_opencv(

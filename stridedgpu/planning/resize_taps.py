@@ -12,14 +12,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import cos, pi, sin
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .resize_arithmetic import Interpolation
+from .resize_arithmetic import Interpolation, Passes
 
-__all__ = ["Array", "AxisGeometry", "AxisTaps", "copied", "fixed_point", "pillow_nearest", "pillow_taps"]
+__all__ = [
+    "HAMMING",
+    "Array",
+    "AxisGeometry",
+    "AxisTaps",
+    "FilterSteps",
+    "copied",
+    "filter_steps",
+    "fixed_point",
+    "pillow_columns_first",
+    "pillow_nearest",
+    "pillow_taps",
+]
 
 Array = NDArray[Any]
 
@@ -101,21 +113,51 @@ class AxisTaps:
         return AxisTaps(starts, counts, weights, self.first, self.stop, self.copies)
 
 
+class FilterSteps(NamedTuple):
+    """The numbers that place a filter over each pixel of an axis, in double precision.
+
+    Pixel `x` has its centre at `low + (x + 0.5) * scale` of the source, reads `support` pixels to either side, and
+    weights a source pixel by the filter at its distance times `narrowing`.
+    """
+
+    low: float
+    scale: float
+    support: float
+    narrowing: float
+
+    def reach(self, pixel: int, source: int) -> tuple[int, int]:
+        """The first source pixel that a pixel reads, and the one after the last, of an axis of `source` pixels."""
+        center = self.low + (pixel + 0.5) * self.scale
+        return max(int(center - self.support + 0.5), 0), min(int(center + self.support + 0.5), source)
+
+
+def filter_steps(interpolation: Interpolation, geometry: AxisGeometry) -> FilterSteps:
+    """The steps of one of Pillow's filters along an axis. Its boxes have edges of float32."""
+    low, high = np.float32(geometry.low), np.float32(geometry.high)
+    scale = float(high - low) / geometry.target
+    stretch = max(scale, 1.0)
+    return FilterSteps(float(low), scale, _FILTERS[interpolation][1] * stretch, 1.0 / stretch)
+
+
+def pillow_columns_first(passes: Passes, down: AxisGeometry, along: AxisGeometry) -> bool:
+    """Whether Pillow's pass along rows comes first."""
+    # Determined by experiment with Pillow 13.0.0: the sizes are those of the whole image.
+    thirteen = down.target < down.source and 2 * (along.source - along.target) < down.source - down.target
+    return not (passes == "vertical" or (passes == "pillow-13" and thirteen))
+
+
 def pillow_taps(interpolation: Interpolation, geometry: AxisGeometry, *, fixed: bool) -> AxisTaps:
     """The taps of one of Pillow's filters, with weights of 22 fractional bits (`fixed`) or float64."""
     if geometry.is_whole:
         return copied(np.arange(geometry.target, dtype=np.int32), 0, geometry.source)
-    shape, reach = _FILTERS[interpolation]
-    low, high = np.float32(geometry.low), np.float32(geometry.high)
-    scale = float(high - low) / geometry.target
-    stretch = max(scale, 1.0)
-    support = reach * stretch
-    centers = float(low) + (np.arange(geometry.target) + 0.5) * scale
+    shape, _ = _FILTERS[interpolation]
+    low, scale, support, narrowing = filter_steps(interpolation, geometry)
+    centers = low + (np.arange(geometry.target) + 0.5) * scale
     # int() of C rounds towards zero, as astype does.
     starts = np.maximum((centers - support + 0.5).astype(np.int32), 0)
     counts = np.minimum((centers + support + 0.5).astype(np.int32), geometry.source) - starts
     places = np.arange(int(counts.max(initial=1)))
-    weights = shape((places + starts[:, None] - centers[:, None] + 0.5) * (1.0 / stretch))
+    weights = shape((places + starts[:, None] - centers[:, None] + 0.5) * narrowing)
     weights[places >= counts[:, None]] = 0.0
     # The sum is taken in order; NumPy's own sum is pairwise.
     total = np.add.accumulate(weights, axis=1)[:, -1:]
@@ -172,8 +214,7 @@ def _one_hamming(x: float) -> float:
     if x >= 1.0:
         return 0.0
     x *= pi
-    # The two constants are float32 in Pillow.
-    return sin(x) / x * (_HAMMING[0] + _HAMMING[1] * cos(x))
+    return sin(x) / x * (HAMMING[0] + HAMMING[1] * cos(x))
 
 
 def _sinc(x: float) -> float:
@@ -196,7 +237,8 @@ def _each(shape: Callable[[float], float]) -> Callable[[Array], Array]:
     return over
 
 
-_HAMMING: Final = (float(np.float32(0.54)), float(np.float32(0.46)))
+HAMMING: Final = (float(np.float32(0.54)), float(np.float32(0.46)))
+"""The constants of Pillow's Hamming window, which are float32 there."""
 
 _FILTERS: Final[dict[Interpolation, tuple[Callable[[Array], Array], float]]] = {
     Interpolation.PILLOW_BOX: (_box, 0.5),

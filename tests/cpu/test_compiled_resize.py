@@ -16,7 +16,7 @@ from harness.resize_cases import Array, Resize, pictures, resizes
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_choice
+from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_choice, resize_recipes
 from stridedgpu.devices.cpu.compiled.jit import processor, why_unavailable
 from stridedgpu.devices.cpu.policy import policy, using
 
@@ -252,9 +252,9 @@ def test_boxes_of_any_geometry_run_the_kernels_that_are_there(
 ) -> None:
     """A kernel's text takes longer to write than an image to resize: random boxes have it from the first one."""
     written: list[str] = []
-    text = compiled_resize.ResizeKernel.text
+    text = resize_recipes.ResizeKernel.text
     monkeypatch.setattr(
-        compiled_resize.ResizeKernel, "text", lambda kernel, name: (written.append(name), text(kernel, name))[1]
+        resize_recipes.ResizeKernel, "text", lambda kernel, name: (written.append(name), text(kernel, name))[1]
     )
     picture = np.zeros((40, 50, 3), dtype)
 
@@ -272,10 +272,10 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     """Of five boxes one stays in the cache, and other threads evict as well."""
     tables: list[weakref.ref[object]] = []
     alive: list[bool] = []
-    made_by, run = compiled_resize._Windows._made, compiled_resize._run
+    made_by, run = resize_recipes.Recipes.made, compiled_resize._run
 
-    def made(windows: Any, window: Any) -> Any:
-        recipe = made_by(windows, window)
+    def made(recipes: Any, window: Any) -> Any:
+        recipe = made_by(recipes, window)
         tables.append(weakref.ref(recipe.kept[0]))
         return recipe
 
@@ -283,7 +283,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
         alive.extend(table() is not None for table in tables)
         run(*arguments)
 
-    monkeypatch.setattr(compiled_resize._Windows, "_made", made)
+    monkeypatch.setattr(resize_recipes.Recipes, "made", made)
     monkeypatch.setattr(compiled_resize, "_run", running)
     image = np.random.default_rng(3).integers(0, 256, (61, 67, 3), dtype=np.uint8)
     boxes = [(0, 0, 40 + number, 50 + number) for number in range(5)]
@@ -301,7 +301,7 @@ def test_a_call_without_memory_is_the_only_one_that_fails(monkeypatch: pytest.Mo
     picture = Resize((61, 67), (19, 23), None, 3, 6).picture()
     tensor = sg.asarray(picture, dims="HWC")
     nothing = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(lambda _: None)
-    _, free = compiled_resize.memory_functions()
+    _, free = resize_recipes.memory_functions()
     found: dict[str, list[object]] = {"fails": [], "runs": []}
 
     def run(name: str, target: sg.StridedTensor, start: threading.Barrier) -> None:
@@ -319,7 +319,7 @@ def test_a_call_without_memory_is_the_only_one_that_fails(monkeypatch: pytest.Mo
         sg.plan_resize(tensor, runs)(tensor, runs)
         with monkeypatch.context() as patched:
             address = ctypes.cast(nothing, ctypes.c_void_p).value
-            patched.setattr(compiled_resize, "memory_functions", lambda: (address, free))
+            patched.setattr(resize_recipes, "memory_functions", lambda: (address, free))
             with pytest.raises(sg.DeviceError, match="no memory left"):
                 sg.plan_resize(tensor, fails)(tensor, fails)
         start = threading.Barrier(2)

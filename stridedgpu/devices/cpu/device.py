@@ -301,7 +301,7 @@ def _why_numpy_resize(problem: ResizeProblem) -> str | None:
     missing = why_unavailable()
     if missing is not None or problem.window is None:
         return missing
-    from stridedgpu.devices.cpu.compiled.resize import why_numpy
+    from stridedgpu.devices.cpu.compiled.resize_recipes import why_numpy
 
     return why_numpy(problem, problem.window)
 

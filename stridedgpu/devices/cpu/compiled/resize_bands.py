@@ -31,10 +31,14 @@ class BandMove:
     kept: tuple[object, ...]
 
 
-def band_move(problem: ResizeProblem, rows: int, width: int, step: int, pitch: int) -> BandMove:
-    """The move of `rows` rows of a window: of pixels `step` elements apart, or of planes if that is 0."""
+def band_move(problem: ResizeProblem, kind: str, rows: int, width: int, step: int, pitch: int) -> BandMove:
+    """The move of `rows` rows of a window: of pixels `step` elements apart, or of planes if that is 0.
+
+    `kind` begins the names of its fields: those of a whole band, or of the rest.
+    """
+    names = [f"{kind}_{field}" for field in _FIELDS]
     if not rows:
-        return BandMove(dict.fromkeys(_FIELDS, 0), ())
+        return BandMove(dict.fromkeys(names, 0), ())
     band = _band_problem(problem, rows, width, (1, pitch, step) if step else (width, pitch, 1))
     first = _placed(problem, rows, width).first_offset * problem.conversion.target.itemsize
     if isinstance(band, ChannelMatrixProblem):
@@ -42,14 +46,14 @@ def band_move(problem: ResizeProblem, rows: int, width: int, step: int, pitch: i
         assert mixing is not None, "bands that no compiled loop mixes are left to NumPy"
         address = ctypes.addressof(mixing.parameters)
         numbers = mixing.loop.address, address, mixing.items, mixing.source_offset, first + mixing.target_offset
-        return BandMove(dict(zip(_FIELDS, numbers, strict=True)), (mixing,))
+        return BandMove(dict(zip(names, numbers, strict=True)), (mixing,))
     walk = walk_of(band)
     loop = None if walk is None else compiled(walk.kernel.text)
     assert walk is not None, "the conversion can be compiled, and there are pixels"
     assert loop is not None, "the loop over rows was compiled before"
     parameters = walk.packed()
     numbers = loop.address, parameters.address, walk.items, walk.source_offset, first + walk.target_offset
-    return BandMove(dict(zip(_FIELDS, numbers, strict=True)), (parameters, loop))
+    return BandMove(dict(zip(names, numbers, strict=True)), (parameters, loop))
 
 
 def why_unmixed(problem: ResizeProblem, height: int, width: int) -> str | None:

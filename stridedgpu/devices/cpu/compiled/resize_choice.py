@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
-from stridedgpu.planning.resize_taps import AxisTaps
+from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
 
 from .ir import LINE_BYTES
@@ -18,7 +19,7 @@ from .resize_kernel import ROWS, ResizeKernel
 from .resize_rows import WORD_BYTES, HalfRows, PairRows, RowPass, WordRows
 from .resize_rules import halving_passes, passes_of
 
-__all__ = ["RowShape", "columns_reached", "weighs_colours", "window_kernel"]
+__all__ = ["RowShape", "columns_reached", "filter_kernel", "weighs_colours", "window_kernel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,20 @@ def weighs_colours(problem: ResizeProblem, taps: WindowTaps) -> bool:
     return problem.rule.premultiplies and not (taps.rows.copies and taps.columns.copies)
 
 
-def columns_reached(columns: AxisTaps, width: int, shape: RowShape) -> tuple[int, int]:
+def columns_reached(reach: tuple[int, int], width: int, shape: RowShape) -> tuple[int, int]:
     """The columns of the source that are read, from first to one past the last: widened to a vector at least."""
-    first, last = columns.reach
+    first, last = reach
     least = min(width, -(-(ROWS - shape.channels) // shape.step) + 1)
     last = min(width, max(last, first + least))
     return min(first, last - least), last
+
+
+@lru_cache(maxsize=64)
+def filter_kernel(channels: int, step: int, *, columns_first: bool) -> ResizeKernel:
+    """The kernel of Pillow's filters over bytes, one for all geometries."""
+    widest, pairs = _instructions()
+    rules = passes_of(Arithmetic.PILLOW_FIXED, element_type("uint8"), (False, False), pairs=pairs, widest=widest)
+    return ResizeKernel(*rules, channels, step, columns_first)
 
 
 def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, converts_rows: bool) -> ResizeKernel:

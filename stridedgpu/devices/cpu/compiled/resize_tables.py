@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
 from .resize_rows import WORD_BYTES, WORD_LANES, PairRows, RowPass, WordRows
 
-__all__ = ["Array", "Scratch", "TapGroups", "compacted", "memory_functions", "row_taps", "tap_groups"]
+__all__ = ["Array", "Scratch", "TapGroups", "compacted", "memory_functions", "ring_mask", "row_taps", "tap_groups"]
 
 Array = NDArray[Any]
 
@@ -134,6 +135,11 @@ class Compacted:
     mask: int
 
 
+def ring_mask(span: int, step_rows: int) -> int:
+    """The mask of a ring for rows of the result that read up to `span` rows, of which `step_rows` come in one step."""
+    return (1 << (span + step_rows - 1).bit_length()) - 1
+
+
 def compacted(taps: TapGroups, step_rows: int) -> Compacted:
     """Renumber the rows' taps over the rows that any of them reads, `step_rows` in one step."""
     indices = taps.indices
@@ -145,8 +151,7 @@ def compacted(taps: TapGroups, step_rows: int) -> Compacted:
         places = inverse.reshape(indices.shape)
     # A pixel's taps ascend.
     firsts, ends = np.ascontiguousarray(places[:, 0, 0]), places[:, -1, -1] + 1
-    span = int((ends - firsts).max()) + step_rows
-    mask = (1 << (span - 1).bit_length()) - 1
+    mask = ring_mask(int((ends - firsts).max()), step_rows)
     sources = np.concatenate([used, np.full(ROWS, used[-1], np.int64)])
     return Compacted(sources, TapGroups(taps.counts, places & mask, taps.weights), firsts, ends, mask)
 
@@ -193,6 +198,7 @@ def _rounded(nbytes: int) -> int:
     return -(-nbytes // _LINE) * _LINE
 
 
+@lru_cache(maxsize=1)
 def memory_functions() -> tuple[int, int]:
     """The addresses of allocate and free functions that need no Python lock."""
     python = ctypes.pythonapi

@@ -1,0 +1,84 @@
+"""Tables of Pillow's filters by a compiled loop have the bits of NumPy's."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from harness.profiles import examples
+from hypothesis import given, settings, strategies as st
+
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.compiled.resize_filters import FilterAxis, filter_tables
+from stridedgpu.planning.resize_arithmetic import Interpolation
+from stridedgpu.planning.resize_taps import Array, AxisGeometry, filter_steps, pillow_taps
+
+pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
+
+FILTERS = ("pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic", "pillow-lanczos")
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> AxisGeometry:
+    """Boxes of whole pixels and of fractions, enlarged and shrunk."""
+    source, target = draw(st.integers(1, 600)), draw(st.integers(1, 300))
+    edges = st.integers(0, source).map(float) if draw(st.booleans()) else st.floats(0, source, width=32)
+    low, high = sorted(draw(st.tuples(edges, edges)))
+    return AxisGeometry(source, low, high, target) if low + 0.01 < high else AxisGeometry(source, 0, source, target)
+
+
+def words(address: int, count: int, kind: type) -> Array:
+    """Numbers at an address."""
+    return np.ctypeslib.as_array((kind * count).from_address(address))
+
+
+@pytest.mark.parametrize("interpolation", FILTERS)
+@settings(max_examples=examples(100))
+@given(
+    geometry=geometries(),
+    first=st.integers(0, 9),
+    step=st.integers(-4, 4).filter(bool),
+    origin=st.integers(-9, 9),
+    mask=st.sampled_from([-1, 7]),
+    mirrored=st.booleans(),
+    data=st.data(),
+)
+def test_weights_and_places_are_numpys(
+    interpolation: str,
+    geometry: AxisGeometry,
+    first: int,
+    step: int,
+    origin: int,
+    mask: int,
+    mirrored: bool,
+    data: st.DataObject,
+) -> None:
+    """Some pixels of an axis, mirrored or not, whose source pixels are numbered anew."""
+    rule = Interpolation(interpolation)
+    if geometry.is_whole:
+        return
+    begin = data.draw(st.integers(0, geometry.target - 1))
+    count = data.draw(st.integers(1, geometry.target - begin))
+    pixels = (begin + count - 1, -1, count) if mirrored else (begin, 1, count)
+    axis = FilterAxis(filter_steps(rule, geometry), first, geometry.source, pixels)
+    tables = filter_tables(rule, axis, step=step, origin=origin, mask=mask)
+    taps = pillow_taps(rule, geometry, fixed=True).part(slice(begin, begin + count))
+    taps = taps.reversed() if mirrored else taps
+    assert axis.reach == (first + taps.reach[0], first + taps.reach[1])
+    assert axis.most_taps >= taps.counts.max()
+
+    np.testing.assert_array_equal(words(tables.counts, count, ctypes.c_int64), (taps.counts + 1) // 2)
+    firsts = taps.starts + first * step + origin
+    np.testing.assert_array_equal(words(tables.firsts, count, ctypes.c_int64), firsts)
+    np.testing.assert_array_equal(words(tables.ends, count, ctypes.c_int64), firsts + taps.counts)
+    indices = words(tables.indices, count * tables.groups * 2, ctypes.c_int64).reshape(count, -1)
+    halves = words(tables.weights, count * tables.groups * 4, ctypes.c_int16).reshape(count, tables.groups, 2, 2)
+    for pixel in range(count):
+        number = int(taps.counts[pixel])
+        places = (taps.starts[pixel] + first + np.arange(number)) * step + origin
+        np.testing.assert_array_equal(indices[pixel, :number], places & mask)
+        used = halves[pixel, : (number + 1) // 2].astype(np.int64)
+        weights = ((used[:, 0] << 11) + used[:, 1]).reshape(-1)
+        np.testing.assert_array_equal(weights[:number], taps.weights[pixel, :number])
+        assert not weights[number:].any()
