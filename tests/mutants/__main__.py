@@ -1,12 +1,13 @@
 """Which mutants the tests notice: `PYTHONPATH=tests python -m mutants`, from the project's folder.
 
-Each mutant is applied to a copy of the project, one copy a process, and its tests are run there until one fails. What
-ends pytest otherwise (a crash, a module that cannot be imported) notices it too. A test that fails without the mutant
-as well has noticed nothing: the mutant is then undecided, and so is one whose tests do not end in time. Neither limit
-can fail a run, because a machine may be slow.
+Each mutant is applied to a copy of the project, one copy a process, and its tests run there until one fails. What ends
+pytest otherwise (a crash, a module that cannot be imported) notices it too, and so does a limit of processor time that
+the unchanged project is far from. A mutant whose tests do not end by the clock is undecided, because a machine may be
+slow: that limit fails no run.
 
-The score counts mutants that are decided, and the command fails when it is below `--least`. With `--known` it judges
-mutants that were killed before: one that survives shows a test that was lost.
+With `--results` each verdict becomes a line of a file, from which the next run goes on. The score counts mutants that
+are decided, and the command fails when it is below `--least`. With `--known` it judges mutants that were killed before:
+one that survives shows a test that was lost.
 """
 
 from __future__ import annotations
@@ -16,97 +17,43 @@ import os
 import pathlib
 import queue
 import random
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack
 from math import inf
 
-from .table import KILLED_BEFORE, PROJECT, Mutant, read_mutants
-
-KILLED, SURVIVED, UNDECIDED = "killed", "survived", "undecided"
-
-_FAILED = re.compile(r"^FAILED (.+?)(?: - .*)?$", re.MULTILINE)
-"""The line of pytest's summary that names a test."""
-
-_NOTHING_RAN = (4, 5)
-"""What pytest returns for wrong arguments, and for no test."""
+from .judge import EMULATED, Project
+from .results import KILLED, SURVIVED, UNDECIDED, Results, score_table
+from .table import PROJECT, Mutant, read_killed, read_mutants, write_killed
 
 
-class Project:
-    """A copy of the project, in which one mutant at a time is judged."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        """Copy the files that git knows or does not ignore, without the repository."""
-        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        listed = subprocess.run(listing, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-        self._folder = folder
-        self._seconds = 1_000_000_000
-        self._sound: set[str] = set()  # tests that pass on the project as it is
-        for name in filter(None, listed.split("\0")):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(PROJECT / name, folder / name)
-
-    def judge(self, mutant: Mutant, limit: float) -> tuple[str, str]:
-        """A verdict, and the test behind it; no test of a mutant may take longer than `limit` seconds."""
-        original = (self._folder / mutant.file).read_text()
-        self._write(mutant.file, mutant.applied(original))
-        try:
-            code, output = self._run(mutant.tests, limit)
-        except subprocess.TimeoutExpired:
-            return UNDECIDED, f"no end in {limit:.0f} s"
-        finally:
-            self._write(mutant.file, original)
-        if code in _NOTHING_RAN:
-            raise RuntimeError(f"pytest found nothing to run: {' '.join(mutant.tests)}\n{output}")
-        if code == 0:
-            return SURVIVED, ""
-        noticed = _FAILED.search(output)
-        if noticed is None:  # pytest ended otherwise
-            return KILLED, output.strip().rpartition("\n")[2]
-        passes = self._passes(noticed[1], limit)
-        return (KILLED, noticed[1]) if passes else (UNDECIDED, f"{noticed[1]} does not pass without it")
-
-    def _write(self, file: str, text: str) -> None:
-        """Change a source, with a time of its own: Python keeps bytecode by a source's size and second."""
-        path = self._folder / file
-        path.write_text(text)
-        self._seconds += 1
-        os.utime(path, (self._seconds, self._seconds))
-
-    def _passes(self, test: str, limit: float) -> bool:
-        """Whether a test passes on the project as it is; one that cannot be named alone is believed."""
-        if test not in self._sound:
-            with suppress(subprocess.TimeoutExpired):
-                if self._run([test], limit)[0] in (0, *_NOTHING_RAN):
-                    self._sound.add(test)
-        return test in self._sound
-
-    def _run(self, tests: Sequence[str], limit: float) -> tuple[int, str]:
-        quick = ["-x", "-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-profile=judging"]
-        command = [sys.executable, "-m", "pytest", *quick, *tests]
-        # Some entries install the package as editable: the copy has to come first.
-        environment = {**os.environ, "PYTHONPATH": str(self._folder)}
-        ran = subprocess.run(
-            command, cwd=self._folder, env=environment, capture_output=True, text=True, timeout=limit, check=False
-        )
-        return ran.returncode, ran.stdout
-
-
-def judge_all(mutants: Sequence[Mutant], processes: int, limit: float, budget: float = inf) -> dict[Mutant, str]:
+def judge_all(
+    mutants: Sequence[Mutant],
+    results: Results,
+    processes: int,
+    limit: float,
+    budget: float = inf,
+    *,
+    slow: bool = False,
+) -> dict[Mutant, str]:
     """The verdict on each mutant, printed as it falls; none is begun after `budget` seconds."""
     verdicts: dict[Mutant, str] = {}
     last = time.monotonic() + budget
-    with tempfile.TemporaryDirectory(prefix="stridedgpu-mutants-") as folder, ThreadPoolExecutor(processes) as pool:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stridedgpu-mutants-"))
+        pool = ThreadPoolExecutor(processes)
         copies: queue.SimpleQueue[Project] = queue.SimpleQueue()
         for number in range(processes):
-            copies.put(Project(pathlib.Path(folder, str(number))))
+            project = Project(
+                pathlib.Path(folder, str(number)), results, results.kernels or pathlib.Path(folder, "kernels")
+            )
+            stack.callback(project.close)
+            copies.put(project)
+        stack.enter_context(pool)
 
         def judge_one(mutant: Mutant) -> None:
             began = time.monotonic()
@@ -114,30 +61,20 @@ def judge_all(mutants: Sequence[Mutant], processes: int, limit: float, budget: f
                 return
             copy = copies.get()
             try:
-                verdicts[mutant], why = copy.judge(mutant, min(limit, last - began))
+                verdict = copy.judge(mutant, min(limit, last - began), slow=slow)
             finally:
                 copies.put(copy)
-            print(f"{verdicts[mutant]:10}{time.monotonic() - began:6.0f} s  {mutant.name}  {why}", flush=True)
+            verdicts[mutant] = verdict.verdict
+            results.add(mutant, verdict)
+            print(f"{verdict.verdict:10}{verdict.seconds:6.0f} s  {mutant.name}  {verdict.test}", flush=True)
 
-        list(pool.map(judge_one, mutants))
+        list(pool.map(judge_one, sorted(mutants, key=_cost)))
     return verdicts
 
 
-def score_table(verdicts: dict[Mutant, str]) -> tuple[str, float]:
-    """The verdicts counted by area, and the share of those decided that were killed."""
-    rows = [f"{'area':14}{'killed':>10}{'survived':>10}{'undecided':>10}{'score':>8}"]
-    areas = sorted({mutant.area for mutant in verdicts})
-    for area in [*areas, "all"]:
-        counts = Counter(verdict for mutant, verdict in verdicts.items() if area in (mutant.area, "all"))
-        score = f"{_share(counts):8.1%}" if counts[KILLED] + counts[SURVIVED] else f"{'-':>8}"
-        rows.append(f"{area:14}{counts[KILLED]:10}{counts[SURVIVED]:10}{counts[UNDECIDED]:10}{score}")
-    return "\n".join(rows), _share(Counter(verdicts.values()))
-
-
-def _share(counts: Counter[str]) -> float:
-    """The share of decided mutants that were killed."""
-    decided = counts[KILLED] + counts[SURVIVED]
-    return counts[KILLED] / decided if decided else 1.0
+def _cost(mutant: Mutant) -> tuple[bool, int]:
+    """What comes last: kernels that have to be compiled, and mutants with many tests."""
+    return any(test.startswith(EMULATED) for test in mutant.tests), len(mutant.tests)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -152,28 +89,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=1800, help="seconds for the tests of one mutant")
     parser.add_argument("--budget", type=float, default=inf, help="seconds after which no further mutant is begun")
     parser.add_argument("--least", type=float, default=0.97, help="the score below which the command fails")
+    parser.add_argument("--results", type=pathlib.Path, help="a file of verdicts to go on from")
+    parser.add_argument("--again", action="append", choices=(KILLED, SURVIVED, UNDECIDED), help="judge these once more")
+    parser.add_argument("--slow", action="store_true", help="let those that survive meet the slow tests, too")
     parser.add_argument("--record", action="store_true", help="add what was killed to the list of --known")
     chosen = parser.parse_args(arguments)
-    known = set(KILLED_BEFORE.read_text().splitlines())
+    known = read_killed()
+    results = Results(chosen.results, _commit(), known)
     mutants = [
         mutant
         for mutant in read_mutants()
-        if not mutant.equivalent
-        and (mutant.name in known or not chosen.known)
+        if (mutant.name in known or not chosen.known)
         and chosen.match in mutant.name
         and mutant.area in (chosen.area or [mutant.area])
     ]
+    chosen_ones = [mutant for mutant in mutants if not mutant.equivalent]
     if chosen.draw is not None:
-        mutants = random.Random(chosen.seed).sample(mutants, min(chosen.draw, len(mutants)))
+        chosen_ones = mutants = random.Random(chosen.seed).sample(chosen_ones, min(chosen.draw, len(chosen_ones)))
     if not mutants:
         parser.error("no mutant is chosen")
-    verdicts = judge_all(mutants, chosen.processes, chosen.limit, chosen.budget)
+    waiting = [each for each in chosen_ones if results.verdict(each) in (None, *(chosen.again or ()))]
+    judge_all(waiting, results, chosen.processes, chosen.limit, chosen.budget, slow=chosen.slow)
+    verdicts = {mutant: verdict for mutant in mutants if (verdict := results.verdict(mutant)) is not None}
     if chosen.record:
-        known.update(mutant.name for mutant, verdict in verdicts.items() if verdict == KILLED)
-        KILLED_BEFORE.write_text("".join(f"{name}\n" for name in sorted(known)))
-    table, score = score_table(verdicts)
+        killed = (mutant for mutant, verdict in verdicts.items() if verdict == KILLED)
+        write_killed(known | {mutant.name: results.killer(mutant) or "" for mutant in killed})
+    table, score = score_table(mutants, verdicts)
     print(f"\n{table}")
     return 0 if score >= chosen.least else 1
+
+
+def _commit() -> str:
+    asked = ["git", "describe", "--always", "--dirty"]
+    return subprocess.run(asked, cwd=PROJECT, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":

@@ -4,17 +4,18 @@ A mutant is a small wrong change of a source: a boundary off by one, a condition
 that no test notices shows a test that is missing. An entry says which source, which text in it, and what stands there
 instead. One that cannot change what the library does says why it is `equivalent`, and counts nowhere.
 
-`killed.txt` has the names of the mutants that a run has seen killed. CI draws from these: one that lives shows that a
-test was lost. The others wait for a run, or for a test.
+`killed.txt` has the names of the mutants that a run has seen killed, each with the test that killed it where one can be
+named. CI draws from these: one that lives shows that a test was lost. The others wait for a run, or for a test.
 """
 
 from __future__ import annotations
 
 import pathlib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["KILLED_BEFORE", "PROJECT", "Mutant", "read_mutants"]
+__all__ = ["KILLED_BEFORE", "PROJECT", "Mutant", "read_killed", "read_mutants", "write_killed"]
 
 FOLDER = pathlib.Path(__file__).parent
 KILLED_BEFORE = FOLDER / "killed.txt"
@@ -64,3 +65,15 @@ def read_mutants(folder: pathlib.Path = FOLDER) -> list[Mutant]:
         for source in tomllib.loads(path.read_text())["source"]
         for each in source["mutant"]
     ]
+
+
+def read_killed() -> dict[str, str]:
+    """The mutants that were killed before, by name, each with its test or an empty text."""
+    lines = KILLED_BEFORE.read_text().splitlines()
+    return {name: test for name, _, test in (line.partition("\t") for line in lines)}
+
+
+def write_killed(killed: Mapping[str, str]) -> None:
+    """Write the list anew, by name."""
+    lines = (f"{name}\t{test}".rstrip() for name, test in sorted(killed.items()))
+    KILLED_BEFORE.write_text("".join(f"{line}\n" for line in lines))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 from collections import Counter
 
 import pytest
 
-from mutants.__main__ import KILLED, SURVIVED, UNDECIDED, Project, main, score_table
-from mutants.table import KILLED_BEFORE, PROJECT, Mutant, read_mutants
+from mutants.__main__ import main
+from mutants.judge import Project
+from mutants.results import KILLED, SURVIVED, UNDECIDED, Results, Verdict, score_table
+from mutants.table import KILLED_BEFORE, PROJECT, Mutant, read_killed, read_mutants
 
 MUTANTS = read_mutants()
 AREAS = ("compiled", "cuda", "exchange", "kernels", "numpy_loops", "operations", "planning", "values")
@@ -35,21 +38,44 @@ def test_every_text_stands_once_in_its_source_and_the_tests_are_there(area):
 
 
 def test_what_was_killed_before_is_in_the_table():
-    killed = KILLED_BEFORE.read_text().splitlines()
-    assert killed == sorted(set(killed))
+    killed = read_killed()
+    assert list(killed) == sorted(killed)
+    assert len(killed) == len(KILLED_BEFORE.read_text().splitlines())
     assert set(killed) <= {mutant.name for mutant in MUTANTS if not mutant.equivalent}
 
 
 def test_the_score_is_of_those_that_are_decided():
-    verdicts = dict(zip(MUTANTS, (KILLED, KILLED, KILLED, SURVIVED, UNDECIDED), strict=False))
-    table, score = score_table(verdicts)
+    five = [mutant(str(number)) for number in range(5)]
+    verdicts = dict(zip(five, (KILLED, KILLED, KILLED, SURVIVED, UNDECIDED), strict=True))
+    equal = Mutant("area", "6", "source.py", "2 * x", "x * 2", (), equivalent="multiplication commutes")
+    table, score = score_table([*five, equal, mutant("7")], verdicts)
     assert score == 0.75
-    assert table.splitlines()[-1].split() == ["all", "3", "1", "1", "75.0%"]
+    assert table.splitlines()[-1].split() == ["all", "3", "1", "1", "1", "1", "75.0%"]
+
+
+def test_a_run_goes_on_from_the_lines_of_another_and_judges_changed_entries_again(tmp_path):
+    file, one = tmp_path / "results.jsonl", mutant("3 * x")
+    results = Results(file, "a commit", {})
+    results.add(one, Verdict(SURVIVED, "", 1.5))
+    results.add(one, Verdict(KILLED, "test_source.py::test_of_two", 0.5))
+    results.add_baseline("default", "test_source.py", {"runs": [{"code": 1, "seconds": 2.5, "failed": ["a::b"]}]})
+    read = Results(file, "another", {})
+    assert read.verdict(one) == KILLED
+    assert read.killer(one) == "test_source.py::test_of_two"
+    assert read.baseline("default", "test_source.py")["failed"] == ["a::b"]
+    assert read.verdict(dataclasses.replace(one, new="4 * x")) is None
+
+
+def test_a_file_that_did_not_end_without_the_mutant_judges_nothing():
+    results = Results(None, "a commit", {})
+    results.add_baseline("default", "test_source.py", {"runs": [{"code": None, "seconds": None, "failed": []}]})
+    assert results.baseline("default", "test_source.py")["failed"] == ["test_source.py"]
 
 
 FILES = {
-    "source.py": "def double(x):\n    return 2 * x\n",
+    "source.py": "import os\n\ndef double(x):\n    return 2 * x\n",
     "conftest.py": 'from hypothesis import settings\n\nsettings.register_profile("judging")\n',
+    "pytest.ini": "[pytest]\naddopts = -m 'not slow'\nmarkers = slow: waits\n",
     "test_source.py": """\
 import source
 
@@ -70,8 +96,11 @@ def project(tmp_path, monkeypatch):
     for name, text in FILES.items():
         (original / name).write_text(text)
     subprocess.run(["git", "init", "--quiet"], cwd=original, check=True)
-    monkeypatch.setattr("mutants.__main__.PROJECT", original)
-    return Project(copy)
+    monkeypatch.setattr("mutants.judge.PROJECT", original)
+    monkeypatch.setenv("STRIDEDGPU_EMULATION_CACHE", str(tmp_path / "programs"))
+    made = Project(copy, Results(None, "a commit", {}), tmp_path / "kernels")
+    yield made
+    made.close()
 
 
 def mutant(new, tests=("test_source.py",), old="2 * x"):
@@ -80,37 +109,50 @@ def mutant(new, tests=("test_source.py",), old="2 * x"):
 
 @pytest.mark.slow
 def test_a_mutant_that_a_test_notices_is_killed_and_the_source_is_itself_again(project, tmp_path):
-    assert project.judge(mutant("3 * x"), 600) == (KILLED, "test_source.py::test_of_two")
+    verdict = project.judge(mutant("3 * x"), 600)
+    assert (verdict.verdict, verdict.test) == (KILLED, "test_source.py::test_of_two")
     assert (tmp_path / "copy/source.py").read_text() == FILES["source.py"]
-    assert project.judge(mutant("x * 2"), 600) == (SURVIVED, "")
-    assert project.judge(mutant("2 * ("), 600)[0] == KILLED
+    assert project.judge(mutant("x * 2"), 600).verdict == SURVIVED
+    assert project.judge(mutant("2 * ("), 600).verdict == KILLED
+    assert project.judge(mutant("os._exit(3)"), 600).verdict == KILLED
 
 
 @pytest.mark.slow
 def test_a_test_that_fails_anyhow_decides_nothing(project, tmp_path):
     (tmp_path / "copy/test_source.py").write_text(FILES["test_source.py"].replace("== 4", "== 5"))
-    verdict, why = project.judge(mutant("3 * x"), 600)
-    assert verdict == UNDECIDED
-    assert "does not pass without it" in why
+    assert project.judge(mutant("3 * x"), 600).verdict == SURVIVED
 
 
-def test_a_mutant_whose_tests_do_not_exist_is_an_error(project, monkeypatch):
-    monkeypatch.setattr(project, "_run", lambda tests, limit: (4, "file not found"))
-    with pytest.raises(RuntimeError, match="nothing to run"):
-        project.judge(mutant("3 * x"), 600)
+@pytest.mark.slow
+def test_a_mutant_without_an_end_is_killed_by_its_processor_time_and_stopped_by_the_clock(project, monkeypatch):
+    endless = mutant("[None for _ in iter(int, 1)]")
+    assert project.judge(endless, 5).verdict == UNDECIDED
+    monkeypatch.setattr("mutants.judge._AND_AT_LEAST", 1.0)
+    verdict = project.judge(endless, 600)
+    assert verdict.verdict == KILLED
+    assert "ran out of processor time" in verdict.test
+
+
+@pytest.mark.slow
+def test_the_slow_tests_judge_what_lives_through_the_others(project, tmp_path):
+    marked = "import pytest\nimport source\n\n@pytest.mark.slow\ndef test_of_two():\n    assert source.double(2) == 4\n"
+    (tmp_path / "copy/test_source.py").write_text(marked)
+    assert project.judge(mutant("3 * x"), 600).verdict == SURVIVED
+    assert project.judge(mutant("3 * x"), 600, slow=True).verdict == KILLED
 
 
 def test_the_command_fails_below_the_score_and_judges_what_is_known(monkeypatch, capsys):
     judged = []
 
-    def all_survive(mutants, processes, limit, budget):
+    def all_survive(mutants, results, *rest, **options):
         judged.extend(mutants)
-        return dict.fromkeys(mutants, SURVIVED)
+        for one in mutants:
+            results.add(one, Verdict(SURVIVED, "", 1.0))
 
     monkeypatch.setattr("mutants.__main__.judge_all", all_survive)
     assert main(["--known", "--draw", "5", "--seed", "a commit"]) == 1
     assert len(judged) == 5
-    assert {mutant.name for mutant in judged} <= set(KILLED_BEFORE.read_text().splitlines())
+    assert {mutant.name for mutant in judged} <= set(read_killed())
     once = [*judged]
     judged.clear()
     main(["--known", "--draw", "5", "--seed", "a commit"])

@@ -86,6 +86,14 @@ def test_a_batch_is_written_into_a_window_of_a_larger_one(order):
     assert np.array_equal(room.numpy(), kept)
 
 
+def test_as_many_windows_as_a_window_has_planes_are_no_planes_at_even_steps():
+    origins = [[0, 1, 2], [1, 0, 3], [-1, 2, 0], [4, 4, 4]]
+    scans = [scan[:2] for scan in (*SCAN, *SCAN[::-1])]
+    expected = windows(scans, origins, (2, 3, 4), (False, True, False, False), 0)
+    made = sg.gather_crops(scans, origins, (2, 3, 4), dims="CDHW", layout="NCDHW", flip=[False, True, False, False])
+    assert np.array_equal(made.numpy(), expected)
+
+
 @pytest.mark.parametrize(
     "dims, layout",
     [("CDHW", "NCDHW"), ("CZYX", "NCZYX"), ("BZYX", "NBZYX")],

@@ -1,0 +1,185 @@
+"""One mutant at a time, applied to a copy of the project and judged by its tests.
+
+The test that killed a mutant before runs first, then the test files about it, quickest first, in one process that loads
+the changed package once. Tests that fail without the mutant are left out. A mutant that lives through all of that can
+be given the same files' slow tests.
+
+Compiled kernels and emulated programs of mutants are made beside the caches, so that none is ever found by another run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from harness.emulator.cache import cache_directory
+
+from . import forked
+from .results import KILLED, SURVIVED, UNDECIDED, Results, Verdict
+from .table import PROJECT, Mutant
+
+__all__ = ["EMULATED", "Project"]
+
+KILLER, DEFAULT, SLOW = "killer", "default", "slow"
+
+_MARKS: Final = {KILLER: ("-m", "slow or not slow"), DEFAULT: (), SLOW: ("-m", "slow")}
+
+_QUICK: Final = (
+    *("-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-profile=judging"),
+    # Plugins are loaded before the first run, and stay loaded after it.
+    *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
+)
+
+EMULATED: Final = ("tests/cuda/kernels/", "tests/emulated/")
+"""Tests that compile each changed kernel anew, which takes longer than the rest together: they come last."""
+
+_OF_ITS_OWN: Final = 10.0
+"""How many times the processor seconds of the unchanged project a mutant gets, and ...
+
+A mutant that has not ended then is in a loop without an end, or turns a plan into one of another complexity: killed.
+"""
+
+_AND_AT_LEAST: Final = 120.0
+"""... how many seconds more: kernels that are changed are compiled, those of the unchanged project are in the cache."""
+
+
+class Project:
+    """A copy of the project, in which one mutant at a time is judged."""
+
+    def __init__(self, folder: pathlib.Path, results: Results, kernels: pathlib.Path) -> None:
+        """Copy the files that git knows or does not ignore, without the repository.
+
+        `kernels` is the folder of the unchanged project's compiled loops, which several copies may share.
+        """
+        listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(listing, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+        self._folder = folder
+        self._results = results
+        self._seconds = 1_000_000_000
+        self._caches = {"STRIDEDGPU_CACHE_DIR": kernels, "STRIDEDGPU_EMULATION_CACHE": cache_directory()}
+        kernels.mkdir(mode=0o700, exist_ok=True)
+        for name in filter(None, listed.split("\0")):
+            if (PROJECT / name).exists():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(PROJECT / name, folder / name)
+        self._server = subprocess.Popen(
+            [sys.executable, "-P", forked.__file__],
+            cwd=folder,
+            # Some entries install the package as editable: the copy has to come first.
+            env={**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """End the process whose children run the tests."""
+        self._server.communicate()
+
+    def judge(self, mutant: Mutant, limit: float, *, slow: bool = False) -> Verdict:
+        """The verdict on a mutant, whose tests may take `limit` seconds altogether."""
+        killer = self._results.killer(mutant)
+        stages = [(KILLER, [killer])] if killer else []
+        stages += [(DEFAULT, mutant.tests), *([(SLOW, mutant.tests)] if slow else [])]
+        seconds = 0.0
+        for stage, tests in stages:
+            runs = [self._run(stage, test) for test in self._in_order(tests, stage, limit)]
+            original = (self._folder / mutant.file).read_text()
+            self._write(mutant.file, mutant.applied(original))
+            try:
+                verdict = _verdict(self._answer(runs, limit, first=True, apart=True))
+            finally:
+                self._write(mutant.file, original)
+            seconds = round(seconds + verdict.seconds, 1)
+            if verdict.verdict != SURVIVED:
+                break
+        return replace(verdict, seconds=seconds)
+
+    def _in_order(self, tests: Sequence[str], stage: str, limit: float) -> list[str]:
+        """Test files with the quickest first, each measured once on the unchanged project."""
+        for test in tests:
+            if self._results.baseline(stage, test) is None:
+                run = {"name": test, "arguments": [*_QUICK, test, *_MARKS[stage]], "most": None}
+                answer = self._answer([run], limit, first=False, apart=False)
+                self._results.add_baseline(stage, test, answer)
+        return sorted(tests, key=lambda test: (test.startswith(EMULATED), self._seconds_of(stage, test)))
+
+    def _seconds_of(self, stage: str, test: str) -> float:
+        baseline = self._results.baseline(stage, test)
+        return (baseline["seconds"] or 0.0) if baseline else 0.0
+
+    def _run(self, stage: str, test: str) -> dict[str, Any]:
+        """A run that stops at the first test that fails, without those that fail on the unchanged project."""
+        failing = (self._results.baseline(stage, test) or {"failed": []})["failed"]
+        left_out = [argument for failed in failing for argument in ("--deselect", failed)]
+        return {
+            "name": test,
+            "arguments": [*_QUICK, "-x", test, *_MARKS[stage], *left_out],
+            "most": _OF_ITS_OWN * self._seconds_of(stage, test) + _AND_AT_LEAST,
+        }
+
+    def _answer(self, runs: Sequence[dict[str, Any]], limit: float, *, first: bool, apart: bool) -> dict[str, Any]:
+        """What the children's process says of some runs; `apart`, in caches that are thrown away."""
+        with self._caches_to_use(apart=apart) as caches:
+            request = {
+                "runs": runs,
+                "environment": caches,
+                "limit": limit,
+                "first": first,
+                "output": f"{self._folder}.output",
+            }
+            assert self._server.stdin is not None
+            assert self._server.stdout is not None
+            self._server.stdin.write(json.dumps(request) + "\n")
+            self._server.stdin.flush()
+            answer: dict[str, Any] = json.loads(self._server.stdout.readline())
+        if answer["ended"] == forked.COULD_NOT_RUN:
+            raise RuntimeError(f"pytest could not run:\n{pathlib.Path(request['output']).read_text()}")
+        return answer
+
+    @contextlib.contextmanager
+    def _caches_to_use(self, *, apart: bool) -> Iterator[dict[str, str]]:
+        """The caches of the unchanged project, or copies of them that consist of links."""
+        if not apart:
+            yield {name: str(cache) for name, cache in self._caches.items()}
+            return
+        with tempfile.TemporaryDirectory(dir=self._folder.parent) as folder:
+            copies = {name: pathlib.Path(folder, name) for name in self._caches}
+            for name, cache in self._caches.items():
+                copies[name].mkdir(mode=0o700)
+                for entry in os.scandir(cache):
+                    link = os.symlink if entry.is_dir() else os.link
+                    link(entry.path, copies[name] / entry.name)
+            yield {name: str(copy) for name, copy in copies.items()}
+
+    def _write(self, file: str, text: str) -> None:
+        """Change a source, with a time of its own: Python keeps bytecode by a source's size and second."""
+        path = self._folder / file
+        path.write_text(text)
+        self._seconds += 1
+        os.utime(path, (self._seconds, self._seconds))
+
+
+def _verdict(answer: dict[str, Any]) -> Verdict:
+    """What the runs say together: the last one is the one that failed, or did not end."""
+    seconds = round(sum(run["seconds"] or 0.0 for run in answer["runs"]), 1)
+    last = answer["runs"][-1] if answer["runs"] else {"failed": [], "test": "", "code": None}
+    if answer["ended"] == "stopped":
+        return Verdict(UNDECIDED, f"no end in time: {last['test']}", seconds)
+    if last["failed"]:
+        return Verdict(KILLED, last["failed"][0], seconds)
+    if answer["ended"] == forked.NEVER_ENDS or last["code"] is None:
+        return Verdict(KILLED, f"{last['test']} ({answer['ended']})", seconds)
+    wrong = [run for run in answer["runs"] if run["code"] not in (0, 4, 5)]
+    if wrong:  # pytest itself was ended, by a module that cannot be imported
+        return Verdict(KILLED, f"{wrong[0]['name']} (pytest: {wrong[0]['code']})", seconds)
+    return Verdict(SURVIVED, "", seconds)
