@@ -132,8 +132,8 @@ class RelayoutPolicy:
     streamed_bytes: int = 24 * _MB
     """Bytes moved from which on rows and pixels are written by non-temporal stores: three quarters of the cache.
 
-    On a Xeon (Sapphire Rapids) whose 105 MB cache is shared with other virtual machines the limit is not higher: there,
-    cached stores took 1.3 to 2.4 times as long for 24 to 40 MB. In a quiet cache of 32 MB they took half as long.
+    On a Xeon (Sapphire Rapids) whose 105 MB cache is shared with other virtual machines, cached stores took 1.3 to 2.4
+    times as long for 24 to 40 MB. In a quiet cache of 32 MB they took half as long.
     """
 
     streamed_tiles_bytes: int = 8 * _MB
@@ -141,11 +141,8 @@ class RelayoutPolicy:
     the Xeon, cached stores took 7 times as long for 8 MB."""
 
     squares_bytes: int = 32 * _MB
-    """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in registers alone, in squares.
-
-    On the Xeon that was 1.2 to 12 times as fast as tiles through scratch memory for 0.3 to 32 MB, and slower for 64 MB.
-    Aligned lines are streamed from `streamed_tiles_bytes` on instead.
-    """
+    """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in registers alone, in squares; on
+    the Xeon 1.2 to 12 times as fast as tiles through scratch memory. Aligned lines are streamed instead."""
 
     blocks_bytes: int = 8 * _MB
     """Bytes moved below which short runs are permuted in registers, in blocks: a quarter of the cache. On the Xeon,
@@ -171,11 +168,17 @@ class RelayoutPolicy:
     """Rows between the current row and the prefetched one."""
 
     step_bytes: int = 128
-    """Bytes of one step along a row of a bitwise copy: two cache lines.
+    """Bytes of one step along a row of the wider side: two cache lines."""
 
-    On the Xeon that took 0.8 to 0.95 of the time of half a line, for rows of 128 B to 2 KB and flat copies of 1.4 MB.
-    On the EPYC a whole line was 1.1 to 1.4 times as fast for rows, and 0.91 to 0.96 for flat copies of 12 MB.
-    """
+    long_steps_bytes: int = 4 * _KB
+    """Bytes of a target row from which on steps are that long. Shorter rows take a line of the target, and repeat less:
+    on the Xeon rows of 0.3 to 2 KB took 0.6 to 0.97 of the time."""
+
+    aligned_row_bytes: int = 256
+    """Bytes of a target row from which on stores begin at lines: on the Xeon that took 0.8 to 0.95 of the time."""
+
+    whole_lines_bytes: int = 512
+    """Bytes of a target row below which rows of whole lines are taken as they lie: aligned they took 1.03 to 1.1."""
 
     scalars: int = 4
     """Elements of a step with scalar loads, scalar stores and no conversion."""
@@ -213,7 +216,7 @@ class RelayoutPolicy:
     """The largest stride of a plane in elements; the elements in between are read as well."""
 
     most_gaps: int = 2
-    """Most length of a pixel with its gaps, relative to its channels or to 4 of them; not measured."""
+    """Most length of a pixel with its gaps, relative to its channels or to 4; not measured."""
 
     most_repeated: float = 0.25
     """Share of a transpose's rows that its last tile may repeat before tiles get lower; not measured."""
@@ -322,8 +325,8 @@ class FramesPolicy:
     """Weight of a frame's bytes in the decision to wake threads: one takes as long as two bytes of a plain move."""
 
     step_bytes: int = 64
-    """Bytes of one channel in a step along a row, of samples or of target elements, whichever are wider: a cache line,
-    which interleaved uint8 are stored twice as fast by as by half a one."""
+    """Bytes of one channel in a step along a row of the wider side: a cache line, by which interleaved uint8 are stored
+    twice as fast as by half a one."""
 
     least_lanes: int = 4
     """Pixels of the narrowest step; NumPy has narrower windows."""

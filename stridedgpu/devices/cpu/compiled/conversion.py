@@ -22,7 +22,7 @@ from typing import Final
 from stridedgpu.values.conversion import Conversion, Rounding
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
-from .ir import Code, Value
+from .ir import Code, Value, vector_type
 
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
 
@@ -35,6 +35,9 @@ _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
 _ROUNDINGS: Final[dict[Rounding, str]] = {"nearest": "llvm.roundeven", "truncate": "llvm.trunc"}
 """The LLVM intrinsic of each rounding mode."""
+
+_WHOLE: Final[dict[Rounding, str]] = {"nearest": "llvm.lrint", "truncate": ""}
+"""The LLVM intrinsic that rounds and converts to signed integers at once; `fptosi` truncates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +128,27 @@ def _float32(code: Code, vector: Value, source: ElementType, largest: float) -> 
     if source == _FLOAT32:
         return vector
     if source == _FLOAT64:
-        return _float32_to_odd(code, vector)
+        # The numbers of float16 are normal in float32, those of bfloat16 are not.
+        return _float32_with_rest(code, vector) if largest < 1 << 24 else _float32_to_odd(code, vector)
     # float32 is exact up to 2**24. Larger numbers exceed `largest` and become infinite under either rounding.
     if source.itemsize <= 2 or largest < 1 << 24:
         return _float_of_integer(code, vector, source, _FLOAT32)
     if source.itemsize == 8:
         vector = _integer_to_odd(code, vector, signed=source.kind == "i")
     return _float32_to_odd(code, _float_of_integer(code, vector, source, _FLOAT64))
+
+
+def _float32_with_rest(code: Code, numbers: Value) -> Value:
+    """float64 truncated to the 24 bits of float32, the last of which is set if the rest is not 0: round-to-odd.
+
+    Numbers that are subnormal in float32 are not exact. They are less than any other number of float16.
+    """
+    bits = code.cast("bitcast", numbers, "i64")
+    low = (1 << 29) - 1
+    rest = code.compare("icmp ne", code.binary("and", bits, low), 0)
+    sticky = code.select(rest, code.full(bits.type, 1 << 29), code.full(bits.type, 0))
+    bits = code.binary("or", code.binary("and", bits, ~low), sticky)
+    return code.cast("fptrunc", code.cast("bitcast", bits, "double"), "float")
 
 
 def _float32_to_odd(code: Code, numbers: Value) -> Value:
@@ -171,29 +188,47 @@ def _float_of_integer(code: Code, vector: Value, source: ElementType, target: El
 
 def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: Rounding) -> Value:
     """Floats rounded, clamped to the target's range, NaN as 0."""
-    name = f"v{vector.lanes}{'f32' if vector.element == 'float' else 'f64'}"
-    whole = code.call(f"{_ROUNDINGS[rounding]}.{name}", vector.type, vector)
-    signed, word = target.kind == "i", f"i{8 * target.itemsize}"
-    least, most = _limits(target)
-    if target.itemsize >= 4:
-        # llvm.fptosi.sat is scalarised. A plain conversion is undefined out of range, so those lanes are selected away.
-        # `most` + 1 is a power of two, exact in every float type.
-        made = code.cast("fptosi" if signed else "fptoui", whole, word)
-        large = code.compare("fcmp oge", whole, code.full(whole.type, f"{most + 1}.0"))
-        made = code.select(large, code.full(made.type, most), made)
+    signed, word, (least, most) = target.kind == "i", f"i{8 * target.itemsize}", _limits(target)
+    lowest, highest = (code.full(vector.type, f"{limit}.0") for limit in (least, most))
+    is_number = code.compare("fcmp ord", vector, "0.0")
+    if most < 1 << (24 if vector.element == "float" else 53):
+        # The limits are exact, so clamping comes before rounding. An ordered comparison is false for NaN, which becomes
+        # the least unsigned integer, or `highest` and then 0.
+        if not signed:
+            vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)
+        vector = code.select(code.compare("fcmp olt", vector, highest), vector, highest)
         if signed:
-            small = code.compare("fcmp olt", whole, code.full(whole.type, f"{least}.0"))
-            made = code.select(small, code.full(made.type, least), made)
-            return code.select(code.compare("fcmp ord", whole, whole), made, code.full(made.type, 0))
-        # False for NaN as well.
-        return code.select(code.compare("fcmp ogt", whole, "0.0"), made, code.full(made.type, 0))
+            vector = code.select(is_number, vector, code.full(vector.type, "0.0"))
+            vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)
+        if target.itemsize < 4:
+            return code.cast("trunc", _whole(code, vector, "i32", rounding), word)
+        return _whole(code, vector, word, rounding) if signed else _unsigned(code, vector, word, rounding)
+    # llvm.fptosi.sat is scalarised. A plain conversion is undefined out of range, so those lanes are selected away.
+    # Floats from `most` on are whole, and `most` + 1 is a power of two, exact in every float type.
+    is_large = code.compare("fcmp oge", vector, code.full(vector.type, f"{most + 1}.0"))
     if signed:
-        whole = code.select(code.compare("fcmp uno", whole, whole), code.full(whole.type, "0.0"), whole)
-    # The ordered comparison is false for NaN, which becomes 0, the least unsigned integer.
-    lowest, highest = (code.full(whole.type, f"{limit}.0") for limit in (least, most))
-    whole = code.select(code.compare("fcmp ogt", whole, lowest), whole, lowest)
-    whole = code.select(code.compare("fcmp ogt", highest, whole), whole, highest)
-    return code.cast("trunc", code.cast("fptosi", whole, "i32"), word)
+        vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)
+        made = _whole(code, vector, word, rounding)
+    else:
+        is_number = code.compare("fcmp ogt", vector, "0.0")
+        made = _unsigned(code, vector, word, rounding)
+    made = code.select(is_number, made, code.full(made.type, 0))
+    return code.select(is_large, code.full(made.type, most), made)
+
+
+def _unsigned(code: Code, vector: Value, word: str, rounding: Rounding) -> Value:
+    """Floats rounded and converted to unsigned integers, which hold them."""
+    name = f"v{vector.lanes}{'f32' if vector.element == 'float' else 'f64'}"
+    return code.cast("fptoui", code.call(f"{_ROUNDINGS[rounding]}.{name}", vector.type, vector), word)
+
+
+def _whole(code: Code, vector: Value, word: str, rounding: Rounding) -> Value:
+    """Floats rounded and converted to signed integers, which hold them."""
+    intrinsic = _WHOLE[rounding]
+    if not intrinsic:
+        return code.cast("fptosi", vector, word)
+    name = f"v{vector.lanes}{word}.v{vector.lanes}{'f32' if vector.element == 'float' else 'f64'}"
+    return code.call(f"{intrinsic}.{name}", vector_type(vector.lanes, word), vector)
 
 
 def _saturated(code: Code, vector: Value, source: ElementType, target: ElementType) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import gcd
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -21,8 +20,8 @@ from .conversion import can_compile
 from .ir import LINE_BYTES
 from .jit import compiled, processor_features
 from .relayout_blocks import blocks_of
+from .relayout_rows import rows_of
 from .relayout_walk import (
-    ONCE,
     Draft,
     Loop,
     Parameters,
@@ -30,6 +29,7 @@ from .relayout_walk import (
     elements_of,
     make_walk,
     next_inner,
+    power_of_two,
     reads_rows_apart,
     writes_past_caches,
 )
@@ -42,11 +42,6 @@ __all__ = ["compiled_relayout", "kernel_of", "relayout_kernel", "walk_of"]
 
 _ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
 """The source of filler zeros."""
-
-_WAY_BYTES: Final = 4096
-"""Addresses this many bytes apart map to one set of the L1 cache, which has `_WAYS` lines."""
-
-_WAYS: Final = 8
 
 
 def walk_of(problem: Problem) -> Walk | None:
@@ -69,14 +64,14 @@ def walk_of(problem: Problem) -> Walk | None:
         and (target_loop is source_loop or target_loop.source == 0)
         and target_loop.size * draft.target_bytes >= LANE_BYTES
     ):
-        return _of_short_runs(problem, _rows(problem, draft))
+        return _of_short_runs(problem, rows_of(problem, draft))
     return _of_short_runs(
         problem,
         _channels(problem, draft)
         or _transpose(problem, draft)
         or _odd_transpose(problem, odd)
         or _subsampled(problem, draft)
-        or _rows(problem, draft),
+        or rows_of(problem, draft),
     )
 
 
@@ -154,7 +149,7 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
     if long and one_side and not problem.filler and _transposes(draft, draft.target_bytes):
         return None
     widest = max(draft.source_bytes * (read.pixel > 1), draft.target_bytes * (target_pixel > 0))
-    lanes = _power_of_two(min(pixels.size, _shuffled_bytes(widest) // widest))
+    lanes = power_of_two(min(pixels.size, _shuffled_bytes(widest) // widest))
     if target_pixel > count + problem.filler and lanes * draft.target_bytes < _LEAST_MASKED_BYTES:
         return None
     a, outer = next_inner(draft, small, pixels)
@@ -248,7 +243,7 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     # Unaligned lines are written partially at both ends. Longer lines have a smaller partial share.
     line = LINE_BYTES if aligned else policy().relayout.unaligned_line_bytes[draft.target_bytes]
     rows = _rows_of_tiles(target_loop.size, line // draft.target_bytes, max(lane, LINE_BYTES // draft.target_bytes))
-    columns = _power_of_two(min(source_loop.size, max(lane, LINE_BYTES // draft.source_bytes)))
+    columns = power_of_two(min(source_loop.size, max(lane, LINE_BYTES // draft.source_bytes)))
     large = problem.bytes_moved >= policy().relayout.streamed_tiles_bytes
     streaming = aligned and large and rows * draft.target_bytes == LINE_BYTES
     extent = policy().relayout.tile_bytes if aligned else policy().relayout.unaligned_tile_bytes
@@ -260,12 +255,12 @@ def _side_in_registers(draft: Draft, size: int) -> int:
     widest = LINE_BYTES if "avx512f" in processor_features() else LINE_BYTES // 2
     sides = {1: LANE_BYTES, 4: widest // 4, 8: widest // 8}
     side = min(size, sides.get(draft.target_bytes, 0), widest // draft.source_bytes)
-    return _power_of_two(side) if side >= LANE_BYTES // draft.target_bytes else 0
+    return power_of_two(side) if side >= LANE_BYTES // draft.target_bytes else 0
 
 
 def _rows_of_tiles(size: int, most: int, least: int) -> int:
     """Rows of a tile: fewer, down to `least`, if the last tile would repeat more than a share of all rows."""
-    rows, moved = _power_of_two(min(size, most)), size * (1 + policy().relayout.most_repeated)
+    rows, moved = power_of_two(min(size, most)), size * (1 + policy().relayout.most_repeated)
     while rows > least and -(-size // rows) * rows > moved:
         rows //= 2
     return rows
@@ -283,8 +278,8 @@ def _odd_transpose(problem: Problem, draft: Draft) -> Walk | None:
     if source_loop.source < 0:
         draft, source_loop = draft.flipped(source_loop)
     unit = odd_unit(nbytes)
-    rows = _power_of_two(min(target_loop.size, policy().relayout.odd_tile))
-    columns = _power_of_two(min(source_loop.size, max(lane, _shuffled_bytes(unit) // unit)))
+    rows = power_of_two(min(target_loop.size, policy().relayout.odd_tile))
+    columns = power_of_two(min(source_loop.size, max(lane, _shuffled_bytes(unit) // unit)))
     extent = policy().relayout.unaligned_tile_bytes
     return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent)
 
@@ -304,62 +299,6 @@ def _tiles(
     kernel = Transpose(elements_of(problem, draft, source_loop, target_loop), len(outer), rows, columns, streaming)
     extents = extent // draft.source_bytes, extent // 2 // draft.target_bytes
     return make_walk(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
-
-
-def _rows(problem: Problem, draft: Draft) -> Walk:
-    """The row kernel, for any strides."""
-    b = draft.target_loop or _row_apart(draft)
-    # If a row's elements lie apart, the source elements between them belong to other rows.
-    others = [loop for loop in draft.besides(b) if loop.source and loop.channels is None]
-    near = min(others, key=lambda loop: abs(loop.source), default=b)
-    if abs(near.source) < abs(b.source):
-        a, outer = near, draft.besides(near, b)
-    else:
-        a, outer = next_inner(draft, b)
-    steps = {draft.source_bytes: Step.FORWARD, -draft.source_bytes: Step.BACKWARD, 0: Step.REPEATED}
-    source_step = steps.get(b.source, Step.STRIDED)
-    target_step = Step.FORWARD if b.target == draft.target_bytes else Step.STRIDED
-    whole = LINE_BYTES // draft.target_bytes
-    streaming = (
-        target_step is Step.FORWARD
-        # A source of few elements is read from the cache, and then cached stores are as fast as non-temporal ones.
-        and source_step in (Step.FORWARD, Step.BACKWARD)
-        and b.size >= whole
-        and writes_past_caches(problem, (a, *outer), b, whole)
-    )
-    lanes = whole if streaming else _lanes_of_row(problem, draft, b, source_step, target_step)
-    prefetches = source_step in (Step.FORWARD, Step.BACKWARD) and reads_rows_apart(problem, b, a)
-    elements = elements_of(problem, draft, a, b)
-    kernel = Rows(elements, len(outer), lanes, source_step, target_step, prefetches, streaming)
-    extents = None
-    if Step.STRIDED in (source_step, target_step):
-        rows, row = policy().relayout.strided_tile
-        extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
-    return make_walk(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)
-
-
-def _row_apart(draft: Draft) -> Loop:
-    """The row loop if no target loop is contiguous: the one with the smallest target stride, unless it is short."""
-    free = [loop for loop in draft.loops if loop.channels is None]
-    longest = max(free, key=lambda loop: loop.size, default=ONCE)
-    return next((loop for loop in reversed(free) if loop.size >= policy().relayout.least_row), longest)
-
-
-def _lanes_of_row(problem: Problem, draft: Draft, b: Loop, source_step: Step, target_step: Step) -> int:
-    """Elements of one step along a row that is written by cached stores."""
-    widest = max(draft.source_bytes, draft.target_bytes)
-    if Step.STRIDED not in (source_step, target_step):
-        step_bytes = policy().relayout.step_bytes if problem.conversion.is_bitwise_copy else LINE_BYTES
-    elif source_step is target_step and problem.conversion.is_bitwise_copy:
-        step_bytes = policy().relayout.scalars * widest
-    else:
-        step_bytes = LANE_BYTES
-    return _power_of_two(min(b.size, step_bytes // widest))
-
-
-def _power_of_two(most: int) -> int:
-    """The largest power of two up to `most`."""
-    return 1 << (most.bit_length() - 1)
 
 
 def relayout_kernel(problem: Problem) -> CpuKernel | None:

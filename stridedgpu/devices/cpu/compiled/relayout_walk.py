@@ -32,6 +32,7 @@ __all__ = [
     "elements_of",
     "make_walk",
     "next_inner",
+    "power_of_two",
     "reads_rows_apart",
     "writes_past_caches",
 ]
@@ -303,3 +304,8 @@ def _block(inner: tuple[Loop, int], wanted: int) -> int:
     """Elements of a block: the whole loop, or about `wanted` elements in whole steps."""
     loop, step = inner
     return max(loop.size, step) if loop.size <= wanted else max(step, wanted // step * step)
+
+
+def power_of_two(most: int) -> int:
+    """The largest power of two up to `most`."""
+    return 1 << (most.bit_length() - 1)

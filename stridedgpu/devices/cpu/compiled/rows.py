@@ -33,7 +33,9 @@ class Step(StrEnum):
 class Rows:
     """A kernel over rows of at least `lanes` elements.
 
-    `prefetches`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
+    `prefetches`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores. `aligned`:
+    stores begin at whole cache lines of the target, as streaming ones do; the first and the last step of a row are
+    moved to its ends.
     """
 
     elements: Elements
@@ -43,6 +45,7 @@ class Rows:
     target_step: Step
     prefetches: bool = False
     streaming: bool = False
+    aligned: bool = False
 
     def text(self, name: str) -> str:
         """The module."""
@@ -56,14 +59,16 @@ class Rows:
                 source = code.at(item.source, code.multiply(a, grid.a.source))
                 target = code.at(item.target, code.multiply(a, grid.a.target))
                 of_row = grid.affine(a, self.lanes, along=False) if elements.constants == Constants.A else fixed
-                start = target if self.streaming else None
+                start = target if self.streaming or self.aligned else None
                 with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, apart):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
                     here = code.at(source, code.multiply(b, source_step))
                     if self.prefetches:
                         grid.prefetch(here, self.lanes * elements.source_bytes)
                     there = code.at(target, code.multiply(b, target_step))
-                    self._move(code, (here, source_step), (there, target_step), affine, apart)
+                    self._move(
+                        code, (here, source_step), (there, target_step), affine, apart if self.streaming else None
+                    )
         return code.text(name)
 
     def _move(

@@ -1,0 +1,102 @@
+"""Match a relayout's loops to the kernel of rows: which loop is the row, its step, and how it is stored."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Final
+
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.relayout_problem import Problem
+
+from .ir import LINE_BYTES
+from .relayout_walk import (
+    ONCE,
+    Draft,
+    Loop,
+    Walk,
+    elements_of,
+    make_walk,
+    next_inner,
+    power_of_two,
+    reads_rows_apart,
+    writes_past_caches,
+)
+from .rows import Rows, Step
+from .transpose import LANE_BYTES
+
+__all__ = ["rows_of"]
+
+_WAY_BYTES: Final = 4096
+"""Addresses this many bytes apart map to one set of the L1 cache, which has `_WAYS` lines."""
+
+_WAYS: Final = 8
+
+
+def rows_of(problem: Problem, draft: Draft) -> Walk:
+    """The row kernel, for any strides."""
+    b = draft.target_loop or _row_apart(draft)
+    # If a row's elements lie apart, the source elements between them belong to other rows.
+    others = [loop for loop in draft.besides(b) if loop.source and loop.channels is None]
+    near = min(others, key=lambda loop: abs(loop.source), default=b)
+    if abs(near.source) < abs(b.source):
+        a, outer = near, draft.besides(near, b)
+    else:
+        a, outer = next_inner(draft, b)
+    steps = {draft.source_bytes: Step.FORWARD, -draft.source_bytes: Step.BACKWARD, 0: Step.REPEATED}
+    source_step = steps.get(b.source, Step.STRIDED)
+    target_step = Step.FORWARD if b.target == draft.target_bytes else Step.STRIDED
+    whole = LINE_BYTES // draft.target_bytes
+    streaming = (
+        target_step is Step.FORWARD
+        # A source of few elements is read from the cache, and then cached stores are as fast as non-temporal ones.
+        and source_step in (Step.FORWARD, Step.BACKWARD)
+        and b.size >= whole
+        and writes_past_caches(problem, (a, *outer), b, whole)
+    )
+    apart = Step.STRIDED in (source_step, target_step)
+    aligned = False
+    if streaming:
+        lanes = whole
+    elif apart:
+        lanes = _lanes_apart(problem, draft, b, both=source_step is target_step)
+    else:
+        lanes, aligned = _lanes_of_row(problem, draft, b.size)
+    prefetches = source_step in (Step.FORWARD, Step.BACKWARD) and reads_rows_apart(problem, b, a)
+    elements = elements_of(problem, draft, a, b)
+    kernel = Rows(elements, len(outer), lanes, source_step, target_step, prefetches, streaming, aligned)
+    extents = None
+    if apart:
+        rows, row = policy().relayout.strided_tile
+        extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
+    return make_walk(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)
+
+
+def _row_apart(draft: Draft) -> Loop:
+    """The row loop if no target loop is contiguous: the one with the smallest target stride, unless it is short."""
+    free = [loop for loop in draft.loops if loop.channels is None]
+    longest = max(free, key=lambda loop: loop.size, default=ONCE)
+    return next((loop for loop in reversed(free) if loop.size >= policy().relayout.least_row), longest)
+
+
+def _lanes_apart(problem: Problem, draft: Draft, b: Loop, *, both: bool) -> int:
+    """Elements of one step along a row whose elements lie apart on one side, or on `both`."""
+    widest = max(draft.source_bytes, draft.target_bytes)
+    scalars = both and problem.conversion.is_bitwise_copy
+    step_bytes = policy().relayout.scalars * widest if scalars else LANE_BYTES
+    return power_of_two(min(b.size, step_bytes // widest))
+
+
+def _lanes_of_row(problem: Problem, draft: Draft, size: int) -> tuple[int, bool]:
+    """Elements of one step along a row that is written by cached stores, and whether its stores are aligned."""
+    limits, widest, nbytes = policy().relayout, max(draft.source_bytes, draft.target_bytes), size * draft.target_bytes
+    step_bytes, aligned = limits.step_bytes, nbytes >= limits.aligned_row_bytes
+    if nbytes < limits.long_steps_bytes:
+        in_lines = nbytes % LINE_BYTES == 0 and nbytes < limits.whole_lines_bytes
+        aligned = aligned and not in_lines
+        # Two lines at once where that is a row of whole steps; else one of the target, or half a one of a short row.
+        line = LINE_BYTES // draft.target_bytes * widest
+        if not in_lines or nbytes % step_bytes:
+            step_bytes = min(line, step_bytes)
+        if problem.conversion.is_bitwise_copy and not aligned and not in_lines:
+            step_bytes, aligned = line // 2, nbytes > LINE_BYTES and nbytes % (LINE_BYTES // 2) != 0
+    return power_of_two(min(size, step_bytes // widest)), aligned
