@@ -189,7 +189,11 @@ class StridedTensor(TensorProtocols):
         return self.relayout()
 
     def to_device(self, device: str) -> StridedTensor:
-        """This tensor on another device, packed; itself when it is there already."""
+        """This tensor on another device, packed; itself when it is there already.
+
+        A copy to a GPU is queued on the current stream, and this tensor may be changed on return. A copy from one is
+        done on return.
+        """
         return self if chosen_device(device) == self.device else self.relayout(device=device)
 
     def __setitem__(self, index: Index | tuple[Index, ...], value: TensorLike) -> None:

@@ -15,7 +15,8 @@ def set_verbose(on: bool = True) -> None:
     `STRIDEDGPU_VERBOSE=1` in the environment switches it on from the start. A line has, separated by commas: the
     device, the operation, the kernel, the bytes of a load and of a store, the tile, each tensor's type, sizes and
     strides in elements, the bytes moved, and the microseconds of the call; on a GPU the kernel may still run then.
-    Relayouts, gathers, scatters and crops print a line. Plans that were prepared before stay as they were.
+    Relayouts, gathers, scatters and crops print a line. Plans that were prepared before stay as they were. An upload
+    prints the device, "upload", the way ("pinned_ring", "staged", "page_locked" or "pageable"), bytes and microseconds.
 
     Raises `LayoutError` for anything but a bool.
 

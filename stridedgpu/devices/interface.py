@@ -18,6 +18,7 @@ A start is the byte offset of an operand's lowest element in its buffer. A launc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import repeat
 from operator import add, mul
@@ -174,12 +175,26 @@ class RemoteDevice(Device, Protocol):
     """A device whose memory the CPU cannot address, with copies to and from the CPU."""
 
     def allocate_staging(self, nbytes: int) -> Buffer:
-        """Allocate a staging buffer: memory of the CPU with the fastest copies to and from this device."""
+        """Allocate a staging buffer: memory of the CPU with the fastest copies to and from this device.
+
+        It is released after the copies that use it; `copy` waits for these.
+        """
+
+    @property
+    def upload_bytes(self) -> int:
+        """The most bytes of a staging buffer for uploads that nobody waits for."""
+
+    def staging(self, nbytes: int) -> AbstractContextManager[Buffer]:
+        """Lend a staging buffer for uploads: to be filled, copied by `copy`, and given back while that is queued."""
+
+    def uploaded(self, contents: bytes) -> Buffer:
+        """Constants in the device's memory, where any stream may read them on return."""
 
     def copy(
         self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
     ) -> None:
         """Copy runs of bytes between this device, on either side, and the CPU or a device of the same kind.
 
-        On return, the memory of the CPU may be read or changed at once.
+        On return, the memory of the CPU may be read or changed at once. The device's memory has the bytes of an upload
+        for later work of the stream.
         """

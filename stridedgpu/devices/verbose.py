@@ -3,7 +3,11 @@
     stridedgpu,cpu,relayout,transpose_uint8x64B_uint8x64B,loads 64 B,stores 64 B,tile 64x64,
     source uint8 (512, 512) (1, 512),target uint8 (512, 512) (512, 1),524288 B,31.4 us
 
-all in one line. A device wraps a launch when it prepares it; without verbose output the launch is not wrapped.
+all in one line. Of an upload the line says which way its bytes took:
+
+    stridedgpu,cuda:0,upload,pinned_ring,38535168 B,1250.2 us
+
+A device wraps a launch when it prepares it; without verbose output the launch is not wrapped.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from typing import Any, Final, Protocol
 from stridedgpu.planning.device_plan import DevicePlan, Width
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["VARIABLE", "Ran", "is_verbose", "set_verbose", "told", "verbose_line"]
+__all__ = ["VARIABLE", "Ran", "copy_line", "is_verbose", "set_verbose", "told", "verbose_line"]
 
 VARIABLE: Final = "STRIDEDGPU_VERBOSE"
 """The environment variable that turns verbose lines on with "1"."""
@@ -91,6 +95,11 @@ def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float) 
         f"{microseconds:.1f} us",
     ]
     return ",".join(fields)
+
+
+def copy_line(device: str, operation: str, way: str, nbytes: int, microseconds: float) -> str:
+    """The line of a copy between the CPU and a device: device, operation, way, bytes and microseconds of the host."""
+    return f"stridedgpu,{device},{operation},{way},{nbytes} B,{microseconds:.1f} us"
 
 
 def _operation(problem: Any) -> str:

@@ -2,7 +2,8 @@
 
 A transfer between devices has up to three steps: pack a staging buffer on the source's device, copy it, unpack it on
 the target's device. Most transfers need fewer. The side that lets fewer bytes be sent does the conversion; if both are
-equal, the GPU does. Large tensors are sent in pieces, so that the staging buffers stay small beside them.
+equal, the GPU does. Large tensors are sent in pieces, so that the staging buffers stay small beside them. An upload
+packs a piece while those before it are copied.
 """
 
 from __future__ import annotations
@@ -62,23 +63,19 @@ def move_elements(
     if whole is not None and _is_copied(whole, here, there):
         _copy(source, target, whole, stream)
         return
+    steps = _Steps.of(*next(_pieces(source, target, channel_axis, _PIECE_BYTES)))
     staged: _StagedCopy | None = None
-    for piece, place in _pieces(source, target, channel_axis):
+    for piece, place in _pieces(source, target, channel_axis, steps.piece_bytes):
         # The first piece is the largest: its staging buffers serve all pieces.
-        staged = staged or _StagedCopy.planned(piece, place, stream)
+        staged = staged or _StagedCopy.allocated(steps, piece, place, stream)
         staged.move(piece, place, made, channel_axis)
 
 
 @cache
 def zero_bytes(device: str) -> Buffer:
     """One element of zeros on a device, large enough for any type."""
-    zeros = Buffer.of(bytes(_WIDEST_ELEMENT))
-    if device == "cpu":
-        return zeros
-    bus = remote_device_named(device)
-    buffer = bus.allocate(_WIDEST_ELEMENT, _WIDEST_ELEMENT)
-    bus.copy(zeros, 0, buffer, 0, Runs(_WIDEST_ELEMENT), None)
-    return buffer
+    zeros = bytes(_WIDEST_ELEMENT)
+    return Buffer.of(zeros) if device == "cpu" else remote_device_named(device).uploaded(zeros)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,45 +110,85 @@ class _StagingLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class _StagedCopy:
-    """A transfer's steps: whether it converts before sending (`early`), and the staging buffers that it needs."""
+class _Steps:
+    """A transfer's steps: whether it converts before sending (`early`), and whether a staging buffer is packed."""
 
     early: bool
-    near: Buffer | None
-    far: Buffer | None
-    stream: object
+    packs: bool
+    here: str
+    there: str
 
     @classmethod
-    def planned(cls, source: Operand, target: Operand, stream: object) -> _StagedCopy:
-        """Choose the side that converts, and allocate the staging buffers."""
+    def of(cls, source: Operand, target: Operand) -> _Steps:
+        """Choose the side that converts."""
         here, there = source.buffer.device, target.buffer.device
         after, before = _stored_bytes(target), _stored_bytes(source)
         early = after < before or (after == before and there == "cpu")
         carried = target if early else source
         carrier = _StagingLayout.of(carried.layout)
-        nbytes = carrier.packed.span * carried.element.itemsize
         ends = (carrier.packed, carrier.stored) if early else (carrier.stored, carrier.packed)
-        packs = not _is_copied(_runs(*ends, _opaque(carried)), here, there)
-        bus = _bus(here, there)
-        near = _allocate(nbytes, here, bus, stream if there == "cpu" else None) if early or packs else None
-        far = _allocate(nbytes, there, bus, stream) if packs or not early else None
-        return cls(early, near, far, stream)
+        return cls(early, not _is_copied(_runs(*ends, _opaque(carried)), here, there), here, there)
+
+    @property
+    def bus(self) -> RemoteDevice:
+        """The device that sends or receives."""
+        return _bus(self.here, self.there)
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether the bus lends a staging buffer for each piece, which is copied while the next one is packed."""
+        return self.here == "cpu" and (self.early or self.packs)
+
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes sent at once."""
+        return min(self.bus.upload_bytes, _PIECE_BYTES) if self.is_lent else _PIECE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class _StagedCopy:
+    """A transfer's steps, and the staging buffers that serve all of its pieces."""
+
+    steps: _Steps
+    near: Buffer | None
+    far: Buffer | None
+    stream: object
+
+    @classmethod
+    def allocated(cls, steps: _Steps, source: Operand, target: Operand, stream: object) -> _StagedCopy:
+        """Allocate the staging buffers for the largest piece."""
+        nbytes = _stored_bytes(target if steps.early else source)
+        here, there = steps.here, steps.there
+        packs_here = (steps.early or steps.packs) and not steps.is_lent
+        near = _allocate(nbytes, here, steps.bus, stream if there == "cpu" else None) if packs_here else None
+        far = _allocate(nbytes, there, steps.bus, stream) if steps.packs or not steps.early else None
+        return cls(steps, near, far, stream)
 
     def move(self, source: Operand, target: Operand, made: Conversion, channel_axis: int | None) -> None:
         """Transfer one piece."""
-        downloads = target.buffer.device == "cpu"
-        near_stream, far_stream = (self.stream, None) if downloads else (None, self.stream)
-        carried = target if self.early else source
+        if not self.steps.is_lent:
+            self._move(self.near, source, target, made, channel_axis)
+            return
+        with self.steps.bus.staging(_stored_bytes(target if self.steps.early else source)) as near:
+            self._move(near, source, target, made, channel_axis)
+
+    def _move(
+        self, packed: Buffer | None, source: Operand, target: Operand, made: Conversion, channel_axis: int | None
+    ) -> None:
+        """Pack one piece into `packed`, unless there is none, copy it, and unpack it."""
+        early = self.steps.early
+        near_stream, far_stream = (self.stream, None) if self.steps.there == "cpu" else (None, self.stream)
+        carried = target if early else source
         carrier, opaque = _StagingLayout.of(carried.layout), _opaque(carried)
         stored = carried.with_layout(carrier.stored)
-        near = stored if self.near is None else Operand(self.near, carrier.packed, carried.element)
+        near = stored if packed is None else Operand(packed, carrier.packed, carried.element)
         far = stored if self.far is None else Operand(self.far, carrier.packed, carried.element)
-        if self.early:
+        if early:
             _move_on_device(source, near, made, channel_axis, near_stream)
-        elif self.near is not None:
+        elif packed is not None:
             _move_on_device(stored, near, opaque, None, near_stream)
         _copy(near, far, _runs(near.layout, far.layout, opaque), self.stream)
-        if not self.early:
+        if not early:
             _move_on_device(far.with_layout(carrier.view), target, made, channel_axis, far_stream)
         elif self.far is not None:
             _move_on_device(far, target, opaque, None, far_stream)
@@ -185,18 +222,21 @@ def launch_for(
     return device.prepare(device.plan(moving_problem(source, target, made, channel_axis, filler)))
 
 
-def _pieces(source: Operand, target: Operand, channel_axis: int | None) -> Iterator[tuple[Operand, Operand]]:
-    """Corresponding parts of both sides, the largest first, cut along the target's outer axes except the channels."""
+def _pieces(source: Operand, target: Operand, channel_axis: int | None, most: int) -> Iterator[tuple[Operand, Operand]]:
+    """Corresponding parts of both sides, the largest first, cut along the target's outer axes except the channels.
+
+    Each sends up to `most` bytes, unless it cannot be cut.
+    """
     nbytes = min(_stored_bytes(source), _stored_bytes(target))
     layout = target.layout
     axes = [axis for axis, size in enumerate(layout.sizes) if size > 1 and axis != channel_axis]
-    if nbytes <= _PIECE_BYTES or not axes:
+    if nbytes <= most or not axes:
         yield source, target
         return
     axis = max(axes, key=lambda candidate: abs(layout.strides[candidate]))
-    step = max(1, layout.sizes[axis] * _PIECE_BYTES // nbytes)
+    step = max(1, layout.sizes[axis] * most // nbytes)
     for start in range(0, layout.sizes[axis], step):
-        yield from _pieces(_part(source, axis, start, step), _part(target, axis, start, step), channel_axis)
+        yield from _pieces(_part(source, axis, start, step), _part(target, axis, start, step), channel_axis, most)
 
 
 def _part(operand: Operand, axis: int, start: int, step: int) -> Operand:

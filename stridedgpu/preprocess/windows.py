@@ -10,6 +10,7 @@ import numpy as np
 
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import remote_device_named
+from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.crops import write_crops
 from stridedgpu.operations.frame_sources import FrameSources
@@ -17,6 +18,7 @@ from stridedgpu.operations.frames import write_frame_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.resize import write_resized
+from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.layout import Layout
@@ -89,8 +91,8 @@ def _sent(
 ) -> tuple[CropSources, list[tuple[int, int]]]:
     """The images on the batch's device, and the windows' origins there.
 
-    Of images on the CPU only the windows are sent, packed into pinned memory and copied at once. One copy for each
-    image would cost more than its bytes, and most of a photograph is outside its window.
+    Of images on the CPU only the windows are sent, packed into pinned memory, many in one copy. One copy for each image
+    would cost more than its bytes, and most of a photograph is outside its window.
     """
     images = sources.images()
     near = [place for place, image in enumerate(images) if image.buffer.device == "cpu"]
@@ -109,11 +111,19 @@ def _uploaded(images: list[Operand], origins: list[tuple[int, int]], batch: Oper
     sizes = (len(images), first.layout.sizes[0], *batch.layout.sizes[2:])
     is_interleaved = 0 < first.layout.strides[0] < first.layout.strides[2]
     packed = Layout(sizes, packed_strides(sizes, _CHANNELS_LAST if is_interleaved else None))
-    memory = remote_device_named(device).allocate_staging(packed.element_count * first.element.itemsize)
-    staged = Operand(memory, packed, first.element)
+    bus = remote_device_named(device)
+    step = packed.strides[0] * first.element.itemsize
+    far = bus.allocate(step * len(images), DEFAULT_ALIGNMENT)
+    count = max(1, bus.upload_bytes // max(1, step))
     unchanged = conversion(first.element, first.element)
-    write_windows(CropSources.of_images(images), origins, [False] * len(images), unchanged, staged, fill)
-    return CropSources.of_batch(_moved(staged, "NHWC" if is_interleaved else "NCHW", device)).images()
+    for start in range(0, len(images), count):
+        part = slice(start, start + count)
+        sent = images[part]
+        with bus.staging(step * len(sent)) as memory:
+            staged = Operand(memory, packed.sliced(slice(0, len(sent))), first.element)
+            write_windows(CropSources.of_images(sent), origins[part], [False] * len(sent), unchanged, staged, fill)
+            bus.copy(memory, 0, far, start * step, Runs(step * len(sent)), None)
+    return CropSources.of_batch(Operand(far, packed, first.element)).images()
 
 
 def _moved(operand: Operand, layout: str, device: str) -> Operand:

@@ -306,9 +306,12 @@ class FakeCuda:
             memcpyPeerAsync=self.memcpy_peer,
             streamSynchronize=lambda stream: self.record("streamSynchronize", stream),
             deviceSynchronize=lambda: self.record("deviceSynchronize", self.get_device()),
-            pointerGetAttributes=lambda address: types.SimpleNamespace(device=self.pointer_devices.get(address, 0)),
+            pointerGetAttributes=lambda address: types.SimpleNamespace(
+                device=self.pointer_devices.get(address, 0), type=0
+            ),
             streamIsCapturing=self.is_capturing,
             eventRecord=self.record_event,
+            eventQuery=lambda event: self.record("eventQuery", event),
             eventSynchronize=lambda event: self.record("eventSynchronize", event),
             streamWaitEvent=lambda stream, event: self.record("streamWaitEvent", stream, event),
         )

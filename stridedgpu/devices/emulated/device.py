@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.plan import GpuPlanner
+from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located
 from stridedgpu.devices.operand import Operand
@@ -112,6 +114,21 @@ class EmulatedDevice:
     def allocate_staging(self, nbytes: int) -> Buffer:
         """Bytes on the CPU."""
         return self._cpu.allocate(nbytes, _STAGING_ALIGNMENT)
+
+    @property
+    def upload_bytes(self) -> int:
+        """As many as a GPU's ring has in a piece, though copies are waited for here."""
+        return policy().memory.upload_bytes
+
+    def staging(self, nbytes: int) -> AbstractContextManager[Buffer]:
+        """Bytes on the CPU."""
+        return nullcontext(self.allocate_staging(nbytes))
+
+    def uploaded(self, contents: bytes) -> Buffer:
+        """Constants in this device's memory."""
+        buffer = self.allocate(len(contents), _STAGING_ALIGNMENT)
+        self.copy(Buffer.of(contents), 0, buffer, 0, Runs(len(contents)), None)
+        return buffer
 
     def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
         """In mode "raise", wait for the stream and check every index before anything is written."""

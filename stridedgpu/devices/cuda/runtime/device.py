@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from .records import Records
 from .streams import check_not_capturing, current_on, stream_handle
 from .tables import free_retired
 from .transfer import allocate_pinned, copy_between_devices, copy_with_host
+from .upload import Uploads
 
 __all__ = ["CudaDevice"]
 
@@ -53,6 +55,7 @@ class CudaDevice:
         self._prepared = lru_cache(maxsize=1024)(self._make_ready)
         self.checks = IndexChecks(self, number)
         self.records = Records(self, number)
+        self.uploads = Uploads(number)
 
     @property
     def widest_access(self) -> int:
@@ -120,14 +123,25 @@ class CudaDevice:
         """Page-locked bytes on the CPU."""
         return allocate_pinned(nbytes)
 
+    @property
+    def upload_bytes(self) -> int:
+        """The bytes of a piece of the ring."""
+        return self.uploads.piece_bytes
+
+    def staging(self, nbytes: int) -> AbstractContextManager[Buffer]:
+        """Page-locked bytes on the CPU for an upload: a piece of the ring if it is large enough."""
+        return self.uploads.staging(nbytes)
+
     def copy(
         self, source: Buffer, source_start: int, target: Buffer, target_start: int, runs: Runs, stream: object
     ) -> None:
         """Copy runs between this device and the CPU, or one run from another CUDA device to this one."""
-        if "cpu" in (source.device, target.device):
+        if source.device == "cpu":
+            self.uploads.send(source, source_start, target, target_start, runs, stream)
+            return
+        if target.device == "cpu":
             copy_with_host(source, source_start, target, target_start, runs, stream)
-            if target.device == "cpu":
-                self._check_index_errors()
+            self._check_index_errors()
             return
         assert runs.is_one_run, "between devices, operations pack first"
         copy_between_devices(source, source_start + runs.source_start, target, target_start, runs.width, stream)

@@ -1,21 +1,22 @@
 """Records that launches read: from the host to device memory in stream order, without a wait.
 
-The bytes go through a ring of page-locked pieces, which the copy engine reads later: a piece is written again only
-after its copy. A captured graph copies anew at every replay, from memory that nobody else uses and that is never freed.
+The bytes go through a ring of page-locked pieces (`pinned_ring`). A captured graph copies anew at every replay, from
+memory that nobody else uses and that is never freed.
 """
 
 from __future__ import annotations
 
-import threading
+from ctypes import memmove
 from typing import Any, Final, Protocol
 
 import cupy
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cuda.planning.policy import policy
 
+from .pinned_ring import PinnedRing
 from .streams import current_on
 
 __all__ = ["Records"]
@@ -32,15 +33,6 @@ class _Allocator(Protocol):
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer: ...
 
 
-class _Piece:
-    """Page-locked memory, and the event behind the copy that reads it."""
-
-    def __init__(self, nbytes: int) -> None:
-        """Allocate; no copy reads it yet."""
-        self.memory, self.bytes = _pinned(nbytes)
-        self.copied = cupy.cuda.Event(disable_timing=True)
-
-
 class Records:
     """The ring of one device."""
 
@@ -49,10 +41,7 @@ class Records:
         self._gpu = gpu
         self._number = number
         limits = policy().memory
-        self._least_bytes = limits.piece_bytes
-        self._pieces: list[_Piece | None] = [None] * limits.pieces
-        self._next = 0
-        self._lock = threading.Lock()
+        self._ring = PinnedRing(limits.pieces, limits.piece_bytes)
 
     def sent(self, contents: NDArray[np.uint8], stream: object) -> Buffer:
         """Device memory with these bytes, for later work of the stream."""
@@ -60,37 +49,26 @@ class Records:
             if cupy.cuda.runtime.streamIsCapturing(handle):
                 return self._sent_at_replays(contents, handle)
             there = self._gpu.allocate(contents.nbytes, _ALIGNMENT)
-            with self._lock:
-                piece = self._piece(contents.nbytes)
-                piece.bytes[: contents.nbytes] = contents
-                _copy(there.address, piece.memory.ptr, contents.nbytes, handle)
-                cupy.cuda.runtime.eventRecord(piece.copied.ptr, handle)
+            piece = self._ring.take(contents.nbytes)
+            if piece is None:  # of pageable memory CUDA takes a copy of its own before it returns
+                _copy(there.address, address_of(contents), contents.nbytes, handle)
+                return there
+            try:
+                memmove(piece.address, address_of(contents), contents.nbytes)
+                _copy(there.address, piece.address, contents.nbytes, handle)
+                piece.sent(handle)
+            finally:
+                self._ring.give(piece)
             return there
-
-    def _piece(self, nbytes: int) -> _Piece:
-        """The piece that was sent longest ago, or a new one; the host waits only for a copy that is not done."""
-        place, self._next = self._next, (self._next + 1) % len(self._pieces)
-        piece = self._pieces[place]
-        if piece is not None:
-            cupy.cuda.runtime.eventSynchronize(piece.copied.ptr)
-        if piece is None or piece.bytes.nbytes < nbytes:
-            piece = self._pieces[place] = _Piece(max(self._least_bytes, 1 << (nbytes - 1).bit_length()))
-        return piece
 
     def _sent_at_replays(self, contents: NDArray[np.uint8], handle: int) -> Buffer:
         """Memory of a graph's own on both sides. CuPy's pool might hand out what earlier work still uses."""
-        near, held = _pinned(contents.nbytes)
+        near = cupy.cuda.alloc_pinned_memory(contents.nbytes)
         there = cupy.cuda.Memory(contents.nbytes)
-        held[:] = contents
+        memmove(near.ptr, address_of(contents), contents.nbytes)
         _captured.append((near, there))
         _copy(there.ptr, near.ptr, contents.nbytes, handle)
         return Buffer(there.ptr, contents.nbytes, owner=there, device=f"cuda:{self._number}")
-
-
-def _pinned(nbytes: int) -> tuple[Any, NDArray[np.uint8]]:
-    """Page-locked memory, and its bytes."""
-    memory = cupy.cuda.alloc_pinned_memory(nbytes)
-    return memory, Buffer(memory.ptr, nbytes, owner=memory).bytes
 
 
 def _copy(target: int, source: int, nbytes: int, handle: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import cupy
 
@@ -14,7 +15,18 @@ from stridedgpu.values.errors import DeviceError
 
 from .streams import check_not_capturing, stream_handle, wait_for_stream
 
-__all__ = ["allocate_pinned", "copy_between_devices", "copy_with_host", "device_number"]
+__all__ = [
+    "FROM_OR_TO_THE_HOST",
+    "allocate_pinned",
+    "copy_between_devices",
+    "copy_runs",
+    "copy_with_host",
+    "cuda_failures",
+    "device_number",
+]
+
+FROM_OR_TO_THE_HOST: Final = "A copy between the CPU and a CUDA device"
+"""What a refusal under capture calls it."""
 
 _STAGING_ALIGNMENT = 64
 """Bytes: a cache line of the processor that packs there."""
@@ -42,25 +54,29 @@ def copy_with_host(
 ) -> None:
     """Copy runs between the CPU and a device, in stream order, and wait for completion.
 
-    After the return the caller may change an uploaded source and read a downloaded target, as with any other function.
-    Copies of pageable memory would wait by themselves.
+    After the return the caller may change an uploaded source and read a downloaded target, and any stream may read an
+    uploaded target.
     """
-    runtime = cupy.cuda.runtime
     uploads = source.device == "cpu"
-    kind = runtime.memcpyHostToDevice if uploads else runtime.memcpyDeviceToHost
     number = device_number(target.device if uploads else source.device)
-    with cupy.cuda.Device(number), _failures(source.device, target.device):
+    with cupy.cuda.Device(number), cuda_failures(source.device, target.device):
         handle = stream_handle(stream, number)
-        check_not_capturing(handle, "A copy between the CPU and a CUDA device")
-        for source_place, target_place in runs.places:
-            read = source.address + source_start + source_place
-            written = target.address + target_start + target_place
-            if runs.height == 1:
-                runtime.memcpyAsync(written, read, runs.width, kind, handle)
-            else:
-                pitches = runs.target_pitch, runs.source_pitch
-                runtime.memcpy2DAsync(written, pitches[0], read, pitches[1], runs.width, runs.height, kind, handle)
-        runtime.streamSynchronize(handle)
+        check_not_capturing(handle, FROM_OR_TO_THE_HOST)
+        copy_runs(source.address + source_start, target.address + target_start, runs, handle, uploads=uploads)
+        cupy.cuda.runtime.streamSynchronize(handle)
+
+
+def copy_runs(read: int, written: int, runs: Runs, handle: int, *, uploads: bool) -> None:
+    """Queue the copies of runs between the CPU and the current device; both addresses are those of the first place."""
+    runtime = cupy.cuda.runtime
+    kind = runtime.memcpyHostToDevice if uploads else runtime.memcpyDeviceToHost
+    width, height = runs.width, runs.height
+    for source_place, target_place in runs.places:
+        source, target = read + source_place, written + target_place
+        if height == 1:
+            runtime.memcpyAsync(target, source, width, kind, handle)
+        else:
+            runtime.memcpy2DAsync(target, runs.target_pitch, source, runs.source_pitch, width, height, kind, handle)
 
 
 def copy_between_devices(
@@ -72,7 +88,7 @@ def copy_between_devices(
     support it, else through the host.
     """
     there, here = device_number(target.device), device_number(source.device)
-    with _failures(source.device, target.device):
+    with cuda_failures(source.device, target.device):
         handle = stream_handle(stream, there)
         check_not_capturing(handle, "A copy between CUDA devices")
         wait_for_stream(there, handle, stream_handle(None, here), producer_device=here)
@@ -85,7 +101,7 @@ def copy_between_devices(
 
 
 @contextmanager
-def _failures(source: str, target: str) -> Iterator[None]:
+def cuda_failures(source: str, target: str) -> Iterator[None]:
     """CUDA's errors as this library's."""
     try:
         yield
