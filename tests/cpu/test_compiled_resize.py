@@ -147,15 +147,19 @@ def test_halves(
         np.testing.assert_array_equal(made[1], made[0])
 
 
+@pytest.mark.parametrize("joined_rows", [0.0, float("inf")], ids=["joined", "apart"])
 @settings(max_examples=examples(40))
-@given(case=resizes(150), channels=st.integers(1, 4))
-def test_prefetched_sources_have_the_same_bits(case: Resize, channels: int) -> None:
-    """Every source counts as larger than the caches."""
+@given(case=resizes(150), channels=st.integers(1, 4), layout=st.sampled_from(["CHW", "HWC"]))
+def test_passes_joined_and_apart_have_the_same_bits(
+    joined_rows: float, case: Resize, channels: int, layout: str
+) -> None:
+    """At every scale, also where policy takes the other way."""
     case = replace(case, channels=channels)
-    expected = on("NumPy", case, case.picture(), dims="HWC", interpolation="opencv-linear")
-    with using(replace(policy(), resize=replace(policy().resize, prefetched_bytes=0))):
+    arguments = {"interpolation": "opencv-linear", "layout": layout}
+    expected = on("NumPy", case, case.picture(), dims="HWC", **arguments)
+    with using(replace(policy(), resize=replace(policy().resize, joined_rows=joined_rows))):
         for source, dims in pictures(case.picture()):
-            made = on("compiled, 1 thread", case, source, dims=dims, interpolation="opencv-linear")
+            made = on("compiled, 1 thread", case, source, dims=dims, **arguments)
             np.testing.assert_array_equal(made, expected)
 
 

@@ -348,8 +348,9 @@ class ResizePolicy:
     least_columns: int = 16
     """The fewest columns of a frame that are converted, if it has as many: steps of its loop then take 16 pixels."""
 
-    prefetched_bytes: int = _MB
-    """Bytes of a box from which on its rows are prefetched where single pixels are read: caches hold smaller ones."""
+    joined_rows: float = 1.5
+    """Source rows for each row of the result from which on OpenCV's two passes are one, and no row is kept: most rows
+    are then read once."""
 
     most_geometries: int = 256
     """Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""

@@ -10,10 +10,10 @@ import numpy as np
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import ResizeProblem, WindowTaps
+from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
 
-from .ir import LINE_BYTES
 from .jit import processor, processor_features
 from .resize_kernel import ROWS, ResizeKernel
 from .resize_rows import WORD_BYTES, HalfRows, PairRows, RowPass, WordRows
@@ -82,7 +82,12 @@ def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, 
         if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
             rows = HalfRows(shape.channels)
             return ResizeKernel(
-                *halving_passes(), shape.channels, shape.step, by_rows=rows, converts_rows=converts_rows
+                *halving_passes(),
+                shape.channels,
+                shape.step,
+                by_rows=rows,
+                joins_passes=not converts_rows,
+                converts_rows=converts_rows,
             )
         # The mean of four bytes is INTER_LINEAR with weights of one half.
         arithmetic = Arithmetic.OPENCV_LINEAR
@@ -95,12 +100,22 @@ def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, 
     )
     by_rows: RowPass | None = None
     if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
-        ahead = 0 if converts_rows else _prefetched(taps, shape)
         if shape.channels > 1 and 2 * shape.step <= WORD_BYTES:
-            by_rows = WordRows(shape.channels, shape.step, widest, ahead)
+            by_rows = WordRows(shape.channels, shape.step, widest)
         elif shape.step == 1:
-            by_rows = PairRows(1, 1, widest, ahead)
-    return ResizeKernel(*rules, shape.channels, shape.step, taps.columns_first, by_rows, weighs, converts_rows)
+            by_rows = PairRows(1, 1, widest)
+    joins = by_rows is not None and not converts_rows and _share_few_rows(taps.rows)
+    return ResizeKernel(
+        *rules,
+        shape.channels,
+        shape.step,
+        taps.columns_first,
+        by_rows,
+        weighs,
+        joins_passes=joins,
+        packs_pixels=joins and problem.target.layout.strides[1] == 1,
+        converts_rows=converts_rows,
+    )
 
 
 def _halves(taps: WindowTaps, channels: int) -> bool:
@@ -112,14 +127,10 @@ def _halves(taps: WindowTaps, channels: int) -> bool:
     return in_order and whole and bool(inside) and columns.count >= HalfRows(channels).pixels
 
 
-def _prefetched(taps: WindowTaps, shape: RowShape) -> int:
-    """How many pixels of a row lie in one cache line of the source, a power of two; 0 if caches hold the source."""
-    first, last = taps.columns.reach
-    limits = policy().resize
-    if taps.source_pixels * shape.step * shape.planes < limits.prefetched_bytes:
-        return 0
-    line = LINE_BYTES * taps.columns.count // max((last - first) * shape.step, 1)
-    return 1 << max(0, min(line.bit_length() - 1, 3))
+def _share_few_rows(rows: AxisTaps) -> bool:
+    """Whether rows of the result read so few source rows together that a kept row seldom serves another one."""
+    first, stop = rows.reach
+    return stop - first >= policy().resize.joined_rows * rows.count
 
 
 def _instructions() -> tuple[bool, bool]:

@@ -7,7 +7,8 @@
     second pass          along y: vectors of neighbouring elements
     band                 up to 16 finished rows, which a compiled relayout converts and writes to the target
 
-Where rows come first, the pass along y reads the source and leaves 16 rows, which go along x into the band. The passes
+Where rows come first, the pass along y reads the source and leaves 16 rows, which go along x into the band. Where OpenCV's
+linear rule shrinks so far that no row is read twice, both passes are one step of vectors, without a ring. The passes
 themselves are those of `resize_passes`.
 """
 
@@ -20,7 +21,7 @@ from typing import Final
 from .ir import Code, Value, vector_type
 from .resize_alpha import divided, premultiplied
 from .resize_geometry import ENTRY_FIELDS, GEOMETRY
-from .resize_passes import Pass, Taps
+from .resize_passes import Pass, RowPairPass, Taps
 from .resize_rows import ColumnTables, RowPass
 
 __all__ = ["BAND_ROWS", "ROWS", "ResizeKernel"]
@@ -30,9 +31,6 @@ ROWS: Final = 16
 
 ROWS_AT_ONCE: Final = 2
 """Source rows in one step of a first pass by rows: few, so that the L1 cache has those that the second pass reads."""
-
-ROWS_AHEAD: Final = 2
-"""Rows between the row that is read and the one that is prefetched; less than `ROWS`."""
 
 BAND_ROWS: Final = 16
 """Rows of the result that are converted in one step."""
@@ -54,6 +52,10 @@ class ResizeKernel:
     """The first pass along x if it reads rows as they lie; else it reads columns of 16 rows."""
     premultiplies: bool = False
     """Whether the last channel is alpha, which weights the others."""
+    joins_passes: bool = False
+    """Whether the second pass takes its two rows from `by_rows` in registers, and no row is kept for another one."""
+    packs_pixels: bool = False
+    """Whether finished pixels of joined passes lie in the band without the gaps that `by_rows` leaves."""
     converts_rows: bool = False
     """Whether `rows_kernel` writes each source row as it is read; an entry's source is then its parameters' address."""
 
@@ -64,12 +66,17 @@ class ResizeKernel:
     @property
     def out_step(self) -> int:
         """Elements from one resized pixel to the next in scratch memory."""
-        return self.channels if self.by_rows is None else self.by_rows.out_step
+        return self.channels if self.by_rows is None or self.packs_pixels else self.by_rows.out_step
 
     @property
     def step_rows(self) -> int:
         """Source rows in one step of the first pass along x."""
         return ROWS if self.by_rows is None else ROWS_AT_ONCE
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether rows of the first pass along x wait in a ring for the rows of the result that read them."""
+        return self.columns_first and not self.joins_passes
 
     @property
     def along(self) -> Pass:
@@ -129,11 +136,13 @@ class _Text:
         scratch = _Scratch(
             columns, *(code.at(columns, fields[place]) for place in ("outputs_at", "ring_at", "band_at"))
         )
-        if self._kernel.columns_first:
+        if self._kernel.keeps_rows:
             code.store(self._entry("row_firsts", first), made, 8)
         with code.loop(first, last, BAND_ROWS) as begin:
             end = code.smaller(code.add(begin, BAND_ROWS), last)
-            if self._kernel.columns_first:
+            if self._kernel.joins_passes:
+                self._joined(scratch, source, begin, end)
+            elif self._kernel.columns_first:
                 self._columns_first(scratch, made, source, begin, end)
             else:
                 self._rows_first(scratch, source, begin, end)
@@ -174,6 +183,38 @@ class _Text:
             taps, step = self._taps("row", row), rule.lanes * rule.blocks
             with code.loop(0, fields["band_pitch"], step) as place:
                 self._down(rule.blocks, taps, scratch.ring, fields["ring_pitch"], into_row, place)
+
+    def _joined(self, scratch: _Scratch, source: Value, begin: Value, end: Value) -> None:
+        """Rows `begin` to `end` of the result: both passes in one step, two source rows at a time."""
+        code, fields, rule, second = self._code, self._fields, self._kernel.by_rows, self._kernel.down
+        assert rule is not None, "passes are joined over rows"
+        assert isinstance(second, RowPairPass), "it takes two rows"
+        tables, channels = self._column_tables(), self._kernel.channels
+        with code.loop(begin, end) as row:
+            taps = self._taps("row", row)
+            weights = second.weights(code, taps)
+            offsets = [
+                code.multiply(code.load("i64", code.at(taps.indices, 8 * tap), 8), fields["row_stride"])
+                for tap in range(2)
+            ]
+            band_row = code.at(scratch.band, self._band_bytes(code.binary("sub", row, begin)))
+            with code.loop(0, fields["planes"]) as plane:
+                start = code.at(source, code.multiply(plane, fields["plane_stride"]))
+                rows = [code.at(start, offset) for offset in offsets]
+                into = code.at(band_row, code.multiply(plane, code.multiply(fields["unit"], second.written_bytes)))
+                with code.loop(0, fields["columns"], rule.pixels) as first:
+                    x = self._step_start(rule, first)
+                    upper, lower = (rule.step(code, address, tables, x) for address in rows)
+                    pixels = second.joined(code, upper, lower, weights)
+                    if self._kernel.packs_pixels:
+                        # The lanes behind are those of pixels that the next step writes.
+                        lanes = [
+                            pixel + channel
+                            for pixel in range(0, pixels.lanes, rule.out_step)
+                            for channel in range(channels)
+                        ]
+                        pixels = code.shuffle(pixels, None, lanes + [-1] * (pixels.lanes - len(lanes)))
+                    code.store(pixels, code.at(into, code.multiply(x, second.written_bytes * self._kernel.out_step)), 1)
 
     def _source_rows(self, source: Value, group: Value, rows: Value) -> Callable[[Value], Value]:
         """The address of one of a step's source rows, from number `group` of the rows that are read, by its place.
@@ -281,20 +322,27 @@ class _Text:
     def _along_rows(self, rule: RowPass, ring: Value, read: Callable[[Value], Value], group: Value) -> None:
         """The pass along x of some source rows into the ring, row by row."""
         code, fields, rule_bytes = self._code, self._fields, self._kernel.along.written_bytes
-        tables = ColumnTables(*(self._address(f"column_{name}") for name in ("indices", "counts", "weights")))
+        tables = self._column_tables()
         with code.loop(0, self._kernel.step_rows) as lane:
-            # The list of rows has a group more than are read.
-            row, later = read(lane), read(code.add(lane, ROWS_AHEAD))
+            row = read(lane)
             number = code.binary("and", code.add(group, lane), fields["ring_mask"])
             into = code.at(ring, code.multiply(number, fields["ring_pitch"]))
             with code.loop(0, fields["planes"]) as plane:
-                before = code.multiply(plane, fields["plane_stride"])
+                start = code.at(row, code.multiply(plane, fields["plane_stride"]))
                 made = code.at(into, code.multiply(plane, code.multiply(fields["unit"], rule_bytes)))
-                starts = code.at(row, before), code.at(later, before)
                 with code.loop(0, fields["columns"], rule.pixels) as first:
-                    x = code.smaller(first, code.add(fields["columns"], -rule.pixels)) if rule.repeats else first
-                    sums = rule.step(code, *starts, tables, x)
+                    x = self._step_start(rule, first)
+                    sums = rule.step(code, start, tables, x)
                     code.store(sums, code.at(made, code.multiply(x, rule_bytes * rule.out_step)), 1)
+
+    def _column_tables(self) -> ColumnTables:
+        """The tables of a first pass by rows."""
+        return ColumnTables(*(self._address(f"column_{name}") for name in ("indices", "counts", "weights")))
+
+    def _step_start(self, rule: RowPass, first: Value) -> Value:
+        """The first pixel of a step from `first` on: the last step may begin earlier."""
+        code = self._code
+        return code.smaller(first, code.add(self._fields["columns"], -rule.pixels)) if rule.repeats else first
 
     def _divide(self, band: Value, rows: Value) -> None:
         """Divide the colours of finished rows by their alpha."""

@@ -27,6 +27,7 @@ __all__ = [
     "PairPass",
     "Pass",
     "QuarterPass",
+    "RowPairPass",
     "Taps",
     "UpperPass",
     "packed_words",
@@ -252,8 +253,8 @@ def packed_words(code: Code, left: Value, right: Value, *, widest: bool) -> Valu
 
 
 @dataclass(frozen=True, slots=True)
-class UpperPass(Pass):
-    """OpenCV: two rows of 15 bits times weights of 12 bits; the upper halves of the products are added."""
+class RowPairPass(Pass):
+    """A second pass over two rows of 16-bit sums."""
 
     @property
     def lanes(self) -> int:
@@ -262,8 +263,8 @@ class UpperPass(Pass):
 
     @property
     def blocks(self) -> int:
-        """Vectors of a row in one step."""
-        return 1
+        """Vectors of a row in one step: a band's rows are multiples of both."""
+        return 2
 
     @property
     def index_bytes(self) -> int:
@@ -275,51 +276,53 @@ class UpperPass(Pass):
         """Bytes of both weights."""
         return 4
 
+    @abstractmethod
+    def weights(self, code: Code, taps: Taps) -> list[Value]:
+        """The weights of both rows, in every lane."""
+
+    @abstractmethod
+    def joined(self, code: Code, upper: Value, lower: Value, weights: Sequence[Value]) -> Value:
+        """The pixels of a vector of each row."""
+
     def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
         """The only two taps."""
         del count, factor
-        word = code.load("i32", taps.weights, 4)
-        made = []
+        weights = self.weights(code, taps)
         both = [load(code.load("i64", code.at(taps.indices, 8 * tap), 8)) for tap in range(2)]
-        lanes = both[0][0].lanes
-        parts = [code.cast("trunc", code.binary("lshr", word, shift), "i16") for shift in (0, 16)]
-        factors = [code.cast("sext", code.splat(half, lanes), "i32") for half in parts]
-        for vectors in zip(*both, strict=True):
-            halves = []
-            for sums, weight in zip(vectors, factors, strict=True):
-                product = code.multiply(code.cast("sext", sums, "i32"), weight)
-                halves.append(code.cast("trunc", code.binary("lshr", product, 16), "i16"))
-            total = code.add(code.add(*halves), 2)
-            whole = code.binary("ashr", total, 2)
-            clamped = code.select(code.compare("icmp sgt", whole, 255), code.full(whole.type, 255), whole)
-            made.append(code.cast("trunc", clamped, "i8"))
-        return made
+        return [self.joined(code, upper, lower, weights) for upper, lower in zip(*both, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
-class QuarterPass(Pass):
+class UpperPass(RowPairPass):
+    """OpenCV: two rows of 15 bits times weights of 12 bits; the upper halves of the products are added."""
+
+    def weights(self, code: Code, taps: Taps) -> list[Value]:
+        """Two halves of a word."""
+        word = code.load("i32", taps.weights, 4)
+        parts = [code.cast("trunc", code.binary("lshr", word, shift), "i16") for shift in (0, 16)]
+        return [code.cast("sext", code.splat(half, self.lanes), "i32") for half in parts]
+
+    def joined(self, code: Code, upper: Value, lower: Value, weights: Sequence[Value]) -> Value:
+        """Halves of products, added, rounded, shifted and clamped."""
+        halves = []
+        for sums, weight in zip((upper, lower), weights, strict=True):
+            product = code.multiply(code.cast("sext", sums, "i32"), weight)
+            halves.append(code.cast("trunc", code.binary("lshr", product, 16), "i16"))
+        whole = code.binary("ashr", code.add(code.add(*halves), 2), 2)
+        clamped = code.select(code.compare("icmp sgt", whole, 255), code.full(whole.type, 255), whole)
+        return code.cast("trunc", clamped, "i8")
+
+
+@dataclass(frozen=True, slots=True)
+class QuarterPass(RowPairPass):
     """OpenCV's blocks of 2 x 2: a quarter of the sums of two rows, rounded half up."""
 
-    @property
-    def lanes(self) -> int:
-        """Elements of one vector of a row: 16-bit numbers."""
-        return 2 * LANES
+    def weights(self, code: Code, taps: Taps) -> list[Value]:
+        """There are none."""
+        del code, taps
+        return []
 
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of the indices of two taps."""
-        return 16
-
-    @property
-    def weight_bytes(self) -> int:
-        """Bytes of both weights, which are not read."""
-        return 4
-
-    def pixels(self, code: Code, taps: Taps, count: int, load: Load, factor: Value) -> list[Value]:
-        """The only two taps."""
-        del count, factor
-        both = [load(code.load("i64", code.at(taps.indices, 8 * tap), 8)) for tap in range(2)]
-        return [
-            code.cast("trunc", code.binary("lshr", code.add(code.add(upper, lower), 2), 2), "i8")
-            for upper, lower in zip(*both, strict=True)
-        ]
+    def joined(self, code: Code, upper: Value, lower: Value, weights: Sequence[Value]) -> Value:
+        """A quarter of both."""
+        del weights
+        return code.cast("trunc", code.binary("lshr", code.add(code.add(upper, lower), 2), 2), "i8")

@@ -212,7 +212,7 @@ def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, shape: _Shape) -> _Tab
         along = row_taps(kernel.by_rows, along, shape.elements)
     down = tap_groups(taps.rows, kernel.down, taps.arithmetic)
     rows = compacted(down, kernel.step_rows)
-    down = rows.taps if kernel.columns_first else down
+    down = rows.taps if kernel.keeps_rows else down
     fields = {
         "column_groups": along.most,
         "column_counts": along.counts.ctypes.data,
@@ -228,7 +228,7 @@ def _numpy_tables(taps: WindowTaps, kernel: ResizeKernel, shape: _Shape) -> _Tab
         "ring_mask": rows.mask,
         "factor": int(np.float32(taps.factor).view(np.int32)),
     }
-    return _Tables(fields, rows.mask + 1 if kernel.columns_first else ROWS, (along, rows, down))
+    return _Tables(fields, _ring_rows(kernel, rows.mask), (along, rows, down))
 
 
 def _filter_tables(problem: ResizeProblem, axes: FilterAxes, kernel: ResizeKernel, shape: _Shape) -> _Tables:
@@ -237,10 +237,10 @@ def _filter_tables(problem: ResizeProblem, axes: FilterAxes, kernel: ResizeKerne
     origin = (shape.last - 1) * step if shape.rows.mirrored else -shape.first * step
     along = filter_tables(rule, axes.columns, step=-step if shape.rows.mirrored else step, origin=origin)
     low, stop = axes.rows.reach
-    mask, ring_rows, sources = 0, ROWS, np.empty(0, np.int64)
+    mask, sources = 0, np.empty(0, np.int64)
     if kernel.columns_first:
         mask = ring_mask(min(axes.rows.most_taps, stop - low), kernel.step_rows)
-        ring_rows, sources = mask + 1, np.minimum(np.arange(low, stop + ROWS), stop - 1)
+        sources = np.minimum(np.arange(low, stop + ROWS), stop - 1)
         down = filter_tables(rule, axes.rows, origin=-low, mask=mask)
     else:
         down = filter_tables(rule, axes.rows)
@@ -259,7 +259,14 @@ def _filter_tables(problem: ResizeProblem, axes: FilterAxes, kernel: ResizeKerne
         "ring_mask": mask,
         "factor": 0,
     }
-    return _Tables(fields, ring_rows, (along, down, sources))
+    return _Tables(fields, _ring_rows(kernel, mask), (along, down, sources))
+
+
+def _ring_rows(kernel: ResizeKernel, mask: int) -> int:
+    """Rows between the passes: a ring of them, 16 where rows come first, none where the passes are one."""
+    if kernel.joins_passes:
+        return 0
+    return mask + 1 if kernel.columns_first else ROWS
 
 
 def _products(axes: FilterAxes) -> int:

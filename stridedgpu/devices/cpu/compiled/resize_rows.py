@@ -58,26 +58,21 @@ class RowPass(ABC):
         return False
 
     @abstractmethod
-    def step(self, code: Code, row: Value, later: Value, tables: ColumnTables, x: Value) -> Value:
-        """The 16-bit sums of the pixels from `x` on; `later` is a row to prefetch."""
+    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+        """The 16-bit sums of the pixels from `x` on."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TapRows(RowPass):
-    """Pixels at any places. Of every `prefetched`-th one the place in a later row is prefetched; of none if 0."""
+    """Pixels at any places."""
 
     step_elements: int
     widest: bool
-    prefetched: int
 
-    def _places(self, code: Code, later: Value, tables: ColumnTables, x: Value) -> list[Value]:
+    def _places(self, code: Code, tables: ColumnTables, x: Value) -> list[Value]:
         """The place of each pixel in its row, in bytes."""
         start = code.at(tables.indices, code.multiply(x, 8))
-        places = [code.load("i64", code.at(start, 8 * pixel), 8) for pixel in range(self.pixels)]
-        if self.prefetched:
-            for place in places[:: self.prefetched]:
-                code.prefetch(code.at(later, place))
-        return places
+        return [code.load("i64", code.at(start, 8 * pixel), 8) for pixel in range(self.pixels)]
 
     def _shortened(self, code: Code, halves: list[Value], weights: Value) -> Value:
         """The sums of two vectors of pairs, without their 4 lowest bits, four of each in turns."""
@@ -103,13 +98,13 @@ class WordRows(_TapRows):
         """Pixels stay words."""
         return WORD_LANES
 
-    def step(self, code: Code, row: Value, later: Value, tables: ColumnTables, x: Value) -> Value:
+    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load words, and pair the elements of both their pixels."""
         pixels = self.pixels
         words = vector_type(pixels, "i64")
         zeros = code.full(vector_type(pixels * WORD_BYTES, "i8"), 0)
         gathered = Value(words, "poison")
-        for pixel, place in enumerate(self._places(code, later, tables, x)):
+        for pixel, place in enumerate(self._places(code, tables, x)):
             gathered = code.insert(gathered, code.load("i64", code.at(row, place), 1), pixel)
         shifts = code.load(words, code.at(tables.shifts, code.multiply(x, 8)), 8)
         shifted = code.recast(code.binary("lshr", gathered, shifts), "i8")
@@ -142,11 +137,11 @@ class PairRows(_TapRows):
         """Two bytes each."""
         return _SUMS
 
-    def step(self, code: Code, row: Value, later: Value, tables: ColumnTables, x: Value) -> Value:
+    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load pairs, eight a register, and widen their bytes."""
         part = vector_type(8, "i16")
         parts = [Value(part, "poison")] * 4
-        for pixel, place in enumerate(self._places(code, later, tables, x)):
+        for pixel, place in enumerate(self._places(code, tables, x)):
             pair = code.load("i16", code.at(row, place), 1)
             parts[pixel // 8] = code.insert(parts[pixel // 8], pair, pixel % 8)
         joined = [code.shuffle(parts[place], parts[place + 1], range(16)) for place in (0, 2)]
@@ -184,9 +179,8 @@ class HalfRows(RowPass):
         """Behind the last pixel there is nothing to read."""
         return True
 
-    def step(self, code: Code, row: Value, later: Value, tables: ColumnTables, x: Value) -> Value:
+    def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load two vectors that may overlap, and add what they have of the two pixels."""
-        del later
         nbytes, half = 2 * self.pixels * self.channels, 32
         start = code.at(row, code.load("i64", code.at(tables.indices, code.multiply(x, 16)), 8))
         vectors = [code.load(vector_type(half, "i8"), code.at(start, place), 1) for place in (0, nbytes - half)]
