@@ -7,9 +7,9 @@
     second pass          along y: vectors of neighbouring elements
     band                 up to 16 finished rows, which a compiled relayout converts and writes to the target
 
-Where rows come first, the pass along y reads the source and leaves 16 rows, which go along x into the band. Where OpenCV's
-linear rule shrinks so far that no row is read twice, both passes are one step of vectors, without a ring. The passes
-themselves are those of `resize_passes`.
+Where rows come first, the pass along y reads the source and leaves 16 rows, which go along x into the band. Where
+OpenCV's linear rule shrinks so far that few rows of the result share a row of the source, both passes are one, without
+a ring. The passes themselves are those of `resize_passes`.
 """
 
 from __future__ import annotations
