@@ -6,11 +6,12 @@ Bad arguments and bad input end in one line on stderr and exit code 2. No partia
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import signal
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -47,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 2 refused, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     named = [name for name in given[:1] if name in _MODULES]
-    parser = build_parser(named or _MODULES)
+    with _imports_stay() if arguments is None else nullcontext():
+        parser = build_parser(named or _MODULES)
     chosen = parser.parse_args(given)
     if chosen.run is None:
         parser.error("give a command: preprocess, show, size, explain, bench or info; --help says what they do")
@@ -71,6 +73,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _drop_output()
         return _refuse(parser, f"{problem.filename or 'output'!r}: {problem.strerror or problem}")
     return 0
+
+
+@contextmanager
+def _imports_stay() -> Iterator[None]:
+    """Keep the garbage collector from what is imported inside, at import, later, and when the process ends.
+
+    Modules live as long as the process: collections took a quarter of the time of the imports of `preprocess`.
+    """
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 def _drop_output() -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice, zip_longest
 from pathlib import Path, PurePath
@@ -191,11 +191,20 @@ def write_shard(
         [row.name for row in kept],
         [row.label for row in kept],
         {names[number]: failures[number] for number in sorted(failures)},
-        pictures.bytes_read,
+        _bytes_of(job.folder / name for name in names),
         bytes_written,
     )
     _write_json(_record_path(job, shard.number), asdict(record))
     return record
+
+
+def _bytes_of(paths: Iterable[Path]) -> int:
+    """Bytes of files, of which some may be missing."""
+    total = 0
+    for path in paths:
+        with suppress(OSError):
+            total += path.stat().st_size
+    return total
 
 
 def read_record(job: FolderJob, number: int) -> ShardRecord:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -31,7 +30,6 @@ class Pictures:
         self._paths, self._keys, self._step = paths, keys, step
         self._keeps, self._room, self._lock = keeps, most_bytes, Lock()
         self.kept: dict[int, Pixels] = {}
-        self.bytes_read = 0
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -41,11 +39,6 @@ class Pictures:
 
     def decoded(self, number: int, path: Path, decoder: Decoder) -> Pixels:
         """The pixels of an image. Raises `ImageError` for one that has no such window."""
-        nbytes = 0
-        with suppress(OSError):  # the decoder reports a missing file
-            nbytes = path.stat().st_size
-        with self._lock:
-            self.bytes_read += nbytes
         pixels = decoder.frame(path, str(path))
         if decoder.deep and pixels.dtype != np.uint16:
             raise ImageError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +119,24 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
 def _check_outputs(chosen: argparse.Namespace, pictures: Sequence[ImageFile]) -> None:
     """Before the work, refuse outputs that cannot be written or that would replace an input."""
     outputs = [path for path in (chosen.out, chosen.raw) if path is not None]
-    sources = {picture.path.resolve() for picture in pictures}
     for path in outputs:
         check_writable(path)
-        if path.resolve() in sources:
+        if _is_one_of(pictures, path):
             chosen.refuse(f"{str(path)!r} is one of the pictures; give the batch a name of its own")
     if len({path.resolve() for path in outputs}) < len(outputs):
         chosen.refuse(f"--out and --raw name the same file {str(chosen.out)!r}; give each its own")
+
+
+def _is_one_of(pictures: Sequence[ImageFile], path: Path) -> bool:
+    """Whether `path` is the file of a picture, by any name."""
+    if not path.exists():
+        return False
+    own = path.stat()
+    for picture in pictures:
+        with suppress(OSError):  # the decoder reports a missing file
+            if os.path.samestat(own, picture.path.stat()):
+                return True
+    return False
 
 
 def _summary(

@@ -3,7 +3,8 @@
 `Pixels` are an array of RGB pixels, axes HWC, of any strides: of 8 bits, or of a file's own type where a caller accepts
 more. Decoders are imported when they are first used.
 
-- "pillow": Pillow, at full size. Its memory is shared through the Arrow interface where Pillow has it (11.2 or newer).
+- "pillow": Pillow, at full size. JPEG is decoded into memory of earlier images. The memory of other formats is shared
+  through the Arrow interface where Pillow has it (11.2 or newer).
 - "pillow-draft": Pillow, and JPEG at 1/2, 1/4 or 1/8 of its size as long as that is no smaller than the step's resize.
   These pixels differ from those of the full size.
 - "simplejpeg": libjpeg-turbo for JPEG, without Pillow's parsing, and Pillow for the rest. The pixels are those of the
@@ -15,7 +16,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -31,6 +32,7 @@ from .geometry import resized_sizes
 from .image_files import ImageError
 from .modes import DEEP_MODES, pixels_of
 from .npy import read_array
+from .pixel_memory import PixelMemory
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -51,6 +53,7 @@ The last two come last: Pillow imports the plugins of all formats before it look
 _EIGHT_BIT_MODES: Final = frozenset(("1", "CMYK", "HSV", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "YCbCr"))
 """Pillow's names of the pixel formats whose samples have 8 bits or fewer; others would be truncated."""
 
+_CHANNELS: Final = 3
 _JPEG_START: Final = b"\xff\xd8\xff"
 _ORIENTATION: Final = 0x0112
 _FIRST_TURNED: Final = 5
@@ -58,6 +61,9 @@ _FIRST_TURNED: Final = 5
 
 _SEARCHED_BYTES: Final = 1 << 16
 """The EXIF data of a JPEG lie in one of its first segments, each of 64 KiB at most."""
+
+_READ_BYTES: Final = 1 << 16
+"""Bytes that are read at once of a file that Pillow decodes, which asks its JPEG files for as many."""
 
 _UPRIGHT: Final[dict[int, Callable[[Pixels], Pixels]]] = {
     2: lambda frame: frame[:, ::-1],
@@ -80,7 +86,8 @@ class Decoder:
     """A decoder by name; `needed` gives the smallest size that "pillow-draft" may decode to.
 
     `turns` is whether the camera's orientation (EXIF) is applied, and `deep` whether files of more than 8 bits a sample
-    keep them; otherwise they are refused.
+    keep them; otherwise they are refused. Pixels of a JPEG lie in `memory`, which is used again once no array refers
+    to them.
 
     Raises `LayoutError` for an unknown name, and for one whose library is not installed.
     """
@@ -89,6 +96,7 @@ class Decoder:
     needed: Needed | None = None
     turns: bool = True
     deep: bool = False
+    memory: PixelMemory = field(default_factory=PixelMemory, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.name not in DECODERS:
@@ -238,9 +246,10 @@ def _opened(decoder: Decoder, source: Path | bytes, name: str) -> Pixels:
         pixels = _by_simplejpeg(source, decoder)
         if pixels is not None:
             return pixels
-    with Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=_FORMATS) as image:
+    opened = BytesIO(source) if isinstance(source, bytes) else source.open("rb", buffering=_READ_BYTES)
+    with opened as file, Image.open(file, formats=_FORMATS) as image:
         _check_size(image.width * image.height)
-        return _by_pillow(image, name, decoder)
+        return _by_pillow(image, name, decoder, decoder.memory)
 
 
 def _check_size(pixels: int) -> None:
@@ -251,8 +260,8 @@ def _check_size(pixels: int) -> None:
         raise Image.DecompressionBombError
 
 
-def _by_pillow(image: PillowImage, name: str, decoder: Decoder) -> Pixels:
-    """The pixels of an opened image."""
+def _by_pillow(image: PillowImage, name: str, decoder: Decoder, memory: PixelMemory | None = None) -> Pixels:
+    """The pixels of an opened image. They may lie in `memory` if the image is nobody else's."""
     if decoder.deep and image.mode in DEEP_MODES:
         return pixels_of(image, turns=decoder.turns)
     if image.mode not in _EIGHT_BIT_MODES:
@@ -264,15 +273,31 @@ def _by_pillow(image: PillowImage, name: str, decoder: Decoder) -> Pixels:
         is_turned = decoder.turns and image.getexif().get(_ORIENTATION, 1) >= _FIRST_TURNED
         height, width = decoder.needed((image.width, image.height) if is_turned else (image.height, image.width))
         image.draft("RGB", (height, width) if is_turned else (width, height))
-    if image.mode == "RGB":
-        image.load()
-        rgb: PillowImage = image
+    if image.mode != "RGB":
+        frame = shared_pixels(image.convert("RGB"))
+    elif memory is None or image.format != "JPEG":
+        frame = shared_pixels(image)
     else:
-        rgb = image.convert("RGB")
+        frame = _loaded_into(memory, image)
     # After loading, which rotates a TIFF and updates its tag.
     upright = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1)) if decoder.turns else None
-    frame = shared_pixels(rgb)
     return frame if upright is None else upright(frame)
+
+
+def _loaded_into(memory: PixelMemory, image: PillowImage) -> Pixels:
+    """The pixels of a JPEG of mode RGB, decoded into `memory`.
+
+    Pillow decodes into the memory that an image has, and its images of mode RGB and RGBX have their bytes in the same
+    places. Where a version takes other memory, or a user allows files that end early, the image has its own.
+    """
+    from PIL import Image, ImageFile
+
+    if ImageFile.LOAD_TRUNCATED_IMAGES:  # what is missing would be the pixels of another image, not black
+        return shared_pixels(image)
+    pixels = memory.allocate(image.height, image.width)
+    mapped = image.im = Image.frombuffer("RGBX", image.size, pixels, "raw", "RGBX", 0, 1).im
+    image.load()
+    return pixels[..., :_CHANNELS] if image.im is mapped else shared_pixels(image)
 
 
 def _by_simplejpeg(encoded: bytes, decoder: Decoder) -> Pixels | None:
@@ -285,7 +310,8 @@ def _by_simplejpeg(encoded: bytes, decoder: Decoder) -> Pixels | None:
     if colours not in ("YCbCr", "Gray", "RGB"):
         return None
     _check_size(height * width)
-    frame: Pixels = simplejpeg.decode_jpeg(encoded, "RGB")
+    pixels = decoder.memory.allocate(height, width)
+    frame: Pixels = simplejpeg.decode_jpeg(encoded, "RGBX", buffer=pixels)[..., :_CHANNELS]
     upright = _UPRIGHT.get(_orientation(encoded)) if decoder.turns else None
     return frame if upright is None else upright(frame)
 
