@@ -129,14 +129,22 @@ def by_load(files, threads, decoder):
 
 # ---- the main job
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+"""Every way imports compiled modules, as those of installed packages are."""
+
 
 def command(folder, out, *options):
     arguments = f"preprocess {folder} --resize 256 --size 224 --normalize imagenet --device cpu --out {out}".split()
-    subprocess.run([sys.executable, "-m", "stridedgpu", *arguments, *options], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "stridedgpu", *arguments, *options],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        env=ENVIRONMENT,
+    )
 
 
 def loop(way, folder, threads, out):
-    subprocess.run([sys.executable, LOOPS, way, folder, str(threads), out], check=True)
+    subprocess.run([sys.executable, LOOPS, way, folder, str(threads), out], check=True, env=ENVIRONMENT)
 
 
 # ---- tables
@@ -148,11 +156,15 @@ def processor_seconds():
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
-def in_turns(ways, rounds, count):
-    """Each way's best images a second by the clock, and by processor time; what cannot run is left out."""
+def in_turns(ways, rounds, count, before=lambda: None):
+    """Each way's best images a second by the clock, and by processor time; what cannot run is left out.
+
+    `before` is called before each way, and not timed.
+    """
     best = {}
     for number in range(rounds):
         for name, way in list(ways.items()):
+            before()
             began, used = time.perf_counter(), processor_seconds()
             try:
                 way()
@@ -249,6 +261,12 @@ def main_job(folder, threads, temporary):
     return ways
 
 
+def remove_outputs(temporary):
+    """Every way writes a new file: to release the pages of an old one takes time."""
+    for path in temporary.glob("*.npy"):
+        path.unlink()
+
+
 def measure(chosen, folder, files, temporary):
     import torch
 
@@ -295,7 +313,7 @@ def measure(chosen, folder, files, temporary):
     if len(list(folder.rglob("*.jpg"))) == count:
         show(
             "the main job, files to one .npy, each way a process of its own",
-            in_turns(main_job(folder, threads, temporary), rounds, count),
+            in_turns(main_job(folder, threads, temporary), rounds, count, partial(remove_outputs, temporary)),
             "Pillow, decoding alone",
         )
     phases(files)

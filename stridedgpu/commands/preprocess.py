@@ -128,7 +128,7 @@ def _check_outputs(chosen: argparse.Namespace, pictures: Sequence[ImageFile]) ->
 
 
 def _is_one_of(pictures: Sequence[ImageFile], path: Path) -> bool:
-    """Whether `path` is the file of a picture, by any name."""
+    """Whether `path` is the file of an image, by any name."""
     if not path.exists():
         return False
     own = path.stat()

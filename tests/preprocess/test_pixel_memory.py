@@ -6,8 +6,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from stridedgpu.preprocess.decoding import Decoder
 from stridedgpu.preprocess.image_files import ImageError
@@ -68,7 +67,9 @@ def test_memory_that_is_too_small_is_replaced():
     del small
     large = memory.allocate(30, 20)
     large[...] = 7
-    assert large.shape == (30, 20, 4) and large.flags.c_contiguous and large.flags.writeable
+    assert large.shape == (30, 20, 4)
+    assert large.flags.c_contiguous
+    assert large.flags.writeable
 
 
 def test_files_that_end_early_are_refused_or_end_in_black_whatever_was_decoded_before(tmp_path, monkeypatch):
