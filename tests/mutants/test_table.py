@@ -124,6 +124,15 @@ def test_a_test_that_fails_anyhow_decides_nothing(project, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_test_that_fails_since_it_was_measured_decides_nothing(project, tmp_path):
+    assert project.judge(mutant("x * 2"), 600).verdict == SURVIVED
+    (tmp_path / "copy/test_source.py").write_text(FILES["test_source.py"].replace("== 4", "== 5"))
+    verdict = project.judge(mutant("3 * x"), 600)
+    assert verdict.verdict == UNDECIDED
+    assert "does not pass without it" in verdict.test
+
+
+@pytest.mark.slow
 def test_a_mutant_without_an_end_is_killed_by_its_processor_time_and_stopped_by_the_clock(project, monkeypatch):
     endless = mutant("[None for _ in iter(int, 1)]")
     assert project.judge(endless, 5).verdict == UNDECIDED

@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import pytest
 from harness.cpu_paths import cpu_paths
-from harness.random_calls import drawn_call, main, run_block
+from harness.drawn_calls import CALLS_OF_A_KIND, CALLS_OF_A_SHAPE, drawn_call
+from harness.random_calls import main, run_block
+
+STRETCH = [
+    kind * CALLS_OF_A_KIND + shape * CALLS_OF_A_SHAPE + call
+    for kind in range(28)
+    for shape in (0, 1)
+    for call in (0, 1)
+]
+"""Two calls of each of two shapes of some kinds: the second call has the plan of the first."""
 
 
 @cpu_paths
 def test_a_stretch_of_drawn_calls_has_numpys_bits_and_touches_nothing_else(path):
-    assert [(number, wrong) for number, _, wrong in run_block(range(60), path) if wrong] == []
+    calls = [(number, drawn_call(number)) for number in STRETCH]
+    assert [(number, wrong) for number, _, wrong in run_block(calls, path) if wrong] == []
 
 
 def test_a_call_is_the_same_whenever_it_is_drawn():
-    for number in range(20):
-        once, again = drawn_call(number), drawn_call(number)
-        assert (once.name, once.sizes, once.dtype) == (again.name, again.sizes, again.dtype)
-        assert once.expected.tobytes() == again.expected.tobytes()
+    numbers = STRETCH[:20]
+    made = [drawn_call(number) for number in numbers]
+    for number, once in zip(reversed(numbers), reversed(made), strict=True):
+        again = drawn_call(number)
+        assert (once.name, once.out.layout, once.out.dtype) == (again.name, again.out.layout, again.out.dtype)
+        assert once.wanted.tobytes() == again.wanted.tobytes()
+
+
+def test_calls_of_a_shape_have_its_layouts_and_bytes_of_their_own():
+    first, second, other = (drawn_call(number) for number in (0, 1, CALLS_OF_A_SHAPE))
+    assert (first.name, first.out.layout) == (second.name, second.out.layout)
+    assert first.wanted.tobytes() != second.wanted.tobytes()
+    assert (first.name, first.out.dtype) == (other.name, other.out.dtype)
+    assert first.out.layout != other.out.layout
 
 
 def test_a_wrong_byte_ends_the_command_with_the_calls_number(monkeypatch, capsys):
     drawn = drawn_call(3)
-    drawn.expected.reshape(-1).view("uint8")[0] ^= 1
+    drawn.wanted[0] ^= 1
     monkeypatch.setattr("harness.random_calls.drawn_call", lambda number: drawn)
     assert main(["--first", "3", "--calls", "1"]) == 1
     assert "call 3, " in capsys.readouterr().out

@@ -1,0 +1,323 @@
+"""Calls drawn by number, each with the words that NumPy says its output has to have.
+
+What a number draws is shared with its neighbours, level by level. Sixty-four calls have one kind: an operation, types,
+ranks, the order and direction of axes, which of them are padded or repeated. Four of these have one shape: sizes,
+paddings, constants. Each call has its own bytes and indices. So a kernel that is compiled serves several shapes, and a
+plan that is kept serves several calls, as in programs. A new kernel costs a hundred times as much as a call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from harness.guarded_memory import bits_of
+from harness.index_oracle import gather_nd_by_definition, resolved
+
+import stridedgpu as sg
+from stridedgpu import Layout
+from stridedgpu.values.dtypes import ELEMENT_TYPES
+
+__all__ = ["CALLS_OF_A_KIND", "CALLS_OF_A_SHAPE", "Call", "Side", "drawn_call"]
+
+CALLS_OF_A_SHAPE = 4
+CALLS_OF_A_KIND = 64
+
+Array = np.ndarray[Any, Any]
+Rng = np.random.Generator
+Filled = Callable[[Rng], "Call"]
+"""A call of a kind and a shape, from what draws its bytes and indices."""
+
+_OPAQUE = tuple(name for name, element in ELEMENT_TYPES.items() if element.itemsize in (1, 2, 4, 8))
+_FROM = ("uint8", "int8", "uint16", "int16", "float16", "float32")
+_TO = ("uint8", "int8", "uint16", "int16", "float32", "float16")
+_INDEX_TYPES = ("int32", "int64", "uint32", "uint64")
+_MODES = ("raise", "clip", "wrap")
+_EDGES = (0.0, -0.0, 1.0, -1.0, 1 / 255, 0.5, 255.0, 3e38, 2.0**-130)
+_MOST_PADDING = 3
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Side:
+    """A layout over memory of random bytes, with elements before it and behind it."""
+
+    layout: Layout
+    dtype: str
+    memory: Array
+
+    @property
+    def words(self) -> Array:
+        """The elements as words that NumPy moves unchanged: a view that can be written."""
+        return bits_of(self.layout, ELEMENT_TYPES[self.dtype].itemsize, self.memory)
+
+    def over(self, memory: Any) -> sg.StridedTensor:
+        """The tensor over these bytes, or over others of as many."""
+        return sg.StridedTensor(memory, self.layout, self.dtype)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """A call that reads tensors and arrays of indices, and writes into `out`, its last argument.
+
+    `wanted` has the bytes of the output's memory afterwards: the drawn ones, but for the elements.
+    """
+
+    name: str
+    run: Callable[..., object]
+    sources: tuple[Side | Array, ...]
+    out: Side
+    wanted: Array
+
+
+def drawn_call(number: int) -> Call:
+    """The call of a number."""
+    return _shape(number // CALLS_OF_A_SHAPE)(np.random.default_rng((number, 0)))
+
+
+@lru_cache(maxsize=1)
+def _shape(number: int) -> Filled:
+    kind = np.random.default_rng((number * CALLS_OF_A_SHAPE // CALLS_OF_A_KIND, 1))
+    return _KINDS[int(kind.integers(len(_KINDS)))](kind, np.random.default_rng((number, 2)))
+
+
+# Layouts and their bytes
+
+
+def _sizes(kind: Rng, shape: Rng, least: int = 0, most_rank: int = 5, smallest: int = 0) -> tuple[int, ...]:
+    """Small sizes, one of them often up to 99, and now and then none at all."""
+    rank, is_long, where = int(kind.integers(least, most_rank + 1)), kind.random() < 0.5, kind.random()
+    low = smallest if shape.random() < 0.05 else 1
+    sizes = shape.integers(low, 6, rank).tolist()
+    if rank and is_long:
+        sizes[int(where * rank)] = int(shape.integers(1, 100))
+    return tuple(sizes)
+
+
+def _layout(kind: Rng, shape: Rng, sizes: tuple[int, ...], *, is_output: bool = False) -> Layout:
+    """Axes in any order and direction, with gaps and, for inputs, repeated; or packed. Some elements lie before it."""
+    rank = len(sizes)
+    before = int(shape.integers(0, 3))
+    order = kind.permutation(rank) if kind.random() < 0.5 else range(rank)[::-1]
+    repeated, flipped, padded = (kind.random((3, rank)) < ((0.15,), (0.3,), (0.4,))).tolist()
+    step, is_packed = int(kind.integers(1, 3)), is_output and kind.random() < 0.3
+    paddings = shape.integers(0, _MOST_PADDING + 1, rank).tolist()
+    if is_packed:
+        return Layout(sizes).shifted(before)
+    strides = [0] * rank
+    for axis in order:
+        if repeated[axis] and not is_output:
+            continue
+        strides[axis] = -step if flipped[axis] else step
+        step = step * max(sizes[axis], 1) + padded[axis] * paddings[axis]
+    layout = Layout(sizes, strides)
+    return layout.shifted(before - layout.first_offset)
+
+
+def _side(layout: Layout, dtype: str, values: Rng, words: Array | None = None) -> Side:
+    """Random bytes, or words drawn from `words`, and up to two elements behind the last one."""
+    itemsize, count = ELEMENT_TYPES[dtype].itemsize, layout.first_offset + layout.span + int(values.integers(0, 3))
+    if words is None:
+        return Side(layout, dtype, values.integers(0, 256, count * itemsize, np.uint8))
+    return Side(layout, dtype, words[values.integers(0, words.size, count)].view(np.uint8))
+
+
+def _call(name: str, run: Callable[..., object], sources: tuple[Side | Array, ...], out: Side, expected: Array) -> Call:
+    wanted = Side(out.layout, out.dtype, out.memory.copy())
+    wanted.words[...] = expected
+    return Call(name, run, sources, out, wanted.memory)
+
+
+def _choice(kind: Rng, values: Sequence[str]) -> str:
+    return values[int(kind.integers(len(values)))]
+
+
+# Calls, one kind after another
+
+
+def _moved(kind: Rng, shape: Rng) -> Filled:
+    dtype, sizes = _choice(kind, _OPAQUE), _sizes(kind, shape)
+    source, target = _layout(kind, shape, sizes), _layout(kind, shape, sizes, is_output=True)
+
+    def filled(values: Rng) -> Call:
+        side = _side(source, dtype, values)
+        return _call("relayout", _relayout, (side,), _side(target, dtype, values), side.words)
+
+    return filled
+
+
+def _relayout(source: sg.StridedTensor, out: sg.StridedTensor) -> object:
+    return sg.relayout(source, out=out)
+
+
+def _converted(kind: Rng, shape: Rng) -> Filled:
+    dtype, target = _choice(kind, _FROM), _choice(kind, _TO)
+    is_scaled, is_shifted, truncate = (kind.random(3) < (0.6, 0.6, 0.3)).tolist()
+    sizes = _sizes(kind, shape)
+    source, written = _layout(kind, shape, sizes), _layout(kind, shape, sizes, is_output=True)
+    scale, bias = (float(shape.choice(_EDGES)) if given else None for given in (is_scaled, is_shifted))
+    rounding = "truncate" if truncate else "nearest"
+
+    def filled(values: Rng) -> Call:
+        side = _side(source, dtype, values, _finite_words(values, dtype))
+        expected = _conversion(side.words.view(dtype), target, scale, bias, truncate=truncate)
+        return _call(f"relayout {dtype} to {target}", run, (side,), _side(written, target, values), expected)
+
+    def run(source: sg.StridedTensor, out: sg.StridedTensor) -> object:
+        return sg.relayout(source, scale=scale, bias=bias, rounding=rounding, out=out)
+
+    return filled
+
+
+def _finite_words(values: Rng, dtype: str) -> Array:
+    """Words of numbers: which NaN a conversion of a NaN gives is left to the tests of conversions."""
+    words = values.integers(0, 256, 64 * np.dtype(dtype).itemsize, np.uint8).view(dtype)
+    return words[np.isfinite(words)].view(f"u{words.itemsize}")
+
+
+def _conversion(values: Array, target: str, scale: float | None, bias: float | None, *, truncate: bool) -> Array:
+    """What a conversion of types of up to 16 bits, and float32, is stated to be: float32, each step rounded."""
+    with np.errstate(all="ignore"):
+        if scale is None and bias is None and values.dtype == target:
+            made = values
+        else:
+            made = values.astype(np.float32)
+            made = made if scale is None else made * np.float32(scale)
+            made = made if bias is None else made + np.float32(bias)
+        if np.dtype(target).kind in "ui" and made.dtype != target:
+            limits = np.iinfo(target)
+            whole = np.trunc(made) if truncate else np.rint(made)
+            made = np.clip(np.where(np.isnan(made), np.float32(0), whole), limits.min, limits.max)
+        made = np.asarray(made).astype(target)
+    return made.view(f"u{made.dtype.itemsize}")
+
+
+def _gathered(kind: Rng, shape: Rng) -> Filled:
+    dtype, mode, number = _choice(kind, _OPAQUE), _choice(kind, _MODES), _choice(kind, _INDEX_TYPES)
+    sizes, picked = _sizes(kind, shape, 1, 4, 1), _sizes(kind, shape, 0, 2)
+    axis = int(kind.integers(len(sizes)))
+    made = (*sizes[:axis], *picked, *sizes[axis + 1 :])
+    source, target = _layout(kind, shape, sizes), _layout(kind, shape, made, is_output=True)
+
+    def filled(values: Rng) -> Call:
+        side, indices = _side(source, dtype, values), _indices(values, picked, sizes[axis], mode, number)
+        expected = np.take(side.words, resolved(indices, sizes[axis], mode), axis)
+        return _call("gather", run, (side, indices), _side(target, dtype, values), expected)
+
+    def run(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor) -> object:
+        return sg.gather(data, indices, axis, mode=mode, out=out)
+
+    return filled
+
+
+def _elements(kind: Rng, shape: Rng) -> Filled:
+    dtype, mode, number = _choice(kind, _OPAQUE), _choice(kind, _MODES), _choice(kind, _INDEX_TYPES)
+    sizes = _sizes(kind, shape, 1, 4, 1)
+    axis = int(kind.integers(len(sizes)))
+    picked = (*sizes[:axis], int(shape.integers(1, 9)), *sizes[axis + 1 :])
+    source, target = _layout(kind, shape, sizes), _layout(kind, shape, picked, is_output=True)
+
+    def filled(values: Rng) -> Call:
+        side, indices = _side(source, dtype, values), _indices(values, picked, sizes[axis], mode, number)
+        expected = np.take_along_axis(side.words, resolved(indices, sizes[axis], mode), axis)
+        return _call("gather_elements", run, (side, indices), _side(target, dtype, values), expected)
+
+    def run(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor) -> object:
+        return sg.gather_elements(data, indices, axis, mode=mode, out=out)
+
+    return filled
+
+
+def _indices(values: Rng, sizes: tuple[int, ...], size: int, mode: str, number: str) -> Array:
+    least = 0 if number.startswith("u") else -size
+    reach = (least * 3, size * 3) if mode != "raise" else (least, size)
+    return values.integers(*reach, sizes).astype(number)
+
+
+def _tuples(kind: Rng, shape: Rng) -> Filled:
+    dtype, rank = _choice(kind, _OPAQUE), int(kind.integers(1, 5))
+    length, sizes = int(kind.integers(1, rank + 1)), tuple(shape.integers(1, 7, rank).tolist())
+    made = (int(shape.integers(1, 9)), *sizes[length:])
+    source, target = _layout(kind, shape, sizes), _layout(kind, shape, made, is_output=True)
+
+    def filled(values: Rng) -> Call:
+        side, ends = _side(source, dtype, values), np.array(sizes[:length])
+        indices = values.integers(-ends, ends, (made[0], length))
+        expected = gather_nd_by_definition(side.words, indices, 0)
+        return _call("gather_nd", _gather_nd, (side, indices), _side(target, dtype, values), expected)
+
+    return filled
+
+
+def _gather_nd(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor) -> object:
+    return sg.gather_nd(data, indices, out=out)
+
+
+def _scattered(kind: Rng, shape: Rng) -> Filled:
+    dtype, number, sizes = _choice(kind, _OPAQUE), _choice(kind, _INDEX_TYPES), _sizes(kind, shape, 1, 4, 1)
+    axis = int(kind.integers(len(sizes)))
+    count = int(shape.integers(1, sizes[axis] + 1))
+    into = (*sizes[:axis], count, *sizes[axis + 1 :])
+    source, updates = _layout(kind, shape, sizes), _layout(kind, shape, into)
+    target = _layout(kind, shape, sizes, is_output=True)
+
+    def filled(values: Rng) -> Call:
+        side, new = _side(source, dtype, values), _side(updates, dtype, values)
+        order = np.argsort(values.random(sizes), axis)  # no place twice
+        indices = np.take(order, np.arange(count), axis).astype(number)
+        expected = side.words.copy()
+        np.put_along_axis(expected, indices.astype(np.int64), new.words, axis)
+        return _call("scatter_elements", run, (side, indices, new), _side(target, dtype, values), expected)
+
+    def run(data: sg.StridedTensor, indices: Any, updates: sg.StridedTensor, out: sg.StridedTensor) -> object:
+        return sg.scatter_elements(data, indices, updates, axis, out=out)
+
+    return filled
+
+
+def _cropped(kind: Rng, shape: Rng) -> Filled:
+    count, channels = int(kind.integers(1, 5)), int(kind.integers(1, 5))
+    dtype = _choice(kind, ("uint8", "uint16", "float32"))
+    images = [_layout(kind, shape, (channels, *shape.integers(1, 30, 2).tolist())) for _ in range(count)]
+    size = int(shape.integers(1, 20)), int(shape.integers(1, 40))
+    target = _layout(kind, shape, (count, channels, *size), is_output=True)
+
+    def filled(values: Rng) -> Call:
+        sides = tuple(_side(layout, dtype, values) for layout in images)
+        origins, flips = values.integers(-12, 25, (count, 2)), (values.random(count) < 0.5).tolist()
+        windows = [_window(side.words, origin, size) for side, origin in zip(sides, origins.tolist(), strict=True)]
+        expected = np.stack(
+            [window[..., ::-1] if flip else window for window, flip in zip(windows, flips, strict=True)]
+        )
+
+        def run(*tensors: sg.StridedTensor) -> object:
+            return sg.gather_crops(list(tensors[:-1]), origins, size, flip=flips, out=tensors[-1])
+
+        return _call("gather_crops", run, sides, _side(target, dtype, values), expected)
+
+    return filled
+
+
+def _window(image: Array, origin: Sequence[int], size: tuple[int, int]) -> Array:
+    """A window of an image, with zeros around it."""
+    window = np.zeros((image.shape[0], *size), image.dtype)
+    rows, columns = (
+        np.flatnonzero((first + np.arange(length) >= 0) & (first + np.arange(length) < extent))
+        for first, length, extent in zip(origin, size, image.shape[1:], strict=True)
+    )
+    into = (slice(None), rows[:, None], columns)
+    window[into] = image[:, origin[0] + rows[:, None], origin[1] + columns]
+    return window
+
+
+_KINDS: tuple[Callable[[Rng, Rng], Filled], ...] = (
+    _moved,
+    _converted,
+    _gathered,
+    _elements,
+    _tuples,
+    _scattered,
+    _cropped,
+)
