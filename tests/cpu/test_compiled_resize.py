@@ -149,7 +149,7 @@ def test_halves(
 
 @pytest.mark.parametrize("joined_rows", [0.0, float("inf")], ids=["joined", "apart"])
 @settings(max_examples=examples(40))
-@given(case=resizes(150), channels=st.integers(1, 4), layout=st.sampled_from(["CHW", "HWC"]))
+@given(case=resizes(300), channels=st.integers(1, 4), layout=st.sampled_from(["CHW", "HWC"]))
 def test_passes_joined_and_apart_have_the_same_bits(
     joined_rows: float, case: Resize, channels: int, layout: str
 ) -> None:
@@ -163,11 +163,15 @@ def test_passes_joined_and_apart_have_the_same_bits(
             np.testing.assert_array_equal(made, expected)
 
 
-@pytest.mark.parametrize("instructions", [(False, True), (False, False)], ids=["pairs of 16 bits", "no pairs"])
+@pytest.mark.parametrize(
+    "instructions",
+    [(True, True, False), (False, True, False), (False, False, False)],
+    ids=["no shuffles of windows", "pairs of 16 bits", "no pairs"],
+)
 @settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=resizes(120))
 def test_fewer_instructions_have_the_same_bits(
-    monkeypatch: pytest.MonkeyPatch, instructions: tuple[bool, bool], case: Resize
+    monkeypatch: pytest.MonkeyPatch, instructions: tuple[bool, bool, bool], case: Resize
 ) -> None:
     """Loops for processors without AVX-512, and for those that are not x86-64."""
     if instructions[1] and processor() not in ("x86_64", "amd64"):

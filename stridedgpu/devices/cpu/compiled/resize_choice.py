@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +16,7 @@ from stridedgpu.values.layout import Layout
 
 from .jit import processor, processor_features
 from .resize_kernel import ROWS, ResizeKernel
-from .resize_rows import WORD_BYTES, HalfRows, PairRows, RowPass, WordRows
+from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, PairRows, WordRows
 from .resize_rules import halving_passes, passes_of
 
 __all__ = ["RowShape", "columns_reached", "filter_kernel", "weighs_colours", "window_kernel"]
@@ -67,7 +67,7 @@ def columns_reached(reach: tuple[int, int], width: int, shape: RowShape) -> tupl
 @lru_cache(maxsize=64)
 def filter_kernel(channels: int, step: int, *, columns_first: bool) -> ResizeKernel:
     """The kernel of Pillow's filters over bytes, one for all geometries."""
-    widest, pairs = _instructions()
+    widest, pairs, _ = _instructions()
     rules = passes_of(Arithmetic.PILLOW_FIXED, element_type("uint8"), (False, False), pairs=pairs, widest=widest)
     return ResizeKernel(*rules, channels, step, columns_first)
 
@@ -75,7 +75,7 @@ def filter_kernel(channels: int, step: int, *, columns_first: bool) -> ResizeKer
 def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, converts_rows: bool) -> ResizeKernel:
     """The kernel of a window."""
     copies = taps.columns.copies, taps.rows.copies
-    widest, pairs = _instructions()
+    widest, pairs, permutes = _instructions()
     weighs = weighs_colours(problem, taps)
     arithmetic = taps.arithmetic
     if arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8":
@@ -98,12 +98,14 @@ def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, 
         pairs=pairs,
         widest=widest,
     )
-    by_rows: RowPass | None = None
+    by_rows: PairRows | WordRows | None = None
     if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
         if shape.channels > 1 and 2 * shape.step <= WORD_BYTES:
-            by_rows = WordRows(shape.channels, shape.step, widest)
+            by_rows = WordRows(shape.channels, shape.step, widest, permutes=False)
         elif shape.step == 1:
-            by_rows = PairRows(1, 1, widest)
+            by_rows = PairRows(1, 1, widest, permutes=False)
+        if by_rows is not None and permutes and _fit_windows(taps.columns, shape.step, by_rows):
+            by_rows = replace(by_rows, permutes=True)
     joins = by_rows is not None and not converts_rows and _share_few_rows(taps.rows)
     return ResizeKernel(
         *rules,
@@ -133,7 +135,18 @@ def _share_few_rows(rows: AxisTaps) -> bool:
     return stop - first >= policy().resize.joined_rows * rows.count
 
 
-def _instructions() -> tuple[bool, bool]:
-    """Whether this processor multiplies 32 pairs of 16 bits at once, and whether it adds pairs of products."""
+def _fit_windows(columns: AxisTaps, step: int, rows: PairRows | WordRows) -> bool:
+    """Whether the taps of each step of a pass lie within a window, and a row is at least as long."""
+    first, stop = columns.reach
+    begins, ends = columns.starts[:: rows.pixels], columns.starts[rows.pixels - 1 :: rows.pixels]
+    if len(ends) < len(begins):
+        ends = np.append(ends, columns.starts[-1])
+    span = int(np.abs(ends - begins).max()) * step + rows.pixel_bytes
+    return span <= WINDOW_BYTES <= (stop - first) * step
+
+
+def _instructions() -> tuple[bool, bool, bool]:
+    """What this processor has: 32 products of 16 bits at once; sums of pairs of products; shuffles of 128 bytes."""
     pairs = processor() in ("x86_64", "amd64")
-    return pairs and "avx512bw" in processor_features(), pairs
+    features = processor_features() if pairs else frozenset()
+    return "avx512bw" in features, pairs, {"avx512bw", "avx512vbmi"} <= features

@@ -13,10 +13,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from .ir import Code, Value, vector_type
+from .ir import LINE_BYTES, Code, Value, vector_type
 from .resize_passes import packed_words, pair_products
 
-__all__ = ["WORD_BYTES", "WORD_LANES", "ColumnTables", "HalfRows", "PairRows", "RowPass", "WordRows"]
+__all__ = ["WINDOW_BYTES", "WORD_BYTES", "WORD_LANES", "ColumnTables", "HalfRows", "PairRows", "RowPass", "WordRows"]
 
 WORD_BYTES: Final = 8
 """Bytes of a word: two neighbouring pixels of up to four elements."""
@@ -24,15 +24,18 @@ WORD_BYTES: Final = 8
 WORD_LANES: Final = 4
 """Elements of a resized pixel in one word of a vector."""
 
+WINDOW_BYTES: Final = 2 * LINE_BYTES
+"""Bytes that one shuffle chooses from."""
+
 _SUMS: Final = 32
 """Sums of one step: a vector of the widest registers."""
 
 
 class ColumnTables(NamedTuple):
-    """The addresses of a geometry's tables: places of taps, shifts of words, weights."""
+    """The addresses of a geometry's tables: places of taps in a row, shifts of words or places in a window, weights."""
 
     indices: Value
-    shifts: Value
+    places: Value
     weights: Value
 
 
@@ -64,10 +67,24 @@ class RowPass(ABC):
 
 @dataclass(frozen=True, slots=True)
 class _TapRows(RowPass):
-    """Pixels at any places."""
+    """Pixels at any places. With `permutes`, one shuffle takes those of a step: they lie within `WINDOW_BYTES`."""
 
     step_elements: int
     widest: bool
+    permutes: bool
+
+    @property
+    def pixel_bytes(self) -> int:
+        """Bytes of one pixel's taps in a vector."""
+        return LINE_BYTES // self.pixels
+
+    def _window(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+        """The bytes of all pixels of a step, from two vectors that follow each other."""
+        vector = vector_type(LINE_BYTES, "i8")
+        start = code.at(row, code.load("i64", code.at(tables.indices, code.multiply(x, 8)), 8))
+        first, second = (code.load(vector, code.at(start, place), 1) for place in (0, LINE_BYTES))
+        places = code.load(vector, code.at(tables.places, code.multiply(x, self.pixel_bytes)), 1)
+        return code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, first, places, second)
 
     def _places(self, code: Code, tables: ColumnTables, x: Value) -> list[Value]:
         """The place of each pixel in its row, in bytes."""
@@ -101,17 +118,12 @@ class WordRows(_TapRows):
     def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load words, and pair the elements of both their pixels."""
         pixels = self.pixels
-        words = vector_type(pixels, "i64")
-        zeros = code.full(vector_type(pixels * WORD_BYTES, "i8"), 0)
-        gathered = Value(words, "poison")
-        for pixel, place in enumerate(self._places(code, tables, x)):
-            gathered = code.insert(gathered, code.load("i64", code.at(row, place), 1), pixel)
-        shifts = code.load(words, code.at(tables.shifts, code.multiply(x, 8)), 8)
-        shifted = code.recast(code.binary("lshr", gathered, shifts), "i8")
+        loaded = (self._window if self.permutes else self._words)(code, row, tables, x)
+        zeros = code.full(loaded.type, 0)
         # Even pixels, then odd ones: packing two vectors of sums interleaves them by four.
         halves = [
             code.shuffle(
-                shifted,
+                loaded,
                 zeros,
                 [
                     pixel * WORD_BYTES + tap * self.step_elements + min(lane, self.channels - 1)
@@ -127,6 +139,15 @@ class WordRows(_TapRows):
         ]
         return self._shortened(code, halves, code.at(tables.weights, code.multiply(x, 4 * WORD_LANES)))
 
+    def _words(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+        """A word of each pixel."""
+        words = vector_type(self.pixels, "i64")
+        gathered = Value(words, "poison")
+        for pixel, place in enumerate(self._places(code, tables, x)):
+            gathered = code.insert(gathered, code.load("i64", code.at(row, place), 1), pixel)
+        shifts = code.load(words, code.at(tables.places, code.multiply(x, 8)), 8)
+        return code.recast(code.binary("lshr", gathered, shifts), "i8")
+
 
 @dataclass(frozen=True, slots=True)
 class PairRows(_TapRows):
@@ -138,14 +159,8 @@ class PairRows(_TapRows):
         return _SUMS
 
     def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
-        """Load pairs, eight a register, and widen their bytes."""
-        part = vector_type(8, "i16")
-        parts = [Value(part, "poison")] * 4
-        for pixel, place in enumerate(self._places(code, tables, x)):
-            pair = code.load("i16", code.at(row, place), 1)
-            parts[pixel // 8] = code.insert(parts[pixel // 8], pair, pixel % 8)
-        joined = [code.shuffle(parts[place], parts[place + 1], range(16)) for place in (0, 2)]
-        loaded = code.recast(code.shuffle(joined[0], joined[1], range(32)), "i8")
+        """Load pairs and widen their bytes."""
+        loaded = (self._window if self.permutes else self._pairs)(code, row, tables, x)
         zeros = code.full(loaded.type, 0)
         # Four pixels, then the four behind them: packing two vectors of sums interleaves them by four.
         halves = [
@@ -163,6 +178,16 @@ class PairRows(_TapRows):
             for start in (0, 4)
         ]
         return self._shortened(code, halves, code.at(tables.weights, code.multiply(x, 4)))
+
+    def _pairs(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
+        """A pair of each pixel, eight a register."""
+        part = vector_type(8, "i16")
+        parts = [Value(part, "poison")] * 4
+        for pixel, place in enumerate(self._places(code, tables, x)):
+            pair = code.load("i16", code.at(row, place), 1)
+            parts[pixel // 8] = code.insert(parts[pixel // 8], pair, pixel % 8)
+        joined = [code.shuffle(parts[place], parts[place + 1], range(16)) for place in (0, 2)]
+        return code.recast(code.shuffle(joined[0], joined[1], range(32)), "i8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from stridedgpu.planning.resize_taps import AxisTaps
 
 from .resize_kernel import BAND_ROWS, ROWS, ResizeKernel
 from .resize_passes import LOW_BITS, NumberPass, PairPass, Pass
-from .resize_rows import WORD_BYTES, WORD_LANES, PairRows, RowPass, WordRows
+from .resize_rows import WINDOW_BYTES, WORD_BYTES, WORD_LANES, PairRows, RowPass, WordRows
 
 __all__ = ["Array", "Scratch", "TapGroups", "compacted", "memory_functions", "ring_mask", "row_taps", "tap_groups"]
 
@@ -86,38 +86,54 @@ def _pairs(taps: AxisTaps, arithmetic: Arithmetic, parts: int) -> TapGroups:
 def row_taps(rows: RowPass, pairs: TapGroups, elements: int) -> TapGroups:
     """The taps of an axis, in elements, as a pass over rows of so many elements reads them."""
     if isinstance(rows, WordRows):
-        return _word_taps(pairs, elements)
-    return _pair_taps(pairs, elements) if isinstance(rows, PairRows) else pairs
+        return _word_taps(rows, pairs, elements)
+    return _pair_taps(rows, pairs, elements) if isinstance(rows, PairRows) else pairs
 
 
-def _pair_taps(pairs: TapGroups, elements: int) -> TapGroups:
+def _pair_taps(rows: PairRows, pairs: TapGroups, elements: int) -> TapGroups:
     """One pair of adjacent bytes for each pixel; weights of 32 pixels are in the order of their sums.
 
     Where the last element of a row is the first tap, its pair begins earlier, and the weights change places: that of
     the other tap is 0. The tables are padded by at most 32 pixels.
     """
-    fill = -len(pairs.counts) % 32
-    first = np.pad(pairs.indices[:, 0, 0], (0, fill))
+    fill = -len(pairs.counts) % rows.pixels
+    first = np.pad(pairs.indices[:, 0, 0], (0, fill), "edge")
     places = np.minimum(first, elements - 2)
     weights = np.pad(pairs.weights[:, 0, 0], (0, fill))
     weights = np.where(places < first, weights << 16, weights)
     weights = np.ascontiguousarray(weights.reshape(-1, 4, 2, 4).transpose(0, 2, 1, 3).reshape(-1))
+    if rows.permutes:
+        return _windowed(rows, places, weights, elements)
     return TapGroups(pairs.counts, places.reshape(-1, 1, 1), weights)
 
 
-def _word_taps(pairs: TapGroups, elements: int) -> TapGroups:
+def _word_taps(rows: WordRows, pairs: TapGroups, elements: int) -> TapGroups:
     """The taps of an axis, in elements: one pair for each pixel, two neighbours that are loaded as one word.
 
     `counts` are bit shifts: near the end of a row of `elements`, a word begins earlier and is shifted by as much. The
     tables are padded by at most 8 pixels.
     """
-    fill = -len(pairs.counts) % 8
-    first = np.pad(pairs.indices[:, 0, 0], (0, fill))
+    fill = -len(pairs.counts) % rows.pixels
+    first = np.pad(pairs.indices[:, 0, 0], (0, fill), "edge")
     places = np.minimum(first, elements - WORD_BYTES)
     weights = np.pad(pairs.weights[:, 0], ((0, fill), (0, 0))).reshape(-1, 4, 2)
     # Eight pixels at a time, the even ones before the odd ones, each weight for every element of its pixel.
     weights = np.ascontiguousarray(np.repeat(weights.transpose(0, 2, 1).reshape(-1), WORD_LANES))
+    if rows.permutes:
+        return _windowed(rows, first, weights, elements)
     return TapGroups((first - places) * 8, places.reshape(-1, 1, 1), weights)
+
+
+def _windowed(rows: PairRows | WordRows, places: Array, weights: Array, elements: int) -> TapGroups:
+    """Taps by places in windows: `counts` are those of each byte of a pixel, `indices` where the window begins.
+
+    Bytes behind the end of a row are its last one, and their weight is 0.
+    """
+    steps = places.reshape(-1, rows.pixels, 1)
+    starts = np.minimum(steps.min(axis=1, keepdims=True), elements - WINDOW_BYTES)
+    inside = np.minimum(steps + np.arange(rows.pixel_bytes), elements - 1) - starts
+    begins = np.ascontiguousarray(np.broadcast_to(starts, steps.shape).reshape(-1, 1, 1))
+    return TapGroups(inside.astype(np.uint8).reshape(-1), begins, weights)
 
 
 @dataclass(frozen=True, slots=True)
