@@ -117,7 +117,7 @@ def resize(
         operand, labels = _image_operand("src", src, dims)
         if box is None and written is None:
             height, width = operand.layout.sizes[-2:]
-            pair = side_resized(size, [box_of(None, (height, width))])
+            pair = resized_size(size) if type(size) is tuple else side_resized(size, [box_of(None, (height, width))])
             options = (interpolation, passes), values, memory
             images = whole_images_resized(operand, labels, pair, *options, premultiply=weighs, stream=stream)
             if images is not None:

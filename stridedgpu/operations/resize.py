@@ -62,7 +62,7 @@ def side_resized(size: ImageSize, boxes: Sequence[Box]) -> tuple[int, int]:
 
     Raises `LayoutError` if boxes of several shapes would get different sizes.
     """
-    if not isinstance(size, Integral) or isinstance(size, bool):
+    if type(size) is tuple or not isinstance(size, Integral) or isinstance(size, bool):
         return resized_size(size)
     side, _ = resized_size(size)
     found = {shorter_side(side, (bottom - top, right - left)) for top, left, bottom, right in boxes}

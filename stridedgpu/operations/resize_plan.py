@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from stridedgpu.devices.frame_operand import CHANNELS, FrameOperand
-from stridedgpu.devices.interface import ResizeLaunch, ResizeSource
+from stridedgpu.devices.interface import EvenlyLocated, ResizeLaunch, ResizeSource
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.crop_windows import source_steps
@@ -33,12 +33,14 @@ __all__ = ["PlannedResize", "ReadImages", "planned_resize"]
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """What a plan reads: a tensor with the axes `labels`, of a batch or of one image."""
+    """What a plan reads: a tensor of `count` images, the first one `first_bytes` behind its lowest element."""
 
     required: Requirement
-    labels: str
+    count: int
+    first_bytes: int
+    step_bytes: int
 
-    def located(self, src: object) -> tuple[list[ResizeSource], Sequence[Operand]]:
+    def located(self, src: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
         """Each image's memory, and the operand. Raises `BindingError` and `ElementTypeError` for others."""
         if not hasattr(src, "operand"):
             raise no_tensor(src=src)
@@ -46,12 +48,8 @@ class ReadBatch:
         if not isinstance(source, Operand):
             raise BindingError(f"src={src!r} is no tensor like the one that was planned for.")
         self.required.check("src", source)
-        batch = as_batch(source.layout, self.labels)
-        if not batch.sizes[0]:
-            return [], [source]
-        itemsize = source.element.itemsize
-        first, step = batch.sliced(0).first_offset * itemsize, batch.strides[0] * itemsize
-        return [(source.buffer, first + number * step) for number in range(batch.sizes[0])], [source]
+        start = source.start_bytes + self.first_bytes
+        return EvenlyLocated(source.buffer, start, self.step_bytes, self.count), [source]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class ReadFrames:
     required: tuple[FrameRequirement, ...]
     is_batch: bool
 
-    def located(self, src: object) -> tuple[list[ResizeSource], Sequence[Operand]]:
+    def located(self, src: object) -> tuple[Sequence[ResizeSource], Sequence[Operand]]:
         """Each frame, or its memory, and all planes. Raises `BindingError` and `LayoutError` for others."""
         sources = FrameSources.of_frames(frames_like(self.required, src, is_batch=self.is_batch))
         return list(sources.resized), sources.operands
@@ -83,12 +81,13 @@ class ReadImages(NamedTuple):
     def of_batch(cls, source: Given, labels: str, device: str) -> ReadImages:
         """The images of a tensor with the axes `labels`, or of a descriptor."""
         batch = as_batch(source.spec.layout, labels)
-        layouts = []
+        layouts, first, itemsize = [], 0, source.spec.element.itemsize
         if batch.sizes[0]:
             image = batch.sliced(0)
-            layouts = [image.shifted(-image.first_offset)] * batch.sizes[0]
+            first = image.first_offset
+            layouts = [image.shifted(-first)] * batch.sizes[0]
         channels = batch.sizes[1] if "C" in labels else None
-        given = ReadBatch(source.required(device), labels)
+        given = ReadBatch(source.required(device), len(layouts), first * itemsize, batch.strides[0] * itemsize)
         return cls(layouts, [None] * len(layouts), source.spec.element, channels, given)
 
     @classmethod

@@ -12,7 +12,7 @@ from stridedgpu.devices.cpu.plan import CpuKernel
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.frame_operand import FrameOperand
-from stridedgpu.devices.interface import Located, ResizeSource
+from stridedgpu.devices.interface import EvenlyLocated, Located, ResizeSource
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
@@ -77,6 +77,7 @@ class _Windows:
         self._recipes: dict[ResizeWindow, Recipe | None] = {}
         self._evicting = Lock()
         self._latest: tuple[Sequence[ResizeWindow], list[Recipe | None]] = ((), [])
+        self._alike: tuple[Sequence[ResizeWindow], Recipe | None] = ((), None)
         self._maker = Recipes(problem)
         self._borders = Borders(problem)
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
@@ -86,6 +87,11 @@ class _Windows:
 
     def __call__(self, windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located) -> None:
         """Write every window."""
+        if isinstance(sources, EvenlyLocated):
+            alike = self._recipe_of_all(windows)
+            if alike is not None:
+                self._run_alike(alike, sources, target)
+                return
         buffer, start = target
         batch = buffer.address + start + self._base
         sample, down, right = self._steps
@@ -94,8 +100,6 @@ class _Windows:
         kept: list[object] = []
         work = 0
         pieces = _pieces(len(windows))
-        failed = ctypes.c_int64(0)
-        failed_at = ctypes.addressof(failed)
         recipes = self._recipes_of(windows)  # kept until the loops are done: another thread may evict them meanwhile
         for number, (recipe, given) in enumerate(zip(recipes, sources, strict=True)):
             if recipe is None:
@@ -116,12 +120,37 @@ class _Windows:
             _, fields = entries.setdefault(recipe.loop.address, (recipe.loop, []))
             step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
             for row in range(0, height, step):
-                fields += (source, begins, recipe.fields, row, min(row + step, height), failed_at)
+                fields += (source, begins, recipe.fields, row, min(row + step, height), 0)
             work += recipe.work
         for loop, fields in entries.values():
-            _run(loop, fields, work, failed)
+            _run(loop, fields, work)
         if left:
             self._rest(left, windows, sources, target)
+
+    def _recipe_of_all(self, windows: Sequence[ResizeWindow]) -> Recipe | None:
+        """The recipe of equal windows without borders, which are found again by their identity; None for others."""
+        latest, alike = self._alike
+        if windows is not latest:
+            first, *others = self._recipes_of(windows) or [None]
+            whole = first is not None and first.place == (0, 0, *self._size)
+            alike = first if whole and all(other is first for other in others) else None
+            if isinstance(windows, tuple):
+                self._alike = windows, alike
+        return alike
+
+    def _run_alike(self, recipe: Recipe, sources: EvenlyLocated, target: Located) -> None:
+        """Write windows of one recipe, each into the whole of its image, from images in one buffer."""
+        buffer, start = target
+        written, (step, _, _) = buffer.address + start + self._base, self._steps
+        read = sources.buffer.address + sources.start + recipe.source
+        height, fields, pieces = self._size[0], recipe.fields, _pieces(sources.number)
+        rows = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
+        entries: list[int] = []
+        for number in range(sources.number):
+            begins = written + number * step, fields
+            for row in range(0, height, rows):
+                entries += (read + number * sources.step, *begins, row, min(row + rows, height), 0)
+        _run(recipe.loop, entries, recipe.work * sources.number)
 
     def _recipes_of(self, windows: Sequence[ResizeWindow]) -> list[Recipe | None]:
         """The recipe of each window. Those of a tuple are found again by its identity, without a hash of each."""
@@ -152,13 +181,12 @@ def _pieces(windows: int) -> int:
     return 1 if threads == 1 else max(1, policy().resize.pieces * threads // max(windows, 1))
 
 
-def _run(loop: Loop, fields: Sequence[int], work: int, failed: ctypes.c_int64) -> None:
-    """Run a kernel over its entries, which name `failed`.
+def _run(loop: Loop, fields: Sequence[int], work: int) -> None:
+    """Run a kernel over its entries, in whose last field it says that a thread lacked memory.
 
     Raises `DeviceError` if a thread could not allocate its scratch memory.
     """
     table = (ctypes.c_int64 * len(fields))(*fields)
-    place, count = ctypes.addressof(table), len(fields) // ENTRY_FIELDS
-    run_shared(loop, 0, 0, place, count, nbytes=work)
-    if failed.value:
+    run_shared(loop, 0, 0, ctypes.addressof(table), len(fields) // ENTRY_FIELDS, nbytes=work)
+    if any(table[ENTRY_FIELDS - 1 :: ENTRY_FIELDS]):
         raise DeviceError("The CPU has no memory left for the rows between the passes of a resize.")

@@ -8,8 +8,8 @@ __all__ = ["ENTRY_FIELDS", "GEOMETRY"]
 
 ENTRY_FIELDS: Final = 6
 """Fields of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, then
-the first row of the result and the row after the last, and the address of a word of the call: nonzero after a thread
-failed to allocate its scratch memory."""
+the first row of the result and the row after the last, and 0, which is 1 after a thread failed to allocate its scratch
+memory."""
 
 GEOMETRY: Final = (
     "allocate",

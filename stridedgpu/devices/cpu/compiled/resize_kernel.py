@@ -117,13 +117,13 @@ class _Text:
         made = code.scratch(8)
         with code.loop(code.first, code.last) as number:
             entry = code.at(Value("ptr", "%parameters"), code.multiply(number, 8 * ENTRY_FIELDS))
-            source, target, geometry, first, last, failed = (self._word(entry, place) for place in range(ENTRY_FIELDS))
+            source, target, geometry, first, last = (self._word(entry, place) for place in range(ENTRY_FIELDS - 1))
             fields = code.pointer(geometry)
             self._fields = {field: self._word(fields, place) for place, field in enumerate(GEOMETRY)}
             allocated = code.call_for("ptr", self._address("allocate"), self._fields["scratch_bytes"])
             missing = code.compare("icmp eq", allocated, "null")
             with code.when(missing):
-                code.store(code.full("i64", 1), code.pointer(failed), 8)
+                code.store(code.full("i64", 1), code.at(entry, 8 * (ENTRY_FIELDS - 1)), 8)
             with code.when(code.negated(missing)):
                 self._item(allocated, made, code.pointer(source), target, first, last)
                 code.run(self._address("free"), allocated)
