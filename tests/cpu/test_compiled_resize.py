@@ -149,7 +149,7 @@ def test_halves(
 
 @pytest.mark.parametrize("joined_rows", [0.0, float("inf")], ids=["joined", "apart"])
 @settings(max_examples=examples(40))
-@given(case=resizes(300), channels=st.integers(1, 4), layout=st.sampled_from(["CHW", "HWC"]))
+@given(case=resizes(400), channels=st.sampled_from([1, 1, 2, 3, 4]), layout=st.sampled_from(["CHW", "HWC"]))
 def test_passes_joined_and_apart_have_the_same_bits(
     joined_rows: float, case: Resize, channels: int, layout: str
 ) -> None:

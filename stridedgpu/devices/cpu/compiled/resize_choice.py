@@ -101,11 +101,11 @@ def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, 
     by_rows: PairRows | WordRows | None = None
     if arithmetic is Arithmetic.OPENCV_LINEAR and pairs and not shape.mirrored:
         if shape.channels > 1 and 2 * shape.step <= WORD_BYTES:
-            by_rows = WordRows(shape.channels, shape.step, widest, permutes=False)
+            by_rows = WordRows(shape.channels, shape.step, widest, windows=0)
         elif shape.step == 1:
-            by_rows = PairRows(1, 1, widest, permutes=False)
-        if by_rows is not None and permutes and _fit_windows(taps.columns, shape.step, by_rows):
-            by_rows = replace(by_rows, permutes=True)
+            by_rows = PairRows(1, 1, widest, windows=0)
+        if by_rows is not None and permutes:
+            by_rows = replace(by_rows, windows=_windows(taps.columns, shape.step, by_rows))
     joins = by_rows is not None and not converts_rows and _share_few_rows(taps.rows)
     return ResizeKernel(
         *rules,
@@ -135,14 +135,19 @@ def _share_few_rows(rows: AxisTaps) -> bool:
     return stop - first >= policy().resize.joined_rows * rows.count
 
 
-def _fit_windows(columns: AxisTaps, step: int, rows: PairRows | WordRows) -> bool:
-    """Whether the taps of each step of a pass lie within a window, and a row is at least as long."""
+def _windows(columns: AxisTaps, step: int, rows: PairRows | WordRows) -> int:
+    """The fewest windows that have the taps of each step of a pass; 0 if more would take longer than single loads."""
     first, stop = columns.reach
-    begins, ends = columns.starts[:: rows.pixels], columns.starts[rows.pixels - 1 :: rows.pixels]
-    if len(ends) < len(begins):
-        ends = np.append(ends, columns.starts[-1])
-    span = int(np.abs(ends - begins).max()) * step + rows.pixel_bytes
-    return span <= WINDOW_BYTES <= (stop - first) * step
+    if (stop - first) * step < WINDOW_BYTES:
+        return 0
+    for windows in rows.window_counts:
+        pixels = rows.pixels // windows
+        begins, ends = columns.starts[::pixels], columns.starts[pixels - 1 :: pixels]
+        if len(ends) < len(begins):
+            ends = np.append(ends, columns.starts[-1])
+        if int(np.abs(ends - begins).max()) * step + rows.pixel_bytes <= WINDOW_BYTES:
+            return windows
+    return 0
 
 
 def _instructions() -> tuple[bool, bool, bool]:

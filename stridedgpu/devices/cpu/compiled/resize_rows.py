@@ -67,11 +67,19 @@ class RowPass(ABC):
 
 @dataclass(frozen=True, slots=True)
 class _TapRows(RowPass):
-    """Pixels at any places. With `permutes`, one shuffle takes those of a step: they lie within `WINDOW_BYTES`."""
+    """Pixels at any places. Those of a step may lie in `windows` of `WINDOW_BYTES`, of which a shuffle each takes them.
+
+    Without windows, 0, they are loaded one by one.
+    """
 
     step_elements: int
     widest: bool
-    permutes: bool
+    windows: int
+
+    @property
+    def window_counts(self) -> tuple[int, ...]:
+        """Numbers of windows that take less time than single loads."""
+        return (1,)
 
     @property
     def pixel_bytes(self) -> int:
@@ -79,12 +87,24 @@ class _TapRows(RowPass):
         return LINE_BYTES // self.pixels
 
     def _window(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
-        """The bytes of all pixels of a step, from two vectors that follow each other."""
+        """The bytes of all pixels of a step, from two vectors a window that follow each other."""
         vector = vector_type(LINE_BYTES, "i8")
-        start = code.at(row, code.load("i64", code.at(tables.indices, code.multiply(x, 8)), 8))
-        first, second = (code.load(vector, code.at(start, place), 1) for place in (0, LINE_BYTES))
+        begins = code.at(tables.indices, code.multiply(x, 8))
         places = code.load(vector, code.at(tables.places, code.multiply(x, self.pixel_bytes)), 1)
-        return code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, first, places, second)
+        found = []
+        for window in range(self.windows):
+            number = window * self.pixels // self.windows
+            start = code.at(row, code.load("i64", code.at(begins, 8 * number), 8))
+            first, second = (code.load(vector, code.at(start, place), 1) for place in (0, LINE_BYTES))
+            found.append(code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, first, places, second))
+        while len(found) > 1:
+            # Each has the bytes of its pixels where they belong: lower parts of one, upper parts of the next.
+            part = LINE_BYTES // len(found)
+            found = [
+                code.shuffle(*pair, [lane + LINE_BYTES * (lane // part % 2) for lane in range(LINE_BYTES)])
+                for pair in zip(found[::2], found[1::2], strict=True)
+            ]
+        return found[0]
 
     def _places(self, code: Code, tables: ColumnTables, x: Value) -> list[Value]:
         """The place of each pixel in its row, in bytes."""
@@ -118,7 +138,7 @@ class WordRows(_TapRows):
     def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load words, and pair the elements of both their pixels."""
         pixels = self.pixels
-        loaded = (self._window if self.permutes else self._words)(code, row, tables, x)
+        loaded = (self._window if self.windows else self._words)(code, row, tables, x)
         zeros = code.full(loaded.type, 0)
         # Even pixels, then odd ones: packing two vectors of sums interleaves them by four.
         halves = [
@@ -158,9 +178,14 @@ class PairRows(_TapRows):
         """Two bytes each."""
         return _SUMS
 
+    @property
+    def window_counts(self) -> tuple[int, ...]:
+        """Up to one for 8 pixels, whose bytes are single loads otherwise."""
+        return (1, 2, 4)
+
     def step(self, code: Code, row: Value, tables: ColumnTables, x: Value) -> Value:
         """Load pairs and widen their bytes."""
-        loaded = (self._window if self.permutes else self._pairs)(code, row, tables, x)
+        loaded = (self._window if self.windows else self._pairs)(code, row, tables, x)
         zeros = code.full(loaded.type, 0)
         # Four pixels, then the four behind them: packing two vectors of sums interleaves them by four.
         halves = [

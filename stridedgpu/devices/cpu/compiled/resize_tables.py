@@ -102,7 +102,7 @@ def _pair_taps(rows: PairRows, pairs: TapGroups, elements: int) -> TapGroups:
     weights = np.pad(pairs.weights[:, 0, 0], (0, fill))
     weights = np.where(places < first, weights << 16, weights)
     weights = np.ascontiguousarray(weights.reshape(-1, 4, 2, 4).transpose(0, 2, 1, 3).reshape(-1))
-    if rows.permutes:
+    if rows.windows:
         return _windowed(rows, places, weights, elements)
     return TapGroups(pairs.counts, places.reshape(-1, 1, 1), weights)
 
@@ -119,17 +119,17 @@ def _word_taps(rows: WordRows, pairs: TapGroups, elements: int) -> TapGroups:
     weights = np.pad(pairs.weights[:, 0], ((0, fill), (0, 0))).reshape(-1, 4, 2)
     # Eight pixels at a time, the even ones before the odd ones, each weight for every element of its pixel.
     weights = np.ascontiguousarray(np.repeat(weights.transpose(0, 2, 1).reshape(-1), WORD_LANES))
-    if rows.permutes:
+    if rows.windows:
         return _windowed(rows, first, weights, elements)
     return TapGroups((first - places) * 8, places.reshape(-1, 1, 1), weights)
 
 
 def _windowed(rows: PairRows | WordRows, places: Array, weights: Array, elements: int) -> TapGroups:
-    """Taps by places in windows: `counts` are those of each byte of a pixel, `indices` where the window begins.
+    """Taps by places in windows: `counts` are those of each byte of a pixel, `indices` where its window begins.
 
     Bytes behind the end of a row are its last one, and their weight is 0.
     """
-    steps = places.reshape(-1, rows.pixels, 1)
+    steps = places.reshape(-1, rows.pixels // rows.windows, 1)
     starts = np.minimum(steps.min(axis=1, keepdims=True), elements - WINDOW_BYTES)
     inside = np.minimum(steps + np.arange(rows.pixel_bytes), elements - 1) - starts
     begins = np.ascontiguousarray(np.broadcast_to(starts, steps.shape).reshape(-1, 1, 1))
