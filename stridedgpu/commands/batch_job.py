@@ -33,14 +33,17 @@ __all__ = [
     "streamed_memory",
 ]
 
-_BATCH: Final = 32
-"""Pictures that are written together."""
+_WRITTEN: Final = PART_SAMPLES
+"""Images that are written together on the CPU: what one thread has just made is still in a cache."""
+
+_UPLOADED: Final = 32
+"""Images that are converted and downloaded together on a GPU."""
 
 _AHEAD: Final = 2
-"""Batches that are begun while one is written."""
+"""Batches that are begun while one is written, besides those that the threads work on."""
 
-_TIMED_WINDOW_BYTES: Final = 5 << 18
-"""The first pictures are compared with NumPy and timed, while their windows stay below this: 8 of 224x224.
+_TIMED_WINDOW_BYTES: Final = 5 << 17
+"""The first pictures are compared with NumPy and timed, while their windows stay below this: 4 of 224x224.
 
 NumPy takes as long for one as decoding it: 27 of them were a tenth of the processor time of 600 pictures.
 """
@@ -124,8 +127,19 @@ def streamed_memory(job: BatchJob) -> list[tuple[str, str]]:
     strides = calculate_strides(job.step.layout, sizes)
     return [
         ("strides", "N={} C={} H={} W={} elements".format(*strides)),
-        ("memory", f"written {min(_BATCH, sizes[0])} pictures at a time, {1 + _AHEAD} times as many in memory"),
+        ("memory", f"written {min(_batch_size(job), sizes[0])} pictures at a time, up to {_in_memory(job)} in memory"),
     ]
+
+
+def _batch_size(job: BatchJob) -> int:
+    """Images of one batch."""
+    return _WRITTEN if job.step._worker.device == "cpu" else _UPLOADED
+
+
+def _in_memory(job: BatchJob) -> int:
+    """The most images that are begun and not yet written."""
+    size = _batch_size(job)
+    return min(len(job.pictures), usable_cores() * PART_SAMPLES + (1 + _AHEAD) * size)
 
 
 def batch_sizes(job: BatchJob) -> tuple[int, int, int, int]:
@@ -153,10 +167,10 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
     )
     maker = BatchMaker(step, pictures, Decoder.of(job.decoder, step, deep=job.deep), _raised)
     samples: list[Sample] = []
-    first = compared = 0
+    compared = 0
     threads = usable_cores()
     with whole_process_decodes(threads * PART_SAMPLES):
-        for size, images, made in maker.batches(range(count), _BATCH, threads, _AHEAD, step.epoch):
+        for _, images, made in maker.batches(range(count), _batch_size(job), threads, _AHEAD, step.epoch):
             target.take(images)
             for place, row in enumerate(made):
                 pixels = pictures.kept.pop(row.number, None)
@@ -167,7 +181,6 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
                     if len(samples) == row.number < timed:
                         samples.append(sample)
                 done()
-            first += size
     return samples, compared
 
 

@@ -38,7 +38,7 @@ class PixelMemory:
     """
 
     def __init__(self) -> None:
-        self._free: deque[Pixels] = deque()
+        self._free: deque[_Block] = deque()
 
     def allocate(self, height: int, width: int) -> Pixels:
         """An array of so many pixels with axes H, W and the 4 bytes of a pixel, in C order, with any content."""
@@ -50,8 +50,19 @@ class PixelMemory:
         except IndexError:
             block = None
         if block is None or block.nbytes < nbytes:  # a block that is too small is released: a larger one replaces it
-            block = np.empty(nbytes, np.uint8)
+            block = _Block(np.empty(nbytes, np.uint8))
         return np.asarray(_Lease(block, self._free, (height, width, PIXEL_BYTES)))
+
+
+class _Block:
+    """Memory, and where it lies."""
+
+    __slots__ = ("_memory", "address", "nbytes")
+
+    def __init__(self, memory: Pixels) -> None:
+        self._memory = memory
+        self.address: int = memory.ctypes.data
+        self.nbytes = memory.nbytes
 
 
 class _Lease:
@@ -59,9 +70,9 @@ class _Lease:
 
     __slots__ = ("__array_interface__", "_block", "_free")
 
-    def __init__(self, block: Pixels, free: deque[Pixels], shape: tuple[int, int, int]) -> None:
+    def __init__(self, block: _Block, free: deque[_Block], shape: tuple[int, int, int]) -> None:
         self._block, self._free = block, free
-        self.__array_interface__ = {"version": 3, "data": (block.ctypes.data, False), "shape": shape, "typestr": "|u1"}
+        self.__array_interface__ = {"version": 3, "data": (block.address, False), "shape": shape, "typestr": "|u1"}
 
     def __del__(self) -> None:
         self._free.append(self._block)
