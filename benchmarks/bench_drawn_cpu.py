@@ -1,20 +1,24 @@
-"""Cases drawn by a seed, not listed, beside NumPy, PyTorch, OpenCV and JAX: how often is a peer quicker?
+"""Cases drawn by a seed, not listed, beside NumPy, PyTorch, OpenCV, Numba and JAX: how often is a peer quicker?
 
     python benchmarks/bench_drawn_cpu.py                     300 cases of seed 0, about ten minutes on two cores
     python benchmarks/bench_drawn_cpu.py --cases 40 --seed 7
+    python benchmarks/bench_drawn_cpu.py --one-core          every library with one thread
     pytest benchmarks/bench_drawn_cpu.py                     some cases once each, as a test
 
 Nobody can tune to what is drawn: the layouts, casts and gathers that users have, in sizes from 8 KB to 48 MB that are
-as likely in each decade. All contenders read the same memory and write into memory that exists, except JAX, which has
-no strides (it gets a packed copy), gets its indices in 32 bits and does not check them, and allocates. They take turns;
-compared are the quickest rounds, which other work on the machine disturbs least, and the medians beside them. After a
-peer whose threads spin there is a pause, so that nobody runs beside them.
+as likely in each decade. All contenders read the same memory and write into the same, so that none has better pages,
+except JAX, which has no strides (it gets a packed copy), gets its indices in 32 bits, and allocates. Half of the
+gathers check their indices before they write, beside peers that check them; the other half clip them, beside all peers.
+They take turns; compared are the quickest rounds, which other work on the machine disturbs least, and the medians
+beside them. After a peer whose threads spin there is a pause, so that nobody runs beside them. NumPy's copy of as many
+bytes takes its turns, too: the share of memcpy.
 Every result of the library must have NumPy's bits.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,6 +27,7 @@ from statistics import median
 from time import perf_counter_ns, sleep
 from typing import Any
 
+import numba_loops
 import numpy as np
 import pytest
 
@@ -45,6 +50,8 @@ LEAST_BYTES, MOST_BYTES = 8e3, 48e6
 ROUNDS, TURN_NS = 7, 3_000_000
 PAUSE_SECONDS = 0.006
 """As long as threads of OpenMP spin after their work."""
+
+MEMCPY = "memcpy"
 
 Call = Callable[[], Any]
 Array = np.ndarray[Any, Any]
@@ -99,7 +106,7 @@ def movers(source: Array, turn: Callable[[Any], Any], dtype: str | None = None) 
     view = turn(source)
     wanted = dtype or source.dtype.name
     out = sg.empty(view.shape, wanted)
-    mine = np.empty(view.shape, wanted)
+    mine = out.numpy()
     tensor = sg.asarray(view)
     plan = sg.plan_relayout(tensor, out)
     calls: dict[str, Call] = {"stridedgpu": lambda: plan(tensor, out)}
@@ -112,11 +119,9 @@ def movers(source: Array, turn: Callable[[Any], Any], dtype: str | None = None) 
             np.copyto(mine, np.clip(np.rint(view, dtype=compute), limits.min, limits.max), casting="unsafe")
 
         calls["numpy"] = rounded
-    for name in ("stridedgpu", "numpy"):
-        calls[name]()
-    assert np.array_equal(out.numpy().view(np.uint8), mine.view(np.uint8)), "the bits are NumPy's"
+    check(calls, mine)
     if torch is not None and all(step > 0 for step in view.strides):
-        given, made = torch.from_numpy(source), torch.from_numpy(np.empty(view.shape, wanted))
+        given, made = torch.from_numpy(source), torch.from_numpy(mine)
         seen = torch.as_strided(
             given, view.shape, [step // view.itemsize for step in view.strides], storage_offset(view, source)
         )
@@ -125,11 +130,23 @@ def movers(source: Array, turn: Callable[[Any], Any], dtype: str | None = None) 
         axes = [axis for axis, step in enumerate(view.strides) if step < 0]
         given = torch.from_numpy(np.flip(view, axes))
         calls["torch"] = lambda: torch.flip(given, axes)
+    if numba_loops.understands(view, mine):
+        calls["numba"] = lambda: numba_loops.copied(view, mine)
     if jax is not None and max(source.itemsize, np.dtype(wanted).itemsize) < 8:  # it would make them 32-bit numbers
         device = jax.device_put(source)
         jitted = jax.jit(lambda array: turn(array).astype(wanted))
         calls["jax"] = lambda: jitted(device).block_until_ready()
     return calls
+
+
+def check(calls: dict[str, Call], result: Array) -> None:
+    """Raise unless the library and NumPy write the same bits."""
+    bits = []
+    for name in ("stridedgpu", "numpy"):
+        result.view(np.uint8)[...] = 0xA5
+        calls[name]()
+        bits.append(result.view(np.uint8).copy())
+    assert np.array_equal(*bits), "the bits are NumPy's"
 
 
 def storage_offset(view: Array, source: Array) -> int:
@@ -188,8 +205,9 @@ def matrices(chance: random.Random) -> Case:
 
     def make() -> dict[str, Call]:
         source = random_array((height, width), dtype)
-        turned = np.empty((width, height), dtype)
-        return movers(source, lambda x: x.T) | {"cv2": lambda: cv2.transpose(source, turned)}
+        calls = movers(source, lambda x: x.T)
+        turned = calls["stridedgpu"]().numpy()
+        return calls | {"cv2": lambda: cv2.transpose(source, turned)}
 
     return Case(case.family, case.text, case.nbytes, make)
 
@@ -283,16 +301,16 @@ def images(chance: random.Random) -> Case:
         out = sg.empty((batch, 3, height, width), target)
         plan = sg.plan_relayout(tensor, out, scale=scale)
         planes, factor = frames.transpose(0, 3, 1, 2), np.float32(scale)
-        mine = np.empty(planes.shape, target)
+        mine = out.numpy()
         calls: dict[str, Call] = {
             "stridedgpu": lambda: plan(tensor, out),
             "numpy": lambda: np.multiply(planes, factor, out=mine, casting="unsafe", dtype=np.float32),
         }
-        for call in calls.values():
-            call()
-        assert np.array_equal(out.numpy(), mine), "the bits are NumPy's"
+        check(calls, mine)
+        if numba_loops.understands(mine):
+            calls["numba"] = lambda: numba_loops.scaled(planes, factor, mine)
         if torch is not None:
-            given, made = torch.from_numpy(frames).permute(0, 3, 1, 2), torch.from_numpy(np.empty(planes.shape, target))
+            given, made = torch.from_numpy(frames).permute(0, 3, 1, 2), torch.from_numpy(mine)
             calls["torch"] = lambda: torch.mul(given, float(factor), out=made)
         if cv2 is not None and target == "float32" and batch <= 64:
             calls["cv2"] = lambda: cv2.dnn.blobFromImages(list(frames), scale)
@@ -330,39 +348,42 @@ def gathered(
     family: str, table: tuple[int, int], picks: tuple[int, ...], dtype: str, index: str, *, rows: bool
 ) -> Case:
     """Rows of a table (`rows`), or one element of each row for each index along the last axis."""
-    axis = 0 if rows else 1
+    axis, text = (0 if rows else 1), f"{dtype} {table} {index} {picks}"
+    checked = random.Random(text).random() < 0.5
+    mode = "raise" if checked else "clip"
 
     def make() -> dict[str, Call]:
         data = random_array(table, dtype)
         numbers = np.random.default_rng(1).integers(0, table[axis], picks).astype(index)
         shape = (*picks, table[1]) if rows else picks
         tensor, indices, out = sg.asarray(data), sg.asarray(numbers), sg.empty(shape, dtype)
-        mine = np.empty(shape, dtype)
+        mine = out.numpy()
         function = sg.gather if rows else sg.gather_elements
-        calls: dict[str, Call] = {"stridedgpu": lambda: function(tensor, indices, axis, out=out)}
+        calls: dict[str, Call] = {"stridedgpu": lambda: function(tensor, indices, axis, mode=mode, out=out)}
         if rows:
-            calls["numpy"] = lambda: np.take(data, numbers, 0, out=mine, mode="clip")
+            calls["numpy"] = lambda: np.take(data, numbers, 0, out=mine, mode=mode)
         else:
             calls["numpy"] = lambda: np.copyto(mine, np.take_along_axis(data, numbers, 1))
-        for call in calls.values():
-            call()
-        assert np.array_equal(out.numpy(), mine), "the bits are NumPy's"
+        check(calls, mine)
         if torch is not None:
-            given, made = torch.from_numpy(data), torch.from_numpy(np.empty(shape, dtype))
-            chosen = torch.from_numpy(numbers)
+            given, made, chosen = torch.from_numpy(data), torch.from_numpy(mine), torch.from_numpy(numbers)
             if rows:
                 calls["torch"] = lambda: torch.index_select(given, 0, chosen, out=made)
             elif index == "int64":
                 calls["torch"] = lambda: torch.gather(given, 1, chosen, out=made)
-        if jax is not None and np.dtype(dtype).itemsize < 8:
+        if numba_loops.understands(data):
+            loops = numba_loops
+            checks = loops.checked_rows if rows else loops.checked_elements
+            gathers = checks if checked else loops.rows if rows else loops.elements
+            calls["numba"] = lambda: gathers(data, numbers, mine)
+        if jax is not None and np.dtype(dtype).itemsize < 8 and not checked:
             device, along = jax.device_put(data), jax.device_put(numbers.astype(np.int32))
             jitted = jax.jit(lambda x, i: x[i] if rows else jax.numpy.take_along_axis(x, i, 1))
             calls["jax"] = lambda: jitted(device, along).block_until_ready()
         return calls
 
     moved_bytes = prod(picks) * ((table[1] if rows else 1) * 2 * np.dtype(dtype).itemsize + np.dtype(index).itemsize)
-    text = f"{dtype} {table} {index} {picks}"
-    return Case(family, text, moved_bytes, make)
+    return Case(family, f"{text} {mode}", moved_bytes, make)
 
 
 def measured(calls: dict[str, Call], rounds: int = ROUNDS) -> dict[str, tuple[float, float]]:
@@ -383,7 +404,7 @@ def measured(calls: dict[str, Call], rounds: int = ROUNDS) -> dict[str, tuple[fl
                 start = perf_counter_ns()
                 call()
                 taken[name].append((perf_counter_ns() - start) / 1e9)
-            if name != "numpy":
+            if name not in ("numpy", MEMCPY):
                 sleep(PAUSE_SECONDS)
     return {name: (min(times), median(times)) for name, times in taken.items()}
 
@@ -393,30 +414,53 @@ def mean(ratios: list[float]) -> float:
     return exp(sum(map(log, ratios)) / len(ratios))
 
 
+def memcpy(nbytes: int) -> Call:
+    """NumPy's copy that moves so many bytes, read and written."""
+    source = np.ones(max(1, nbytes // 2), np.uint8)
+    target = np.empty_like(source)
+    return lambda: np.copyto(target, source)
+
+
+def use_one_core() -> None:
+    """One thread of every library, on one core."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    sg.set_num_threads(1)
+    if torch is not None:
+        torch.set_num_threads(1)
+    if cv2 is not None:
+        cv2.setNumThreads(1)
+
+
 def main() -> None:
     """Draw, measure, and print a line for each case, then the shares."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--one-core", action="store_true", help="one thread of every library")
     options = parser.parse_args()
-    found: dict[str, list[tuple[float, float, str]]] = {}
+    if options.one_core:
+        use_one_core()
+    found: dict[str, list[tuple[float, float, float, str]]] = {}
     losses: dict[str, int] = {}
     for number, case in enumerate(draw(options.seed, options.cases)):
-        taken = measured(case.make())
-        own, peers = taken.pop("stridedgpu"), taken
+        taken = measured(case.make() | {MEMCPY: memcpy(case.nbytes)})
+        own, copied, peers = taken.pop("stridedgpu"), taken.pop(MEMCPY), taken
         best = min(peers, key=lambda name: peers[name][0])
         ratio, of_medians = peers[best][0] / own[0], min(times[1] for times in peers.values()) / own[1]
         losses[best] = losses.get(best, 0) + (ratio < 1)
-        found.setdefault(case.family, []).append((ratio, of_medians, case.text))
+        found.setdefault(case.family, []).append((ratio, of_medians, copied[0] / own[0], case.text))
         line = f"{number:4} {case.family:18} {case.text:60} {own[0] * 1e6:10.1f} us"
-        print(f"{line} {ratio:6.2f} of {best:6} {of_medians:6.2f}", flush=True)
-    print(f"\n{'family':18} {'cases':>5} {'mean':>6} {'of medians':>10} {'behind':>7} {'< 0.8':>6}  worst")
+        print(f"{line} {ratio:6.2f} of {best:6} {of_medians:6.2f}, memcpy {copied[0] / own[0]:5.2f}", flush=True)
+    print(
+        f"\n{'family':18} {'cases':>5} {'mean':>6} {'of medians':>10} {'memcpy':>6} {'behind':>7} {'< 0.8':>6}  worst"
+    )
     for family, results in [*sorted(found.items()), ("all", [entry for part in found.values() for entry in part])]:
         ratios = [ratio for ratio, *_ in results]
-        worst, medians = min(results), [of_medians for _, of_medians, _ in results]
+        worst, medians = min(results), [of_medians for _, of_medians, *_ in results]
         behind, far = (sum(ratio < limit for ratio in ratios) for limit in (1, 0.8))
-        means = f"{mean(ratios):6.2f} {mean(medians):10.2f}"
-        print(f"{family:18} {len(ratios):5} {means} {behind:7} {far:6}  {worst[0]:.2f} {worst[2]}")
+        share = median(share for _, _, share, _ in results)
+        means = f"{mean(ratios):6.2f} {mean(medians):10.2f} {share:6.2f}"
+        print(f"{family:18} {len(ratios):5} {means} {behind:7} {far:6}  {worst[0]:.2f} {worst[-1]}")
     print("behind", ", ".join(f"{name} {count}" for name, count in sorted(losses.items())))
 
 
