@@ -132,21 +132,19 @@ class RelayoutPolicy:
     streamed_bytes: int = 24 * _MB
     """Bytes moved from which on rows and pixels are written by non-temporal stores: three quarters of the cache.
 
-    On a Xeon (Sapphire Rapids) whose 105 MB cache is shared with other virtual machines, cached stores took 1.3 to 2.4
-    times as long for 24 to 40 MB. In a quiet cache of 32 MB they took half as long.
-    """
+    Cached stores took 1.3 to 2.4 times as long for 24 to 40 MB on a Xeon (Sapphire Rapids) whose 105 MB cache is shared
+    with other virtual machines, and half as long in a quiet cache of 32 MB."""
 
     streamed_tiles_bytes: int = 8 * _MB
-    """The same for transposes, a quarter of the cache: their evictions are in an order that defeats the prefetcher. On
-    the Xeon, cached stores took 7 times as long for 8 MB."""
+    """The same for transposes, a quarter of the cache: the order of their evictions defeats the prefetcher."""
 
     squares_bytes: int = 32 * _MB
-    """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in registers alone, in squares; on
-    the Xeon 1.2 to 12 times as fast as tiles through scratch memory. Aligned lines are streamed instead."""
+    """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in squares, in registers alone: on
+    the Xeon 1.2 to 12 times as fast as tiles. Aligned lines are streamed instead."""
 
     blocks_bytes: int = 8 * _MB
     """Bytes moved below which short runs are permuted in registers, in blocks: a quarter of the cache. On the Xeon,
-    patches below 8 MB took 0.07 to 1 of the time of the other kernels, larger ones 0.5 to 3 times as long."""
+    patches below took 0.07 to 1 of the time of the other kernels, larger ones 0.5 to 3 times as long."""
 
     short_rows_bytes: int = 16 * _MB
     """The same for rows of less than a cache line: in blocks, rows of 32 bytes were 1.6 times as fast for 9 MB."""
@@ -165,7 +163,7 @@ class RelayoutPolicy:
     """Gap in bytes between rows that hardware prefetchers do not cross."""
 
     rows_ahead: int = 2
-    """Rows between the current row and the prefetched one."""
+    """Rows from the current row to the prefetched one."""
 
     step_bytes: int = 128
     """Bytes of one step along a row of the wider side: two cache lines."""
@@ -193,7 +191,7 @@ class RelayoutPolicy:
     """Bytes of a source line that a transpose reads before it continues with the next; half as many of a target."""
 
     unaligned_tile_bytes: int = 4 * _KB
-    """The same for unaligned targets, so that a cache line shared by two tiles is completed soon."""
+    """The same for unaligned targets: a line shared by two tiles is completed soon."""
 
     unaligned_line_bytes: Mapping[int, int] = field(
         default_factory=lambda: MappingProxyType({1: 128, 2: 512, 4: 1024, 8: 1024, 16: 256})
@@ -206,8 +204,11 @@ class RelayoutPolicy:
     line_ahead_bytes: int = 256
     """Bytes between the read and the prefetched part of a transpose's source line."""
 
+    written_ahead_bytes: int = 192
+    """The same of a square's target line: on the Xeon, 0.2 to 0.8 of the time for 0.3 to 30 MB, and 1 below."""
+
     longest_pixel: int = 16
-    """Elements of the largest pixel interleaved in registers: as many vectors as AVX-512 leaves free."""
+    """Elements of the largest pixel interleaved in registers."""
 
     least_pixels: int = 4
     """Pixels from which on a row fills a vector; shorter rows do not count as pixels."""
@@ -219,7 +220,7 @@ class RelayoutPolicy:
     """Most length of a pixel with its gaps, relative to its channels or to 4; not measured."""
 
     most_repeated: float = 0.25
-    """Share of a transpose's rows that its last tile may repeat before tiles get lower; not measured."""
+    """Share of a transpose's rows that its last tile may repeat; not measured."""
 
     long_channels: int = 8
     """Channels from which on a transpose takes fewer shuffles than interleaving."""

@@ -279,11 +279,11 @@ class Code:
             for vector, address in stores:
                 self.store(vector, address, 1)
 
-    def prefetch(self, address: Value) -> None:
-        """Prefetch the cache line at an address, which may be invalid."""
+    def prefetch(self, address: Value, *, written: bool = False) -> None:
+        """Prefetch the cache line at an address, which may be invalid; `written`: for a store."""
         intrinsic = "llvm.prefetch.p0"
         self._declared[f"declare void @{intrinsic}(ptr, i32, i32, i32)"] = None
-        self._lines.append(f"  call void @{intrinsic}(ptr {address.name}, i32 0, i32 2, i32 1)")
+        self._lines.append(f"  call void @{intrinsic}(ptr {address.name}, i32 {int(written)}, i32 2, i32 1)")
 
     def scratch(self, nbytes: int) -> Value:
         """Allocate memory on the stack, 64-byte aligned; only outside loops."""

@@ -82,6 +82,8 @@ class Transpose:
                 )
                 start = code.at(target, code.multiply(b, grid.b.target))
                 for line, step in zip(transposed_lanes(code, lines, self.rows), steps, strict=True):
+                    # Hardware prefetchers do not follow as many lines, beside those that are read.
+                    code.prefetch(code.at(code.at(start, step), policy().relayout.written_ahead_bytes), written=True)
                     code.store(line, code.at(start, step), 1)
 
     @property
@@ -147,7 +149,12 @@ class Transpose:
             for number in range(together):
                 at = code.add(column, number)
                 address = code.at(target, code.multiply(at, grid.a.target))
+                # The next tile's lines are this many further, and too many for the hardware to follow.
+                ahead = code.at(address, code.multiply(grid.a.target, self.columns))
                 for part in self._line_parts(code, code.at(scratch, code.multiply(at, self._line))):
+                    for start in range(0, 0 if streaming else part.nbytes, LINE_BYTES):
+                        code.prefetch(code.at(ahead, start), written=True)
+                    ahead = code.at(ahead, part.nbytes)
                     code.store(part, address, 1, streaming=streaming)
                     address = code.at(address, part.nbytes)
 
