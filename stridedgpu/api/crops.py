@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Final, cast, overload
 
 from stridedgpu.devices.frame_operand import CHANNELS
@@ -22,6 +23,7 @@ from stridedgpu.operations.frames import gather_frame_crops
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.requirements import Given
 from stridedgpu.operations.resize import resized_boxes
+from stridedgpu.planning.crop_windows import distinct_layouts
 from stridedgpu.typing import (
     DeviceLike,
     DTypeLike,
@@ -305,18 +307,19 @@ def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None, siz
         if not sources:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
         wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources[0], size)
-        images = [
-            image.operand
-            if type(image) is StridedTensor
-            and dims is None
-            and image.dims == wanted
-            and len(image.operand.layout.sizes) == len(wanted)
-            else _image(f"sources[{number}]", image, dims, wanted, order)
-            for number, image in enumerate(sources)
-        ]
+        if dims is None and {*map(type, sources)} == _TENSORS and {*map(_LABELS, sources)} == {wanted}:
+            tensors = CropSources.of_images(list(map(_OPERAND, sources)))
+            if {layout.ndim for layout in distinct_layouts(tensors.layouts).values()} == {len(wanted)}:
+                return tensors
+        images = [_image(f"sources[{number}]", image, dims, wanted, order) for number, image in enumerate(sources)]
         return CropSources.of_images(images)
     wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources, size)
     return CropSources.of_batch(_image("sources", sources, dims, f"N{wanted}", order))
+
+
+_TENSORS: Final = {StridedTensor}
+_LABELS: Final = attrgetter("dims")
+_OPERAND: Final = attrgetter("operand")
 
 
 @lru_cache(maxsize=256)

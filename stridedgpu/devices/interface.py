@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import repeat
-from operator import add, mul
+from operator import add, attrgetter, itemgetter, mul
 from typing import Any, Final, Protocol, TypeAlias
 
 from stridedgpu.planning.crop_windows import Crops
@@ -44,6 +44,7 @@ __all__ = [
     "GatherLaunch",
     "Launch",
     "Located",
+    "LocatedOperands",
     "Planner",
     "RelayoutLaunch",
     "RemoteDevice",
@@ -83,6 +84,38 @@ class EvenlyLocated(Sequence[Located]):
             return [self[number] for number in range(*place.indices(self.number))]
         return self.buffer, self.start + range(self.number)[place] * self.step
 
+
+@dataclass(frozen=True, slots=True)
+class LocatedOperands(Sequence[Located]):
+    """Operands anywhere in memory: the images of a list. `addresses` are those of their lowest elements."""
+
+    operands: Sequence[Operand]
+
+    def __len__(self) -> int:
+        """The number of operands."""
+        return len(self.operands)
+
+    def __iter__(self) -> Iterator[Located]:
+        """One by one, without a call for each."""
+        return zip(map(_BUFFER, self.operands), map(_START, self.operands), strict=True)
+
+    def __getitem__(self, place: Any) -> Any:
+        """One of them, or several."""
+        if isinstance(place, slice):
+            return LocatedOperands(self.operands[place])
+        operand = self.operands[place]
+        return operand.buffer, operand.start_bytes
+
+    @property
+    def addresses(self) -> Iterator[int]:
+        """One by one, without a call for each."""
+        return map(_FIRST, map(_REACH, self.operands))
+
+
+_BUFFER: Final = attrgetter("buffer")
+_START: Final = attrgetter("start_bytes")
+_REACH: Final = attrgetter("reach")
+_FIRST: Final = itemgetter(0)
 
 Launch = Callable[..., None]
 """A plan prepared by a device; the table above has the arguments for each type of problem."""

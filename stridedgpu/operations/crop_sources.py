@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from stridedgpu.devices.interface import EvenlyLocated, Located, ResizeSource
+from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
@@ -37,7 +37,6 @@ class CropSources:
         """Images or volumes that are operands of their own, of any sizes; at least one."""
         known: dict[object, Layout] = {}
         layouts: list[Layout] = []
-        places: list[Located] = []
         sizes = strides = made = None
         for image in images:
             layout = image.layout
@@ -48,9 +47,8 @@ class CropSources:
                     lowest = layout.offset + layout.extent[0]
                     made = known[sizes, strides] = layout.shifted(-lowest) if lowest else layout
             layouts.append(made)
-            places.append((image.buffer, image.start_bytes))
         axes = len(images[0].layout.sizes) - 1
-        return cls(layouts, places, images, is_batch=False, argument=argument, axes=axes)
+        return cls(layouts, LocatedOperands(images), images, is_batch=False, argument=argument, axes=axes)
 
     @classmethod
     def of_batch(cls, batch: Operand, argument: str = "sources") -> CropSources:

@@ -106,12 +106,13 @@ def crop_operands(
         memory.check_beside_out()
         values = values if values.dtype is not None else values._replace(dtype=out.element)
     sources.check(channel_count, element, device)
-    count = len(sources.places)
+    count = len(sources.layouts)
     request = crop_request((count, channel_count), element, size, values, fill, axes)
     made = request.conversion
     starts, flips = origins_of(origins, count, axes), flips_of(flip, count)
     if out is None:
-        target = memory.allocation(request.sizes, _LABELS[axes], made.target).allocate(device_named(device), stream)
+        where = CPU if device == "cpu" else device_named(device)
+        target = memory.allocation(request.sizes, _LABELS[axes], made.target).allocate(where, stream)
     else:
         check_output(out, request.sizes, made.target, device, sources.near(out))
         target = out
@@ -222,6 +223,8 @@ def flips_of(flip: object, count: int) -> list[bool]:
         return [False] * count
     if isinstance(flip, bool):
         return [flip] * count
+    if type(flip) is list and len(flip) == count and {*map(type, flip)} == _BOOLS:
+        return flip.copy()  # work that is late reads it later
     chosen = plain(flip)
     if isinstance(chosen, bool):
         return [chosen] * count
@@ -231,6 +234,9 @@ def flips_of(flip: object, count: int) -> list[bool]:
     if len(flips) != count:
         raise LayoutError(f"flip has {len(flips)} entries for {count} sources.")
     return flips
+
+
+_BOOLS: Final = {bool}
 
 
 def fill_bytes(fill: object, element: ElementType, count: int, name: str = "fill") -> bytes:

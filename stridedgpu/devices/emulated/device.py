@@ -14,7 +14,7 @@ from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.plan import GpuPlanner
 from stridedgpu.devices.cuda.planning.policy import policy
 from stridedgpu.devices.frame_operand import FrameOperand
-from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located
+from stridedgpu.devices.interface import EMULATED, EvenlyLocated, Launch, Located, LocatedOperands
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.crop_windows import Crops
 from stridedgpu.planning.device_plan import DevicePlan
@@ -180,6 +180,8 @@ def _alias(argument: Any, used: set[Pages]) -> Any:
         return replace(argument, planes=_alias(argument.planes, used))
     if isinstance(argument, EvenlyLocated):
         return replace(argument, buffer=_alias(argument.buffer, used))
+    if isinstance(argument, LocatedOperands):
+        return [_alias(located, used) for located in argument]
     if isinstance(argument, Crops):
         return replace(argument, origins=argument.origins.copy())
     if type(argument) in (list, tuple):

@@ -70,7 +70,7 @@ def test_pieces_are_taken_in_the_order_in_which_they_were_sent(modules, monkeypa
     def sent(nbytes):
         piece = ring.take(nbytes)
         piece.sent(0)
-        queued.add(piece._copied.ptr)
+        queued.add(piece.event)
         ring.give(piece)
         return piece
 
@@ -78,7 +78,7 @@ def test_pieces_are_taken_in_the_order_in_which_they_were_sent(modules, monkeypa
     assert len(set(map(id, pieces))) == 3, "each has a copy that is queued"
     fake.calls.clear()
     assert sent(10) is pieces[0]
-    assert fake.named("eventSynchronize") == [("eventSynchronize", pieces[0]._copied.ptr)]
+    assert fake.named("eventSynchronize") == [("eventSynchronize", pieces[0].event)]
     larger = sent(65)
     assert larger is not pieces[1]
     assert larger.nbytes == 128

@@ -34,38 +34,39 @@ def crop_records(crops: Crops, addresses: NDArray[np.int64], size: tuple[int, in
 
     `addresses` are those of each source's lowest element, as two's complement of 64 bits.
     """
+    # One row for each fact, so that NumPy's inner loops run along the samples.
     facts = _facts_of(crops.layouts)
-    strides, extents, offsets, spans = facts[:, :3], facts[:, 3:5], facts[:, 5], facts[:, 6]
-    origins, window = crops.origins, np.array(size)
+    strides, extents, offsets, spans = facts[:3], facts[3:5], facts[5], facts[6]
+    origins, window = crops.origins.T.copy(), np.array(size)[:, None]
     starts = np.minimum(np.maximum(-origins, 0), window)
     stops = np.minimum(np.maximum(extents - origins, 0), window)
     is_over = starts < stops
     records = np.zeros(len(addresses), _RECORD)
-    if is_over.all():
-        inside = origins
-    else:
+    if not is_over.all():
         # If the window is outside the source, its distance does not matter.
-        inside = np.where(is_over.all(1, keepdims=True), origins, 0)
-        starts, stops = starts * is_over, stops * is_over
-    pixels = offsets + inside[:, 0] * strides[:, 1] + inside[:, 1] * strides[:, 2]
+        origins *= is_over.all(0)
+        starts *= is_over
+        stops *= is_over
+    pixels = offsets + origins[0] * strides[1] + origins[1] * strides[2]
     records["pixel"] = addresses + pixels * itemsize
     records["first"] = addresses
     records["end"] = addresses + spans * itemsize
-    records["strides"] = strides
+    for place, stride in enumerate(strides):
+        records["strides"][:, place] = stride
     edges = records["edges"]
-    edges[:, 0::2] = starts
-    edges[:, 1::2] = stops
+    edges[:, 0], edges[:, 1], edges[:, 2], edges[:, 3] = starts[0], stops[0], starts[1], stops[1]
     records["flip"] = np.frombuffer(bytes(crops.flips), np.uint8)  # a third of the time of a list of bools
     return records.view(np.uint8)
 
 
 def _facts_of(layouts: Sequence[Layout]) -> NDArray[np.int64]:
-    """Strides, height, width, offset and span of each layout; one row where all are one layout."""
+    """Rows of strides, height, width, offset and span; one column where all are one layout."""
     distinct = distinct_layouts(layouts)
     table = np.array(
         [(*layout.strides, *layout.sizes[1:], layout.offset, layout.span) for layout in distinct.values()], np.int64
-    ).reshape(-1, 7)
+    )
+    table = table.reshape(-1, 7).T.copy()
     if len(distinct) <= 1:
         return table
-    rows = {known: place for place, known in enumerate(distinct)}
-    return table[list(map(rows.__getitem__, map(id, layouts)))]
+    columns = {known: place for place, known in enumerate(distinct)}
+    return table[:, list(map(columns.__getitem__, map(id, layouts)))]

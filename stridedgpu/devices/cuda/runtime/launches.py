@@ -36,6 +36,7 @@ from stridedgpu.devices.interface import (
     GatherLaunch,
     Launch,
     Located,
+    LocatedOperands,
     ResizeLaunch,
     ResizeSource,
     SamplesLaunch,
@@ -150,6 +151,8 @@ def _addresses(sources: Sequence[Located]) -> NDArray[np.int64]:
     """The address of each source's lowest element, as two's complement of 64 bits."""
     if isinstance(sources, EvenlyLocated):
         return sources.buffer.address + sources.start + np.arange(sources.number) * sources.step
+    if isinstance(sources, LocatedOperands):
+        return np.fromiter(sources.addresses, np.uint64, len(sources)).view(np.int64)
     return np.array([buffer.address + start for buffer, start in sources], np.uint64).view(np.int64)
 
 

@@ -25,16 +25,18 @@ _ALIGNMENT: Final = 256
 
 
 class Piece:
-    """Page-locked memory, and the event behind the copies that read it. `nbytes` is its capacity."""
+    """Page-locked memory, and the handle of the event behind the copies that read it."""
 
-    __slots__ = ("_copied", "_memory", "address", "nbytes")
+    __slots__ = ("_copied", "_memory", "address", "bytes", "event", "nbytes")
 
     def __init__(self, nbytes: int) -> None:
         """Allocate on the current device; no copy reads it yet. Raises CuPy's errors without such memory."""
         self._memory: Any = cupy.cuda.alloc_pinned_memory(nbytes)
         self._copied: Any = cupy.cuda.Event(disable_timing=True)
         self.address: int = self._memory.ptr
+        self.event: int = self._copied.ptr
         self.nbytes = nbytes
+        self.bytes = Buffer.trusted(self.address, nbytes, self._memory).bytes
 
     def buffer(self, nbytes: int) -> Buffer:
         """The first bytes of the piece, which own it."""
@@ -42,16 +44,11 @@ class Piece:
 
     def sent(self, handle: int) -> None:
         """Record that the copies queued so far on the stream read this piece."""
-        cupy.cuda.runtime.eventRecord(self._copied.ptr, handle)
-
-    @property
-    def is_queued(self) -> bool:
-        """True if a copy may still read the piece."""
-        return bool(cupy.cuda.runtime.eventQuery(self._copied.ptr))
+        cupy.cuda.runtime.eventRecord(self.event, handle)
 
     def wait(self) -> None:
         """Wait for the copies that read the piece."""
-        cupy.cuda.runtime.eventSynchronize(self._copied.ptr)
+        cupy.cuda.runtime.eventSynchronize(self.event)
 
 
 class PinnedRing:
@@ -64,7 +61,10 @@ class PinnedRing:
         self._made = 0
         self._idle: deque[Piece] = deque()
         """The pieces that nobody fills, in the order in which they were sent."""
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._given = threading.Condition(self._lock)
+        self._waiting = 0
+        """Threads that wait for a piece."""
 
     def take(self, nbytes: int) -> Piece | None:
         """A piece of at least `nbytes`, for this caller alone until `give`; None where no such memory can be had.
@@ -93,17 +93,20 @@ class PinnedRing:
 
     def give(self, piece: Piece) -> None:
         """Give a piece back; it is taken again after its copies."""
-        with self._changed:
+        with self._lock:
             self._idle.append(piece)
-            self._changed.notify()
+            if self._waiting:
+                self._given.notify()
 
     def _idle_piece(self) -> tuple[Piece | None, bool]:
         """The piece that was sent longest ago, and whether its copies are done; None, and counted, for a new one."""
-        with self._changed:
+        with self._lock:
             while not self._idle and self._made == self._most:
-                self._changed.wait()
+                self._waiting += 1
+                self._given.wait()
+                self._waiting -= 1
             is_full = self._made == self._most
-            if self._idle and (is_full or not self._idle[0].is_queued):
+            if self._idle and (is_full or not cupy.cuda.runtime.eventQuery(self._idle[0].event)):
                 return self._idle.popleft(), not is_full
             self._made += 1
             return None, True
@@ -113,9 +116,9 @@ class PinnedRing:
 
     def _has_others(self) -> bool:
         """Whether there are pieces beside the one that could not be made; then no other new one is tried for."""
-        with self._changed:
+        with self._lock:
             self._made -= 1
-            self._changed.notify()
+            self._given.notify()
             self._most = self._made or self._most
             return self._made > 0
 

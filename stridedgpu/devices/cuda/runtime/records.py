@@ -54,7 +54,7 @@ class Records:
                 _copy(there.address, address_of(contents), contents.nbytes, handle)
                 return there
             try:
-                memmove(piece.address, address_of(contents), contents.nbytes)
+                piece.bytes[: contents.nbytes] = contents
                 _copy(there.address, piece.address, contents.nbytes, handle)
                 piece.sent(handle)
             finally:
