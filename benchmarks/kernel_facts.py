@@ -2,8 +2,8 @@
 
     python benchmarks/kernel_facts.py             say what differs from benchmarks/facts/kernels.json
     python benchmarks/kernel_facts.py --write     record what is now, to be read in the diff and committed
-    python benchmarks/kernel_facts.py --model     what each launch asks of a GPU, computed (`kernel_model.py`); names
-                                                  of workloads may follow
+    python benchmarks/kernel_facts.py --model     what each launch asks of a GPU, computed (`kernel_model.py`); a GPU,
+                                                  h200 without one, and names of workloads may follow
 
 The workloads are those of the benchmark, and frames of 1080p. For each launch: family and widths, bytes that must move,
 index width, kernel, grid and block. Where NVRTC and the disassembler are installed, also how many instructions the
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +26,7 @@ import stridedgpu as sg
 from stridedgpu.commands.bench.facts import Step, facts_of, steps_of
 from stridedgpu.commands.bench.workloads import WORKLOADS, Crops, Embed, Workload, workloads_named
 from stridedgpu.devices.cuda.launches.crop_records import crop_records
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.planning.crop_windows import Crops as Windows
 from stridedgpu.values.layout import Layout
@@ -32,7 +34,7 @@ from stridedgpu.values.layout import Layout
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 from harness.emulator import machine_code
 from harness.emulator.warp import UnknownInstructionError
-from kernel_model import SOURCE, model
+from kernel_model import MACHINES, SOURCE, Machine, model
 
 RECORDED = Path(__file__).parent / "facts" / "kernels.json"
 ARCHITECTURE = "sm_90"
@@ -80,11 +82,11 @@ def instruction_counts() -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def kernels() -> dict[tuple[str, ...], set[str]]:
-    """The kernels of all workloads, by their sources."""
+def kernels(gpu: GpuProperties = REFERENCE_GPU) -> dict[tuple[str, ...], set[str]]:
+    """The kernels of all workloads on a GPU, by their sources."""
     found: dict[tuple[str, ...], set[str]] = {}
     for workload in WORKLOADS:
-        for step in steps_of(workload):
+        for step in steps_of(workload, gpu):
             found.setdefault(step.launch.sources, set()).add(step.launch.name)
     for step in frame_steps().values():
         found.setdefault(step.launch.sources, set()).add(step.launch.name)
@@ -92,34 +94,40 @@ def kernels() -> dict[tuple[str, ...], set[str]]:
 
 
 @cache
-def disassembled(sources: tuple[str, ...]) -> dict[str, machine_code.Disassembly]:
+def disassembled(sources: tuple[str, ...], machine: Machine) -> dict[str, machine_code.Disassembly]:
     """The machine code of all workloads' kernels from these sources."""
-    return machine_code.disassembled(joined_source(*sources), sorted(kernels()[sources]), ARCHITECTURE)
+    names = sorted(kernels(machine.gpu)[sources])
+    return machine_code.disassembled(joined_source(*sources), names, machine.architecture)
 
 
-def computed_facts(names: tuple[str, ...] = ()) -> dict[str, list[dict]]:
+def computed_facts(machine: Machine, names: tuple[str, ...] = ()) -> dict[str, list[dict]]:
     """What each launch asks of a GPU, by workload; not where a call's cost is the question."""
     workloads = [one for one in workloads_named(names) if one.measures == "speed"]
-    return {workload.name: [computed(workload, step) for step in steps_of(workload)] for workload in workloads}
+    facts = {one.name: [computed(one, step, machine) for step in steps_of(one, machine.gpu)] for one in workloads}
+    frames = frame_steps()
+    if machine.gpu is not REFERENCE_GPU:
+        return facts
+    wanted = [name for name in frames if not names or name in names]
+    return facts | {name: [computed(None, frames[name], machine)] for name in wanted}
 
 
-def computed(workload: Workload, step: Step) -> dict:
+def computed(workload: Workload | None, step: Step, machine: Machine) -> dict:
     """What one launch asks of a GPU, or the instruction that the executor does not know."""
-    code = disassembled(step.launch.sources)[step.launch.name]
+    code = disassembled(step.launch.sources, machine)[step.launch.name]
     try:
-        return model(step.launch, code, step.bytes_moved, indices(workload), records(workload))
+        return model(step.launch, code, step.bytes_moved, indices(workload), records(workload), machine)
     except UnknownInstructionError as error:
         return {"unknown_instruction": str(error)}
 
 
-def indices(workload: Workload) -> np.ndarray | None:
+def indices(workload: Workload | None) -> np.ndarray | None:
     """Every row once, in random order."""
     if not isinstance(workload, Embed):
         return None
     return np.random.default_rng(0).permutation(workload.sizes["gpu"][0]).astype(workload.index_type)
 
 
-def records(workload: Workload) -> bytes:
+def records(workload: Workload | None) -> bytes:
     """Windows anywhere in the frames, every other one mirrored, as the workload has them."""
     if not isinstance(workload, Crops):
         return b""
@@ -172,18 +180,21 @@ def changed_model(held: dict) -> list[str]:
     if held["compiler"] != compiler():
         return []
     lines = []
-    for name, launches in computed_facts().items():
-        before = held["computed"].get(name, [])
-        for number, new in enumerate(launches):
-            old = before[number] if number < len(before) else {}
-            differs = [f"{key} {old.get(key)} -> {new[key]}" for key in new if new[key] != old.get(key)]
-            lines += [f"{name}, launch {number}, computed: {'; '.join(differs)}"] if differs else []
+    for gpu, machine in MACHINES.items():
+        for name, launches in computed_facts(machine).items():
+            before = held["computed"][gpu].get(name, [])
+            for number, new in enumerate(launches):
+                old = before[number] if number < len(before) else {}
+                differs = [f"{key} {old.get(key)} -> {new[key]}" for key in new if new[key] != old.get(key)]
+                lines += [f"{name}, launch {number}, on a {gpu}: {'; '.join(differs)}"] if differs else []
     return lines
 
 
-def print_model(names: tuple[str, ...]) -> None:
+def print_model(names: Sequence[str]) -> None:
     """The computed facts as a table."""
-    rows = [(name, figures) for name, launches in computed_facts(names).items() for figures in launches]
+    gpu, *workloads = names if names and names[0] in MACHINES else ("h200", *names)
+    facts = computed_facts(MACHINES[gpu], tuple(workloads))
+    rows = [(name, figures) for name, launches in facts.items() for figures in launches]
     headings = None
     for name, figures in rows:
         if headings != list(figures):
@@ -194,7 +205,7 @@ def print_model(names: tuple[str, ...]) -> None:
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--model"]:
-        print_model(tuple(arguments[1:]))
+        print_model(arguments[1:])
         return 0
     if arguments == ["--write"]:
         held = {
@@ -202,7 +213,7 @@ def main(arguments: list[str]) -> int:
             "compiler": compiler(),
             "instructions": instruction_counts(),
             "workloads": planned_facts(),
-            "computed": computed_facts(),
+            "computed": {gpu: computed_facts(machine) for gpu, machine in MACHINES.items()},
         }
         RECORDED.parent.mkdir(exist_ok=True)
         RECORDED.write_text(json.dumps(held, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""What a launch asks of an H200, computed and not measured: its machine code is executed, for one block.
+"""What a launch asks of a GPU, computed and not measured: its machine code is executed, for one block.
 
 The block in the middle of the grid is executed instruction by instruction (`tests/harness/emulator/warp.py`), and
 counted: what is issued, what is on its way from memory when a thread first waits for it, which cache lines and banks
@@ -22,22 +22,49 @@ from harness.emulator.machine_code import Disassembly
 from harness.emulator.sass import Instruction, parsed
 from harness.emulator.warp import Block, Warp
 
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, KernelLaunch
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
+from stridedgpu.devices.cuda.planning.known_gpus import KNOWN_GPUS
 
-REGISTERS, WARPS, BLOCKS, SHARED_BYTES, RESERVED_SHARED_BYTES = 65536, 64, 32, 228 << 10, 1 << 10
-"""What one multiprocessor of sm_90 has; of shared memory the driver takes a part for each block."""
+REGISTERS, RESERVED_SHARED_BYTES = 65536, 1 << 10
+"""What one multiprocessor has, and what the driver takes of its shared memory for each block."""
 
-MEMORY_BYTES, ISSUED, INTEGERS, LINE_BYTES, SECTOR_BYTES = 16.3, 3, 2, 128, 32
-"""What one multiprocessor does in a clock: its share of the 4.3 TB/s of a copy at 2 GHz; instructions, of which copies
-with arithmetic reach 2 to 3 of the 4 that could be issued; those among them that compare, permute, shift and combine
-integers; bytes of L1 and shared memory. Memory comes in sectors."""
+ISSUED, INTEGERS, LINE_BYTES, SECTOR_BYTES = 3, 2, 128, 32
+"""What one multiprocessor does in a clock: instructions, of which copies with arithmetic reach 2 to 3 of the 4 that
+could be issued; those among them that compare, permute, shift and combine integers; bytes of L1 and shared memory.
+Memory comes in sectors."""
 
-START, WAIT, CACHED_WAIT, END, RAMP = 700, 1600, 100, 1000, 2000
-"""Clocks of a block until its first load, of each wait for memory under load, of a wait for what the block has read
-before, such as a table, and from its last load to the place that the next block takes (0.35, 0.8, 0.05 and 0.5
-microseconds); of a launch's ramp. All predicted, none measured."""
+START, WAIT, CACHED_WAIT, END, RAMP = 0.35, 0.8, 0.05, 0.5, 1.0
+"""Microseconds of a block until its first load, of each wait for memory under load, of a wait for what the block has
+read before, such as a table, and from its last load to the place that the next block takes; of a launch's ramp. All
+predicted, none measured."""
 
-CLOCKS_PER_MICROSECOND = 2000
+
+@dataclass(frozen=True)
+class Machine:
+    """A GPU as the model sees it: `copied` is the bytes that a copy moves in a clock of one multiprocessor.
+
+    `clocks` are those of a microsecond; `warps`, `blocks` and `shared_bytes` are what a multiprocessor holds.
+    """
+
+    gpu: GpuProperties
+    copied: float
+    clocks: int
+    warps: int
+    blocks: int
+    shared_bytes: int
+
+    @property
+    def architecture(self) -> str:
+        """What kernels are compiled for."""
+        return f"sm_{self.gpu.compute_capability}"
+
+
+MACHINES = {
+    "h200": Machine(REFERENCE_GPU, 16.3, 2000, 64, 32, 228 << 10),
+    "b200": Machine(KNOWN_GPUS["b200"], 24.9, 1900, 64, 32, 228 << 10),
+    "5090": Machine(KNOWN_GPUS["5090"], 3.9, 2400, 48, 24, 100 << 10),
+}
+"""Copies of 4.3 TB/s, and, predicted as 0.88 and 0.89 of the memory's peak, of 7.0 and 1.6 TB/s."""
 
 OVERLAP = 4
 """The exponent of the norm by which limits add up: 1 is one after another, infinity is perfect overlap."""
@@ -142,13 +169,14 @@ def passes(addresses: np.ndarray, nbytes: int) -> int:
     return found
 
 
-def resident_blocks(launch: KernelLaunch, code: Disassembly) -> int:
+def resident_blocks(launch: KernelLaunch, code: Disassembly, machine: Machine = MACHINES["h200"]) -> int:
     """How many blocks one multiprocessor holds; registers are handed out to a warp 256 at a time."""
     warps = -(-launch.block[0] // 32)
     registers = -(-code.registers * 32 // 256) * 256
     # The figure of the code has the driver's part in it wherever there is any.
     shared = max(code.shared_bytes, RESERVED_SHARED_BYTES) + launch.shared_bytes
-    return min(BLOCKS, WARPS // warps, REGISTERS // registers // warps, SHARED_BYTES // (-(-shared // 128) * 128))
+    of_shared = machine.shared_bytes // (-(-shared // 128) * 128)
+    return min(machine.blocks, machine.warps // warps, REGISTERS // registers // warps, of_shared)
 
 
 def model(
@@ -157,6 +185,7 @@ def model(
     bytes_moved: int,
     indices: np.ndarray | None = None,
     records: bytes = b"",
+    machine: Machine = MACHINES["h200"],
 ) -> dict:
     """The figures of one launch, of which `bytes_moved` is what it has to move.
 
@@ -166,19 +195,20 @@ def model(
     """
     memory, counts = MadeUpMemory(launch, indices, records), Counts()
     blocks = launch.grid[0] * launch.grid[1]
-    Block(parsed(code.text), memory, memory.parameters, launch.block[0], blocks, blocks // 2, counts).run()
-    resident = resident_blocks(launch, code)
-    together = min(resident, -(-blocks // REFERENCE_GPU.multiprocessors))
+    arguments = memory, memory.parameters, launch.block[0], blocks, blocks // 2, counts, machine.architecture
+    Block(parsed(code.text), *arguments).run()
+    resident, multiprocessors = resident_blocks(launch, code, machine), machine.gpu.multiprocessors
+    together = min(resident, -(-blocks // multiprocessors))
     in_flight = SECTOR_BYTES * sum(coming.most for coming in counts.coming.values()) * together
     read, written = SECTOR_BYTES * len(counts.read), SECTOR_BYTES * len(counts.written)
     moved = bytes_moved / blocks
     waits, cached = (
         max(getattr(coming, kind) for coming in counts.coming.values()) for kind in ("waits", "cached_waits")
     )
-    waves = blocks / (REFERENCE_GPU.multiprocessors * resident)
+    waves = blocks / (multiprocessors * resident)
     clocks = {
-        "memory": (read + written) / MEMORY_BYTES,
-        "waiting": (START + WAIT * waits + CACHED_WAIT * cached + END) / together,
+        "memory": (read + written) / machine.copied,
+        "waiting": machine.clocks * (START + WAIT * waits + CACHED_WAIT * cached + END) / together,
         "instructions": max(counts.issued / ISSUED, counts.integers / INTEGERS),
         "accesses": counts.passes + counts.lines,
     }
@@ -186,8 +216,8 @@ def model(
     block = sum(clock**OVERLAP for clock in clocks.values()) ** (1 / OVERLAP)
     # In the last wave, multiprocessors run out of blocks one after another.
     last_wave = (waves + math.ceil(waves)) / (2 * waves)
-    launched = block * last_wave * blocks / REFERENCE_GPU.multiprocessors + RAMP
-    copied = bytes_moved / MEMORY_BYTES / REFERENCE_GPU.multiprocessors
+    launched = block * last_wave * blocks / multiprocessors + RAMP * machine.clocks
+    copied = bytes_moved / machine.copied / multiprocessors
     return {
         "registers": code.registers,
         "resident_blocks": resident,
@@ -201,6 +231,6 @@ def model(
         "shared_passes_at_least": counts.least_passes,
         "sector_bytes_per_byte": round((read + written) / moved, 2),
         "limit": limit,
-        "microseconds": round(launched / CLOCKS_PER_MICROSECOND, 1),
+        "microseconds": round(launched / machine.clocks, 1),
         "at_most": round(copied / launched, 2),
     }

@@ -212,13 +212,13 @@ def test_a_launch_of_few_waves_has_fewer_rows_under_way(count, items):
 
 @inspected
 @pytest.mark.parametrize("architecture", ["sm_100", pytest.param("sm_120", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("row", [8, 64, 1024])
-def test_wide_accesses_where_the_gpu_has_them(architecture, row):
+@pytest.mark.parametrize("row, nbytes", [(8, 16), (24, 16), (32, 32), (1024, 32)])
+def test_wide_accesses_to_rows_of_a_cache_line_where_the_gpu_has_them(architecture, row, nbytes):
     gpu = GpuProperties("a newer GPU", 100, 148, 227 * 1024, 48 * 1024)
     plan = row_plan((5000, row), count=100_000, number="int64", widest=gpu.widest_access)
-    assert (plan.load.nbytes, plan.store.nbytes) == (32, 32)
+    assert (plan.load.nbytes, plan.store.nbytes) == (nbytes, nbytes)
     launch = gather_launch(plan, gpu)
     made = machine_code.compile_kernels(joined_source(*launch.sources), [launch.name], architecture)[launch.name]
     assert made.local_accesses == 0
-    assert made.loads[256]
-    assert made.stores[256]
+    assert made.loads[8 * nbytes]
+    assert made.stores[8 * nbytes]

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from stridedgpu.devices.cuda.launches.index_checks import check_launch
 from stridedgpu.devices.cuda.plan import CudaPlan, GpuPlanner
-from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
+from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties, KernelLaunch
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
 from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.gather_problem import gather_problem
 from stridedgpu.planning.index_rule import IndexRule
-from stridedgpu.planning.relayout_problem import relayout_problem
+from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.axis_labels import inferred_labels
-from stridedgpu.values.conversion import Conversion, conversion
+from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -31,8 +31,7 @@ from .workloads import Crops, Embed, Relayout, Workload
 
 __all__ = ["Step", "facts_of", "steps_of"]
 
-_GPU = GpuPlanner("cuda:0")
-"""The reference GPU."""
+_DEVICE: Final = "cuda:0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +73,19 @@ def facts_of(workload: Workload) -> dict[str, Any]:
     return {"launches": [step.facts for step in steps_of(workload)]}
 
 
-def steps_of(workload: Workload) -> Iterator[Step]:
-    """Every launch of one call, on the reference GPU, in order."""
+def steps_of(workload: Workload, gpu: GpuProperties = REFERENCE_GPU) -> Iterator[Step]:
+    """Every launch of one call on a GPU, in order."""
+    planner = GpuPlanner(_DEVICE, gpu)
     if isinstance(workload, Embed):
-        yield from _picks(workload)
+        yield from _picks(workload, planner)
     elif isinstance(workload, Crops):
-        yield _crops(workload)
+        yield Step.of(planner.plan(_crops(workload)))
     else:
-        yield from _moves(workload)
+        for problem in _moves(workload):
+            yield Step.of(planner.plan(problem))
 
 
-def _moves(workload: Relayout) -> Iterator[Step]:
+def _moves(workload: Relayout) -> Iterator[Problem]:
     sizes = workload.sizes["gpu"]
     source_type, target_type = element_type(workload.source_type), element_type(workload.target_type)
     letters = parse_order(workload.target_order).letters
@@ -117,19 +118,15 @@ def _moves(workload: Relayout) -> Iterator[Step]:
         into = TensorSpec.of(
             target, target_type, base_alignment=DEFAULT_ALIGNMENT, buffer_bytes=target_bytes, owns_padding=True
         )
-        yield _step(source, into, made, channel_axis)
+        yield relayout_problem(source, into, made, channel_axis)
         return
     for part in parts(layout, target, made, channel_axis, order):
         read = TensorSpec.of(part.source, source_type, base_alignment=DEFAULT_ALIGNMENT, buffer_bytes=source_bytes)
         into = TensorSpec.of(part.target, target_type, base_alignment=DEFAULT_ALIGNMENT, buffer_bytes=target_bytes)
-        yield _step(read, into, part.conversion, part.channel_axis, part.filler)
+        yield relayout_problem(read, into, part.conversion, part.channel_axis, part.filler)
 
 
-def _step(source: TensorSpec, target: TensorSpec, made: Conversion, channel_axis: int | None, filler: int = 0) -> Step:
-    return Step.of(_GPU.plan(relayout_problem(source, target, made, channel_axis, filler)))
-
-
-def _picks(workload: Embed) -> Iterator[Step]:
+def _picks(workload: Embed, planner: GpuPlanner) -> Iterator[Step]:
     """The look at the indices, then the gather."""
     rows, width = workload.sizes["gpu"]
     element, index_type = element_type("float32"), element_type(workload.index_type)
@@ -139,10 +136,10 @@ def _picks(workload: Embed) -> Iterator[Step]:
     check = check_launch(IndexRule(index, ((0, rows),)))
     nbytes = index.layout.span * index_type.itemsize
     yield Step("check_indices", nbytes, index_type.itemsize, 0, 32, check)
-    yield Step.of(_GPU.plan(problem))
+    yield Step.of(planner.plan(problem))
 
 
-def _crops(workload: Crops) -> Step:
+def _crops(workload: Crops) -> CropProblem:
     *frames, count, side = workload.sizes["gpu"]
     channels = frames[1]
     made = conversion(
@@ -153,7 +150,7 @@ def _crops(workload: Crops) -> Step:
         source_channels=channels,
     )
     target = _packed(Layout((count, channels, side, side)), workload.target_type)
-    return Step.of(_GPU.plan(CropProblem(target, (1, channels), made, bytes(channels))))
+    return CropProblem(target, (1, channels), made, bytes(channels))
 
 
 def _packed(layout: Layout, dtype: str) -> TensorSpec:

@@ -13,6 +13,7 @@ from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.planned import Case, check_cases
 from harness.emulator.runner import EmulationError
 from harness.emulator.tiled_tests import Fault
+from harness.kernel_names import policy_of
 from hypothesis import strategies as st
 
 from stridedgpu.devices.cuda.planning.families import Family
@@ -32,7 +33,7 @@ rows_case = functools.partial(case, aligned=(1, 1))
 def odd_rows(draw: st.DrawFn) -> Case:
     """Images of rows of any width and pitch, at any address on either side."""
     types = draw(st.sampled_from(TYPES))
-    width = draw(st.integers(128, 300) | st.integers(300, 2100) | st.integers(5000, 5100))
+    width = draw(st.integers(48, 300) | st.integers(300, 2100) | st.integers(5000, 5100))
     images, height = draw(st.sampled_from((1, 3))), draw(st.sampled_from((1, 2, 7)))
     layouts = []
     for _ in range(2):
@@ -89,13 +90,18 @@ def pitched(width: int, pitch: int, height: int = 3) -> Layout:
 FAULTS = {
     # Up to 7 bytes before a buffer cannot be watched for reads, so this is what its first word comes to.
     "a word of the row before is read": Fault("if (!is_readable(vectors)) vectors += Step::length;", "vectors = 0;"),
-    "a word behind the buffer is read": Fault(" && uint64(word + (shift ? 8 : 4)) <= uint64(end)", ""),
-    "words are not shifted": Fault("__funnelshift_r(loaded.low, loaded.high, loaded.shift)", "loaded.low"),
-    "the second word is not read": Fault(
-        "whole && split.shift ? load<uint32>(word + 4)", "false ? load<uint32>(word + 4)"
+    "a word behind the buffer is read": Fault(
+        "uint64(Backwards ? word + 4 : word + others + 4) <= uint64(end)", "true"
     ),
-    "a row's end is left out": Fault("if (place >= last[item]) continue;", "if (place + 1 >= last[item]) continue;"),
-    "a row's beginning is left out": Fault("const int head = whole_first[item] - first[item];", "const int head = 0;"),
+    "words are not shifted": Fault(
+        "vector.word[w] = __funnelshift_r(held.word[w], high, shift)", "vector.word[w] = low"
+    ),
+    "the word after the chunk is not read": Fault("if (has_after) after = word_at(chunk);", ""),
+    "a row's end is left out": Fault("head + last - whole_last;", "head + last - whole_last - 1;"),
+    "a row's beginning is left out": Fault("const int head = whole_first - first,", "const int head = 0,"),
+    "lanes do not wait for each other's words": Fault(
+        "put(count, after);\n            __syncwarp();", "put(count, after);"
+    ),
 }
 
 
@@ -136,9 +142,10 @@ def test_the_plan_says_that_words_are_shifted():
         (pitched(1500, 1501), pitched(1500, 1501), "float32", True),
         (pitched(1500, 1502), pitched(1500, 1502), "float32", False),
         (pitched(1500, 1501), pitched(1500, 1501), "float64", False),
-        (pitched(127, 301), pitched(127, 301), "uint8", False),
-        (pitched(128, 301), pitched(128, 301), "uint8", True),
-        (pitched(32, 301), pitched(32, 301), "uint8>float32", True),
+        (pitched(47, 301), pitched(47, 301), "uint8", False),
+        (pitched(48, 301), pitched(48, 301), "uint8", True),
+        (pitched(11, 301), pitched(11, 301), "uint8>float32", False),
+        (pitched(12, 301), pitched(12, 301), "uint8>float32", True),
     ],
 )
 def test_words_are_shifted_where_vectors_are_not_to_be_had(source, target, types, shifts):
@@ -161,10 +168,16 @@ def test_machine_code_loads_words_and_stores_vectors(architecture):
     for one in cases:
         code = every[one.launch.name]
         assert (code.local_accesses, code.stack_bytes, code.flushing) == (0, 0, [])
-        # Both paths, with and without a row's end, load two words for each of theirs; one loop moves the ends.
+        # Either path, with and without a row's end, loads each word once, and the one after the chunk; a row's ends are
+        # loaded once beside the words, and once in a loop.
         assert set(code.loads) == {32, 8}
         assert set(code.stores) == {128, 8 * one.target.element.itemsize}
-        assert code.loads[8] == code.stores[8 * one.target.element.itemsize] == 1
+        steps = int(policy_of(one.launch.name)["steps"])
+        words = 16 // one.target.element.itemsize // 4
+        assert code.loads[32] == 2 * (steps * words + 1)
+        assert code.stores[128] == 2 * steps
+        assert code.loads[8] == 2
+        assert code.stores[8 * one.target.element.itemsize] == 2
 
 
 @inspected

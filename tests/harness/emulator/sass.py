@@ -19,12 +19,12 @@ _MEMORY = re.compile(r"(?:desc\[UR\w+\])?\[([^\]]*)\]")
 _REGISTER = re.compile(r"([-~|]*)(U?R(?:\d+|Z))((?:\.\w+)*)\|?")
 _PREDICATE = re.compile(r"(!?)(U?P(?:\d|T|R))")
 
-_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16}
+_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Register:
-    """R5, UR5, with what stands before it ("-", "~", "|") and behind (".B1"); RZ is number 255, URZ number 63."""
+    """R5, UR5, with what stands before it ("-", "~", "|") and behind (".B1"); RZ and URZ are number 255."""
 
     number: int
     uniform: bool
@@ -34,7 +34,7 @@ class Register:
     @property
     def is_zero(self) -> bool:
         """RZ or URZ: 0, whatever is written to it."""
-        return self.number == (63 if self.uniform else 255)
+        return self.number == 255
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,25 +92,36 @@ class Instruction:
         """A store to global or shared memory."""
         return self.name in ("STG", "ST", "STS")
 
+    @property
+    def moved(self) -> tuple[Register, ...]:
+        """The registers of a load or a store: one, or two with 16 bytes each, of which loads name the upper first."""
+        named = tuple(operand for operand in self.operands if isinstance(operand, Register))
+        return named[::-1] if self.is_load else named
+
+    @property
+    def address(self) -> Memory:
+        """Where a load or a store goes."""
+        return next(operand for operand in self.operands if isinstance(operand, Memory))
+
     def registers_read(self) -> set[int]:
         """The registers of lanes that it reads, both of those that are read as 64 bits."""
-        read = self.operands if self.is_store else self.operands[1:]
+        read = (self.address,) if self.is_load else self.operands if self.is_store else self.operands[1:]
         found = set()
         for operand in read:
             for register in operand.registers if isinstance(operand, Memory) else (operand,):
                 if not isinstance(register, Register) or register.uniform or register.is_zero:
                     continue
-                words = self.nbytes // 4 if self.is_store and operand is register else 1
+                words = self.nbytes // 4 // len(self.moved) if self.is_store and operand is register else 1
                 words = 2 if "64" in register.part or self.modifiers[:1] == ("WIDE",) else words
                 found |= {register.number + step for step in range(max(1, words))}
         return found
 
     def registers_written(self) -> set[int]:
         """The registers of lanes that a load fills."""
-        first = self.operands[0] if self.is_load else None
-        if not isinstance(first, Register) or first.is_zero:
+        if not self.is_load:
             return set()
-        return {first.number + step for step in range(max(1, self.nbytes // 4))}
+        words = range(max(1, self.nbytes // 4 // len(self.moved)))
+        return {first.number + step for first in self.moved if not first.is_zero for step in words}
 
 
 def parsed(assembly: str) -> list[Instruction]:
@@ -153,7 +164,7 @@ def _register(word: str) -> Register:
     assert match, word
     uniform = match[2].startswith("U")
     digits = match[2].removeprefix("U")[1:]
-    return Register((63 if uniform else 255) if digits == "Z" else int(digits), uniform, match[1], match[3])
+    return Register(255 if digits == "Z" else int(digits), uniform, match[1], match[3])
 
 
 def _operand(word: str) -> Operand:

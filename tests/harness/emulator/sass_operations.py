@@ -31,6 +31,9 @@ def _parts(one: Instruction) -> tuple[list[Any], list[Any], list[Any]]:
 def _add(warp: Any, one: Instruction, lanes: Lanes) -> None:
     """Up to three numbers and, with .X, carries; a subtrahend is what it lacks to 2^32."""
     (result, *carries), numbers, predicates = _parts(one)
+    if "64" in one.modifiers:
+        warp.set_pair(result, sum(map(warp.pair, numbers)), lanes)
+        return
     total = np.zeros(lanes.size, np.uint64)
     for operand in numbers:
         value = warp.value(operand)
@@ -135,6 +138,8 @@ def _predicate_logic(warp: Any, one: Instruction, lanes: Lanes) -> None:
 def _compare(warp: Any, one: Instruction, lanes: Lanes) -> None:
     first, second, a, b, *predicates = one.operands
     read = warp.value if "U32" in one.modifiers else warp.signed
+    if {"U64", "S64"} & set(one.modifiers):
+        read = warp.pair if "U64" in one.modifiers else lambda operand: warp.pair(operand).view(np.int64)
     compare = COMPARISONS[one.modifiers[0]]
     x, y = read(a), read(b)
     found = compare(x, y)
@@ -150,12 +155,19 @@ def _compare(warp: Any, one: Instruction, lanes: Lanes) -> None:
 
 def _select(warp: Any, one: Instruction, lanes: Lanes) -> None:
     result, a, b, predicate = one.operands
-    warp.set(result, np.where(warp.truth(predicate), warp.value(a), warp.value(b)), lanes)
+    read, write = (warp.pair, warp.set_pair) if "64" in one.modifiers else (warp.value, warp.set)
+    write(result, np.where(warp.truth(predicate), read(a), read(b)), lanes)
 
 
 def _extreme(warp: Any, one: Instruction, lanes: Lanes) -> None:
     """The smaller or, with an inverted predicate, the larger; VIADDMNMX adds the first two beforehand."""
-    result, *numbers, predicate = one.operands
+    (result, *numbers), predicate = _numbers(one), next(o for o in one.operands[::-1] if isinstance(o, Predicate))
+    if {"S64", "U64"} & set(one.modifiers):
+        pairs = [warp.pair(number) for number in numbers]
+        first, second = (pair.view(np.int64) if "S64" in one.modifiers else pair for pair in pairs)
+        value = np.where(warp.truth(predicate), np.minimum(first, second), np.maximum(first, second))
+        warp.set_pair(result, value.view(np.uint64), lanes)
+        return
     a, b = warp.value(numbers[0]), warp.value(numbers[-1])
     if one.name == "VIADDMNMX":
         a = a + warp.value(numbers[1]) & _LOW
@@ -163,6 +175,11 @@ def _extreme(warp: Any, one: Instruction, lanes: Lanes) -> None:
         a, b = (value.astype(np.uint32).view(np.int32).astype(np.int64) for value in (a, b))
     value = np.where(warp.truth(predicate), np.minimum(a, b), np.maximum(a, b))
     warp.set(result, value.astype(np.uint64), lanes)
+
+
+def _numbers(one: Instruction) -> list[Any]:
+    """The operands that are no predicates."""
+    return [operand for operand in one.operands if not isinstance(operand, Predicate)]
 
 
 def _permute(warp: Any, one: Instruction, lanes: Lanes) -> None:
@@ -179,7 +196,10 @@ def _permute(warp: Any, one: Instruction, lanes: Lanes) -> None:
 
 
 def _move(warp: Any, one: Instruction, lanes: Lanes) -> None:
-    warp.set(one.operands[0], warp.value(one.operands[1]), lanes)
+    if "64" in one.modifiers:
+        warp.set_pair(one.operands[0], warp.pair(one.operands[1]), lanes)
+    else:
+        warp.set(one.operands[0], warp.value(one.operands[1]), lanes)
 
 
 def _special(warp: Any, one: Instruction, lanes: Lanes) -> None:
@@ -213,6 +233,7 @@ def _pack_saturated(warp: Any, one: Instruction, lanes: Lanes) -> None:
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {
+    "IADD": _add,
     "IADD3": _add,
     "VIADD": _add,
     "IMAD": _multiply_add,
@@ -221,7 +242,9 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "LOP3": _logic,
     "PLOP3": _predicate_logic,
     "ISETP": _compare,
+    "FSEL": _select,
     "SEL": _select,
+    "IMNMX": _extreme,
     "VIMNMX": _extreme,
     "VIADDMNMX": _extreme,
     "PRMT": _permute,

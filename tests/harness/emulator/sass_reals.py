@@ -42,7 +42,7 @@ def _fused(one: Lanes, other: Lanes, added: Lanes) -> Lanes:
 
 def _from_integer(warp: Any, one: Instruction, lanes: Lanes) -> None:
     result, number = one.operands
-    bits = 16 if "U16" in one.modifiers else 32
+    bits = 8 if "U8" in one.modifiers else 16 if "U16" in one.modifiers else 32
     value = warp.signed(number) if "S32" in one.modifiers else warp.value(number) & np.uint64(2**bits - 1)
     real = value.astype(np.float32)
     if "RP" in one.modifiers:

@@ -3,7 +3,7 @@
     block = Block(parsed(assembly), memory, parameters, threads=256, blocks=10, number=7)
     block.run()
 
-Known are the instructions of sm_90 that this project's kernels consist of; another one is an
+Known are the instructions of sm_90, sm_100 and sm_120 that this project's kernels consist of; another one is an
 `UnknownInstructionError`. Lanes that took different ways meet again where their ways do: those that lag behind in the
 code go first.
 """
@@ -25,10 +25,10 @@ Lanes = np.ndarray[Any, Any]
 
 _LANES: Final = 32
 _WORD: Final = np.uint64(2**32)
-_WITHOUT_EFFECT: Final = {"NOP", "BSSY", "BSYNC", "BREAK", "YIELD", "WARPSYNC", "ENDCOLLECTIVE"}
+_WITHOUT_EFFECT: Final = {"NOP", "BSSY", "BSYNC", "BREAK", "BMOV", "YIELD", "WARPSYNC", "ENDCOLLECTIVE"}
 
-_PARAMETERS_AT: Final = 0x210
-"""Where a kernel's parameters begin in the bank of constants of sm_90; the block's and the grid's extents are first."""
+PARAMETERS_AT: Final = {"sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
+"""Where a kernel's parameters begin in the bank of constants; on sm_90 the block's and the grid's extents are first."""
 
 
 class UnknownInstructionError(Exception):
@@ -80,10 +80,11 @@ class Block:
         blocks: int,
         number: int,
         watch: Watch | None = None,
+        architecture: str = "sm_90",
     ) -> None:
         shared = SharedMemory()
         extents = struct.pack("<6I", threads, 1, 1, blocks, 1, 1)
-        constants = np.frombuffer(extents.ljust(_PARAMETERS_AT, b"\0") + parameters + bytes(16), np.uint8)
+        constants = np.frombuffer(extents.ljust(PARAMETERS_AT[architecture], b"\0") + parameters + bytes(16), np.uint8)
         self.warps = [
             Warp(code, memory, shared, constants, first, number, watch) for first in range(0, threads, _LANES)
         ]
@@ -115,7 +116,7 @@ class Warp:
             "SR_TID.X": first + np.arange(_LANES, dtype=np.uint64),
             "SR_CTAID.X": np.full(_LANES, block, np.uint64),
         }
-        self._registers = {False: np.zeros((256, _LANES), np.uint64), True: np.zeros((64, _LANES), np.uint64)}
+        self._registers = {uniform: np.zeros((256, _LANES), np.uint64) for uniform in (False, True)}
         self._predicates = {False: np.zeros((8, _LANES), bool), True: np.zeros((8, _LANES), bool)}
         for file in self._predicates.values():
             file[7] = True
@@ -149,7 +150,7 @@ class Warp:
                 self._places[np.logical_and.reduce([lanes, *conditions])] = one.target
         elif one.is_load or one.is_store:
             self._move(one, lanes)
-        elif name in ("LDC", "ULDC"):
+        elif name in ("LDC", "ULDC", "LDCU"):
             self._load_constant(one, lanes)
         elif operation := OPERATIONS.get(name) or OPERATIONS.get(name.removeprefix("U")):
             operation(self, one, lanes)
@@ -162,19 +163,22 @@ class Warp:
             return np.full(_LANES, operand.bits, np.uint64)
         assert isinstance(operand, Register), operand
         value = self._registers[operand.uniform][operand.number]
-        if "B1" in operand.part:
-            value = value >> np.uint64(8) & np.uint64(0xFF)
+        if ".B" in operand.part:
+            value = value >> np.uint64(8 * int(operand.part[-1])) & np.uint64(0xFF)
         if "~" in operand.sign:
             return value ^ (_WORD - np.uint64(1))
         return (_WORD - value) % _WORD if "-" in operand.sign else value
 
     def pair(self, operand: Operand) -> Lanes:
-        """The 64 bits of two registers that follow each other."""
+        """The 64 bits of two registers that follow each other, or of an immediate."""
+        if isinstance(operand, Number):
+            return np.full(_LANES, int(operand.real) % 2**64, np.uint64)
         assert isinstance(operand, Register), operand
         if operand.is_zero:
             return np.zeros(_LANES, np.uint64)
         low, high = self._registers[operand.uniform][operand.number : operand.number + 2]
-        return low | high << np.uint64(32)
+        whole = low | high << np.uint64(32)
+        return np.uint64(0) - whole if "-" in operand.sign else whole
 
     def signed(self, operand: Operand) -> Lanes:
         """32 bits a lane as a signed number."""
@@ -243,9 +247,7 @@ class Warp:
         """A load or a store."""
         nbytes = one.nbytes
         where = self._shared if one.name.endswith("S") else self._memory
-        register, memory = one.operands[:2] if one.is_load else one.operands[1::-1]
-        assert isinstance(register, Register), one.text
-        addresses = self._address(memory)[lanes]
+        addresses = self._address(one.address)[lanes]
         assert not (addresses % np.uint64(nbytes)).any(), f"{one.text}: misaligned"
         if self._watch is not None:
             self._watch.access(self, one, addresses, nbytes)
@@ -254,13 +256,17 @@ class Warp:
             words[:, :nbytes] = where.read(addresses, nbytes)
             if {"S8", "S16"} & set(one.modifiers):
                 words[:, nbytes:] = np.where(words[:, nbytes - 1 : nbytes] & 0x80, 0xFF, 0)
-            for step, word in enumerate(words.view(np.uint32).T):
+            for place, word in enumerate(words.view(np.uint32).T):
                 value = np.zeros(_LANES, np.uint64)
                 value[lanes] = word
-                self.set(register, value, lanes, step)
+                self.set(one.moved[place // 4], value, lanes, place % 4)
         else:
-            steps = [0 if register.is_zero else step for step in range(max(1, nbytes // 4))]
-            words = self._registers[False][register.number :][steps][:, lanes].T.astype(np.uint32)
+            steps = [
+                register.number + (0 if register.is_zero else step)
+                for register in one.moved
+                for step in range(max(1, nbytes // 4 // len(one.moved)))
+            ]
+            words = self._registers[False][steps][:, lanes].T.astype(np.uint32)
             where.write(addresses, np.ascontiguousarray(words).view(np.uint8)[:, :nbytes])
 
     def _load_constant(self, one: Instruction, lanes: Lanes) -> None:

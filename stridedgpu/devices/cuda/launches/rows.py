@@ -54,7 +54,8 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         source.element.itemsize,
         target.element.itemsize,
     )
-    steps, items, lanes, whole_warps = chunk_shape(vectors, filled, prod(problem.sizes[:inner]), gpu)
+    rows, most_chunks = prod(problem.sizes[:inner]), policy().rows.most_chunks
+    steps, items, lanes, whole_warps = chunk_shape(vectors, filled, rows, gpu, most_chunks=most_chunks)
     loaded_past, stored_past = vectors.bytes_past_end(count, filled)
     may_write_on = target.owns_padding and stored_past <= target.slack_bytes
     within = vectors.whole_counts(count, filled, may_read_on=False, may_write_on=may_write_on)
@@ -132,7 +133,9 @@ def _run(problem: Problem) -> str:
     return {1: "forward", -1: "reversed", 0: "repeated"}[problem.source_strides[inner]]
 
 
-def chunk_shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) -> tuple[int, int, int, bool]:
+def chunk_shape(
+    vectors: RunSteps, count: int, rows: int, gpu: GpuProperties, *, most_chunks: int
+) -> tuple[int, int, int, bool]:
     """Steps of a chunk, chunks of a thread, lanes of a group, and whether all groups are whole warps.
 
     Long rows are cut into even chunks of several steps of a whole warp, unless many lanes would be idle or too few
@@ -148,10 +151,10 @@ def chunk_shape(vectors: RunSteps, count: int, rows: int, gpu: GpuProperties) ->
         return steps, 1, WARP, True
     if rows * lane_steps < gpu.multiprocessors * THREADS * under_way:
         under_way = 1
-    return (*_group(vectors, lane_steps, min(under_way, policy().rows.most_accesses)), False)
+    return (*_group(vectors, lane_steps, min(under_way, policy().rows.most_accesses), most_chunks), False)
 
 
-def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int, int]:
+def _group(vectors: RunSteps, lane_steps: int, under_way: int, most_chunks: int) -> tuple[int, int, int]:
     """Steps of a chunk, chunks of a thread, and lanes of a group that moves a row, or an even part of one.
 
     `lane_steps` is the number of steps of one lane alone. Among the groups with long contiguous accesses and few idle
@@ -166,7 +169,7 @@ def _group(vectors: RunSteps, lane_steps: int, under_way: int) -> tuple[int, int
         if min(4, widest) <= lanes <= widest:
             chunks = -(-lane_steps // (lanes * most))
             steps = -(-lane_steps // (lanes * chunks))
-            items = min(max(1, most_steps // steps), policy().rows.most_chunks)
+            items = min(max(1, most_steps // steps), most_chunks)
             groups.append((lane_steps / (chunks * lanes * steps), steps, items, lanes))
     for nbytes, share in policy().rows.groups:
         least = min(nbytes // vectors.wider_bytes, widest)

@@ -30,7 +30,8 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     )
     # A row begins anywhere in its first vector.
     places = count + vectors.store_length - 1
-    steps, items, lanes, whole_warps = chunk_shape(vectors, places, prod(problem.sizes[:inner]), gpu)
+    # One chunk a thread: of two, the registers of addresses and of rows' ends cost resident blocks.
+    steps, _, lanes, whole_warps = chunk_shape(vectors, places, prod(problem.sizes[:inner]), gpu, most_chunks=1)
     axes = row_axes(problem, places, steps * vectors.length * lanes, forwards_or_back=True)
     block = ParameterBlock()
     affines, order = add_chunks(block, plan, axes, lanes)
@@ -41,7 +42,6 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         "ShiftedRowsPolicy",
         store_bytes=plan.store.nbytes,
         steps=steps,
-        items=items,
         whole_warps=whole_warps,
         backwards=problem.source_strides[inner] < 0,
         rank=len(axes),
@@ -51,7 +51,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     return KernelLaunch(
         sources=("shifted_rows.cu",),
         name=name,
-        grid=grid_of_chunks(axes, lanes, items),
+        grid=grid_of_chunks(axes, lanes, 1),
         block=(THREADS, 1, 1),
         shared_bytes=0,
         parameters=block.parameters,

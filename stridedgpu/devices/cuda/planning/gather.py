@@ -148,6 +148,8 @@ def _widths(problem: GatherProblem, family: GatherFamily, widest: int) -> tuple[
         bounds = [*_dense_bounds(problem, widest), *_indexed_bounds(problem, widest)]
         if run < policy().family.peeled_run_bytes:
             bounds.append(Bound(run, f"an index stands for a run of {run} B, and what follows is not ours"))
+            cap = policy().gather.short_rows_widest_bytes
+            bounds.append(Bound(cap, f"vectors above {cap} B leave too few lanes for a run of {run} B", is_cap=True))
         width = bounded_width(bounds, problem.dense.element.itemsize, widest)
         return width, width
     itemsize = problem.dense.element.itemsize

@@ -28,7 +28,15 @@ def bytes_in_flight(name: str, capability: int) -> int:
     return _BYTES_IN_FLIGHT[max((least for least in _BYTES_IN_FLIGHT if least <= capability), default=75)]
 
 
-_SHARED_BYTES: Final = {75: 64 << 10, 80: 163 << 10, 87: 163 << 10, 89: 99 << 10, 90: 227 << 10, 100: 227 << 10}
+_SHARED_BYTES: Final = {
+    75: 64 << 10,
+    80: 163 << 10,
+    87: 163 << 10,
+    89: 99 << 10,
+    90: 227 << 10,
+    100: 227 << 10,
+    120: 99 << 10,
+}
 """The most shared memory of a block, in bytes: CUDA C++ Programming Guide, "Technical Specifications per Compute
 Capability"."""
 
@@ -49,6 +57,7 @@ KNOWN_GPUS: Final[Mapping[str, GpuProperties]] = MappingProxyType(
         "h100": _gpu("NVIDIA H100 SXM", 90, 132),
         "h200": REFERENCE_GPU,
         "b200": _gpu("NVIDIA B200", 100, 148),
+        "5090": _gpu("NVIDIA GeForce RTX 5090", 120, 170),
     }
 )
 """By short name, oldest first; compute capabilities and multiprocessors are those of NVIDIA's architecture papers."""

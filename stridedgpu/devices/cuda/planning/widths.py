@@ -70,6 +70,9 @@ def width_of(problem: Problem, family: Family, side: Literal["source", "target"]
     if family in (Family.CHANNELS, Family.PIXELS):
         cap = policy().pixels.widest_bytes
         bounds.append(Bound(cap, f"vectors of pixels above {cap} B cost resident blocks", is_cap=True))
+    if family is Family.TRANSPOSE:
+        cap = policy().transpose.widest_bytes
+        bounds.append(Bound(cap, f"vectors of tiles above {cap} B cost resident blocks", is_cap=True))
     run_bytes = sizes[run[-1]] * abs(strides[run[-1]]) * itemsize
     if family in (Family.CHANNELS, Family.PIXELS, Family.TURNED_PIXELS, Family.TRANSPOSE):
         bounds.append(_length_bound(side, run_bytes))
@@ -213,7 +216,7 @@ def shifted_widths(
     is_narrow = min(load.nbytes, store.nbytes) < _WORD_BYTES or store.nbytes == itemsizes[1] == _WORD_BYTES
     if not is_run or not is_narrow or itemsizes[0] > _WORD_BYTES:
         return None
-    if problem.sizes[inner] * itemsizes[1] < policy().family.peeled_run_bytes:
+    if problem.sizes[inner] * itemsizes[1] < policy().rows.least_shifted_bytes:
         return None
     narrower = load if load.nbytes < _WORD_BYTES else store
     words = Width(_WORD_BYTES, f"{narrower.limit}: words are loaded, and shifted into place")
