@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -19,7 +20,8 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .frame_problem import FrameSurface
 from .resize_arithmetic import Arithmetic, Interpolation, Passes, arithmetic_of
-from .resize_taps import AxisGeometry, AxisTaps, pillow_columns_first, pillow_nearest, pillow_taps
+from .resize_axes import AXES
+from .resize_taps import AxisGeometry, AxisTaps, pillow_columns_first, pillow_nearest
 from .resize_taps_opencv import mean_taps, opencv_nearest, opencv_scale, opencv_taps
 
 __all__ = ["Box", "Place", "ResizeProblem", "ResizeRule", "ResizeWindow", "WindowTaps", "window_taps"]
@@ -73,6 +75,11 @@ class ResizeWindow(NamedTuple):
         first, begin = int(top), int(left)
         rows, columns = int(bottom) - first, int(right) - begin
         return (rows, columns), (0.0, 0.0, float(rows), float(columns)), (first, begin)
+
+    def axes(self) -> tuple[AxisGeometry, AxisGeometry]:
+        """The geometry down the rows, and along them."""
+        (rows, columns), (top, left, bottom, right), _ = self.resized()
+        return AxisGeometry(rows, top, bottom, self.place[2]), AxisGeometry(columns, left, right, self.place[3])
 
     def in_words(self) -> str:
         """The image, its box and its place, in one line."""
@@ -171,6 +178,14 @@ class ResizeProblem:
         if (height, width) == window.place[2:]:
             return taps
         return _part(taps, top - window.place[0], left - window.place[1], height, width)
+
+    def taps_of(self, windows: Sequence[ResizeWindow]) -> list[WindowTaps]:
+        """The taps of the visible part of each image; those of Pillow's filters are computed together."""
+        named, element = self.rule.interpolation, self.conversion.source
+        if named.is_pillow and not named.is_nearest:
+            axes = [axis for window in windows for axis in window.axes()]
+            AXES.taps(named, axes, fixed=arithmetic_of(named, element) is Arithmetic.PILLOW_FIXED)
+        return [self.taps(window) for window in windows]
 
     def _whole_taps(self, window: ResizeWindow) -> WindowTaps:
         """The taps of one image for its whole place."""
@@ -281,7 +296,7 @@ def _of_pillow(
 ) -> WindowTaps:
     """Pillow's taps, and its order of passes."""
     fixed = arithmetic is Arithmetic.PILLOW_FIXED
-    rows, columns = (pillow_taps(interpolation, axis, fixed=fixed) for axis in (down, along))
+    rows, columns = (AXES.taps(interpolation, [axis], fixed=fixed)[0] for axis in (down, along))
     return WindowTaps(arithmetic, rows, columns, pillow_columns_first(passes, down, along))
 
 

@@ -9,7 +9,7 @@ Sources: Pillow's src/libImaging/Resample.c (`precompute_coeffs`, `normalize_coe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import cos, pi, sin
 from typing import Any, Final, NamedTuple
@@ -31,6 +31,7 @@ __all__ = [
     "pillow_columns_first",
     "pillow_nearest",
     "pillow_taps",
+    "pillow_taps_of",
 ]
 
 Array = NDArray[Any]
@@ -148,22 +149,46 @@ def pillow_columns_first(passes: Passes, down: AxisGeometry, along: AxisGeometry
 
 def pillow_taps(interpolation: Interpolation, geometry: AxisGeometry, *, fixed: bool) -> AxisTaps:
     """The taps of one of Pillow's filters, with weights of 22 fractional bits (`fixed`) or float64."""
-    if geometry.is_whole:
-        return copied(np.arange(geometry.target, dtype=np.int32), 0, geometry.source)
+    (taps,) = pillow_taps_of(interpolation, [geometry], fixed=fixed)
+    return taps
+
+
+def pillow_taps_of(interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
+    """`pillow_taps` of axes with results of one size, all at once: boxes of a batch take a fraction of the time."""
+    found: dict[AxisGeometry, AxisTaps] = {}
+    filtered = []
+    for axis in dict.fromkeys(geometries):
+        if axis.is_whole:
+            found[axis] = copied(np.arange(axis.target, dtype=np.int32), 0, axis.source)
+        else:
+            filtered.append(axis)
+    if filtered:
+        found |= zip(filtered, _filtered(interpolation, filtered, fixed=fixed), strict=True)
+    return [found[axis] for axis in geometries]
+
+
+def _filtered(interpolation: Interpolation, geometries: Sequence[AxisGeometry], *, fixed: bool) -> list[AxisTaps]:
+    """The taps of axes that have a pass: arrays have the axes geometry, pixel and tap."""
     shape, _ = _FILTERS[interpolation]
-    low, scale, support, narrowing = filter_steps(interpolation, geometry)
-    centers = low + (np.arange(geometry.target) + 0.5) * scale
+    steps = np.array([filter_steps(interpolation, axis) for axis in geometries])
+    low, scale, support, narrowing = np.moveaxis(steps, 1, 0)[:, :, None]
+    sources = np.array([[axis.source] for axis in geometries], np.int32)
+    centers = low + (np.arange(geometries[0].target) + 0.5) * scale
     # int() of C rounds towards zero, as astype does.
     starts = np.maximum((centers - support + 0.5).astype(np.int32), 0)
-    counts = np.minimum((centers + support + 0.5).astype(np.int32), geometry.source) - starts
+    counts = np.minimum((centers + support + 0.5).astype(np.int32), sources) - starts
     places = np.arange(int(counts.max(initial=1)))
-    weights = shape((places + starts[:, None] - centers[:, None] + 0.5) * narrowing)
-    weights[places >= counts[:, None]] = 0.0
+    weights = shape((places + starts[:, :, None] - centers[:, :, None] + 0.5) * narrowing[:, :, None])
+    weights[places >= counts[:, :, None]] = 0.0
     # The sum is taken in order; NumPy's own sum is pairwise.
-    total = np.add.accumulate(weights, axis=1)[:, -1:]
+    total = np.add.accumulate(weights, axis=2)[:, :, -1:]
     np.divide(weights, total, out=weights, where=total != 0)
     taps = fixed_point(weights, 22) if fixed else weights
-    return AxisTaps(starts, counts, taps, 0, geometry.source)
+    most = counts.max(axis=1, initial=1).tolist()
+    return [
+        AxisTaps(starts[number], counts[number], np.ascontiguousarray(taps[number, :, :reached]), 0, axis.source)
+        for number, (axis, reached) in enumerate(zip(geometries, most, strict=True))
+    ]
 
 
 def copied(starts: Array, first: int, stop: int) -> AxisTaps:

@@ -17,7 +17,7 @@ import numpy as np
 
 from stridedgpu.planning.resize_arithmetic import Arithmetic, Interpolation, arithmetic_of
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
-from stridedgpu.planning.resize_taps import HAMMING, AxisGeometry, FilterSteps, filter_steps, pillow_columns_first
+from stridedgpu.planning.resize_taps import HAMMING, FilterSteps, filter_steps, pillow_columns_first
 from stridedgpu.values.errors import DeviceError
 
 from .ir import Code, Value
@@ -73,11 +73,10 @@ def filter_axes(problem: ResizeProblem, window: ResizeWindow) -> FilterAxes | No
         return None
     if arithmetic_of(rule.interpolation, problem.conversion.source) is not Arithmetic.PILLOW_FIXED:
         return None
-    sizes, (top, left, bottom, right), (row, column) = window.resized()
-    above, before, height, width = window.place
+    sizes, _, (row, column) = window.resized()
+    down, along = window.axes()
+    above, before, _, width = window.place
     first, begin, seen_height, seen_width = problem.visible(window)
-    down = AxisGeometry(sizes[0], top, bottom, height)
-    along = AxisGeometry(sizes[1], left, right, width)
     if down.is_whole or along.is_whole:
         return None
     start, step = begin - before, 1

@@ -183,8 +183,9 @@ def resize_samples(
     Raises `DeviceError` for a frame whose samples have no common step.
     """
     together: dict[tuple[Arithmetic, bool], list[ResizeSample]] = {}
-    for number, (window, source) in enumerate(zip(windows, sources, strict=True)):
-        taps, frame, address = problem.taps(window), b"", 0
+    found = zip(windows, problem.taps_of(windows), sources, strict=True)
+    for number, (window, taps, source) in enumerate(found):
+        frame, address = b"", 0
         if isinstance(source, FrameOperand):
             frame = frame_record(source)
         else:

@@ -1,0 +1,55 @@
+"""Taps of several axes at once are those of each alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness.profiles import examples
+from hypothesis import given, settings, strategies as st
+
+from stridedgpu.planning.resize_arithmetic import Interpolation
+from stridedgpu.planning.resize_axes import Axes
+from stridedgpu.planning.resize_taps import AxisGeometry, AxisTaps, pillow_taps
+
+
+@st.composite
+def axes(draw: st.DrawFn) -> AxisGeometry:
+    """Parts of an axis and whole ones, of three result sizes."""
+    source, target = draw(st.integers(1, 90)), draw(st.sampled_from([1, 7, 40]))
+    low = draw(st.floats(0, source - 0.5, width=32))
+    high = draw(st.floats(low + 0.25, source))
+    return AxisGeometry(source, *draw(st.sampled_from([(low, high), (0.0, float(source))])), target)
+
+
+def same(left: AxisTaps, right: AxisTaps) -> bool:
+    """Equal to the bit, and in shape."""
+    parts = (left.starts, right.starts), (left.counts, right.counts), (left.weights, right.weights)
+    return (left.first, left.stop, left.copies) == (right.first, right.stop, right.copies) and all(
+        one.shape == other.shape and one.tobytes() == other.tobytes() for one, other in parts
+    )
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["22 bits", "float64"])
+@pytest.mark.parametrize("interpolation", ["pillow-box", "pillow-bicubic", "pillow-lanczos"])
+@settings(max_examples=examples(30))
+@given(geometries=st.lists(axes(), max_size=8), again=st.lists(axes(), max_size=3), most=st.integers(1, 9))
+def test_axes_are_computed_together_as_alone(
+    interpolation: str, fixed: bool, geometries: list[AxisGeometry], again: list[AxisGeometry], most: int
+) -> None:
+    """New ones, ones that were seen before, and ones that were given up."""
+    rule, known = Interpolation(interpolation), Axes(most)
+    for asked in (geometries, again + geometries[:2], geometries):
+        for axis, taps in zip(asked, known.taps(rule, asked, fixed=fixed), strict=True):
+            assert same(taps, pillow_taps(rule, axis, fixed=fixed))
+
+
+def test_what_is_known_is_not_computed_again() -> None:
+    """The newest axes stay."""
+    first, second, third = (AxisGeometry(10, 0.0, 10.0, size) for size in (3, 4, 5))
+    known, rule = Axes(2), Interpolation.PILLOW_BILINEAR
+    taps = known.taps(rule, [first, second], fixed=True)
+    assert known.taps(rule, [second, first], fixed=True)[0] is taps[1]
+    known.taps(rule, [third], fixed=True)
+    again = known.taps(rule, [first, second], fixed=True)
+    assert again[0] is not taps[0]
+    np.testing.assert_array_equal(again[0].weights, taps[0].weights)
