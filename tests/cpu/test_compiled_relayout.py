@@ -359,6 +359,41 @@ def test_small_transposes_are_squares_in_registers(element, height, width):
     assert kernel.rows == kernel.columns
 
 
+@pytest.mark.parametrize("target, in_registers", [("float32", True), ("uint16", False)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_constants_of_either_axis_in_tiles(target, in_registers, axis):
+    sizes = (90, 70)
+    constants = [0.5 * number for number in range(sizes[axis])]
+    options = {"channel_axis": axis, "scale": constants, "bias": constants, "source_channels": sizes[axis]}
+    with no_blocks():
+        kernel = kernel_of(sizes, (1, 90), (70, 1), "uint8", target, **options)
+    assert (type(kernel), kernel.in_registers) == (Transpose, in_registers)
+
+
+@pytest.mark.parametrize(
+    "source_strides, target_strides, types, elements",
+    [
+        ((300, 1), (300, 1), ("uint8", "float32"), lambda kernel: (kernel.lanes, kernel.lanes)),
+        ((300, 0), (300, 1), ("uint8", "float32"), lambda kernel: (1, kernel.lanes)),
+        ((3000, 11), (300, 1), ("uint8", "float32"), lambda kernel: (1, kernel.lanes)),
+        ((3000, 1), (6000, 9), ("float32", "uint8"), lambda kernel: (kernel.lanes, 1)),
+        ((1, 400), (300, 1), ("float32", "uint8"), lambda kernel: (kernel.columns, kernel.rows)),
+        ((1, 400), (300, 1), ("uint8", "float32"), lambda kernel: (kernel.columns, kernel.rows)),
+    ],
+    ids=["rows", "repeated", "read apart", "written apart", "narrower tiles", "wider tiles"],
+)
+def test_accesses_are_as_wide_as_a_step(source_strides, target_strides, types, elements):
+    made = conversion(*map(element_type, types))
+    layouts = Layout((40, 300), source_strides), Layout((40, 300), target_strides)
+    sides = [
+        TensorSpec.of(layout, element, base_alignment=element.itemsize)
+        for layout, element in zip(layouts, (made.source, made.target), strict=True)
+    ]
+    walk, _ = compiled_kernel(chosen_relayout(*sides, made))
+    read, written = (width.nbytes for width in walk.accesses)
+    assert (read // made.source.itemsize, written // made.target.itemsize) == elements(walk.kernel)
+
+
 @pytest.mark.parametrize("element, nbytes", [("uint8", 3), ("float16", 6), ("float32", 12)])
 def test_pixels_of_odd_sizes_are_transposed_whole(element, nbytes):
     with no_blocks():
@@ -462,12 +497,19 @@ def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
         ((4, 640), 704, True),
         ((4, 650), 704, False),
     ],
-    ids=["lines", "long rows", "short rows that begin anywhere", "short rows of lines", "short rows that end anywhere"],
+    ids=[
+        "lines",
+        "long rows",
+        "short rows that begin anywhere",
+        "short rows of lines",
+        "short rows that end anywhere",
+    ],
 )
 def test_what_is_written_past_the_caches(sizes, pitch, streams):
     with policy_with(relayout={"streamed_bytes": 0}):
         assert kernel_of(sizes, (sizes[1] + 3, 1), (pitch, 1)).streaming == streams
         assert not kernel_of(sizes, (1, 0), (pitch, 1)).streaming, "one element a row: nothing is read"
+        assert kernel_of((4, 2100), (2103, 1), (2101, 1), "float32").streaming, "long rows of fewer elements"
 
 
 def test_rows_that_lie_far_apart_are_asked_for_early():

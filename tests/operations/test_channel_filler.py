@@ -212,3 +212,11 @@ def test_machine_code_stores_whole_vectors(architecture):
         for name, code in machine_code.compile_kernels(joined_source(*sources), names, architecture).items():
             assert (code.local_accesses, code.stack_bytes, code.flushing) == (0, 0, []), name
             assert max(code.stores) >= 128, (name, code.stores)
+
+
+@pytest.mark.parametrize("order", ["NHWC4", "NCHW4", "NCHW2"])
+def test_elements_that_cross_to_a_device_get_their_zeros_there(order):
+    pixels = np.arange(2 * 3 * 4 * 5, dtype=np.uint8).reshape(2, 3, 4, 5)
+    here, there = (sg.relayout(pixels, dims="NCHW", layout=order, device=name) for name in ("cpu", "cuda-emulated"))
+    assert (there.device, there.layout) == ("cuda-emulated", here.layout)
+    assert there.numpy().tobytes() == here.numpy().tobytes()
