@@ -12,6 +12,9 @@ import pytest
 
 import stridedgpu as sg
 from stridedgpu import BindingError, DeviceError, ElementTypeError, Layout, LayoutError, StridedTensor
+from stridedgpu.planning.index_rule import IndexRule
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 DATA = np.arange(24, dtype=np.int32).reshape(4, 6)
 HUGE = 2**62
@@ -276,3 +279,19 @@ def test_no_indices_are_no_error(world, operation):
     good = np.array(OPERATIONS[operation].good)
     made = OPERATIONS[operation].call(world, good[:0])
     assert made.numpy().tolist() == (DATA.tolist() if operation.startswith("scatter") else [])
+
+
+def test_a_wrong_tuple_names_the_axis_of_its_component():
+    data = np.zeros((3, 4, 5), np.uint8)
+    with pytest.raises(IndexError, match=r"indices\[1, 2\] = 9 is out of range for axis 2 of size 5"):
+        sg.gather_nd(data, [[0, 0, 0], [0, 0, 9]])
+    with pytest.raises(IndexError, match=r"indices\[2, 0\] = -4 is out of range for axis 0 of size 3"):
+        sg.gather_nd(data, [[0, 0, 0], [0, 0, 0], [-4, 0, 0]])
+
+
+def test_slices_that_are_named_whole_have_one_number_each():
+    index = TensorSpec(Layout((4, 1)), element_type("int64"), 8)
+    rule = IndexRule(index, ((0, 10),), has_tuples=True, own_pitches=(), axis_pitches=(60,))
+    assert (rule.name_pitches, rule.name_count) == (((), (1,)), 10)
+    rule = dataclasses.replace(rule, axes=((0, 10), (1, 6)), axis_pitches=(60, 10))
+    assert (rule.name_pitches, rule.name_count) == (((), (6, 1)), 60)

@@ -256,6 +256,20 @@ def test_types_that_no_library_resizes() -> None:
     with pytest.raises(sg.ElementTypeError, match="relayout it with dtype="):
         sg.resize(picture, (2, 3))
     np.testing.assert_array_equal(sg.resize(picture, (2, 3), interpolation="opencv-nearest").numpy(), picture[::2, ::2])
+    with pytest.raises(sg.ElementTypeError, match="resizes uint8, and"):
+        sg.resize(PHOTO.astype(np.uint16), (2, 3), dims="HWC", interpolation="opencv-linear-exact")
+    with pytest.raises(sg.ElementTypeError, match="resizes uint8, uint16 and float32, and"):
+        sg.resize(picture, (2, 3), interpolation="pillow-box")
+
+
+def test_a_pixel_at_the_filters_end_has_no_weight() -> None:
+    """Thirds: the last tap lies one whole support from the centre, where Hamming's window times a sinc is not 0."""
+    picture = np.zeros((9, 9, 1), np.float32)
+    picture[:, 4] = 1.0
+    expected = pillow_resize(picture, Resize((9, 9), (3, 3), None, 1, 0), "hamming")
+    made = sg.resize(picture, (3, 3), dims="HWC", interpolation="pillow-hamming", passes=pillow_passes(), layout="HWC")
+    np.testing.assert_array_equal(np.moveaxis(made.numpy(), 0, -1), expected)
+    assert not expected[:, 0].any()
 
 
 def test_nothing_is_written_where_out_does_not_fit() -> None:

@@ -52,3 +52,14 @@ def test_rows_that_overlap_are_no_pitched_copy():
 def test_a_relayout_that_writes_zeros_is_no_copy():
     packed = Layout((4, 90))
     assert runs_of(problem_of(packed, Layout((4, 90), (96, 1)), element_type("uint8"), filler=6)) is None
+
+
+def test_a_copy_engine_takes_up_to_64_copies_of_long_runs():
+    def runs(copies, nbytes):
+        source, target = Layout((copies, 2, nbytes), (9000, 0, 1)), Layout((copies, 2, nbytes))
+        return runs_of(problem_of(source, target, element_type("uint8")))
+
+    assert runs(32, 4096).is_worthwhile
+    assert runs(32, 4096).copies == 64
+    assert not runs(33, 4096).is_worthwhile
+    assert not runs(32, 3).is_worthwhile
