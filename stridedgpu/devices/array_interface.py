@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stridedgpu.values.dtypes import ElementType, element_type
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
 from .buffer import Buffer
@@ -58,12 +58,16 @@ class DescribedArray:
 def described_array(obj: Any) -> DescribedArray:
     """The memory of an object with the interface.
 
-    Raises `LayoutError` for a mask, and for strides that are not whole elements.
+    Raises `LayoutError` for a mask, and for strides that are not whole elements; `ElementTypeError` for what NumPy has
+    no type for.
     """
     found = obj.__cuda_array_interface__
     if found.get("mask") is not None:
         raise LayoutError(f"{type(obj).__name__} has a mask, which a tensor cannot hold; fill it in first.")
-    dtype = np.dtype(found["typestr"])
+    try:
+        dtype = np.dtype(found["typestr"])
+    except TypeError as problem:
+        raise ElementTypeError(f"{type(obj).__name__} is not array-like: {problem}") from None
     element = element_type(getattr(obj, "dtype", dtype) if dtype.kind == "V" else dtype)
     address, readonly = found["data"]
     steps = found.get("strides")

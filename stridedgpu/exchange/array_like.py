@@ -22,7 +22,7 @@ from stridedgpu.values.strides import canonical_axes
 
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
-from .foreign_memory import check_range
+from .foreign_memory import check_range, check_steps
 from .named_axes import check_named_axes, named_axes
 
 __all__ = [
@@ -189,9 +189,15 @@ def _array_held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
     """The array of an object with NumPy's protocols or the buffer protocol; None if it has none to share."""
     if hasattr(obj, "__array_interface__") or hasattr(obj, "__array__"):
         try:
-            return np.array(obj, copy=False if copy is False else None)
+            array = np.array(obj, copy=False if copy is False else None)
         except ValueError:
             return None
+        except (TypeError, OverflowError) as problem:
+            if hasattr(obj, "__array__"):
+                raise
+            raise ElementTypeError(f"{type(obj).__name__} is not array-like: {problem}") from None
+        check_steps(type(obj).__name__, address_of(array), array.shape, array.strides, array.itemsize)
+        return array
     try:
         return np.asarray(memoryview(obj))
     except TypeError:

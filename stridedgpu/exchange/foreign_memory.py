@@ -6,6 +6,7 @@ is read. Whether the memory exists cannot be checked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -15,7 +16,7 @@ from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 
-__all__ = ["ADDRESS_SPACE_BYTES", "LARGEST_RANK", "check_range", "foreign_memory"]
+__all__ = ["ADDRESS_SPACE_BYTES", "LARGEST_RANK", "check_range", "check_steps", "foreign_memory"]
 
 ADDRESS_SPACE_BYTES: Final = 2**64
 
@@ -68,6 +69,17 @@ def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
             f"{producer} describes {nbytes} bytes from {start:#x} on, which leave the address space of 64 bits: its "
             "sizes, strides or address are wrong."
         )
+
+
+def check_steps(producer: str, address: int, sizes: Sequence[int], steps: Sequence[int], itemsize: int) -> None:
+    """Raise `BindingError` if elements that lie `steps` bytes apart, the first at `address`, cannot be memory.
+
+    NumPy believes an array interface: it makes an array of any address.
+    """
+    if 0 not in sizes:
+        reaches = [(size - 1) * step for size, step in zip(sizes, steps, strict=True)]
+        start = address + sum(reach for reach in reaches if reach < 0)
+        check_range(producer, address, start, sum(map(abs, reaches)) + itemsize)
 
 
 @lru_cache(maxsize=1024)

@@ -8,6 +8,7 @@ from harness.guarded_memory import bits_of, guarded, seeds
 from harness.strategies import element_types, layouts, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
 
+import stridedgpu as sg
 from stridedgpu import BindingError, LayoutError
 from stridedgpu.exchange.foreign_memory import ADDRESS_SPACE_BYTES, check_range, foreign_memory
 from stridedgpu.values.dtypes import element_type
@@ -54,3 +55,20 @@ def test_what_is_read_only_stays_so(layout, seed):
         )
         assert operand.buffer.readonly is readonly
         assert np.array_equal(operand.layout.sizes, layout.sizes)
+
+
+@pytest.mark.parametrize(
+    "address, strides, words",
+    [
+        (2**64 - 8, None, "24 bytes from 0xfffffffffffffff8 on, which leave the address space"),
+        (8, (-12, 4), "which leave the address space"),
+        (16, (-(2**63), 4), "which leave the address space"),
+    ],
+    ids=["last bytes", "backwards past 0", "the least stride"],
+)
+def test_an_array_interface_is_believed_by_numpy_and_not_here(address, strides, words):
+    told = {"version": 3, "shape": (2, 3), "typestr": "<f4", "data": (address, False), "strides": strides}
+    liar = type("Camera", (), {"__array_interface__": told})()
+    assert np.asarray(liar).shape == (2, 3)
+    with pytest.raises(BindingError, match=f"Camera describes.*{words}"):
+        sg.asarray(liar, copy=False)
