@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
@@ -22,6 +22,7 @@ from .declaration_checks import (
     check_resize,
     check_samples,
 )
+from .declared_names import unknown_argument
 from .declared_values import (
     INTEGERS,
     NUMBERS,
@@ -86,6 +87,14 @@ class Declaration:
     device: DeviceLike = "auto"
     errors: Literal["raise", "skip"] = "raise"
     output: Literal["numpy", "tensor"] = "numpy"
+
+    def __new__(cls, *_given: object, **named: object) -> Self:
+        """An object without values; raises `TypeError` for an argument that does not exist, with one that does."""
+        known = cls.__dataclass_fields__
+        for name in named:
+            if name not in known:
+                raise TypeError(unknown_argument(name, known))
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         """Normalise the values (sequences to tuples, the type to its name), and check them."""

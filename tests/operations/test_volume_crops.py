@@ -137,8 +137,10 @@ def test_empty_batches_windows_and_volumes():
         (lambda: sg.gather_crops(SCAN, size=(2, 2, 2), boxes=[[0, 0, 1, 1]] * 2), "boxes= are resized in images"),
         (lambda: sg.gather_crops([SCAN[0], SCAN[1, :1]], ORIGINS, (2, 2, 2)), "sources[1] has 1 channels"),
         (lambda: sg.gather_crops(list(SCAN), ORIGINS, 2, dims="NTHW"), "dims='NDHW'"),
+        (lambda: sg.plan_gather_crops(SCAN, (2, 2, 2)), "volumes, whose windows have no plan"),
+        (lambda: sg.plan_gather_crops(list(SCAN), (2, 2), dims="CZYX"), "volumes, whose windows have no plan"),
     ],
-    ids=["origins", "size of images", "size of two", "images", "boxes", "channels", "dims"],
+    ids=["origins", "size of images", "size of two", "images", "boxes", "channels", "dims", "plan", "plan by dims"],
 )
 def test_what_is_refused(call, message):
     with pytest.raises(LayoutError) as raised:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -405,6 +406,21 @@ def test_a_column_that_is_not_named_is_asked_for():
 def test_rows_are_not_dropped_from_what_has_others(label, said):
     with pytest.raises(sg.LayoutError, match=f"column 'label' holds {said} beside 4 pictures"):
         sg.Preprocess("image", crop=30, errors="skip")({"image": frames(4), "label": label})
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("size", "crop=, resize= or letterbox= do that"),
+        ("num_workers", "batch= and threads= of sg.load do that"),
+        ("normalise", "normalize= is one"),
+        ("Crop", "crop= is one"),
+        ("xyzzy", "help(stridedgpu.Preprocess) describes"),
+    ],
+)
+def test_an_argument_that_does_not_exist_is_refused_with_one_that_does(name, said):
+    with pytest.raises(TypeError, match=rf"^Preprocess has no argument {name}=; {re.escape(said)}"):
+        sg.Preprocess(**{name: 1})
 
 
 def test_unknown_devices_and_types_are_refused():
