@@ -8,7 +8,7 @@ from typing import overload
 from stridedgpu.devices.selection import device_name, device_named, devices_in_use
 from stridedgpu.exchange.array_like import operand_of
 from stridedgpu.operations.frame_plans import PlannedFrames, planned_frames
-from stridedgpu.operations.options import MemoryOptions, ValueOptions
+from stridedgpu.operations.options import NO_MEMORY_OPTIONS, MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan
 from stridedgpu.typing import (
@@ -134,7 +134,10 @@ def relayout(
     [[1, 4, 7, 10], [13, 16, 19, 22]]
     """
     values = ValueOptions(dtype, scale, bias, channels, rounding, matrix)
-    memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
+    if layout is None and row_pitch_bytes is None and alignment is None and device is None:
+        memory = NO_MEMORY_OPTIONS
+    else:
+        memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
     if isinstance(out, Frame):
         memory.check_beside_out()
         if mean is not None or std is not None or arithmetic != "multiply":
@@ -151,7 +154,7 @@ def relayout(
             refuse_unlabelled(source.layout, layout)
     if mean is not None or std is not None or arithmetic != "multiply":
         values = values.normalised(source.element, mean, std, arithmetic)
-    written = None if out is None else output_tensor(out)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
     target = None if written is None else written.operand
     operand, labels = relayout_operand(source, labels, values, memory, target, stream)
     return StridedTensor.over(operand, labels) if written is None else written

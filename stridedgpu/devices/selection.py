@@ -137,8 +137,14 @@ def device_named(device: object) -> Device:
 
     Raises `DeviceError` when it cannot be had, saying why and how to get it.
     """
-    if isinstance(device, str) and (device == "cpu" or (device == "auto" and default_device() == "cpu")):
-        return CPU
+    if isinstance(device, str):
+        if device == "cpu":
+            return CPU
+        found = _remote.get(device)  # as `remote_device_named` does, whose call would show in each launch on a GPU
+        if found is not None:
+            return found
+        if device == "auto" and default_device() == "cpu":
+            return CPU
     return remote_device_named(device)
 
 

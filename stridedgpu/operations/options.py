@@ -20,7 +20,7 @@ from stridedgpu.values.strides import integer
 from .allocation import DEFAULT_ALIGNMENT
 from .channel_blocks import ordered_layouts
 
-__all__ = ["MemoryOptions", "ValueOptions"]
+__all__ = ["NO_MEMORY_OPTIONS", "MemoryOptions", "ValueOptions"]
 
 
 class ValueOptions(NamedTuple):
@@ -136,3 +136,7 @@ def _allocation(
 
 _cast: Final = lru_cache(maxsize=1024)(conversion)
 """A cast alone, the most common conversion, cached."""
+
+
+NO_MEMORY_OPTIONS: Final = MemoryOptions()
+"""The options of most calls, which need no check."""

@@ -21,7 +21,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, parse_order, parts
 from .kept_launch import KeptLaunch
-from .options import MemoryOptions, ValueOptions
+from .options import NO_MEMORY_OPTIONS, MemoryOptions, ValueOptions
 from .transfer import launch_for, move_elements, zero_bytes
 
 __all__ = ["assign_operand", "clear_buffer", "conversion_key", "relayout_operand", "result_sizes"]
@@ -42,7 +42,8 @@ def relayout_operand(
     """`stridedgpu.relayout` on operands; also returns the labels of the result."""
     here, options = source.buffer.device, conversion_key(values)
     if out is not None:
-        memory.check_beside_out()
+        if memory is not NO_MEMORY_OPTIONS:
+            memory.check_beside_out()
         if here != out.buffer.device:
             raise BindingError(
                 f"out is on {out.buffer.device} and the source on {here}; both must be on one device. "

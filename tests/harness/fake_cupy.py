@@ -3,6 +3,11 @@
 It has only what the library calls, with CuPy's names and argument orders, and keeps a list of the calls. A kernel
 launch reads the packed parameters through the pointer array, as the driver does, and runs the plan behind the
 function's handle with NumPy, so that a transfer's result can be compared bit for bit.
+
+Real CuPy over `cuda_standin` shows order, lifetime and CuPy's own conduct, and is a step of CI. This stand-in is left
+for two things. It fails on request: compilers, launches, allocators of bad alignment, devices of any kind and memory.
+And the default suite, which has neither CuPy nor NVRTC, runs the modules that import CuPy by it: without it a change
+there would be seen by one step of CI alone.
 """
 
 from __future__ import annotations

@@ -81,13 +81,14 @@ class CudaDevice:
             raise DeviceError(self._out_of_memory(nbytes + extra)) from error
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise DeviceError(f"{self.name} could not allocate {nbytes + extra} bytes: {error}.") from error
-        start = -memory.ptr % alignment
+        address = memory.ptr
+        start = -address % alignment
         if start > extra:
             raise DeviceError(
-                f"The allocator that CuPy was given returned {memory.ptr:#x}, which is no multiple of {alignment}; "
+                f"The allocator that CuPy was given returned {address:#x}, which is no multiple of {alignment}; "
                 f"CUDA's own allocators keep to {_ALLOCATOR_ALIGNMENT}."
             )
-        return Buffer(memory.ptr + start, nbytes, owner=memory, device=self.name, alignment=alignment, owned=True)
+        return Buffer.trusted(address + start, nbytes, memory, alignment, self.name, owned=True)
 
     def plan(self, problem: Any) -> CudaPlan:
         """The kernel and launch for a problem."""

@@ -27,6 +27,8 @@ __all__ = ["PreparedKernel"]
 
 _ADDRESSES: Final = struct.Struct("<QQ")
 
+_cuda: Final = cupy.cuda
+
 
 class PreparedKernel:
     """A prepared launch: `prepared(source, source_start, target, target_start, stream)` runs it.
@@ -60,10 +62,14 @@ class PreparedKernel:
             block, arguments, _ = self._block_of_thread()
         _ADDRESSES.pack_into(block, 0, source.address + source_start, target.address + target_start)
         try:
-            handle = stream_handle(stream, self._device)
-            if self._tables and cupy.cuda.runtime.streamIsCapturing(handle):
+            is_current = _cuda.runtime.getDevice() == self._device
+            if stream is None and is_current:
+                handle = _cuda.get_current_stream().ptr
+            else:
+                handle = stream_handle(stream, self._device)
+            if self._tables and _cuda.runtime.streamIsCapturing(handle):
                 keep(self._tables)
-            if cupy.cuda.runtime.getDevice() == self._device:
+            if is_current:
                 self._launch(handle, arguments, 0)
             else:
                 with cupy.cuda.Device(self._device):
