@@ -101,8 +101,16 @@ def moved(family: str, sizes: tuple[int, ...], dtype: str, turn: Callable[[Any],
     return Case(family, f"{note} {dtype} {'x'.join(map(str, sizes))}", nbytes, make)
 
 
-def movers(source: Array, turn: Callable[[Any], Any], dtype: str | None = None) -> dict[str, Call]:
-    """Contenders that copy a view of an array into packed memory, of another type if one is named."""
+def movers(
+    source: Array,
+    turn: Callable[[Any], Any],
+    dtype: str | None = None,
+    beside: Callable[[Array], dict[str, Call]] = lambda out: {},  # noqa: ARG005
+) -> dict[str, Call]:
+    """Contenders that copy a view of an array into packed memory, of another type if one is named.
+
+    `beside` makes more of them, which write into the memory that it gets.
+    """
     view = turn(source)
     wanted = dtype or source.dtype.name
     out = sg.empty(view.shape, wanted)
@@ -120,6 +128,7 @@ def movers(source: Array, turn: Callable[[Any], Any], dtype: str | None = None) 
 
         calls["numpy"] = rounded
     check(calls, mine)
+    calls |= beside(mine)
     if torch is not None and all(step > 0 for step in view.strides):
         given, made = torch.from_numpy(source), torch.from_numpy(mine)
         seen = torch.as_strided(
@@ -205,9 +214,7 @@ def matrices(chance: random.Random) -> Case:
 
     def make() -> dict[str, Call]:
         source = random_array((height, width), dtype)
-        calls = movers(source, lambda x: x.T)
-        turned = calls["stridedgpu"]().numpy()
-        return calls | {"cv2": lambda: cv2.transpose(source, turned)}
+        return movers(source, lambda x: x.T, beside=lambda out: {"cv2": lambda: cv2.transpose(source, out)})
 
     return Case(case.family, case.text, case.nbytes, make)
 
@@ -436,6 +443,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--one-core", action="store_true", help="one thread of every library")
     options = parser.parse_args()
     if options.one_core:
@@ -443,7 +451,7 @@ def main() -> None:
     found: dict[str, list[tuple[float, float, float, str]]] = {}
     losses: dict[str, int] = {}
     for number, case in enumerate(draw(options.seed, options.cases)):
-        taken = measured(case.make() | {MEMCPY: memcpy(case.nbytes)})
+        taken = measured(case.make() | {MEMCPY: memcpy(case.nbytes)}, options.rounds)
         own, copied, peers = taken.pop("stridedgpu"), taken.pop(MEMCPY), taken
         best = min(peers, key=lambda name: peers[name][0])
         ratio, of_medians = peers[best][0] / own[0], min(times[1] for times in peers.values()) / own[1]
