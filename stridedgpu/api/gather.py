@@ -128,13 +128,16 @@ def scatter_elements(
     one element, the last one (in row-major order of `indices`) wins on the CPU. On a GPU one of them wins, whole, and
     which one is undefined. `unique=True` refuses such indices with an `IndexError`, where -1 and n-1 are the same. For
     this check the CPU sorts the indices and needs 24 bytes for each; a GPU needs 1 bit for each element, or slice, of
-    `data`. Indices out of range are always refused.
+    `data`. Indices out of range are always refused. `out=data` replaces the elements in place, and copies no others.
 
     Raises before anything is written what `gather_elements` raises, `ElementTypeError` for updates of another type,
-    and `BindingError` for an `out` that shares memory with `data`, `indices` or `updates`.
+    and `BindingError` for an `out` that shares memory with `indices`, `updates` or other elements of `data`.
 
-    >>> scatter_elements(asarray([1, 2, 3]), [2, 0], asarray([30, 10])).numpy().tolist()
+    >>> table = asarray([1, 2, 3])
+    >>> scatter_elements(table, [2, 0], asarray([30, 10])).numpy().tolist()
     [10, 2, 30]
+    >>> scatter_elements(table, [1], asarray([20]), out=table).numpy().tolist()
+    [1, 20, 3]
     """
     tensor, written = asarray(data, dims=dims), output_tensor(out)
     target = None if written is None else written.operand

@@ -205,7 +205,7 @@ def scatter_nd_operand(
 def _scattered(
     access: IndexedAccess, data: Operand, indices: Operand, updates: Operand, out: Operand | None, stream: object
 ) -> Operand:
-    """Check everything, copy the data, then write the updates over the copy."""
+    """Check everything, copy the data unless `out` is the data itself, then write the updates over it."""
     device = data.buffer.device
     check_updates(updates.spec, data.element, access.sizes)
     if updates.buffer.device != device:
@@ -213,15 +213,23 @@ def _scattered(
     if out is None:
         target = allocate_operand(Layout(data.layout.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
     else:
-        inputs = {"data": data, "indices": indices, "updates": updates}
+        inputs = {"indices": indices, "updates": updates} | ({} if _is_same(data, out) else {"data": data})
         check_output(out, data.layout.sizes, data.element, device, inputs)
         target = out
     device_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), "raise", stream)
-    assign_operand(data, target, stream)
+    if not _is_same(data, target):
+        assign_operand(data, target, stream)
     # mypy has no protocol for hashable
     plan = _scatter_plan(access, target.spec, updates.spec, device_named(device))  # type: ignore[arg-type]
     run_plan(plan, updates, target, indices, stream)
     return target
+
+
+def _is_same(one: Operand, other: Operand) -> bool:
+    """Whether two operands are the same elements at the same places of one memory."""
+    if (one.buffer.device, one.address, one.element) != (other.buffer.device, other.address, other.element):
+        return False
+    return (one.layout.sizes, one.layout.strides) == (other.layout.sizes, other.layout.strides)
 
 
 @lru_cache(maxsize=1024)

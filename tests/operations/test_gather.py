@@ -339,3 +339,32 @@ def test_a_gather_can_be_explained_without_its_device():
     assert sg.plan_gather(data, [0], axis=1).device == "cpu"
     with pytest.raises(IndexError, match="axis 0 has no elements"):
         sg.plan_gather(data[:0], [0])
+
+
+@st.composite
+def scatters_in_place(draw):
+    element = draw(element_types())
+    sizes = draw(tensor_sizes(1, 3, least=1, max_size=6))
+    data, memory = guarded(draw(layouts_of(sizes, broadcast=False)), element, draw(seeds))
+    rows = draw(st.lists(st.integers(0, sizes[0] - 1), unique=True, max_size=sizes[0]))
+    updates, other = guarded(draw(layouts_of((len(rows), *sizes[1:]))), element, draw(seeds))
+    bits = bits_of(data.layout, element.itemsize, memory)
+    bits[rows] = bits_of(updates.layout, element.itemsize, other)
+    return data, memory, np.array(rows, np.int64).reshape(-1, 1), updates, bits
+
+
+@cpu_paths
+@given(case=scatters_in_place())
+def test_a_scatter_into_its_own_data_replaces_elements_and_writes_no_others(path, case):
+    data, memory, rows, updates, expected = case
+    before = memory.copy()
+    with picking_by(path):
+        assert sg.scatter_nd(data, rows, updates, out=data) is data
+    assert_written(data, memory, before, expected, data.itemsize)
+
+
+def test_a_scatter_in_place_with_a_wrong_index_writes_nothing():
+    data = sg.asarray(np.arange(6).reshape(3, 2))
+    with pytest.raises(IndexError):
+        sg.scatter_nd(data, [[0], [3]], np.zeros((2, 2), np.int64), out=data)
+    assert data.numpy().tolist() == [[0, 1], [2, 3], [4, 5]]

@@ -246,8 +246,7 @@ class GatherPolicy:
     streamed_bytes: int = 4 * _MB
     """Bytes of a result from which on it is written by non-temporal stores: an eighth of the cache.
 
-    Compared with 24 MB: in a quiet cache of 32 MB, 24 MB was faster by 1.2 to 2.7 in 10 of 18 cases; on the Xeon it was
-    slower in 18 of 20 cases, by 2 on average.
+    In a quiet cache of 32 MB, 24 MB was faster by 1.2 to 2.7 in 10 of 18 cases; on the Xeon slower in 18 of 20, by 2.
     """
 
     chunk_indices: int = 256
@@ -326,8 +325,7 @@ class FramesPolicy:
     """Weight of a frame's bytes in the decision to wake threads: one takes as long as two bytes of a plain move."""
 
     step_bytes: int = 64
-    """Bytes of one channel in a step along a row of the wider side: a cache line, by which interleaved uint8 are stored
-    twice as fast as by half a one."""
+    """Bytes of one channel in a step along a row of the wider side: uint8 are stored twice as fast as by half of it."""
 
     least_lanes: int = 4
     """Pixels of the narrowest step; NumPy has narrower windows."""
