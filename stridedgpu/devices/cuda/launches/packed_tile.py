@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import product
 from math import prod
 from typing import Final
 
@@ -132,57 +131,67 @@ def _positions(tile: PackedTile, pitch: int, i: int) -> list[int]:
     return [x * pitch * prod(tile.extents[j] for j in inner) for x in range(tile.extents[i])]
 
 
-def _coordinates(tile: PackedTile, loops: Sequence[int]) -> list[dict[int, int]]:
-    """The coordinates along some loops, the last one fastest."""
-    return [dict(zip(loops, at, strict=True)) for at in product(*(range(tile.extents[i]) for i in loops))]
+def _sums(added: Iterable[Sequence[int]]) -> list[int]:
+    """For each coordinate along some loops, the last one fastest: the sum of what the loops' own coordinates add."""
+    sums = [0]
+    for numbers in added:
+        sums = [total + number for total in sums for number in numbers]
+    return sums
 
 
-def _run(tile: PackedTile, at: dict[int, int], offset: int, position: int, channel: int, bits: int) -> bytes:
-    """An `sg::PackedRun`."""
-    places = [0 if i is None else at.get(i, 0) for i in _slots(tile)]
-    packed = struct.pack("<5I", position, channel, *places)
-    code, padding = ("<I", 0) if bits == 32 else ("<Q", 4)
-    return struct.pack(code, offset % 2**bits) + packed + bytes(padding)
+def _multiples(tile: PackedTile, i: int, step: int) -> list[int]:
+    """`step` times each coordinate of a loop in the tile."""
+    return [x * step for x in range(tile.extents[i])]
+
+
+def _channels(tile: PackedTile, i: int) -> list[int]:
+    """What each coordinate of a loop adds to the channel."""
+    return _multiples(tile, i, int(tile.loops[i].is_channel))
+
+
+def _runs(
+    tile: PackedTile,
+    along: Sequence[int],
+    offsets: Sequence[int],
+    positions: Sequence[int],
+    channels: Sequence[int],
+    bits: int,
+) -> bytes:
+    """A table of `sg::PackedRun`, one for each coordinate along some loops."""
+    places = [_sums(_multiples(tile, i, int(i == slot)) for i in along) for slot in _slots(tile)]
+    code = struct.Struct("<I5I" if bits == 32 else "<Q5I4x")
+    columns = zip(offsets, positions, channels, *places, strict=True)
+    return b"".join([code.pack(offset % 2**bits, *numbers) for offset, *numbers in columns])
 
 
 def _chunk_table(tile: PackedTile, bits: int) -> bytes:
     """The table of the chunks' source offsets, relative to the tile's first."""
-    return b"".join(
-        _run(
-            tile,
-            at,
-            sum(tile.source_coordinates(i)[x] * tile.loops[i].source_stride for i, x in at.items()),
-            0,
-            0,
-            bits,
-        )
-        for at in _coordinates(tile, tile.chunk_loops)
-    )
+    along = tile.chunk_loops
+    offsets = _sums([x * tile.loops[i].source_stride for x in tile.source_coordinates(i)] for i in along)
+    none = [0] * len(offsets)
+    return _runs(tile, along, offsets, none, none, bits)
 
 
 def _row_table(tile: PackedTile, pitch: int, bits: int) -> bytes:
     """The table of the rows' target offsets, and of their base positions and base channels."""
-    return b"".join(
-        _run(
-            tile,
-            at,
-            sum(x * tile.loops[i].target_stride for i, x in at.items()),
-            sum(_positions(tile, pitch, i)[x] for i, x in at.items()),
-            sum(x for i, x in at.items() if tile.loops[i].is_channel),
-            bits,
-        )
-        for at in _coordinates(tile, tile.row_loops)
-    )
+    along = tile.row_loops
+    offsets = _sums(_multiples(tile, i, tile.loops[i].target_stride) for i in along)
+    positions = _sums(_positions(tile, pitch, i) for i in along)
+    return _runs(tile, along, offsets, positions, _sums(_channels(tile, i) for i in along), bits)
 
 
 def _position_table(tile: PackedTile, pitch: int, store_length: int) -> bytes:
     """For each position of a row: its element's position in shared memory (or gap, or zero), and its channel."""
     words = [_GAP] * round_up(tile.row_length, store_length)
-    positions = {i: _positions(tile, pitch, i) for i in tile.row}
-    for at in _coordinates(tile, tile.row):
-        place = sum(x * tile.loops[i].target_stride for i, x in at.items())
-        channel = sum(x for i, x in at.items() if tile.loops[i].is_channel)
-        words[place] = sum(positions[i][x] for i, x in at.items()) | channel << 16
-        if at.get(len(tile.loops) - 1, 0) == tile.loops[-1].size - 1:
-            words[place + 1 : place + 1 + tile.filler] = [_ZERO] * tile.filler
+    places = _sums(_multiples(tile, i, tile.loops[i].target_stride) for i in tile.row)
+    positions = _sums(_positions(tile, pitch, i) for i in tile.row)
+    channels = _sums(_channels(tile, i) for i in tile.row)
+    for place, position, channel in zip(places, positions, channels, strict=True):
+        words[place] = position | channel << 16
+    if tile.filler:
+        innermost = len(tile.loops) - 1
+        coordinates = _sums(_multiples(tile, i, int(i == innermost)) for i in tile.row)
+        for place, coordinate in zip(places, coordinates, strict=True):
+            if coordinate == tile.loops[-1].size - 1:
+                words[place + 1 : place + 1 + tile.filler] = [_ZERO] * tile.filler
     return struct.pack(f"<{len(words)}I", *words)
