@@ -27,6 +27,11 @@ _frozen = {"modules": 0}
 _passed = itertools.count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests marked `long`; neighbours stay neighbours otherwise."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Take what collecting made out of the garbage collector's sight: `gc.collect()` in a test looks at its own."""

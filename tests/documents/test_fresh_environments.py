@@ -37,6 +37,7 @@ def test_pages_with_commands_say_what_to_install_first():
         assert commands((ROOT / "docs" / page).read_text())[0].startswith("pip install "), page
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run_in_a_fresh_environment(page, tmp_path):

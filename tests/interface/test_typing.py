@@ -148,6 +148,7 @@ def test_a_type_checker_reveals_what_the_api_says(tmp_path):
     check(USES, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.interop
 def test_it_takes_what_other_libraries_hold(tmp_path):

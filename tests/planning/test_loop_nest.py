@@ -79,6 +79,7 @@ def test_same_pairs_for_layouts_that_overlap(data):
     check_pairs([leader, other], None)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(st.data())
 @settings(max_examples=2000)

@@ -165,6 +165,7 @@ def test_widths_keep_their_promises(relayout, widest):
     check_widths(relayout, widest)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(relayouts(), st.sampled_from((16, 32)))
 @settings(max_examples=2000)

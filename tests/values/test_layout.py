@@ -124,6 +124,7 @@ def test_chains_of_views_equal_numpys(data):
     check_chain(data, steps=5)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(st.data())
 @settings(max_examples=600)

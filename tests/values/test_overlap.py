@@ -63,6 +63,7 @@ def test_solutions(target, terms):
     check_solution(target, terms)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @given(SIZES_AND_STRIDES, TERMS, TERMS, st.integers(-60, 60), st.integers(-5, 150))
 @settings(max_examples=2000)

@@ -3,21 +3,23 @@
 What the planner can ask for is any product of conversions, widths, ranks, kinds of channels and architectures:
 millions of instantiations. Compiled are, for each kernel, any two template arguments together and each of them with
 each architecture; elements of each size with each vector width of loads and of stores and each index width; every type
-on either side, and every pair of types where threads hold most. Run are any two arguments that say how elements move,
-and the same widths and types. Conversions themselves are compared, every pair, by `test_conversion_kernels.py`. That
-no width and no template argument is missing which plans ask for, a generation of its own says: `layout_pairs.py`.
+on either side. Where threads hold most, both sizes and any other argument are together, and every pair of types is
+scaled. Run are any two arguments that say how elements move, and the same widths and types. Conversions themselves are
+compared, every pair, by `test_conversion_kernels.py`. That no width and no template argument is missing which plans ask
+for, a generation of its own says: `layout_pairs.py`.
 
 Compiled: no spills and nothing in local memory, no subnormals lost, and the loads and stores that the plan names. In
 the emulator, under sanitizers: the bits that NumPy gives, and not a byte beside them.
 
-The tests marked `sweep` take far longer, and CI leaves them out: each kernel on every architecture, and other draws of
-layouts.
+The tests marked `sweep` take far longer, and CI leaves them out: each kernel on every architecture, both sizes and any
+other argument wherever elements move, and other draws of layouts.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -123,6 +125,13 @@ def matrices() -> Layouts:
     return [*found, (in_order(deep, range(7)), in_order(deep, (4, 3, 2, 1, 0, 6, 5)))]
 
 
+def orders_of_many_channels() -> Layouts:
+    """Matrices of more channels than a tile has, which are small nevertheless: tiles of one element."""
+    found = [(in_order(sizes, range(3)), in_order(sizes, (0, 2, 1))) for sizes in ((1, 40, 256), (2, 24, 256))]
+    four = (2, 3, 9, 256)
+    return [*found, (in_order(four, range(4)), in_order(four, (1, 0, 3, 2)))]
+
+
 def runs() -> Layouts:
     """One run, of whole vectors and not, and one so short that words are not shifted into place."""
     return [(Layout((count,)), Layout((count,))) for count in (1 << 14, 5001, 101)]
@@ -169,10 +178,16 @@ LAYOUTS = (
 )
 
 
-# Where threads hold most, and registers may run out: each pair of types is scaled.
+# Where threads hold most, and registers may run out.
 CROWDED = ("channels.cu", "pixels.cu", "rows.cu")
 
 MOST_ELEMENTS = 1 << 16
+
+FEW_THREADS, MOST_THREADS = 1 << 17, 1 << 22
+"""Threads of a launch that the emulator runs in a moment, and in some seconds: where a block has one element."""
+
+PARTS = 4
+"""Tests that share out what is run of a kernel, so that no worker has it all."""
 
 KERNELS = (
     "channels.cu",
@@ -191,7 +206,9 @@ KERNELS = (
 def cases_by_kernel(seed: int = 0) -> dict[str, list[Case]]:
     """Cases of all the layouts, and of what programs ask for, by the source of the kernel that carries them out."""
     found = defaultdict(list)
-    drawn = (varied(layouts(), seed) for layouts in LAYOUTS)
+    drawn = [varied(layouts(), seed) for layouts in LAYOUTS]
+    # Orders of many channels are one draw in twenty.
+    drawn += [varied(orders_of_many_channels(), 100 * again + seed) for again in range(2)]
     for one in itertools.chain(*drawn, layout_pairs(6000, seed)):
         [source] = one.launch.sources
         found[source].append(one)
@@ -203,36 +220,50 @@ def every_case() -> dict[str, list[Case]]:
     return cases_by_kernel()
 
 
-def small(cases: Iterable[Case]) -> list[Case]:
-    """Those that the emulator runs in a moment."""
-    return [one for one in cases if one.target.layout.element_count <= MOST_ELEMENTS >= one.source.layout.span]
+def threads(one: Case) -> int:
+    """The threads of a case's launch."""
+    return math.prod((*one.launch.grid, *one.launch.block))
+
+
+def small(cases: Iterable[Case], fewest: int = 0, most: int = FEW_THREADS) -> list[Case]:
+    """Those of little memory, and of more than `fewest` threads but no more than `most`: those with few come first."""
+    found = (one for one in cases if one.target.layout.element_count <= MOST_ELEMENTS >= one.source.layout.span)
+    return sorted((one for one in found if fewest < threads(one) <= most), key=threads)
 
 
 @functools.cache
 def compiled(kernel: str) -> list[Case]:
     """The cases that stand for all of a kernel's instantiations."""
-    return covering(every_case()[kernel], functools.partial(features, pairs_of_types=kernel in CROWDED))
+    return covering(every_case()[kernel], functools.partial(features, crowded=kernel in CROWDED))
 
 
 @functools.cache
 def executed(kernel: str) -> list[Case]:
-    """The cases, of small layouts, that stand for all ways in which a kernel moves elements."""
-    return covering(small(every_case()[kernel]), executed_features)
+    """The cases, of small layouts, that stand for all ways in which a kernel moves elements.
+
+    Launches of many threads, which the emulator runs one after another, are there for what no other case has.
+    """
+    cases = every_case()[kernel]
+    found = covering(small(cases), executed_features)
+    seen = set().union(*map(executed_features, found))
+    many = small(cases, FEW_THREADS, MOST_THREADS)
+    return [*found, *covering(many, lambda one: executed_features(one) - seen)]
 
 
 @slow
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @inspected
-def test_machine_code_has_the_widths_of_the_plan_and_no_spills(kernel):
-    for architecture in ARCHITECTURES:
-        check_machine_code([one for one in compiled(kernel) if architecture_of(one) == architecture], architecture)
+def test_machine_code_has_the_widths_of_the_plan_and_no_spills(kernel, architecture):
+    check_machine_code([one for one in compiled(kernel) if architecture_of(one) == architecture], architecture)
 
 
 @slow
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("part", range(PARTS))
 @emulated
-def test_every_byte_is_right(kernel):
-    check_cases(executed(kernel))
+def test_every_byte_is_right(kernel, part):
+    check_cases(executed(kernel)[part::PARTS])
 
 
 def asked_for(one: Case) -> set[Feature]:
@@ -261,6 +292,14 @@ def test_whatever_plans_ask_for_is_in_the_matrix():
 @inspected
 def test_machine_code_of_every_kernel_on_every_architecture(kernel, architecture):
     check_machine_code(compiled(kernel), architecture)
+
+
+@sweep
+@pytest.mark.parametrize("kernel", KERNELS)
+@emulated
+def test_every_byte_of_three_arguments_together_is_right(kernel):
+    cases = small(every_case()[kernel], most=MOST_THREADS)
+    check_cases(covering(cases, functools.partial(executed_features, threes=True)))
 
 
 @sweep

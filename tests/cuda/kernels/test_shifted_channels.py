@@ -105,6 +105,7 @@ def test_every_byte_is_right():
 
 
 @emulated
+@pytest.mark.long
 @pytest.mark.slow
 def test_images_of_odd_widths():
     check_cases(drawn(150, 2))

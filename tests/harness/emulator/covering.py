@@ -56,37 +56,42 @@ def covering(cases: Iterable[Case], features_of: Callable[[Case], set[Feature]])
     return found
 
 
-def features(one: Case, *, pairs_of_types: bool = False) -> set[Feature]:
+def features(one: Case, *, crowded: bool = False) -> set[Feature]:
     """What is to be compiled in some case: any two template arguments together, and each with each architecture.
 
     Of a conversion, the arguments are the sizes of its types, and what it does. Besides pairs: each type on either
-    side; with `pairs_of_types` each pair of types, scaled or biased; and what `widths` says.
+    side, and what `widths` says. `crowded` is where registers may run out: any other argument then goes with each pair
+    of sizes, and each pair of types is scaled or biased in some case.
     """
     source, target, *arithmetic = conversion_of(one.launch.name)
-    moved, made = _arguments(one)
+    moved, sizes, made = _arguments(one)
     alone: set[Feature] = {("source", source), ("target", target), *widths(one)}
-    if pairs_of_types and "true" in arithmetic:
-        alone.add(("scaled", source, target))
-    return alone | set(itertools.combinations((*moved, *made, ("architecture", architecture_of(one))), 2))
+    if crowded:
+        sizes = [("sizes", *sizes)]
+        alone |= {("scaled", source, target)} if "true" in arithmetic else set()
+    return alone | set(itertools.combinations((*moved, *sizes, *made, ("architecture", architecture_of(one))), 2))
 
 
-def executed_features(one: Case) -> set[Feature]:
+def executed_features(one: Case, *, threes: bool = False) -> set[Feature]:
     """What is to run in some case: any two template arguments that say how elements move.
 
     The emulator has no architectures. What a conversion does is paired with the sizes of its types alone: it is a
-    function of its own, which `test_conversion_kernels.py` compares for every pair of types.
+    function of its own, which `test_conversion_kernels.py` compares for every pair of types. Loads know the source's
+    size and stores the target's; with `threes`, any other argument goes with each pair of sizes.
     """
     source, target, *_ = conversion_of(one.launch.name)
-    moved, made = _arguments(one)
+    moved, sizes, made = _arguments(one)
+    if threes:
+        sizes = [("sizes", *sizes)]
     alone: set[Feature] = {("source", source), ("target", target), *widths(one)}
-    return alone | {*itertools.combinations(moved, 2), *itertools.product(moved[-1:], made)}
+    return alone | {*itertools.combinations([*moved, *sizes], 2), *itertools.product(sizes, made)}
 
 
-def _arguments(one: Case) -> tuple[list[Feature], list[Feature]]:
-    """The template arguments that say how elements move, the sizes of both types last, and those of the conversion."""
+def _arguments(one: Case) -> tuple[list[Feature], list[Feature], list[Feature]]:
+    """The template arguments that say how elements move, the sizes of both types, and what the conversion does."""
     source, target, *arithmetic = conversion_of(one.launch.name)
-    sizes = tuple(_itemsize(name) for name in (source, target))
-    return [*constants(one), ("sizes", sizes)], [(f"made {i}", value) for i, value in enumerate(arithmetic)]
+    sizes = [("source size", _itemsize(source)), ("target size", _itemsize(target))]
+    return [*constants(one)], [*sizes], [(f"made {i}", value) for i, value in enumerate(arithmetic)]
 
 
 def constants(one: Case) -> list[tuple[str, str]]:
