@@ -1,11 +1,12 @@
-// Frames of any planes and chroma to RGB, one pixel a thread: linear chroma, samples apart, colours mixed by a matrix.
+// Frames of any planes and chroma to RGB, the two pixels of a chroma sample a thread: linear chroma, samples apart,
+// colours mixed by a matrix.
 //
-// Samples are loaded one by one. Neighbouring threads have neighbouring pixels, so loads and stores of planes are
-// coalesced, and samples that several pixels share come from the cache.
+// Samples are loaded one by one, and those of chroma once for both pixels. Neighbouring threads have neighbouring pairs,
+// so the accesses of a warp are coalesced. A window may cut a row's first and last pair.
 //
-//     samples    | y | 2 or 4 of u around it | the same of v |        repeated chroma: one of each
-//     registers  | r g b |
-//     target     | r | g | b |       or, with a matrix, the sums of r, g and b times each of its rows
+//     samples    | y y | 2 or 4 of u around them | the same of v |    repeated chroma: one of each
+//     registers  | r g b | r g b |
+//     target     | r r | g g | b b |       or, with a matrix, the sums of r, g and b times each of its rows
 //
 // Bytes moved: each element of the target once, each sample once.
 #include "channel_constants.cuh"
@@ -29,9 +30,10 @@ template <typename Decode, typename Encode, typename Index, FramePixelsPolicy po
     Number matrix[policy.rows > 0 ? 3 * policy.rows : 1];
     ChannelAffines<typename Encode::Compute, policy.affines> affines;
     FrameShape shape;
-    Divisor<Index> columns;     // of the window
+    Divisor<Index> pairs;       // of a row of a window that cuts the first of them
     Index channel_stride, row_stride, column_stride, offset;  // of the target, in elements
-    Index pixels;
+    Index items;                // threads
+    uint32 width;               // of the window
 };
 
 // `Decode` converts a colour to a number of the matrix. `Encode` converts a number, or without a matrix a colour, to an
@@ -43,31 +45,34 @@ __global__ void __launch_bounds__(256)
     using Target = typename Encode::Target;
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
-    if (number >= p.pixels) return;
-    const Quotient<Index> at = divide(number, p.columns);
+    if (number >= p.items) return;
+    const Quotient<Index> at = divide(number, p.pairs);
     const uint64 samples[3] = {uint64(p.luma), uint64(p.chroma[0]), uint64(p.chroma[1])};
     const FramePixels<Sample> frame(samples, p.shape);
-    const uint32 row = p.top + uint32(at.quotient), column = p.left + uint32(at.remainder);
-    const FrameColour<Sample> colour = frame.at(int32(row), int32(column));
-    Target* const target = reinterpret_cast<Target*>(p.target) +
-                           Signed<Index>(p.offset + Index(at.quotient) * p.row_stride +
-                                         Index(at.remainder) * p.column_stride);
+    const int32 row = int32(p.top + uint32(at.quotient)), first = int32(p.left), stop = int32(p.left + p.width);
+    const int32 pair = first / 2 + int32(at.remainder);
+    if (2 * pair >= stop) return;
+    const Index row_offset = p.offset + Index(at.quotient) * p.row_stride;
+    frame.pair(row, pair, first, stop, [&](int32 column, const FrameColour<Sample>& colour) {
+        Target* const target = reinterpret_cast<Target*>(p.target) +
+                               Signed<Index>(row_offset + Index(column - first) * p.column_stride);
 #pragma unroll
-    for (int c = 0; c < policy.count; ++c) {
-        Target* const to = target + Signed<Index>(Index(c) * p.channel_stride);
-        if constexpr (policy.rows == 0) {
-            store(to, Encode::apply(colour.channel[policy.places >> 4 * c & 15u], p.affines.of(c)));
-        } else {
-            using Number = typename Decode::Target;
-            Number total = multiply_rn(Decode::apply(colour.channel[0]), p.matrix[3 * c]);
+        for (int c = 0; c < policy.count; ++c) {
+            Target* const to = target + Signed<Index>(Index(c) * p.channel_stride);
+            if constexpr (policy.rows == 0) {
+                store(to, Encode::apply(colour.channel[policy.places >> 4 * c & 15u], p.affines.of(c)));
+            } else {
+                using Number = typename Decode::Target;
+                Number total = multiply_rn(Decode::apply(colour.channel[0]), p.matrix[3 * c]);
 #pragma unroll
-            for (int k = 1; k < 3; ++k) {
-                total = add_rn(total, multiply_rn(Decode::apply(colour.channel[k]), p.matrix[3 * c + k]));
+                for (int k = 1; k < 3; ++k) {
+                    total = add_rn(total, multiply_rn(Decode::apply(colour.channel[k]), p.matrix[3 * c + k]));
+                }
+                if (is_nan(total)) total = canonical_nan<Number>();
+                store(to, Encode::apply(total, p.affines.of(c)));
             }
-            if (is_nan(total)) total = canonical_nan<Number>();
-            store(to, Encode::apply(total, p.affines.of(c)));
         }
-    }
+    });
 }
 
 }  // namespace sg

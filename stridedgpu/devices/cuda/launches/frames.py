@@ -88,10 +88,12 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
 
 
 def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
-    """One pixel a thread."""
+    """The two pixels of a chroma sample a thread."""
     problem, bits = choice.problem, choice.index_bits
     made, layout = problem.conversion, problem.target.layout
     count, height, width = layout.sizes
+    pairs = width // 2 + 1
+    items = height * pairs
     block = ParameterBlock()
     block.add(bytes(PLACE.size), 8)
     if made.matrix is None:
@@ -105,11 +107,12 @@ def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
         affines = block.add_affines(encoding, made.compute)
     surface = FrameSurface(problem.samples, problem.sizes, problem.plane_strides, problem.matrix, problem.chroma)
     block.add(frame_shape(surface), 8)
-    for word in divisor_words(width, bits):
+    for word in divisor_words(pairs, bits):
         block.add_index(word, bits)
     across, down, right = layout.strides
-    for value in (across, down, right, layout.offset, height * width):
+    for value in (across, down, right, layout.offset, items):
         block.add_index(value, bits)
+    block.add_index(width, 32)
     name = instantiation(
         "frame_pixels",
         (decode, encode, index_argument(bits)),
@@ -119,7 +122,7 @@ def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
         places=_places(problem),
         affines=affines,
     )
-    return block.launch_of("frame_pixels.cu", name, height * width)
+    return block.launch_of("frame_pixels.cu", name, items)
 
 
 def _places(problem: FrameProblem) -> str:

@@ -1,4 +1,4 @@
-"""`FramePixelsChoice`: the CUDA kernel that makes one pixel of a frame a thread, from planes and chroma of any kind."""
+"""`FramePixelsChoice`: the CUDA kernel of frames with planes and chroma of any kind, two pixels a thread."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FramePixelsChoice:
 
     @property
     def family(self) -> str:
-        """The only family: each thread makes one pixel."""
+        """The only family: each pixel is stored by itself."""
         return "single"
 
     @property
@@ -51,7 +51,8 @@ class FramePixelsChoice:
     def in_words(self) -> list[str]:
         """The kernel in lines, as plans explain it."""
         accesses = in_words("loads", self.load) + "; " + in_words("stores", self.store)
-        return ["a thread makes one pixel", *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
+        pixels = "a thread makes the two pixels of a chroma sample, one by one"
+        return [pixels, *self.problem.in_words(), accesses, f"{self.index_bits}-bit offsets"]
 
 
 def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
@@ -66,13 +67,13 @@ def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
             "to the CPU with to_device('cpu')."
         )
     sample_strides(problem.samples, problem.plane_strides)
-    layout, why = problem.target.layout, "a thread has the samples of one pixel"
+    layout, why = problem.target.layout, "a thread has the samples of two pixels, wherever they are"
     _, height, width = layout.sizes
     return FramePixelsChoice(
         problem,
         Width(problem.samples.element.itemsize, why),
         Width(problem.target.element.itemsize, why),
-        index_bits(max(layout.span, height * width)),
+        index_bits(max(layout.span, height * (width // 2 + 1))),
     )
 
 
