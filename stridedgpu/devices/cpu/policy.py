@@ -348,8 +348,7 @@ class ResizePolicy:
     """The fewest columns of a frame that are converted, if it has as many: steps of its loop then take 16 pixels."""
 
     joined_rows: float = 1.5
-    """Source rows for each row of the result from which on OpenCV's two passes are one, and no row is kept: most rows
-    are then read once."""
+    """Source rows for each row of the result from which on OpenCV's two passes are one: most rows are read once."""
 
     most_geometries: int = 256
     """Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""
