@@ -23,12 +23,13 @@ from typing import Any
 
 import pytest
 
-__all__ = ["COULD_NOT_RUN", "NEVER_ENDS", "answer"]
+__all__ = ["COULD_NOT_RUN", "NEVER_ENDS", "STOPPED", "answer"]
 
 _LIBRARIES = ("numpy", "hypothesis", "llvmlite.binding", "PIL.Image")
 """What most test files load first, and no mutant changes."""
 
 NEVER_ENDS = "ran out of processor time"
+STOPPED = "stopped"
 
 _BROKEN = 97
 """How a child exits that could not start pytest; one that a mutant ends has some other status."""
@@ -134,7 +135,7 @@ def _stop_group(leader: int) -> None:
 def _ending(status: int | None) -> str:
     """Empty where the child ended by itself."""
     if status is None:
-        return "stopped"
+        return STOPPED
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return NEVER_ENDS if number == signal.SIGXCPU else signal.Signals(number).name

@@ -93,7 +93,10 @@ class Project:
         stages += [(DEFAULT, mutant.tests), *([(SLOW, mutant.tests)] if slow else [])]
         seconds = 0.0
         for stage, tests in stages:
-            runs = [self._run(stage, test) for test in self._in_order(tests, stage, limit)]
+            try:
+                runs = [self._run(stage, test) for test in self._in_order(tests, stage, limit)]
+            except TimeoutError as late:
+                return Verdict(UNDECIDED, str(late), seconds)
             original = (self._folder / mutant.file).read_text()
             self._write(mutant.file, mutant.applied(original))
             try:
@@ -123,6 +126,8 @@ class Project:
             if self._results.baseline(stage, test) is None:
                 run = {"name": test, "arguments": [*_QUICK, test, *_MARKS[stage]], "most": None}
                 answer = self._answer([run], limit, first=False, apart=False)
+                if answer["ended"] == forked.STOPPED:
+                    raise TimeoutError(f"{test} did not end in time without the mutant")
                 self._results.add_baseline(stage, test, answer)
         return sorted(tests, key=lambda test: (test.startswith(EMULATED), self._seconds_of(stage, test)))
 
@@ -186,7 +191,7 @@ def _verdict(answer: dict[str, Any]) -> Verdict:
     """What the runs say together: the last one is the one that failed, or did not end."""
     seconds = round(sum(run["seconds"] or 0.0 for run in answer["runs"]), 1)
     last = answer["runs"][-1] if answer["runs"] else {"failed": [], "test": "", "code": None}
-    if answer["ended"] == "stopped":
+    if answer["ended"] == forked.STOPPED:
         return Verdict(UNDECIDED, f"no end in time: {last['test']}", seconds)
     if last["failed"]:
         return Verdict(KILLED, last["failed"][0], seconds)

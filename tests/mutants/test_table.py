@@ -143,6 +143,14 @@ def test_a_mutant_without_an_end_is_killed_by_its_processor_time_and_stopped_by_
 
 
 @pytest.mark.slow
+def test_tests_that_take_too_long_without_the_mutant_are_measured_again(project, tmp_path):
+    waits = FILES["test_source.py"].replace("import source", "import source, time\n\ntime.sleep(3)")
+    (tmp_path / "copy/test_source.py").write_text(waits)
+    assert project.judge(mutant("3 * x"), 1).verdict == UNDECIDED
+    assert project.judge(mutant("3 * x"), 600).verdict == KILLED
+
+
+@pytest.mark.slow
 def test_the_slow_tests_judge_what_lives_through_the_others(project, tmp_path):
     marked = "import pytest\nimport source\n\n@pytest.mark.slow\ndef test_of_two():\n    assert source.double(2) == 4\n"
     (tmp_path / "copy/test_source.py").write_text(marked)

@@ -66,6 +66,12 @@ FLAT = {
 }
 
 
+def test_one_element_that_is_repeated_along_rows_is_rows():
+    assert planned(Layout((64, 64), (1, 0)), Layout((64, 64))).family is Family.ROWS
+    assert planned(Layout((64, 64), (3, 0)), Layout((64, 64))).family is Family.ROWS
+    assert planned(Layout((64, 64), (3, 0)), Layout((64, 64), (1, 64))).family is not Family.ROWS
+
+
 @pytest.mark.parametrize("name", FLAT)
 def test_flat_launches_have_64_bytes_under_way(name):
     types, load, store, steps = FLAT[name]
