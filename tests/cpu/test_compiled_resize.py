@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from harness.cpu_paths import picking_by
+from harness.fenced_memory import Fenced
 from harness.profiles import examples
 from harness.resize_cases import Array, Resize, pictures, resizes
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -237,6 +238,42 @@ def test_planes_narrower_than_a_vector(channels: int) -> None:
     expected = on("NumPy", case, case.picture(), dims="HWC", interpolation="opencv-linear")
     made = on("compiled, 1 thread", case, case.picture(), dims="HWC", interpolation="opencv-linear")
     np.testing.assert_array_equal(made, expected)
+
+
+def check_fenced(width: int, columns: int, channels: int, step: int, *, at_end: bool) -> None:
+    """Five rows between pages that may not be touched, resized to three, mirrored or not."""
+    fenced = Fenced((5 * width - 1) * step + channels, np.random.default_rng(width), at_end=at_end)
+    rows = np.lib.stride_tricks.as_strided(fenced.bytes, (5, width, channels), (width * step, step, 1), writeable=False)
+    for flip in (False, True):
+        made = []
+        for path in ("NumPy", "compiled, 1 thread"):
+            with picking_by(path):
+                crops = sg.gather_crops(
+                    [rows],
+                    size=(3, columns),
+                    boxes=[(0, 0, 5, width)],
+                    dims="HWC",
+                    interpolation="opencv-linear",
+                    flip=[flip],
+                )
+                made.append(crops.numpy())
+        np.testing.assert_array_equal(made[1], made[0])
+
+
+def test_no_byte_beside_padded_pixels_is_read() -> None:
+    """A row of 127 bytes, one less than a window has, in front of it and behind it memory that ends the test."""
+    check_fenced(32, 21, 3, 4, at_end=False)
+    check_fenced(32, 64, 3, 4, at_end=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at_end", [False, True], ids=["before", "behind"])
+@pytest.mark.parametrize("channels, step", [(1, 1), (2, 2), (3, 3), (3, 4), (4, 4)])
+def test_no_byte_beside_rows_of_any_width_is_read(channels: int, step: int, at_end: bool) -> None:
+    """Rows about as long as a window of 128 bytes, and much longer ones, enlarged, shrunk and halved."""
+    for width in (*range(126 // step, 131 // step + 2), 256 // step, 700 // step):
+        for columns in (width * 2, width * 2 // 3, width // 2, width // 5, width // 9):
+            check_fenced(width, columns, channels, step, at_end=at_end)
 
 
 def test_no_byte_beside_the_picture_is_read() -> None:

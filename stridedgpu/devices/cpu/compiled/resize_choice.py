@@ -138,7 +138,7 @@ def _share_few_rows(rows: AxisTaps) -> bool:
 def _windows(columns: AxisTaps, step: int, rows: PairRows | WordRows) -> int:
     """The fewest windows that have the taps of each step of a pass; 0 if more would take longer than single loads."""
     first, stop = columns.reach
-    if (stop - first) * step < WINDOW_BYTES:
+    if (stop - first - 1) * step + rows.channels < WINDOW_BYTES:
         return 0
     for windows in rows.window_counts:
         pixels = rows.pixels // windows
