@@ -138,9 +138,11 @@ __global__ void __launch_bounds__(256, 2) copy_shifted_rows(
     };
 
     // Of words that are split, shared memory has those of each chunk and one more, with room between the chunks, so
-    // that those of a warp's groups are in different banks. A group has two lanes and more.
+    // that those of a warp's groups are in different banks. A group has two lanes and more,
+    // but for vectors of one element, whose rows may be one word.
     constexpr int words_bytes = policy.steps * Step::length * int(sizeof(Source));  // of a lane
-    constexpr int shared_bytes = splits ? 256 * words_bytes + 128 * 32
+    constexpr int most_groups = Step::store_length > 1 ? 128 : 256;
+    constexpr int shared_bytes = splits ? 256 * words_bytes + most_groups * 32
                                         : Step::exchanges ? policy.steps * 256 * Step::exchange_bytes : 1;
     alignas(32) __shared__ uint8 exchange[shared_bytes];
 

@@ -73,6 +73,15 @@ def test_rows_at_any_address():
 
 
 @emulated
+def test_rows_of_one_word_have_a_lane_each():
+    """Vectors of one element: each of 256 groups has its words in shared memory, and the one after them."""
+    rows = Layout((300, 4), (7, 1))
+    one = rows_case(rows.sliced((..., slice(None, None, -1))), rows, "bool>complex128", aligned=(1, 16))
+    assert one.plan.shifts
+    check_cases([one])
+
+
+@emulated
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [2, pytest.param(3, marks=pytest.mark.sweep)])
 def test_many_rows_at_any_address(number):
