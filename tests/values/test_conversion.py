@@ -245,3 +245,10 @@ def test_refusals(call, error, message):
 def test_complex_numbers_widen_and_take_reals():
     for source, target in (("complex64", "complex128"), ("float32", "complex64"), ("uint8", "complex64")):
         assert isinstance(conversion(E[source], E[target]), Conversion)
+
+
+def test_two_constants_are_those_of_two_channels():
+    assert conversion(
+        ELEMENT_TYPES["uint8"], ELEMENT_TYPES["float32"], scale=(0.5, 2.0), source_channels=2
+    ).is_per_channel
+    assert not conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES["float32"], scale=0.5, bias=1.0).is_per_channel
