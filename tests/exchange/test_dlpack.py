@@ -168,6 +168,15 @@ def test_what_a_producer_cannot_mean_is_refused(make, error, fragment):
         sg.asarray(make())
 
 
+def test_a_producer_that_says_is_cpu_exports_memory_of_the_cpu():
+    class OnCpu(Exporter):
+        is_cpu = True
+
+    with pytest.raises(sg.DeviceError, match=r"device \(2, 0\), and is_cpu says the CPU"):
+        sg.asarray(OnCpu(np.arange(3), device=(2, 0)))
+    assert sg.asarray(OnCpu(np.arange(3))).numpy().tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize("versioned", [True, False])
 def test_a_capsule_is_taken_once_and_given_back_when_the_last_view_goes(versioned):
     array = np.full(1 << 16, 7.0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.frame_cases import DEEP, SHARES, opencv, surface
+from harness.frame_encodes import FrameEncodeCase
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
@@ -192,3 +193,9 @@ def test_planes_that_cannot_be_written_are_refused():
     with pytest.raises(LayoutError, match="src and out are frames"):
         frame = sg.Frame.over("nv12", memory, (4, 6))
         sg.relayout(frame, out=frame)
+
+
+@pytest.mark.parametrize("name, nbytes", [("nv12", 1), ("p010", 2)])
+def test_a_problem_counts_the_bytes_of_colours_and_of_samples(name, nbytes):
+    problem = FrameEncodeCase(name, size=(4, 14)).problem
+    assert problem.bytes_moved == 4 * 14 * (3 + 1.5) * nbytes
