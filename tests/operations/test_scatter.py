@@ -167,7 +167,7 @@ def refusal(call, error, message):
         refusal(lambda out: sg.scatter_elements(DATA, [[0]], ROW, 5, out=out), LayoutError, "axis=5"),
         refusal(lambda out: sg.scatter_elements(DATA, [0], ROW, out=out), LayoutError, "indices have rank 1"),
         refusal(lambda out: sg.scatter_nd(DATA, [[0]], ROW, out=out[:2]), LayoutError, "out has sizes (2, 6)"),
-        refusal(lambda out: sg.scatter_nd(out, [[0]], ROW, out=out), BindingError, "out shares memory with data"),
+        refusal(lambda out: sg.scatter_nd(out[::-1], [[0]], ROW, out=out), BindingError, "out shares memory with data"),
         refusal(lambda out: sg.scatter_nd(DATA, [[0]], out[1:2], out=out), BindingError, "memory with updates"),
         refusal(
             lambda out: sg.scatter_nd(DATA, out[:1, 4:].reinterpret(dtype="int32"), ROW, out=out),
