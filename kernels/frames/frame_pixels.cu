@@ -1,8 +1,8 @@
 // Frames of any planes and chroma to RGB, the two pixels of a chroma sample a thread: linear chroma, samples apart,
 // colours mixed by a matrix.
 //
-// Samples are loaded one by one, and those of chroma once for both pixels. Neighbouring threads have neighbouring pairs,
-// so the accesses of a warp are coalesced. A window may cut a row's first and last pair.
+// Samples are loaded one by one, and those of chroma once for both pixels. Neighbouring threads have neighbouring
+// pairs, so the accesses of a warp are coalesced. A window may cut a row's first and last pair.
 //
 //     samples    | y y | 2 or 4 of u around them | the same of v |    repeated chroma: one of each
 //     registers  | r g b | r g b |

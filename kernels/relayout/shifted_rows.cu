@@ -4,14 +4,14 @@
 // Places of a row are numbered from the start of the aligned target vector with its first element. The target is stored
 // in whole vectors. Each is funnel-shifted from the aligned source words that contain it:
 //
-//     source   | . a b c | d e f g | h i j k |        words as they are loaded, each once: adjacent lanes, adjacent words
+//     source   | . a b c | d e f g | h i j k |        words, each loaded once: adjacent lanes, adjacent words
 //     shared   | . a b c | d e f g | h i j k |        words of a chunk, and the one after them
-//     target   | . . . a | b c d e | f g h i | j k    a vector is its words and the next one, shifted; a row's ends move
-//                                                     element by element
+//     target   | . . . a | b c d e | f g h i | j k    a vector is its words and the next one, shifted; the
+//                                                     ends of a row move element by element
 //
 // Words of elements of 4 bytes need no shifts; they change lanes as in rows.cu, after they are converted. A word only
-// partially inside the buffer is not loaded; its elements move one by one, in the first and the last row only. The loads
-// of a row's ends are in flight together with those of its words.
+// partially inside the buffer is not loaded; its elements move one by one, in the first and the last row only. The
+// loads of a row's ends are in flight together with those of its words.
 //
 // Bytes moved: each element once in and once out.
 #include "row_chunks.cuh"
