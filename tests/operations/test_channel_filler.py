@@ -106,7 +106,9 @@ def test_kernels_write_elements_and_zeros(number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [pytest.param(number, marks=emulated) for number in range(2, 4)])
+@pytest.mark.parametrize(
+    "number", [pytest.param(2, marks=emulated), pytest.param(3, marks=[*emulated, pytest.mark.sweep])]
+)
 def test_kernels_write_elements_and_zeros_of_many_layouts(number):
     check_cases(drawn(300, number))
 

@@ -109,7 +109,7 @@ class TestChannels(TiledTests):
     family = Family.CHANNELS
     tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
     at_home = 0.8
-    random_layouts = 250
+    random_layouts = 500
     faults = FAULTS
 
     def broken_cases(self) -> list[Case]:

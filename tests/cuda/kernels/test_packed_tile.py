@@ -126,7 +126,7 @@ class TestPackedTile(TiledTests):
     family = Family.PACKED_TILE
     tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
     at_home = 0.75
-    random_layouts = 200
+    random_layouts = 400
     faults = FAULTS
 
     def broken_cases(self) -> list[Case]:

@@ -128,7 +128,7 @@ class TestPixels(TiledTests):
     family = Family.PIXELS
     tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
     at_home = 0.8
-    random_layouts = 400
+    random_layouts = 800
     faults = FAULTS
 
     def broken_cases(self) -> list[Case]:

@@ -188,7 +188,7 @@ class TestTranspose(TiledTests):
     family = Family.TRANSPOSE
     tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
     at_home = 0.95  # a table of channels along the source's run goes elsewhere
-    random_layouts = 250
+    random_layouts = 500
     faults = FAULTS
 
     def broken_cases(self) -> list[Case]:

@@ -102,7 +102,7 @@ class TestTurnedPixels(TiledTests):
     family = Family.TURNED_PIXELS
     tables: ClassVar = {"sizes": size_cases, "conversions": conversion_cases}
     at_home = 0.9
-    random_layouts = 400
+    random_layouts = 800
     faults = FAULTS
 
     def broken_cases(self) -> list[Case]:

@@ -89,8 +89,9 @@ class TiledTests:
 
     @emulated
     @pytest.mark.slow
-    def test_layouts_at_random(self) -> None:
-        check_cases(drawn(relayouts(), {self.family}, 4 * self.random_layouts, 2))
+    @pytest.mark.parametrize("number", [2, pytest.param(3, marks=pytest.mark.sweep)])
+    def test_layouts_at_random(self, number: int) -> None:
+        check_cases(drawn(relayouts(), {self.family}, self.random_layouts, number))
 
     @emulated
     @pytest.mark.faults
