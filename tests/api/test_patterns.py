@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from itertools import chain
+
 import numpy as np
 import pytest
 from harness.profiles import examples
@@ -18,13 +21,18 @@ def spelt(group):
 
 @st.composite
 def patterns(draw, shape):
-    """A pattern for arrays of that shape, and the sizes of all names but one in each pair of parentheses."""
+    """A pattern for arrays of that shape, the sizes of all names but one in each pair of parentheses, and its meaning.
+
+    The meaning is how NumPy says it: the shape with one axis for each name, their order, and the shape of the result.
+    """
     names = iter("abcdefghijklmnopqrstuvwxyz")
     first, last = sorted(draw(st.tuples(*[st.integers(0, len(shape))] * 2)))
     has_rest = draw(st.booleans())
-    left, sizes, used = [], {}, []
+    left, sizes, used, spread, axes = [], {}, [], [], {}
     for axis, size in enumerate(shape):
         if has_rest and first <= axis < last:
+            axes.setdefault("...", []).append(len(spread))
+            spread.append(size)
             continue
         factors = [size]
         while draw(st.booleans()):
@@ -34,28 +42,36 @@ def patterns(draw, shape):
         sizes |= dict(zip(group[1:], factors[1:], strict=True))
         left.append(spelt(group))
         used += group
+        axes |= {name: [len(spread) + part] for part, name in enumerate(group)}
+        spread += factors
     if has_rest:
         left.insert(first, "...")
         used.append("...")
-    right, order = [], draw(st.permutations(used))
+        axes.setdefault("...", [])
+    right, target, order = [], [], draw(st.permutations(used))
+    moved = [axis for name in order for axis in axes[name]]
     while order:
         count = draw(st.integers(1, min(3, len(order))))
-        right += [f"({' '.join(order[:count])})" if draw(st.booleans()) else " ".join(order[:count])]
-        right += draw(st.sampled_from([[], ["1"], ["()"]]))
-        order = order[count:]
-    return f"{' '.join(left)} -> {' '.join(right)}", sizes
+        group, order = order[:count], order[count:]
+        made = [[spread[axis] for axis in axes[name]] for name in group]
+        together = draw(st.booleans())
+        right += [f"({' '.join(group)})" if together else " ".join(group)]
+        target += [math.prod(chain(*made))] if together else chain(*made)
+        one = draw(st.sampled_from([[], ["1"], ["()"]]))
+        right += one
+        target += [1] * len(one)
+    return f"{' '.join(left)} -> {' '.join(right)}", sizes, (spread, moved, target)
 
 
 @settings(max_examples=examples(400))
 @given(st.data(), st.lists(st.sampled_from([1, 2, 3, 4, 6, 8]), max_size=4).map(tuple))
-def test_what_einops_makes_of_it(data, shape):
-    einops = pytest.importorskip("einops")
+def test_what_a_pattern_makes_is_numpys_and_a_view_where_it_can_be(data, shape):
     layout = data.draw(layouts_of(shape))
     memory = np.arange(layout.offset + layout.extent[0] + layout.span, dtype=np.int32)
     array = as_array(layout, memory)
     tensor = sg.StridedTensor(memory, layout, "int32")
-    pattern, sizes = data.draw(patterns(shape))
-    expected = einops.rearrange(array, pattern, **sizes)
+    pattern, sizes, (spread, order, target) = data.draw(patterns(shape))
+    expected = array.reshape(spread).transpose(order).reshape(target)
     made = sg.rearrange(tensor, pattern, **sizes)
     assert made.sizes == expected.shape
     assert np.array_equal(made.numpy(), expected)
@@ -69,6 +85,15 @@ def test_what_einops_makes_of_it(data, shape):
         assert seen.buffer is tensor.buffer
         assert made.buffer is tensor.buffer
         assert np.array_equal(seen.numpy(), expected)
+
+
+@given(st.data(), st.lists(st.sampled_from([1, 2, 3, 4, 6, 8]), max_size=4).map(tuple))
+def test_patterns_mean_what_they_mean_to_einops(data, shape):
+    einops = pytest.importorskip("einops")
+    array = np.arange(math.prod(shape)).reshape(shape)
+    pattern, sizes, (spread, order, target) = data.draw(patterns(shape))
+    expected = array.reshape(spread).transpose(order).reshape(target)
+    assert np.array_equal(einops.rearrange(array, pattern, **sizes), expected)
 
 
 def test_patches_are_a_view_until_their_axes_merge():
