@@ -38,7 +38,10 @@ COULD_NOT_RUN = f"exit status {_BROKEN}"
 
 
 class _Followed:
-    """Writes down which test runs and which fails, since a crash leaves nothing else."""
+    """Writes down which test runs and which fails, since a crash leaves nothing else.
+
+    Kernels that are run come before kernels that are inspected, which notice less and compile longer.
+    """
 
     def __init__(self, journal: pathlib.Path) -> None:
         self._journal = journal.open("a")
@@ -46,6 +49,9 @@ class _Followed:
     def write(self, **entry: Any) -> None:
         self._journal.write(json.dumps(entry) + "\n")
         self._journal.flush()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items.sort(key=lambda item: item.get_closest_marker("emulation") is None)
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self.write(test=nodeid)

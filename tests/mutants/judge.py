@@ -31,7 +31,9 @@ __all__ = ["EMULATED", "Project"]
 
 KILLER, DEFAULT, SLOW = "killer", "default", "slow"
 
-_MARKS: Final = {KILLER: ("-m", "slow or not slow"), DEFAULT: (), SLOW: ("-m", "slow")}
+_IN_CI: Final = "slow and not faults and not sweep and not engines and not speed"
+
+_MARKS: Final = {KILLER: ("-m", "slow or not slow"), DEFAULT: (), SLOW: ("-m", _IN_CI)}
 
 _QUICK: Final = (
     *("-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-profile=judging"),
