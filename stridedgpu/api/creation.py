@@ -7,12 +7,11 @@ from typing import Final, cast
 
 import numpy as np
 
-from stridedgpu.devices.buffer import Buffer as Memory
+from stridedgpu.devices.buffer import Buffer as Memory, check_range
 from stridedgpu.devices.cpu.device import ZeroedMemory
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import chosen_device, cuda_device_of_memory, default_device, device_name, device_named
 from stridedgpu.exchange.array_like import foreign_operand, labelled, operand_of
-from stridedgpu.exchange.foreign_memory import check_range
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import MemoryOptions

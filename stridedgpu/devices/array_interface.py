@@ -14,7 +14,7 @@ from stridedgpu.values.dtypes import ElementType, element_type
 from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
-from .buffer import Buffer
+from .buffer import Buffer, check_range
 
 __all__ = ["DescribedArray", "array_interface", "described_array"]
 
@@ -47,19 +47,27 @@ class DescribedArray:
     element: ElementType
     stream: int | None
 
+    @property
+    def start(self) -> int:
+        """The address of the lowest element."""
+        return self.address + self.layout.first_offset * self.element.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes from there to the end of the last element."""
+        return self.layout.span * self.element.itemsize
+
     def located(self, device: str) -> tuple[Buffer, Layout, ElementType]:
         """The memory on a device, the layout from its lowest element, and the type."""
-        lowest, itemsize = self.layout.first_offset, self.element.itemsize
-        start, nbytes = self.address + lowest * itemsize, self.layout.span * itemsize
-        buffer = Buffer(start, nbytes, owner=self.owner, device=device, readonly=self.readonly)
-        return buffer, self.layout.shifted(-lowest), self.element
+        buffer = Buffer(self.start, self.nbytes, owner=self.owner, device=device, readonly=self.readonly)
+        return buffer, self.layout.shifted(-self.layout.first_offset), self.element
 
 
 def described_array(obj: Any) -> DescribedArray:
     """The memory of an object with the interface.
 
     Raises `LayoutError` for a mask, and for strides that are not whole elements; `ElementTypeError` for what NumPy has
-    no type for.
+    no type for; `BindingError` for elements outside the address space.
     """
     found = obj.__cuda_array_interface__
     if found.get("mask") is not None:
@@ -74,4 +82,7 @@ def described_array(obj: Any) -> DescribedArray:
     if steps is not None and any(step % element.itemsize for step in steps):
         raise LayoutError(f"strides={steps} bytes are not whole elements of {element.itemsize} bytes; copy it first.")
     strides = None if steps is None else tuple(step // element.itemsize for step in steps)
-    return DescribedArray(obj, address or 0, readonly, Layout(found["shape"], strides), element, found.get("stream"))
+    layout = Layout(found["shape"], strides)
+    held = DescribedArray(obj, address or 0, readonly, layout, element, found.get("stream"))
+    check_range(type(obj).__name__, held.address, held.start, held.nbytes)
+    return held

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from stridedgpu.values.errors import BindingError, LayoutError
 
-__all__ = ["LARGEST_ALIGNMENT", "Buffer", "address_of", "alignment_of"]
+__all__ = ["ADDRESS_SPACE_BYTES", "LARGEST_ALIGNMENT", "Buffer", "address_of", "alignment_of", "check_range"]
+
+ADDRESS_SPACE_BYTES: Final = 2**64
 
 LARGEST_ALIGNMENT: Final = 4096
 """The largest alignment, in bytes, that is detected in a borrowed address: one page."""
@@ -43,6 +45,20 @@ def alignment_of(address: int) -> int:
     (16, 4096)
     """
     return (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
+
+
+def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
+    """Raise `BindingError` if `nbytes` bytes from `start` cannot be memory.
+
+    `address` is the one that `producer` gave: it is shown in the message, and null is never memory.
+    """
+    if nbytes and address == 0:
+        raise BindingError(f"{producer} describes {nbytes} bytes at address 0, which is no memory.")
+    if start < 0 or start + nbytes > ADDRESS_SPACE_BYTES:
+        raise BindingError(
+            f"{producer} describes {nbytes} bytes from {start:#x} on, which leave the address space of 64 bits: its "
+            "sizes, strides or address are wrong."
+        )
 
 
 def checked_alignment(alignment: object) -> int:
@@ -137,7 +153,7 @@ class Buffer:
     def of(cls, memory: object) -> Buffer:
         """Borrow the bytes of an object with the buffer protocol (bytearray, mmap, a C-contiguous array).
 
-        Raises `BindingError` for anything else.
+        Raises `BindingError` for anything else, and for bytes outside the address space.
         """
         if isinstance(memory, cls):
             return memory
@@ -150,8 +166,10 @@ class Buffer:
         if not view.c_contiguous:
             raise BindingError("buffer must be contiguous bytes; describe strided memory with asarray instead.")
         array = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+        address = address_of(array)
+        check_range(type(memory).__name__, address, address, array.nbytes)
         # The owner is the view, not `memory`: a live view keeps a bytearray's size and a mapping open.
-        return cls(array.ctypes.data, array.nbytes, owner=view, readonly=view.readonly)
+        return cls(address, array.nbytes, owner=view, readonly=view.readonly)
 
     @property
     def bytes(self) -> NDArray[np.uint8]:

@@ -22,7 +22,7 @@ from stridedgpu.values.strides import canonical_axes
 
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
-from .foreign_memory import check_range, check_steps
+from .foreign_memory import check_steps
 from .named_axes import check_named_axes, named_axes
 
 __all__ = [
@@ -107,11 +107,7 @@ def foreign_operand(obj: object, copy: bool | None = None) -> tuple[Operand, boo
     if hasattr(obj, "__cuda_array_interface__"):
         device = cuda_device_of_memory(0)
         device_named(device)
-        operand = Operand(*exchange_of(device).borrowed(obj))
-        start = operand.buffer.address
-        address = start + operand.layout.offset * operand.element.itemsize
-        check_range(type(obj).__name__, address, start, operand.buffer.nbytes)
-        return operand, True
+        return Operand(*exchange_of(device).borrowed(obj)), True
     if _is_of(obj, "PIL.Image", "Image"):  # its array interface is a copy made for the caller
         image = np.array(obj)
         # Black and white come as 0 and 255, which NumPy does not turn into valid bools.
@@ -196,12 +192,15 @@ def _array_held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
             if hasattr(obj, "__array__"):
                 raise
             raise ElementTypeError(f"{type(obj).__name__} is not array-like: {problem}") from None
-        check_steps(type(obj).__name__, address_of(array), array.shape, array.strides, array.itemsize)
-        return array
-    try:
-        return np.asarray(memoryview(obj))
-    except TypeError:
-        return None
+    else:
+        try:
+            array = np.asarray(memoryview(obj))
+        except TypeError:
+            return None
+        except ValueError as problem:
+            raise ElementTypeError(f"{type(obj).__name__} is not array-like: {problem}") from None
+    check_steps(type(obj).__name__, address_of(array), array.shape, array.strides, array.itemsize)
+    return array
 
 
 def _operand_of_array(array: NDArray[Any], copy: bool | None, dims: str | None = None) -> tuple[Operand, bool]:

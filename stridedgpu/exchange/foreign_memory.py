@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.buffer import Buffer, check_range
 from stridedgpu.devices.operand import Operand
 from stridedgpu.values.dtypes import ElementType
-from stridedgpu.values.errors import BindingError, LayoutError
+from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-__all__ = ["ADDRESS_SPACE_BYTES", "LARGEST_RANK", "check_range", "check_steps", "foreign_memory"]
-
-ADDRESS_SPACE_BYTES: Final = 2**64
+__all__ = ["LARGEST_RANK", "check_steps", "foreign_memory"]
 
 LARGEST_RANK: Final = 64
 """NumPy's own limit, and the most axes that a `Layout` has."""
@@ -57,24 +55,10 @@ def foreign_memory(
     return Operand(Buffer(start, nbytes, owner=owner, device=device, readonly=readonly), layout, element)
 
 
-def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
-    """Raise `BindingError` if `nbytes` bytes from `start` cannot be memory.
-
-    `address` is the one that `producer` gave: it is shown in the message, and null is never memory.
-    """
-    if nbytes and address == 0:
-        raise BindingError(f"{producer} describes {nbytes} bytes at address 0, which is no memory.")
-    if start < 0 or start + nbytes > ADDRESS_SPACE_BYTES:
-        raise BindingError(
-            f"{producer} describes {nbytes} bytes from {start:#x} on, which leave the address space of 64 bits: its "
-            "sizes, strides or address are wrong."
-        )
-
-
 def check_steps(producer: str, address: int, sizes: Sequence[int], steps: Sequence[int], itemsize: int) -> None:
     """Raise `BindingError` if elements that lie `steps` bytes apart, the first at `address`, cannot be memory.
 
-    NumPy believes an array interface: it makes an array of any address.
+    NumPy believes an array interface and a buffer: it makes an array of any address.
     """
     if 0 not in sizes:
         reaches = [(size - 1) * step for size, step in zip(sizes, steps, strict=True)]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import pytest
 from harness.guarded_memory import bits_of, guarded, seeds
+from harness.lying_producers import lying_buffer
 from harness.strategies import element_types, layouts, layouts_of, tensor_sizes
 from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, LayoutError
-from stridedgpu.exchange.foreign_memory import ADDRESS_SPACE_BYTES, check_range, foreign_memory
+from stridedgpu.devices.buffer import ADDRESS_SPACE_BYTES, check_range
+from stridedgpu.exchange.foreign_memory import foreign_memory
 from stridedgpu.values.dtypes import element_type
 
 
@@ -72,3 +76,21 @@ def test_an_array_interface_is_believed_by_numpy_and_not_here(address, strides, 
     assert np.asarray(liar).shape == (2, 3)
     with pytest.raises(BindingError, match=f"Camera describes.*{words}"):
         sg.asarray(liar, copy=False)
+
+
+def test_a_buffer_is_believed_by_numpy_and_not_here():
+    liar = (ctypes.c_float * 6).from_address(2**64 - 8)
+    assert np.asarray(liar).shape == (6,)
+    words = "c_float_Array_6 describes 24 bytes from 0xfffffffffffffff8 on, which leave the address space"
+    with pytest.raises(BindingError, match=words):
+        sg.asarray(liar, copy=False)
+    with pytest.raises(BindingError, match=words):
+        sg.frombuffer(liar, (2, 3), "float32")
+
+
+def test_a_view_whose_strides_leave_the_address_space_is_refused():
+    values = np.arange(6.0, dtype=np.float32).reshape(2, 3)
+    for strides in ([-(2**62), 4], [2**62, 2**63 - 1]):
+        with pytest.raises(BindingError, match="memoryview describes"):
+            sg.asarray(lying_buffer(values, {"strides": strides}), copy=False)
+    assert np.array_equal(sg.asarray(lying_buffer(values, {}), copy=False).numpy(), values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_int64
 from typing import Any
 
 import cupy
@@ -10,6 +11,7 @@ import numpy as np
 from stridedgpu.devices.array_interface import array_interface as interface_of_array, described_array
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.values.dtypes import ElementType
+from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 
 from .streams import LEGACY_STREAM, stream_handle, wait_for_stream
@@ -40,11 +42,15 @@ def array_interface(buffer: Buffer, layout: Layout, dtype: np.dtype[Any]) -> dic
 def borrowed(obj: Any) -> tuple[Buffer, Layout, ElementType]:
     """The memory of an object with the CUDA Array Interface; the buffer keeps the object alive.
 
-    CuPy's current stream waits for the object's. Raises `LayoutError` for a mask, and for strides that are not whole
-    elements.
+    CuPy's current stream waits for the object's. Raises what `described_array` raises, and `DeviceError` for memory
+    that CUDA does not know.
     """
     held = described_array(obj)
-    device = int(cupy.cuda.runtime.pointerGetAttributes(held.address).device) if held.address else 0
+    # CuPy takes an address as a signed number.
+    address = c_int64(held.address).value
+    device = int(cupy.cuda.runtime.pointerGetAttributes(address).device) if address else 0
+    if device < 0:
+        raise DeviceError(f"{type(obj).__name__} describes memory at {held.address:#x} that no CUDA device knows.")
     if held.stream is not None:
         wait_for_stream(device, stream_handle(None, device), held.stream)
     return held.located(f"cuda:{device}")
