@@ -271,7 +271,9 @@ def _batched(operand: Operand, labels: str) -> Operand:
 def _image_operand(name: str, images: object, dims: str | None) -> tuple[Operand, str]:
     """An object with the axes H and W, and optionally N and C, and its labels in canonical order."""
     operand, labels = operand_of(images, dims)
-    return operand, _letters(name, operand.layout, labels, dims)
+    if labels is None or labels not in IMAGE_AXES or len(labels) != operand.layout.ndim:
+        labels = _letters(name, operand.layout, labels, dims)
+    return operand, labels
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,8 @@ from stridedgpu.planning.crop_windows import source_steps
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.channel_matrix import MatrixRows
 from stridedgpu.values.doubles import Doubles
+from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import parse_order
@@ -51,8 +53,9 @@ def whole_images_resized(
     here = source.buffer.device
     device = CPU if here == "cpu" else device_named(here)
     # mypy has no protocol for hashable
-    key = source.spec, labels, size, interpolation, passes, premultiply, *conversion_key(values), layout, device
-    prepared = _prepared(*key)  # type: ignore[arg-type]
+    read = source.layout
+    key = read.sizes, read.strides, source.element.name, labels, size, interpolation, passes, premultiply
+    prepared = _prepared(*key, *conversion_key(values), layout, device)  # type: ignore[arg-type]
     if prepared is None:
         return None
     target = prepared.allocation.allocate(device, stream)
@@ -79,7 +82,9 @@ class _Prepared(KeptLaunch[ResizeLaunch]):
 
 @lru_cache(maxsize=512, typed=True)
 def _prepared(
-    source: TensorSpec,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    element_name: str,
     labels: str,
     size: tuple[int, int],
     interpolation: str,
@@ -96,7 +101,8 @@ def _prepared(
     device: Device,  # noqa: ARG001 - of the key: a launch belongs to one device
 ) -> _Prepared | None:
     """What is prepared for images of a layout and type; None for an order that fills channels up and an empty batch."""
-    element, batch = source.element, as_batch(source.layout, labels)
+    element, layout_read = ELEMENT_TYPES[element_name], Layout(sizes, strides)
+    batch = as_batch(layout_read.shifted(-layout_read.first_offset), labels)
     count, channel_count, *extents = batch.sizes
     if not count or (layout is not None and parse_order(layout).multiple != 1):
         return None
@@ -106,8 +112,8 @@ def _prepared(
     windows = (ResizeWindow(image.shifted(-image.first_offset), box, (0, 0, *size)),) * count
     values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
     made = values.conversion(element, channel_count if "C" in labels else None, element)
-    sizes = dict(zip("NCHW", (count, made.output_channels(channel_count), *size), strict=True))
-    wanted = tuple(sizes[axis] for axis in labels)
+    extents_made = dict(zip("NCHW", (count, made.output_channels(channel_count), *size), strict=True))
+    wanted = tuple(extents_made[axis] for axis in labels)
     allocation = MemoryOptions(layout).allocation(wanted, tuple(labels), made.target)
     target = TensorSpec.of(
         as_batch(allocation.layout, labels),

@@ -317,7 +317,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     """Of five boxes one stays in the cache, and other threads evict as well."""
     tables: list[weakref.ref[object]] = []
     alive: list[bool] = []
-    made_by, run = resize_recipes.Recipes.made, compiled_resize._run
+    made_by, run = resize_recipes.Recipes.made, compiled_resize._Entries.run
 
     def made(recipes: Any, window: Any) -> Any:
         recipe = made_by(recipes, window)
@@ -329,7 +329,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
         run(*arguments)
 
     monkeypatch.setattr(resize_recipes.Recipes, "made", made)
-    monkeypatch.setattr(compiled_resize, "_run", running)
+    monkeypatch.setattr(compiled_resize._Entries, "run", running)
     image = np.random.default_rng(3).integers(0, 256, (61, 67, 3), dtype=np.uint8)
     boxes = [(0, 0, 40 + number, 50 + number) for number in range(5)]
     few = replace(policy(), resize=replace(policy().resize, most_geometries=1))

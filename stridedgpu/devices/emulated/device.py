@@ -179,7 +179,7 @@ def _alias(argument: Any, used: set[Pages]) -> Any:
     if isinstance(argument, FrameOperand):
         return replace(argument, planes=_alias(argument.planes, used))
     if isinstance(argument, EvenlyLocated):
-        return replace(argument, buffer=_alias(argument.buffer, used))
+        return EvenlyLocated(_alias(argument.buffer, used), argument.start, argument.step, argument.number)
     if isinstance(argument, LocatedOperands):
         return [_alias(located, used) for located in argument]
     if isinstance(argument, Crops):

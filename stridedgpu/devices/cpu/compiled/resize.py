@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.numpy_loops.resize import Borders
 from stridedgpu.devices.cpu.plan import CpuKernel
@@ -68,6 +68,37 @@ def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None
     return _Windows(problem, rest)
 
 
+class _Entries:
+    """The entries of a kernel, in memory for one call at a time; `work` is the number of their products."""
+
+    __slots__ = ("_count", "_loop", "_start", "_words", "_work")
+
+    def __init__(self, loop: Loop, fields: Sequence[int], work: int) -> None:
+        """Store the fields of all entries."""
+        self._words = (ctypes.c_int64 * (1 + len(fields)))(0, *fields)
+        self._start, self._count = ctypes.addressof(self._words) + 8, len(fields) // ENTRY_FIELDS
+        self._loop, self._work = loop, work
+
+    def run(self, source: int, target: int) -> None:
+        """Run the kernel over the entries. Raises `DeviceError` if a thread could not allocate its scratch memory."""
+        run_shared(self._loop, source, target, self._start, self._count, nbytes=self._work)
+        if self._words[0]:
+            raise DeviceError("The CPU has no memory left for the rows between the passes of a resize.")
+
+
+class _Alike(NamedTuple):
+    """Windows over images `step` bytes apart, for a number of threads: their recipe, and entries that no call uses.
+
+    `recipe` is None for windows that differ, and for those with borders.
+    """
+
+    windows: Sequence[ResizeWindow]
+    step: int
+    threads: int
+    recipe: Recipe | None
+    entries: list[_Entries]
+
+
 class _Windows:
     """A problem with the geometries of the windows seen so far."""
 
@@ -77,7 +108,7 @@ class _Windows:
         self._recipes: dict[ResizeWindow, Recipe | None] = {}
         self._evicting = Lock()
         self._latest: tuple[Sequence[ResizeWindow], list[Recipe | None]] = ((), [])
-        self._alike: tuple[Sequence[ResizeWindow], Recipe | None] = ((), None)
+        self._alike = _Alike((), 0, 0, None, [])
         self._maker = Recipes(problem)
         self._borders = Borders(problem)
         layout, itemsize = problem.target.layout, problem.target.element.itemsize
@@ -88,14 +119,22 @@ class _Windows:
     def __call__(self, windows: Sequence[ResizeWindow], sources: Sequence[ResizeSource], target: Located) -> None:
         """Write every window."""
         if isinstance(sources, EvenlyLocated):
-            alike = self._recipe_of_all(windows)
-            if alike is not None:
-                self._run_alike(alike, sources, target)
+            alike = self._alike
+            if windows is not alike.windows or sources.step != alike.step or get_num_threads() != alike.threads:
+                alike = self._alike_of(windows, sources)
+            if alike.recipe is not None:
+                buffer, start = target
+                try:
+                    entries = alike.entries.pop()
+                except IndexError:
+                    entries = self._entries_of(alike.recipe, sources)
+                entries.run(sources.buffer.address + sources.start, buffer.address + start)
+                alike.entries.append(entries)
                 return
         buffer, start = target
         batch = buffer.address + start + self._base
         sample, down, right = self._steps
-        entries: dict[int, tuple[Loop, list[int]]] = {}
+        by_loop: dict[int, tuple[Loop, list[int]]] = {}
         left: list[int] = []
         kept: list[object] = []
         work = 0
@@ -117,40 +156,36 @@ class _Windows:
             else:
                 memory, start_of = given
                 source = memory.address + start_of + recipe.source
-            _, fields = entries.setdefault(recipe.loop.address, (recipe.loop, []))
+            _, fields = by_loop.setdefault(recipe.loop.address, (recipe.loop, []))
             step = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
             for row in range(0, height, step):
-                fields += (source, begins, recipe.fields, row, min(row + step, height), 0)
+                fields += (source, begins, recipe.fields, row, min(row + step, height))
             work += recipe.work
-        for loop, fields in entries.values():
-            _run(loop, fields, work)
+        for loop, fields in by_loop.values():
+            _Entries(loop, fields, work).run(0, 0)
         if left:
             self._rest(left, windows, sources, target)
 
-    def _recipe_of_all(self, windows: Sequence[ResizeWindow]) -> Recipe | None:
-        """The recipe of equal windows without borders, which are found again by their identity; None for others."""
-        latest, alike = self._alike
-        if windows is not latest:
-            first, *others = self._recipes_of(windows) or [None]
-            whole = first is not None and first.place == (0, 0, *self._size)
-            alike = first if whole and all(other is first for other in others) else None
-            if isinstance(windows, tuple):
-                self._alike = windows, alike
+    def _alike_of(self, windows: Sequence[ResizeWindow], sources: EvenlyLocated) -> _Alike:
+        """Windows in one buffer, which are found again by their identity: their recipe, if they are whole and equal."""
+        first, *others = self._recipes_of(windows) or [None]
+        whole = first is not None and first.place == (0, 0, *self._size)
+        recipe = first if whole and all(other is first for other in others) else None
+        alike = _Alike(windows, sources.step, get_num_threads(), recipe, [])
+        if isinstance(windows, tuple):
+            self._alike = alike
         return alike
 
-    def _run_alike(self, recipe: Recipe, sources: EvenlyLocated, target: Located) -> None:
-        """Write windows of one recipe, each into the whole of its image, from images in one buffer."""
-        buffer, start = target
-        written, (step, _, _) = buffer.address + start + self._base, self._steps
-        read = sources.buffer.address + sources.start + recipe.source
-        height, fields, pieces = self._size[0], recipe.fields, _pieces(sources.number)
+    def _entries_of(self, recipe: Recipe, sources: EvenlyLocated) -> _Entries:
+        """The entries of windows of one recipe, relative to the first image and to the target's lowest element."""
+        (step, _, _), height, pieces = self._steps, self._size[0], _pieces(sources.number)
         rows = -(-height // (pieces * BAND_ROWS)) * BAND_ROWS
-        entries: list[int] = []
+        fields: list[int] = []
         for number in range(sources.number):
-            begins = written + number * step, fields
+            places = recipe.source + number * sources.step, self._base + number * step, recipe.fields
             for row in range(0, height, rows):
-                entries += (read + number * sources.step, *begins, row, min(row + rows, height), 0)
-        _run(recipe.loop, entries, recipe.work * sources.number)
+                fields += (*places, row, min(row + rows, height))
+        return _Entries(recipe.loop, fields, recipe.work * sources.number)
 
     def _recipes_of(self, windows: Sequence[ResizeWindow]) -> list[Recipe | None]:
         """The recipe of each window. Those of a tuple are found again by its identity, without a hash of each."""
@@ -179,14 +214,3 @@ def _pieces(windows: int) -> int:
     """Parts of one window for threads to share; each part repeats the source rows around its first row."""
     threads = get_num_threads()
     return 1 if threads == 1 else max(1, policy().resize.pieces * threads // max(windows, 1))
-
-
-def _run(loop: Loop, fields: Sequence[int], work: int) -> None:
-    """Run a kernel over its entries, in whose last field it says that a thread lacked memory.
-
-    Raises `DeviceError` if a thread could not allocate its scratch memory.
-    """
-    table = (ctypes.c_int64 * len(fields))(*fields)
-    run_shared(loop, 0, 0, ctypes.addressof(table), len(fields) // ENTRY_FIELDS, nbytes=work)
-    if any(table[ENTRY_FIELDS - 1 :: ENTRY_FIELDS]):
-        raise DeviceError("The CPU has no memory left for the rows between the passes of a resize.")

@@ -6,10 +6,11 @@ from typing import Final
 
 __all__ = ["ENTRY_FIELDS", "GEOMETRY"]
 
-ENTRY_FIELDS: Final = 6
-"""Fields of an entry: the addresses of the source's lowest row, of the target's first pixel and of the geometry, then
-the first row of the result and the row after the last, and 0, which is 1 after a thread failed to allocate its scratch
-memory."""
+ENTRY_FIELDS: Final = 5
+"""Fields of an entry: the bytes from a call's source to the lowest row, and from its target to the first pixel; the
+address of the geometry; the first row of the result and the row after the last.
+
+The word before the entries is 0, and 1 after a thread failed to allocate its scratch memory."""
 
 GEOMETRY: Final = (
     "allocate",

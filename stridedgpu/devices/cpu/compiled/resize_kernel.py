@@ -113,19 +113,19 @@ class _Text:
 
     def text(self, name: str) -> str:
         """The function: loops over entries, bands and rows."""
-        code = self._code
+        code, entries = self._code, Value("ptr", "%parameters")
         made = code.scratch(8)
         with code.loop(code.first, code.last) as number:
-            entry = code.at(Value("ptr", "%parameters"), code.multiply(number, 8 * ENTRY_FIELDS))
-            source, target, geometry, first, last = (self._word(entry, place) for place in range(ENTRY_FIELDS - 1))
+            entry = code.at(entries, code.multiply(number, 8 * ENTRY_FIELDS))
+            read, written, geometry, first, last = (self._word(entry, place) for place in range(ENTRY_FIELDS))
             fields = code.pointer(geometry)
             self._fields = {field: self._word(fields, place) for place, field in enumerate(GEOMETRY)}
             allocated = code.call_for("ptr", self._address("allocate"), self._fields["scratch_bytes"])
             missing = code.compare("icmp eq", allocated, "null")
             with code.when(missing):
-                code.store(code.full("i64", 1), code.at(entry, 8 * (ENTRY_FIELDS - 1)), 8)
+                code.store(code.full("i64", 1), code.at(entries, -8), 8)
             with code.when(code.negated(missing)):
-                self._item(allocated, made, code.pointer(source), target, first, last)
+                self._item(allocated, made, code.at(code.source, read), code.at(code.target, written), first, last)
                 code.run(self._address("free"), allocated)
         return code.text(name)
 
@@ -150,13 +150,13 @@ class _Text:
             if self._kernel.premultiplies:
                 self._divide(scratch.band, rows)
             whole = code.compare("icmp eq", rows, BAND_ROWS)
-            start = code.add(target, code.multiply(begin, fields["target_row"]))
+            start = code.at(target, code.multiply(begin, fields["target_row"]))
             for kind, condition in (("whole", whole), ("rest", code.negated(whole))):
                 with code.when(condition):
                     code.run(
                         self._address(f"{kind}_kernel"),
                         code.at(scratch.band, fields[f"{kind}_source"]),
-                        code.pointer(code.add(start, fields[f"{kind}_target"])),
+                        code.at(start, fields[f"{kind}_target"]),
                         self._address(f"{kind}_parameters"),
                         code.full("i64", 0),
                         fields[f"{kind}_items"],
