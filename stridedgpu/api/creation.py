@@ -77,7 +77,8 @@ def zeros(
     >>> zeros((2, 2), "float16", device="cpu").numpy().tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    spec, dims = _spec(integers("sizes", sizes, least=0), element_type(dtype), dims, layout, row_pitch_bytes, alignment)
+    kind = dtype if type(dtype) is str else element_type(dtype)
+    spec, dims = _spec(integers("sizes", sizes, least=0), kind, dims, layout, row_pitch_bytes, alignment)
     where = default_device() if device is None else chosen_device(device)
     if where == "cpu":
         return StridedTensor.over(spec.allocate(_ZEROS), dims)
@@ -137,6 +138,9 @@ def asarray(
     >>> frames.sizes, frames.strides, frames.dims
     ((2, 3, 4, 5), (60, 1, 15, 3), 'NCHW')
     """
+    if type(obj) is np.ndarray and copy is None and dtype is None and device is None:
+        operand, labels = operand_of(obj, dims)
+        return StridedTensor.over(operand, labels)
     if copy is not None and not isinstance(copy, bool):
         raise LayoutError(f"copy={copy!r} is none of True, False and None.")
     is_tensor, shared = isinstance(obj, StridedTensor), True
@@ -298,13 +302,14 @@ def _new(sizes: Sequence[int], dtype: DTypeLike, dims: str | None, memory: Memor
 @memoized
 def _spec(
     sizes: tuple[int, ...],
-    element: ElementType,
+    dtype: str | ElementType,
     dims: str | None,
     layout: str | Layout | None,
     row_pitch_bytes: int | None,
     alignment: int | None,
 ) -> tuple[AllocationSpec, str | None]:
     """What to allocate for a new tensor, and its labels."""
+    element = element_type(dtype)
     dims, labels = _labelled(dims, len(sizes), layout)
     if isinstance(layout, Layout):
         layout = layout.shifted(-layout.first_offset)

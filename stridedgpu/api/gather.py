@@ -52,9 +52,11 @@ def gather(
     >>> gather(frames, [2, 0], axis=1, dims="NHWC").sizes
     (2, 2, 1, 1)
     """
-    tensor, written = asarray(data, dims=dims), output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
-    found = gather_operand(tensor.operand, tensor.dims, _indices(indices, tensor, stream), axis, mode, target, stream)
+    found = gather_operand(tensor.operand, tensor.dims, index, axis, mode, target, stream)
     return StridedTensor.over(*found) if written is None else written
 
 

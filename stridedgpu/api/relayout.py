@@ -219,7 +219,7 @@ def plan_relayout(
     (16, 16, 32, 24576)
     """
     written = given("dst", dst, is_written=True)
-    if is_frames(src):
+    if type(src) is not StridedTensor and is_frames(src):
         chosen = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
         frames = frame_operands(src)
         here = frames[0].device if device is None else device_name(device)
@@ -229,7 +229,7 @@ def plan_relayout(
     if device is not None:
         where = device_name(device)
     elif isinstance(dst, StridedTensor):
-        where = dst.device
+        where = dst.operand.buffer.device
     else:
         where = src.device if isinstance(src, StridedTensor) else "cpu"
     return RelayoutPlan.between(read, written, dims, ValueOptions(None, scale, bias, channels, rounding, matrix), where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
 from stridedgpu.values.strides import integers
 
-from .tensor_facts import set_dims, set_operand
+from .tensor_facts import TensorFields, set_dims, set_operand
 from .tensor_protocols import TensorProtocols
 
 __all__ = ["StridedTensor", "output_tensor"]
@@ -54,7 +54,7 @@ class StridedTensor(TensorProtocols):
     [[1, 2, 3], [6, 7, 8]]
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ()
 
     def __init__(self, buffer: object, layout: Layout, dtype: DTypeLike, *, dims: str | None = None) -> None:
         if not isinstance(layout, Layout):
@@ -62,13 +62,14 @@ class StridedTensor(TensorProtocols):
         set_operand(self, Operand(Buffer.of(buffer), layout, element_type(dtype)))
         set_dims(self, checked_dims(dims, layout.ndim))
 
-    @classmethod
-    def over(cls, operand: Operand, dims: str | None = None) -> StridedTensor:
+    @staticmethod
+    def over(operand: Operand, dims: str | None = None) -> StridedTensor:
         """A tensor of an existing operand, and of labels that are known to fit it."""
-        tensor = cls.__new__(cls)
-        set_operand(tensor, operand)
-        set_dims(tensor, dims)
-        return tensor
+        tensor: Any = _new(TensorFields)
+        tensor.operand = operand  # set before it becomes a tensor: setters would take longer
+        tensor.dims = dims
+        tensor.__class__ = StridedTensor
+        return cast("StridedTensor", tensor)
 
     # Views
 
@@ -247,6 +248,9 @@ class StridedTensor(TensorProtocols):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the bytes that the layout spans, padding included, with layout, labels, alignment and device."""
         return _unpickled, (state_of_operand(self.operand), self.dims)
+
+
+_new: Final = object.__new__
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ from stridedgpu.values.dtypes import DataType, ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 
-__all__ = ["Released", "TensorFacts", "set_dims", "set_operand"]
+__all__ = ["Released", "TensorFacts", "TensorFields", "set_dims", "set_operand"]
 
 
 _NUMBERS: Final = "compute with .numpy(), torch.from_dlpack or another library's view of the memory"
@@ -56,15 +56,21 @@ class Released:
         raise BindingError("This tensor was released, by its `with` block or release(); make another over the memory.")
 
 
-class TensorFacts:
-    """An operand and the labels of its axes, in NumPy's terms."""
+class TensorFields:
+    """The values of a tensor. Those of this class can be set, and those of a tensor cannot."""
 
-    __slots__ = ("dims", "operand")
+    __slots__ = ("__weakref__", "dims", "operand")
 
     operand: Operand
     """Buffer, layout and element type: what operations work on."""
     dims: str | None
     """The labels of the last axes, or None."""
+
+
+class TensorFacts(TensorFields):
+    """An operand and the labels of its axes, in NumPy's terms."""
+
+    __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Raise: a tensor's attributes are immutable, and `tensor[...] = value` writes elements."""
@@ -219,5 +225,5 @@ class TensorFacts:
         return fragment(self)
 
 
-set_operand, set_dims = (getattr(TensorFacts, name).__set__ for name in ("operand", "dims"))
+set_operand, set_dims = (getattr(TensorFields, name).__set__ for name in ("operand", "dims"))
 """The setters of a tensor's two values, for creation and release; nothing else can set them."""

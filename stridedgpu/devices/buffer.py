@@ -44,7 +44,8 @@ def alignment_of(address: int) -> int:
     >>> alignment_of(48), alignment_of(1 << 20)
     (16, 4096)
     """
-    return (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
+    rest = address % LARGEST_ALIGNMENT
+    return rest & -rest or LARGEST_ALIGNMENT
 
 
 def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
@@ -123,9 +124,8 @@ class Buffer:
         self.is_lent = False
         self._bytes: NDArray[np.uint8] | None = None
 
-    @classmethod
+    @staticmethod
     def trusted(
-        cls,
         address: int,
         nbytes: int,
         owner: object,
@@ -135,9 +135,10 @@ class Buffer:
         owned: bool = False,
     ) -> Buffer:
         """A buffer whose address is known to be a multiple of `alignment`, a power of two; None is its largest."""
-        buffer = _new(cls)
+        buffer = _new(Buffer)
         if alignment is None:  # `alignment_of`, inlined to save a call
-            alignment = (address & -address or LARGEST_ALIGNMENT) if address % LARGEST_ALIGNMENT else LARGEST_ALIGNMENT
+            rest = address % LARGEST_ALIGNMENT
+            alignment = rest & -rest or LARGEST_ALIGNMENT
         buffer.address = address
         buffer.nbytes = nbytes
         buffer.owner = owner

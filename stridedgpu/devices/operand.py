@@ -59,9 +59,8 @@ class Operand:
         self.fitted: object = None
         self._spec = spec
 
-    @classmethod
+    @staticmethod
     def trusted(
-        cls,
         buffer: Buffer,
         layout: Layout,
         element: ElementType,
@@ -72,15 +71,32 @@ class Operand:
         below, span = layout.extent
         itemsize, address = element.itemsize, buffer.address
         start = (layout.offset + below) * itemsize
-        operand = _new(cls)
+        if start:
+            address += start
+        operand = _new(Operand)
         operand.buffer = buffer
         operand.layout = layout
         operand.element = element
         operand.owns_padding = owns_padding
         operand.start_bytes = start
-        operand.reach = (address + start, address + start + span * itemsize)
+        operand.reach = (address, address + span * itemsize)
         operand.fitted = None
         operand._spec = spec
+        return operand
+
+    @staticmethod
+    def whole(buffer: Buffer, layout: Layout, element: ElementType) -> Operand:
+        """An operand whose lowest element is the buffer's first, and whose highest one ends where the buffer ends."""
+        address = buffer.address
+        operand = _new(Operand)
+        operand.buffer = buffer
+        operand.layout = layout
+        operand.element = element
+        operand.owns_padding = False
+        operand.start_bytes = 0
+        operand.reach = (address, address + buffer.nbytes)
+        operand.fitted = None
+        operand._spec = None
         return operand
 
     def with_layout(self, layout: Layout, *, owns_padding: bool = False) -> Operand:

@@ -17,6 +17,7 @@ from typing import Final
 
 from stridedgpu.devices.cpu.device import CpuDevice
 from stridedgpu.devices.cuda.status import cuda_status
+from stridedgpu.values.environment import variable
 from stridedgpu.values.errors import DeviceError
 
 from .interface import EMULATED, Device, DeviceInfo, Planner, RemoteDevice
@@ -36,6 +37,8 @@ __all__ = [
 
 VARIABLE: Final = "STRIDEDGPU_DEVICE"
 """The environment variable that names the device of new tensors."""
+
+_preferred: Final = variable(VARIABLE)
 
 _FORCE: Final = "force:"
 """The variable's prefix that overrides named devices."""
@@ -87,7 +90,7 @@ def device_name(device: object) -> str:
 
 def cuda_device_of_memory(number: int) -> str:
     """The device of CUDA memory that another object describes: the emulated one if it takes the place of GPUs."""
-    forced = os.environ.get(VARIABLE) == _FORCE + EMULATED
+    forced = _preferred() == _FORCE + EMULATED
     return EMULATED if forced or (EMULATED in _remote and not cuda_status().device_count) else f"cuda:{number}"
 
 
@@ -96,7 +99,8 @@ def chosen_device(device: object) -> str:
 
     `STRIDEDGPU_DEVICE=force:NAME` takes its place. Raises `DeviceError` for an unknown name, even where it is replaced.
     """
-    if os.environ.get(VARIABLE, "").startswith(_FORCE):
+    preferred = _preferred()
+    if preferred is not None and preferred.startswith(_FORCE):
         if device != "auto":
             device_name(device)
         return default_device()
@@ -109,7 +113,7 @@ def default_device() -> str:
     One line is logged, once, if the CPU is taken on a machine with a GPU. Raises `DeviceError` when the variable names
     a device that cannot be had.
     """
-    chosen = os.environ.get(VARIABLE)
+    chosen = _preferred()
     if chosen:
         name = chosen.removeprefix(_FORCE)
         if name == "auto":

@@ -52,8 +52,9 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
     """
     if dims is not None and not isinstance(dims, str):
         checked_dims(dims, 0)  # raises: `dims` is no string
-    if type(obj) is np.ndarray:
-        return _operand_of_array(obj, None, dims)[0], dims and canonical_axes(dims)
+    array = obj if type(obj) is np.ndarray else _array_of_torch(obj)
+    if array is not None:
+        return _operand_of_array(array, None, dims)[0], dims and canonical_axes(dims)
     held: Any = getattr(obj, "operand", None)
     if isinstance(held, Operand):
         return (held, obj.dims) if dims is None else with_canonical_axes(held, dims)  # type: ignore[attr-defined]
@@ -215,11 +216,13 @@ def _operand_of_array(array: NDArray[Any], copy: bool | None, dims: str | None =
     if described is None and not is_moved:
         described = _described(dtype, array.shape, array.strides, dims)  # raises: no operand has such bytes or strides
     if described is not None:
-        element, layout, nbytes, before = described
+        element, layout, nbytes, before, itemsize = described
         address = address_of(array)
-        if not is_moved or not address % element.itemsize:
-            buffer = Buffer.trusted(address - before, nbytes, array, readonly=not array.flags.writeable)
-            return Operand.trusted(buffer, layout, element), True
+        if not is_moved or itemsize == 1 or not address % itemsize:
+            start = address - before if before else address
+            # Arguments without names: names take Python a third as long again.
+            buffer = Buffer.trusted(start, nbytes, array, None, "cpu", not array.flags.writeable)
+            return Operand.whole(buffer, layout, element), True
     return operand_of_array(array.astype(dtype.newbyteorder("="), order="C", copy=True), dims), False
 
 
@@ -233,8 +236,9 @@ def _check_mask(array: Any) -> None:
         )
 
 
-_Described = tuple[ElementType, Layout, int, int]
-"""An array's element type, its layout from the lowest element, the bytes of that, and those before coordinates 0."""
+_Described = tuple[ElementType, Layout, int, int, int]
+"""An array's element type, its layout from the lowest element, the bytes of that, those before coordinates 0, and those
+of an element."""
 
 
 @lru_cache(maxsize=1024)
@@ -257,7 +261,7 @@ def _described(dtype: np.dtype[Any], sizes: tuple[int, ...], steps: tuple[int, .
     if dims is not None:
         layout = _canonical_layout(layout, dims)
     lowest = layout.first_offset
-    return element, layout.shifted(-lowest), layout.span * itemsize, -lowest * itemsize
+    return element, layout.shifted(-lowest), layout.span * itemsize, -lowest * itemsize, itemsize
 
 
 @lru_cache(maxsize=1024)
@@ -273,8 +277,10 @@ def _array_of_torch(obj: Any) -> NDArray[Any] | None:
 
     None for any other object, and for a tensor that PyTorch gives no array of: the capsule, or its error, says more.
     """
+    if type(obj).__module__ != "torch":
+        return None
     torch = sys.modules.get("torch")
-    if torch is None or type(obj) is not getattr(torch, "Tensor", None) or not obj.is_cpu:
+    if type(obj) is not getattr(torch, "Tensor", None) or not obj.is_cpu:
         return None
     try:
         array: NDArray[Any] = obj.numpy()

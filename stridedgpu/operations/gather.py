@@ -20,6 +20,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
 from .index_arguments import (
+    INDEX_TYPES,
     IndexedAccess,
     check_index_operand,
     checked_mode,
@@ -157,14 +158,20 @@ def _gathered(
     here = data.buffer.device
     if type(mode) is not str:
         checked_mode(mode)
-    check_index_operand(indices, here)
+    if indices.buffer.device != here or indices.element.name not in INDEX_TYPES:
+        check_index_operand(indices, here)
     if type(place) is not int:
         place = integer("axis" if access_of is not _tuples else "batch_dims", place)
     written, device = None if out is None else out.spec, CPU if here == "cpu" else device_named(here)
     # mypy has no protocol for hashable
     made = _gathering(access_of, data.spec, dims, indices.spec, place, mode, written, device)  # type: ignore[arg-type]
     if out is not None:
-        check_output_memory(out, here, data=data, indices=indices)
+        start, end = out.reach
+        is_apart = (data.reach[1] <= start or end <= data.reach[0]) and (
+            indices.reach[1] <= start or end <= indices.reach[0]
+        )
+        if not is_apart or out.buffer.readonly or out.buffer.device != here:
+            check_output_memory(out, here, data=data, indices=indices)
         target = out
     elif made.allocation is not None:
         target = made.allocation.allocate(made.device, stream)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 from .errors import LayoutError
 from .indexing import Index, windowed
@@ -28,7 +28,20 @@ from .strides import (
 __all__ = ["Layout"]
 
 
-class Layout(Drawn):
+class _Fields:
+    """The fields of a layout. Those of this class can be set, and those of a `Layout` cannot."""
+
+    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    extent: tuple[int, int]
+    """The lowest offset counted from `offset` (0 or negative), and the span."""
+    _overlaps: bool | None
+
+
+class Layout(_Fields, Drawn):
     """Where the elements of a tensor lie: sizes, strides and offset, all in **elements**.
 
     Without `strides` the layout is packed, row-major. Strides may be 0 (broadcast) or negative (flipped), sizes
@@ -46,14 +59,7 @@ class Layout(Drawn):
     https://learn.microsoft.com/windows/ai/directml/dml-strides.
     """
 
-    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    extent: tuple[int, int]
-    """The lowest offset counted from `offset` (0 or negative), and the span."""
-    _overlaps: bool | None
+    __slots__ = ()
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
         """Check and keep the three values."""
@@ -62,7 +68,8 @@ class Layout(Drawn):
         check_same_length(sizes, strides)
         _check_rank(len(sizes))
         offset = integer("offset", offset)
-        _fill(self, sizes, strides, offset, _extent(sizes, strides))
+        for set_field, value in zip(_SETTERS, (None, _extent(sizes, strides), offset, sizes, strides), strict=True):
+            set_field(self, value)
 
     def __reduce__(self) -> tuple[type[Layout], tuple[tuple[int, ...], tuple[int, ...], int]]:
         """Pickle the three values, so that unpickling checks them like any caller's values."""
@@ -73,7 +80,7 @@ class Layout(Drawn):
         cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int] | None = None
     ) -> Layout:
         """A layout from values that another layout computed: they need no checks. The extent may be known, too."""
-        return _fill(_new(Layout), sizes, strides, offset, extent or _extent(sizes, strides))
+        return _layout(sizes, strides, offset, extent or _extent(sizes, strides))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Raise: a layout is a key in caches."""
@@ -157,10 +164,8 @@ class Layout(Drawn):
     def has_overlap(self) -> bool:
         """True if two coordinates share an offset, by broadcasting or otherwise; computed once."""
         if self._overlaps is None:
-            overlaps = _overlaps_itself(self.sizes, self.strides)
-            _set_overlaps(self, overlaps)
-            return overlaps
-        return self._overlaps
+            _SETTERS[0](self, _overlaps_itself(self.sizes, self.strides))
+        return bool(self._overlaps)
 
     def offset_of(self, coordinates: Sequence[int]) -> int:
         """The offset of one element, in elements: `offset + dot(coordinates, strides)`.
@@ -199,13 +204,37 @@ class Layout(Drawn):
         """
         return self.window(index)[0]
 
-    def window(self, index: Index | tuple[Index, ...]) -> tuple[Layout, tuple[int | None, ...] | None]:
+    def window(self, index: Index | tuple[Index, ...]) -> _Window:
         """As `sliced`; also returns the source axis of each axis of the window, None for a new one.
 
         None in place of all of them says that every axis stayed where it was.
         """
+        sizes, strides = self.sizes, self.strides
+        exact: object
+        try:
+            if type(index) is int:
+                exact = index
+            elif type(index) is slice:
+                exact = index.indices(sizes[0])
+            elif type(index) is tuple and type(index[0]) is slice and len(index) <= len(sizes):
+                exact = tuple(map(slice.indices, index, sizes))  # type: ignore[arg-type]
+            else:
+                return self._window(index)
+        except (IndexError, TypeError, ValueError):  # other entries among slices, and what is refused
+            return self._window(index)
+        key = (sizes, strides, self.offset, exact)
+        found = _windows.get(key)
+        if found is None:
+            found = self._window(index)
+            if len(_windows) >= _MOST_WINDOWS:
+                _windows.clear()
+            _windows[key] = found
+        return found
+
+    def _window(self, index: Index | tuple[Index, ...]) -> _Window:
+        """A window, worked out."""
         sizes, strides, offset, extent, axes = windowed(index, self.sizes, self.strides, self.offset, self.extent)
-        return _fill(_new(Layout), sizes, strides, offset, extent), axes
+        return _layout(sizes, strides, offset, extent), axes
 
     def broadcast_to(self, sizes: Sequence[int]) -> Layout:
         """The layout repeated to `sizes` with strides of 0; leading axes are added as NumPy does.
@@ -374,6 +403,14 @@ class Layout(Drawn):
         return f"Layout({self.sizes}, strides={self.strides}, offset={self.offset})"
 
 
+_Window = tuple[Layout, tuple[int | None, ...] | None]
+
+_windows: Final[dict[tuple[object, ...], _Window]] = {}
+"""Windows by sizes, strides, offset, and the integers of an index, which slices are turned into."""
+
+_MOST_WINDOWS: Final = 4096
+
+
 def _check_rank(rank: int) -> None:
     """Raise `LayoutError` for more axes than NumPy and CuPy have."""
     if rank > MOST_AXES:
@@ -385,9 +422,7 @@ _overlaps_itself: Final = lru_cache(maxsize=4096)(self_overlaps)
 
 
 _new: Final = object.__new__
-_set_sizes, _set_strides, _set_offset, _set_extent, _set_overlaps = (
-    getattr(Layout, name).__set__ for name in ("sizes", "strides", "offset", "extent", "_overlaps")
-)
+_SETTERS: Final = tuple(getattr(_Fields, name).__set__ for name in _Fields.__slots__)
 
 
 def _extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
@@ -403,13 +438,13 @@ def _extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]
     return (0, 0) if 0 in sizes else (below, span)
 
 
-def _fill(
-    layout: Layout, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int]
-) -> Layout:
-    """Set the fields of a new layout, which is immutable from then on."""
-    _set_sizes(layout, sizes)
-    _set_strides(layout, strides)
-    _set_offset(layout, offset)
-    _set_extent(layout, extent)
-    _set_overlaps(layout, None)
-    return layout
+def _layout(sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int]) -> Layout:
+    """A layout of these fields, which are set before it becomes one: setters would take twice as long."""
+    layout: Any = _new(_Fields)
+    layout.sizes = sizes
+    layout.strides = strides
+    layout.offset = offset
+    layout.extent = extent
+    layout._overlaps = None
+    layout.__class__ = Layout
+    return cast("Layout", layout)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 __all__ = ["memoized"]
 
@@ -15,6 +15,8 @@ _R = TypeVar("_R")
 def memoized(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`lru_cache(4096, typed=True)` that calls the function directly when an argument is unhashable.
 
+    It takes no arguments by name, which would cost every call a dictionary.
+
     `empty` and its like pass on what users gave, whose options may be of a wrong type, such as `row_pitch_bytes=[64]`,
     and are then refused in the function's own words. Exceptions are not cached. Equal arguments of different types have
     separate entries, since a function may refuse 16.0 and accept 16. Entries of a tuple have not: callers check them.
@@ -22,11 +24,12 @@ def memoized(function: Callable[_P, _R]) -> Callable[_P, _R]:
     cached: Any = lru_cache(maxsize=4096, typed=True)(function)
 
     @wraps(function)
-    def answer(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def answer(*args: Any) -> _R:
         try:
-            found: _R = cached(*args, **kwargs)
+            found: _R = cached(*args)
         except TypeError:
-            return function(*args, **kwargs)
+            found = plain(*args)
         return found
 
-    return answer
+    plain: Any = function
+    return cast("Callable[_P, _R]", answer)

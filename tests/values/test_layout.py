@@ -21,6 +21,7 @@ from harness.strategies import (
 )
 from hypothesis import given, settings, strategies as st
 
+from stridedgpu.values import layout as layout_module
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import calculate_strides
@@ -143,6 +144,31 @@ def test_integers_of_other_kinds_as_index(index):
             Layout((4,)).sliced(index)
     else:
         assert offsets_of(Layout((4,)).sliced(index)) == [int(np.arange(4)[index])]
+
+
+@pytest.mark.parametrize(
+    "taken, refused, error",
+    [
+        (1, True, LayoutError),
+        (slice(1, 3), slice(1.0, 3), LayoutError),
+        ((slice(1, 3),), [slice(1, 3)], LayoutError),
+        ((slice(1, 3),), (slice(1, 3), slice(None)), IndexError),
+        ((slice(1, 3),), (slice(1, 3), 0), IndexError),
+    ],
+    ids=["a bool", "a float", "a list", "too many slices", "too many entries"],
+)
+def test_a_window_that_was_taken_before_admits_no_wrong_index(taken, refused, error):
+    layout = Layout((4,))
+    assert layout.sliced(taken) is layout.sliced(taken)
+    with pytest.raises(error):
+        layout.sliced(refused)
+
+
+def test_windows_taken_before_are_bounded():
+    layout = Layout((8192,))
+    for start in range(layout_module._MOST_WINDOWS + 2):
+        assert layout.sliced(slice(start, None)).sizes == (8192 - start,)
+    assert len(layout_module._windows) <= layout_module._MOST_WINDOWS
 
 
 def test_a_crop_flipped_left_to_right_starts_at_its_last_column():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 from collections import Counter
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,8 +28,8 @@ _TABLES = {
 """Tests of which CI runs one in so many: g++ takes a second for each of their kernels. The rest is marked `sweep`."""
 
 
-def install() -> StandIn:
-    """Put the stand-in under CuPy, and tell the library that there is a driver.
+def install(status: str = "stridedgpu.devices.cuda.status") -> StandIn:
+    """Put the stand-in under CuPy, and tell the library that there is a driver, in its module `status`.
 
     Raises `pytest.UsageError` for another CuPy than the one whose seam is known.
     """
@@ -43,10 +44,9 @@ def install() -> StandIn:
     seam.replace(driver, functions)
     import cupy
 
-    from stridedgpu.devices.cuda import status
-
-    status._driver_is_there = lambda: True
-    status.cuda_status.cache_clear()
+    told: Any = import_module(status)
+    told._driver_is_there = lambda: True
+    told.cuda_status.cache_clear()
     raw_module = cupy.RawModule
 
     class Module:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from struct import pack
 from typing import Any, Final, NamedTuple
 
+from stridedgpu.values.environment import variable
 from stridedgpu.values.errors import DeviceError
 
 from . import kernel_cache
@@ -40,6 +41,8 @@ __all__ = [
 DISABLING: Final = "STRIDEDGPU_COMPILED"
 """The environment variable that disables compiled loops when it is "0"."""
 
+_disabled: Final = variable(DISABLING)
+
 _METH_FASTCALL: Final = 0x80
 """The calling convention of `python_functions_text`: `self`, an array of arguments, and their number."""
 
@@ -57,7 +60,7 @@ class Loop(NamedTuple):
 
 def why_unavailable() -> str | None:
     """None if kernels can be compiled; else the reason, and what would help."""
-    if os.environ.get(DISABLING) == "0":
+    if _disabled() == "0":
         return f"{DISABLING}=0 leaves all work to NumPy"
     return _why_not_here()
 

