@@ -15,7 +15,7 @@ from stridedgpu.devices.cpu import (
     thread_count as threads,
 )
 from stridedgpu.devices.cpu.compiled import jit as machine_code
-from stridedgpu.operations import gather, whole_resize
+from stridedgpu.operations import crops, gather, relayout, relayout_plan, transfer, whole_resize
 
 __all__ = ["cpu_paths", "picking_by"]
 
@@ -30,7 +30,7 @@ cpu_paths = pytest.mark.parametrize(
 
 @contextmanager
 def picking_by(path: str) -> Iterator[None]:
-    """Gathers, scatters and crops go this way, in many small items, and with 2 threads past the caches too."""
+    """Operations go this way, in many small items, and with 2 threads past the caches too."""
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         if path == "NumPy":
             for module in (cpu, promotion):
@@ -40,6 +40,7 @@ def picking_by(path: str) -> Iterator[None]:
             streamed_bytes = 0 if path.endswith("s") else 1 << 40
             chosen = policy_with(
                 promotion={"at_once_bytes": 0, "resize_bytes": 0},
+                relayout={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
                 gather={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
                 crops={"shared_bytes": 0, "band_bytes": 16},
                 index_check={"shared_bytes": 0, "item_indices": 64},
@@ -60,6 +61,11 @@ def _forget() -> None:
         cpu_plan._planned,
         gather._gathering,
         gather._scatter_plan,
+        crops._launch,
+        relayout._launch_into,
+        relayout._result,
+        relayout_plan._plan_on_cpu,
+        transfer.launch_for,
         whole_resize._prepared,
     )
     for cache in caches:

@@ -1,15 +1,19 @@
 """Calls drawn by number, each with the words that NumPy says its output has to have.
 
-What a number draws is shared with its neighbours, level by level. Sixty-four calls have one kind: an operation, types,
-ranks, the order and direction of axes, which of them are padded or repeated. Four of these have one shape: sizes,
-paddings, constants. Each call has its own bytes and indices. So a kernel that is compiled serves several shapes, and a
-plan that is kept serves several calls, as in programs. A new kernel costs a hundred times as much as a call.
+What a number draws is shared with its neighbours, level by level. 512 calls have one kind: an operation, types, ranks,
+the order and direction of axes, which of them are padded or repeated. 32 of these have one shape: sizes, paddings,
+constants. Eight of these have one placement: how each tensor's address is aligned, how many elements follow its last
+one, where windows begin, and whether the call allocates its result. Each call has its own bytes, indices and flips. So
+a compiled kernel serves several shapes, and a plan that is kept serves several calls, as in programs. A new kernel
+costs a hundred times as much as a call, and a new plan ten times.
+
+A million calls are 31,250 problems of 1,954 kinds, each problem in four placements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,17 +23,19 @@ from harness.index_oracle import gather_nd_by_definition, resolved
 
 import stridedgpu as sg
 from stridedgpu import Layout
+from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 
-__all__ = ["CALLS_OF_A_KIND", "CALLS_OF_A_SHAPE", "Call", "Side", "drawn_call"]
+__all__ = ["CALLS_OF_A_KIND", "CALLS_OF_A_PLACEMENT", "CALLS_OF_A_SHAPE", "Call", "Side", "drawn_call", "placed"]
 
-CALLS_OF_A_SHAPE = 4
-CALLS_OF_A_KIND = 64
+CALLS_OF_A_PLACEMENT = 8
+CALLS_OF_A_SHAPE = 32
+CALLS_OF_A_KIND = 512
 
 Array = np.ndarray[Any, Any]
 Rng = np.random.Generator
-Filled = Callable[[Rng], "Call"]
-"""A call of a kind and a shape, from what draws its bytes and indices."""
+Filled = Callable[[Rng, Rng], "Call"]
+"""A call of a kind and a shape, from what draws its placement, and its bytes and indices."""
 
 _OPAQUE = tuple(name for name, element in ELEMENT_TYPES.items() if element.itemsize in (1, 2, 4, 8))
 _FROM = ("uint8", "int8", "uint16", "int16", "float16", "float32")
@@ -38,43 +44,77 @@ _INDEX_TYPES = ("int32", "int64", "uint32", "uint64")
 _MODES = ("raise", "clip", "wrap")
 _EDGES = (0.0, -0.0, 1.0, -1.0, 1 / 255, 0.5, 255.0, 3e38, 2.0**-130)
 _MOST_PADDING = 3
+_LINE_BYTES = 64
+_NEW_RESULTS = 0.25
+"""Share of the placements in which the call allocates its result."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Side:
-    """A layout over memory of random bytes, with elements before it and behind it."""
+    """A layout over a part of `memory`, all of whose bytes are random, with elements before it and behind it.
+
+    `memory` begins at a cache line, the part at `start_bytes`, and at least half a line surrounds it: bytes that no
+    call may read or write.
+    """
 
     layout: Layout
     dtype: str
     memory: Array
+    start_bytes: int
+    nbytes: int
 
     @property
     def words(self) -> Array:
         """The elements as words that NumPy moves unchanged: a view that can be written."""
-        return bits_of(self.layout, ELEMENT_TYPES[self.dtype].itemsize, self.memory)
+        return bits_of(self.layout, ELEMENT_TYPES[self.dtype].itemsize, self._part(self.memory))
 
-    def over(self, memory: Any) -> sg.StridedTensor:
+    def over(self, memory: Array) -> sg.StridedTensor:
         """The tensor over these bytes, or over others of as many."""
-        return sg.StridedTensor(memory, self.layout, self.dtype)
+        return sg.StridedTensor(self._part(memory), self.layout, self.dtype)
+
+    def over_buffer(self, memory: Buffer) -> sg.StridedTensor:
+        """The tensor over bytes of any device."""
+        part = Buffer(memory.address + self.start_bytes, self.nbytes, owner=memory, device=memory.device)
+        return sg.StridedTensor(part, self.layout, self.dtype)
+
+    def _part(self, memory: Array) -> Array:
+        return memory[self.start_bytes : self.start_bytes + self.nbytes]
+
+
+def placed(content: Array) -> Array:
+    """A copy of bytes, which begins at a cache line."""
+    memory = np.empty(content.size + _LINE_BYTES, np.uint8)
+    start = -address_of(memory) % _LINE_BYTES
+    copy = memory[start : start + content.size]
+    copy[...] = content
+    return copy
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
     """A call that reads tensors and arrays of indices, and writes into `out`, its last argument.
 
-    `wanted` has the bytes of the output's memory afterwards: the drawn ones, but for the elements.
+    `wanted` has the bytes of the output's memory afterwards: the drawn ones, but for the elements. Where the call
+    allocates its result, it gets None instead of `out`, and the result has the elements of `wanted`.
     """
 
     name: str
-    run: Callable[..., object]
+    run: Callable[..., sg.StridedTensor]
     sources: tuple[Side | Array, ...]
     out: Side
     wanted: Array
+    allocates: bool
+
+    @property
+    def wanted_words(self) -> Array:
+        """The elements of the output afterwards."""
+        return replace(self.out, memory=self.wanted).words
 
 
 def drawn_call(number: int) -> Call:
     """The call of a number."""
-    return _shape(number // CALLS_OF_A_SHAPE)(np.random.default_rng((number, 0)))
+    placement = np.random.default_rng((number // CALLS_OF_A_PLACEMENT, 3))
+    return _shape(number // CALLS_OF_A_SHAPE)(placement, np.random.default_rng((number, 0)))
 
 
 @lru_cache(maxsize=1)
@@ -116,18 +156,34 @@ def _layout(kind: Rng, shape: Rng, sizes: tuple[int, ...], *, is_output: bool = 
     return layout.shifted(before - layout.first_offset)
 
 
-def _side(layout: Layout, dtype: str, values: Rng, words: Array | None = None) -> Side:
-    """Random bytes, or words drawn from `words`, and up to two elements behind the last one."""
-    itemsize, count = ELEMENT_TYPES[dtype].itemsize, layout.first_offset + layout.span + int(values.integers(0, 3))
+def _side(layout: Layout, dtype: str, placement: Rng, values: Rng, words: Array | None = None) -> Side:
+    """Random bytes, or words drawn from `words`, and up to two elements behind the last one.
+
+    Half of the addresses are multiples of half a cache line, the others of an element.
+    """
+    itemsize, half = ELEMENT_TYPES[dtype].itemsize, _LINE_BYTES // 2
+    is_aligned, place, behind = placement.random(3).tolist()
+    start = half if is_aligned < 0.5 else half + int(place * (half // itemsize)) * itemsize
+    nbytes = (layout.first_offset + layout.span + int(behind * 3)) * itemsize
+    count = (start + nbytes + half) // itemsize
     if words is None:
-        return Side(layout, dtype, values.integers(0, 256, count * itemsize, np.uint8))
-    return Side(layout, dtype, words[values.integers(0, words.size, count)].view(np.uint8))
+        content = values.integers(0, 256, count * itemsize, np.uint8)
+    else:
+        content = words[values.integers(0, words.size, count)].view(np.uint8)
+    return Side(layout, dtype, placed(content), start, nbytes)
 
 
-def _call(name: str, run: Callable[..., object], sources: tuple[Side | Array, ...], out: Side, expected: Array) -> Call:
-    wanted = Side(out.layout, out.dtype, out.memory.copy())
+def _call(
+    name: str,
+    run: Callable[..., sg.StridedTensor],
+    sources: tuple[Side | Array, ...],
+    out: Side,
+    expected: Array,
+    placement: Rng,
+) -> Call:
+    wanted = replace(out, memory=out.memory.copy())
     wanted.words[...] = expected
-    return Call(name, run, sources, out, wanted.memory)
+    return Call(name, run, sources, out, wanted.memory, bool(placement.random() < _NEW_RESULTS))
 
 
 def _choice(kind: Rng, values: Sequence[str]) -> str:
@@ -141,14 +197,14 @@ def _moved(kind: Rng, shape: Rng) -> Filled:
     dtype, sizes = _choice(kind, _OPAQUE), _sizes(kind, shape)
     source, target = _layout(kind, shape, sizes), _layout(kind, shape, sizes, is_output=True)
 
-    def filled(values: Rng) -> Call:
-        side = _side(source, dtype, values)
-        return _call("relayout", _relayout, (side,), _side(target, dtype, values), side.words)
+    def filled(placement: Rng, values: Rng) -> Call:
+        side = _side(source, dtype, placement, values)
+        return _call("relayout", _relayout, (side,), _side(target, dtype, placement, values), side.words, placement)
 
     return filled
 
 
-def _relayout(source: sg.StridedTensor, out: sg.StridedTensor) -> object:
+def _relayout(source: sg.StridedTensor, out: sg.StridedTensor | None) -> sg.StridedTensor:
     return sg.relayout(source, out=out)
 
 
@@ -160,13 +216,21 @@ def _converted(kind: Rng, shape: Rng) -> Filled:
     scale, bias = (float(shape.choice(_EDGES)) if given else None for given in (is_scaled, is_shifted))
     rounding = "truncate" if truncate else "nearest"
 
-    def filled(values: Rng) -> Call:
-        side = _side(source, dtype, values, _finite_words(values, dtype))
+    def filled(placement: Rng, values: Rng) -> Call:
+        side = _side(source, dtype, placement, values, _finite_words(values, dtype))
         expected = _conversion(side.words.view(dtype), target, scale, bias, truncate=truncate)
-        return _call(f"relayout {dtype} to {target}", run, (side,), _side(written, target, values), expected)
+        return _call(
+            f"relayout {dtype} to {target}",
+            run,
+            (side,),
+            _side(written, target, placement, values),
+            expected,
+            placement,
+        )
 
-    def run(source: sg.StridedTensor, out: sg.StridedTensor) -> object:
-        return sg.relayout(source, scale=scale, bias=bias, rounding=rounding, out=out)
+    def run(source: sg.StridedTensor, out: sg.StridedTensor | None) -> sg.StridedTensor:
+        dtype = None if out is not None else target
+        return sg.relayout(source, dtype=dtype, scale=scale, bias=bias, rounding=rounding, out=out)
 
     return filled
 
@@ -201,12 +265,12 @@ def _gathered(kind: Rng, shape: Rng) -> Filled:
     made = (*sizes[:axis], *picked, *sizes[axis + 1 :])
     source, target = _layout(kind, shape, sizes), _layout(kind, shape, made, is_output=True)
 
-    def filled(values: Rng) -> Call:
-        side, indices = _side(source, dtype, values), _indices(values, picked, sizes[axis], mode, number)
+    def filled(placement: Rng, values: Rng) -> Call:
+        side, indices = _side(source, dtype, placement, values), _indices(values, picked, sizes[axis], mode, number)
         expected = np.take(side.words, resolved(indices, sizes[axis], mode), axis)
-        return _call("gather", run, (side, indices), _side(target, dtype, values), expected)
+        return _call("gather", run, (side, indices), _side(target, dtype, placement, values), expected, placement)
 
-    def run(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor) -> object:
+    def run(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor | None) -> sg.StridedTensor:
         return sg.gather(data, indices, axis, mode=mode, out=out)
 
     return filled
@@ -219,12 +283,14 @@ def _elements(kind: Rng, shape: Rng) -> Filled:
     picked = (*sizes[:axis], int(shape.integers(1, 9)), *sizes[axis + 1 :])
     source, target = _layout(kind, shape, sizes), _layout(kind, shape, picked, is_output=True)
 
-    def filled(values: Rng) -> Call:
-        side, indices = _side(source, dtype, values), _indices(values, picked, sizes[axis], mode, number)
+    def filled(placement: Rng, values: Rng) -> Call:
+        side, indices = _side(source, dtype, placement, values), _indices(values, picked, sizes[axis], mode, number)
         expected = np.take_along_axis(side.words, resolved(indices, sizes[axis], mode), axis)
-        return _call("gather_elements", run, (side, indices), _side(target, dtype, values), expected)
+        return _call(
+            "gather_elements", run, (side, indices), _side(target, dtype, placement, values), expected, placement
+        )
 
-    def run(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor) -> object:
+    def run(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor | None) -> sg.StridedTensor:
         return sg.gather_elements(data, indices, axis, mode=mode, out=out)
 
     return filled
@@ -242,16 +308,18 @@ def _tuples(kind: Rng, shape: Rng) -> Filled:
     made = (int(shape.integers(1, 9)), *sizes[length:])
     source, target = _layout(kind, shape, sizes), _layout(kind, shape, made, is_output=True)
 
-    def filled(values: Rng) -> Call:
-        side, ends = _side(source, dtype, values), np.array(sizes[:length])
+    def filled(placement: Rng, values: Rng) -> Call:
+        side, ends = _side(source, dtype, placement, values), np.array(sizes[:length])
         indices = values.integers(-ends, ends, (made[0], length))
         expected = gather_nd_by_definition(side.words, indices, 0)
-        return _call("gather_nd", _gather_nd, (side, indices), _side(target, dtype, values), expected)
+        return _call(
+            "gather_nd", _gather_nd, (side, indices), _side(target, dtype, placement, values), expected, placement
+        )
 
     return filled
 
 
-def _gather_nd(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor) -> object:
+def _gather_nd(data: sg.StridedTensor, indices: Any, out: sg.StridedTensor | None) -> sg.StridedTensor:
     return sg.gather_nd(data, indices, out=out)
 
 
@@ -263,15 +331,19 @@ def _scattered(kind: Rng, shape: Rng) -> Filled:
     source, updates = _layout(kind, shape, sizes), _layout(kind, shape, into)
     target = _layout(kind, shape, sizes, is_output=True)
 
-    def filled(values: Rng) -> Call:
-        side, new = _side(source, dtype, values), _side(updates, dtype, values)
+    def filled(placement: Rng, values: Rng) -> Call:
+        side, new = _side(source, dtype, placement, values), _side(updates, dtype, placement, values)
         order = np.argsort(values.random(sizes), axis)  # no place twice
         indices = np.take(order, np.arange(count), axis).astype(number)
         expected = side.words.copy()
         np.put_along_axis(expected, indices.astype(np.int64), new.words, axis)
-        return _call("scatter_elements", run, (side, indices, new), _side(target, dtype, values), expected)
+        return _call(
+            "scatter_elements", run, (side, indices, new), _side(target, dtype, placement, values), expected, placement
+        )
 
-    def run(data: sg.StridedTensor, indices: Any, updates: sg.StridedTensor, out: sg.StridedTensor) -> object:
+    def run(
+        data: sg.StridedTensor, indices: Any, updates: sg.StridedTensor, out: sg.StridedTensor | None
+    ) -> sg.StridedTensor:
         return sg.scatter_elements(data, indices, updates, axis, out=out)
 
     return filled
@@ -284,18 +356,18 @@ def _cropped(kind: Rng, shape: Rng) -> Filled:
     size = int(shape.integers(1, 20)), int(shape.integers(1, 40))
     target = _layout(kind, shape, (count, channels, *size), is_output=True)
 
-    def filled(values: Rng) -> Call:
-        sides = tuple(_side(layout, dtype, values) for layout in images)
-        origins, flips = values.integers(-12, 25, (count, 2)), (values.random(count) < 0.5).tolist()
+    def filled(placement: Rng, values: Rng) -> Call:
+        sides = tuple(_side(layout, dtype, placement, values) for layout in images)
+        origins, flips = placement.integers(-12, 25, (count, 2)), (values.random(count) < 0.5).tolist()
         windows = [_window(side.words, origin, size) for side, origin in zip(sides, origins.tolist(), strict=True)]
         expected = np.stack(
             [window[..., ::-1] if flip else window for window, flip in zip(windows, flips, strict=True)]
         )
 
-        def run(*tensors: sg.StridedTensor) -> object:
+        def run(*tensors: Any) -> sg.StridedTensor:
             return sg.gather_crops(list(tensors[:-1]), origins, size, flip=flips, out=tensors[-1])
 
-        return _call("gather_crops", run, sides, _side(target, dtype, values), expected)
+        return _call("gather_crops", run, sides, _side(target, dtype, placement, values), expected, placement)
 
     return filled
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.cpu_paths import cpu_paths
-from harness.drawn_calls import CALLS_OF_A_KIND, CALLS_OF_A_SHAPE, drawn_call
+from harness.drawn_calls import CALLS_OF_A_KIND, CALLS_OF_A_PLACEMENT, CALLS_OF_A_SHAPE, Side, drawn_call
 from harness.random_calls import main, run_block
 
 STRETCH = [
@@ -39,12 +39,23 @@ def test_calls_of_a_shape_have_its_layouts_and_bytes_of_their_own():
     assert first.out.layout != other.out.layout
 
 
+def test_calls_of_a_placement_lie_at_like_addresses():
+    first, second, others = drawn_call(0), drawn_call(1), [drawn_call(n * CALLS_OF_A_PLACEMENT) for n in (1, 2, 3)]
+
+    def place(call):
+        sides = [each for each in (*call.sources, call.out) if isinstance(each, Side)]
+        return call.allocates, [(side.start_bytes, side.nbytes) for side in sides]
+
+    assert place(first) == place(second)
+    assert any(place(other) != place(first) for other in others)
+
+
 def test_a_wrong_byte_ends_the_command_with_the_calls_number(monkeypatch, capsys):
     drawn = drawn_call(3)
     drawn.wanted[0] ^= 1
     monkeypatch.setattr("harness.random_calls.drawn_call", lambda number: drawn)
     assert main(["--first", "3", "--calls", "1"]) == 1
-    assert "call 3, " in capsys.readouterr().out
+    assert "call 3 of the block range(3, 4), " in capsys.readouterr().out
 
 
 @pytest.mark.sweep
