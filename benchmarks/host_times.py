@@ -61,11 +61,11 @@ def cases() -> dict[str, Case]:
         "gather(out=), deferred": (lambda: sg.gather(data, indices, mode="deferred", out=rows), 100),
         "gather plan, clip": (lambda: gather(data, indices, rows), 100),
         **{
-            f"gather_crops, {count} images of a batch": (_crops(batch[:count], count, origins, flips, windows), 5)
+            f"gather_crops, {count} images of a batch": (_crops(batch[:count], count, origins, flips, windows), 10)
             for count in (16, 64, 256)
         },
-        "gather_crops, 256 images of a list": (_crops(images, 256, origins, flips, windows), 5),
-        "crops plan, 256 images of a batch": (lambda: crops(batch, origins, windows, flips), 5),
+        "gather_crops, 256 images of a list": (_crops(images, 256, origins, flips, windows), 10),
+        "crops plan, 256 images of a batch": (lambda: crops(batch, origins, windows, flips), 10),
     }
 
 

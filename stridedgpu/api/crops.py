@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from operator import attrgetter
 from typing import Final, cast, overload
 
 from stridedgpu.devices.frame_operand import CHANNELS
@@ -309,8 +308,8 @@ def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None, siz
         if not sources:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
         wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources[0], size)
-        if dims is None and {*map(type, sources)} == _TENSORS and {*map(_LABELS, sources)} == {wanted}:
-            tensors = CropSources.of_images(list(map(_OPERAND, sources)))
+        if dims is None and {*map(type, sources)} == _TENSORS and {tensor.dims for tensor in sources} == {wanted}:
+            tensors = CropSources.of_images([tensor.operand for tensor in sources])
             if {layout.ndim for layout in distinct_layouts(tensors.layouts).values()} == {len(wanted)}:
                 return tensors
         images = [_image(f"sources[{number}]", image, dims, wanted, order) for number, image in enumerate(sources)]
@@ -320,8 +319,6 @@ def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None, siz
 
 
 _TENSORS: Final = {StridedTensor}
-_LABELS: Final = attrgetter("dims")
-_OPERAND: Final = attrgetter("operand")
 
 
 @lru_cache(maxsize=256)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import repeat
-from operator import add, attrgetter, itemgetter, mul
+from operator import add, attrgetter, mul
 from typing import Any, Final, Protocol, TypeAlias
 
 from stridedgpu.planning.crop_windows import Crops
@@ -113,15 +113,13 @@ class LocatedOperands(Sequence[Located]):
         return operand.buffer, operand.start_bytes
 
     @property
-    def addresses(self) -> Iterator[int]:
-        """One by one, without a call for each."""
-        return map(_FIRST, map(_REACH, self.operands))
+    def addresses(self) -> list[int]:
+        """Those of all operands."""
+        return [operand.reach[0] for operand in self.operands]
 
 
 _BUFFER: Final = attrgetter("buffer")
 _START: Final = attrgetter("start_bytes")
-_REACH: Final = attrgetter("reach")
-_FIRST: Final = itemgetter(0)
 
 Launch = Callable[..., None]
 """A plan prepared by a device; the table above has the arguments for each type of problem."""

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
 from stridedgpu.devices.operand import Operand
+from stridedgpu.planning.crop_windows import distinct_layouts
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -35,19 +36,22 @@ class CropSources:
     @classmethod
     def of_images(cls, images: Sequence[Operand], argument: str = "sources") -> CropSources:
         """Images or volumes that are operands of their own, of any sizes; at least one."""
-        known: dict[object, Layout] = {}
-        layouts: list[Layout] = []
-        sizes = strides = made = None
-        for image in images:
-            layout = image.layout
-            if made is None or layout.strides != strides or layout.sizes != sizes:
-                sizes, strides = layout.sizes, layout.strides
-                made = known.get((sizes, strides))  # images laid out alike share a layout, as those of a batch do
+        first = images[0].layout
+        sizes, strides = first.sizes, first.strides
+        if all([image.layout.sizes == sizes and image.layout.strides == strides for image in images]):  # noqa: C419 - quicker
+            # Images laid out alike share a layout, as those of a batch do.
+            layouts = [first.shifted(-first.first_offset)] * len(images)
+        else:
+            known: dict[object, Layout] = {}
+            layouts = []
+            for image in images:
+                layout = image.layout
+                shape = layout.sizes, layout.strides
+                made = known.get(shape)
                 if made is None:
-                    lowest = layout.offset + layout.extent[0]
-                    made = known[sizes, strides] = layout.shifted(-lowest) if lowest else layout
-            layouts.append(made)
-        axes = len(images[0].layout.sizes) - 1
+                    made = known[shape] = layout.shifted(-layout.first_offset)
+                layouts.append(made)
+        axes = len(sizes) - 1
         return cls(layouts, LocatedOperands(images), images, is_batch=False, argument=argument, axes=axes)
 
     @classmethod
@@ -116,16 +120,12 @@ class CropSources:
     def check(self, channels: int, element: ElementType, device: str, beside: str | None = None) -> None:
         """Raise unless every image has the type, channels and device of what stands `beside` them: the first."""
         beside, axis = beside or f"{self.argument}[0]", -1 - self.axes
-        other = [
-            number
-            for number, operand in enumerate(self.operands)
-            if operand.layout.sizes[axis] != channels
-            or operand.element is not element
-            or operand.buffer.device != device
-        ]
-        for number in other:
-            operand, name = self.operands[number], self.name(number)
-            layout = operand.layout
+        alike = [operand.element is element and operand.buffer.device == device for operand in self.operands]
+        layouts = distinct_layouts(self.layouts).values()
+        if layouts and all(alike) and all(layout.sizes[axis] == channels for layout in layouts):
+            return
+        for number, operand in enumerate(self.operands):
+            layout, name = operand.layout, self.name(number)
             if operand.element != element:
                 raise ElementTypeError(f"{name} holds {operand.element} and {beside} {element}; both must be one.")
             if layout.sizes[axis] != channels:

@@ -152,7 +152,7 @@ def _addresses(sources: Sequence[Located]) -> NDArray[np.int64]:
     if isinstance(sources, EvenlyLocated):
         return sources.buffer.address + sources.start + np.arange(sources.number) * sources.step
     if isinstance(sources, LocatedOperands):
-        return np.fromiter(sources.addresses, np.uint64, len(sources)).view(np.int64)
+        return np.array(sources.addresses, np.uint64).view(np.int64)
     return np.array([buffer.address + start for buffer, start in sources], np.uint64).view(np.int64)
 
 
