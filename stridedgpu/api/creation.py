@@ -28,6 +28,8 @@ from .tensor import StridedTensor
 
 __all__ = ["asarray", "empty", "from_dlpack", "from_pointer", "frombuffer", "full", "zeros"]
 
+_ARRAY: Final = np.ndarray
+
 _ZEROS: Final = ZeroedMemory()
 """The zeros of the CPU."""
 
@@ -138,9 +140,8 @@ def asarray(
     >>> frames.sizes, frames.strides, frames.dims
     ((2, 3, 4, 5), (60, 1, 15, 3), 'NCHW')
     """
-    if type(obj) is np.ndarray and copy is None and dtype is None and device is None:
-        operand, labels = operand_of(obj, dims)
-        return StridedTensor.over(operand, labels)
+    if type(obj) is _ARRAY and copy is None and dtype is None and device is None:
+        return StridedTensor.over(*operand_of(obj, dims))
     if copy is not None and not isinstance(copy, bool):
         raise LayoutError(f"copy={copy!r} is none of True, False and None.")
     is_tensor, shared = isinstance(obj, StridedTensor), True

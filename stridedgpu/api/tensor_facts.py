@@ -56,6 +56,22 @@ class Released:
         raise BindingError("This tensor was released, by its `with` block or release(); make another over the memory.")
 
 
+class _Elsewhere:
+    """An attribute of other libraries' tensors, which says what there is here.
+
+    `__getattr__` would say it, too, and with it every attribute of a tensor takes Python several times as long.
+    """
+
+    __slots__ = ("_advice", "_name")
+
+    def __init__(self, name: str, advice: str) -> None:
+        self._name = name
+        self._advice = advice
+
+    def __get__(self, tensor: object, owner: type) -> NoReturn:
+        raise AttributeError(f"A {owner.__name__} has no {self._name!r}; {self._advice}.", name=self._name, obj=tensor)
+
+
 class TensorFields:
     """The values of a tensor. Those of this class can be set, and those of a tensor cannot."""
 
@@ -156,12 +172,9 @@ class TensorFacts(TensorFields):
         alignment = self.alignment if self.alignment >= self.itemsize else 0
         return BufferTensorDesc(self.data_type, self.sizes, self.strides, total, alignment)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        """What is called otherwise here says so; only names that are not there come this way, or not on this device."""
-        if hasattr(type(self), name):
-            object.__getattribute__(self, name)  # raises again what its property said
-        advice = f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
-        raise AttributeError(f"A {type(self).__name__} has no {name!r}{advice}.", name=name, obj=self)
+    def __dir__(self) -> list[str]:
+        """The attributes, without those of other libraries that only say what there is here."""
+        return [name for name in super().__dir__() if name not in _ELSEWHERE]
 
     def describe(self) -> str:
         """Describe the memory in a few lines.
@@ -224,6 +237,9 @@ class TensorFacts(TensorFields):
 
         return fragment(self)
 
+
+for _name, _advice in _ELSEWHERE.items():
+    setattr(TensorFacts, _name, _Elsewhere(_name, _advice))
 
 set_operand, set_dims = (getattr(TensorFields, name).__set__ for name in ("operand", "dims"))
 """The setters of a tensor's two values, for creation and release; nothing else can set them."""

@@ -33,9 +33,12 @@ Source: `PyArrayObject`, https://numpy.org/doc/stable/reference/c-api/types-and-
 """
 
 
+_word_at: Final = c_size_t.from_address
+
+
 def address_of(array: NDArray[Any]) -> int:
     """The address of an array's element at coordinates 0, eight times as fast as `array.ctypes.data`."""
-    return c_size_t.from_address(id(array) + _POINTER_AT).value if _IDS_ARE_ADDRESSES else array.ctypes.data
+    return _word_at(id(array) + _POINTER_AT).value if _IDS_ARE_ADDRESSES else array.ctypes.data
 
 
 def alignment_of(address: int) -> int:

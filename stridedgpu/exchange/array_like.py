@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ __all__ = [
 ]
 
 
+_ARRAY: Final = np.ndarray
+
+
 def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | None]:
     """Anything array-like as an operand, with the labels of its axes (None: no labels).
 
@@ -52,9 +55,9 @@ def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | Non
     """
     if dims is not None and not isinstance(dims, str):
         checked_dims(dims, 0)  # raises: `dims` is no string
-    array = obj if type(obj) is np.ndarray else _array_of_torch(obj)
+    array = obj if type(obj) is _ARRAY else _array_of_torch(obj)
     if array is not None:
-        return _operand_of_array(array, None, dims)[0], dims and canonical_axes(dims)
+        return _operand_of_array(array, None, dims)[0], None if dims is None else canonical_axes(dims)
     held: Any = getattr(obj, "operand", None)
     if isinstance(held, Operand):
         return (held, obj.dims) if dims is None else with_canonical_axes(held, dims)  # type: ignore[attr-defined]
@@ -209,7 +212,7 @@ def _operand_of_array(array: NDArray[Any], copy: bool | None, dims: str | None =
 
     With `dims` the axes are put in canonical order.
     """
-    if type(array) is not np.ndarray and _is_of(array, "numpy.ma", "MaskedArray"):
+    if type(array) is not _ARRAY and _is_of(array, "numpy.ma", "MaskedArray"):
         _check_mask(array)
     dtype, is_moved = array.dtype, copy is not False
     described = _shared_as(dtype, array.shape, array.strides, dims)

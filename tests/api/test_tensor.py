@@ -288,6 +288,7 @@ def test_names_of_other_libraries_lead_to_those_here(name, advice):
         getattr(tensor, name)
     assert advice in str(caught.value)
     assert (caught.value.name, caught.value.obj) == (name, tensor)
+    assert name not in dir(tensor)
 
 
 def test_every_lead_goes_somewhere():
