@@ -14,7 +14,7 @@ from harness.cpu_paths import picking_by
 from harness.fenced_memory import Fenced
 from harness.profiles import examples
 from harness.resize_cases import Array, Resize, pictures, resizes
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_choice, resize_recipes
@@ -130,22 +130,35 @@ def test_nearest_moves_elements_of_every_type(interpolation: str, dtype: str, ca
     flip=st.booleans(),
     seed=st.integers(0, 99),
 )
+@example(size=(5, 41), beside=(1, 2), channels=3, flip=False, seed=1)
 def test_halves(
     interpolation: str, size: tuple[int, int], beside: tuple[int, int], channels: int, flip: bool, seed: int
 ) -> None:
-    """Boxes of exactly twice the size, somewhere in an image, mirrored or not."""
+    """Boxes of exactly twice the size, somewhere in an image, mirrored or not, into a part of a tensor."""
     (height, width), (top, left) = size, beside
     box = (top, left, top + 2 * height, left + 2 * width)
     picture = Resize((box[2] + top, box[3] + left), size, box, channels, seed).picture()
     for source, dims in pictures(picture):
         made = []
         for path in ("NumPy", "compiled, 1 thread"):
-            with picking_by(path):
-                crops = sg.gather_crops(
-                    [source], size=size, boxes=[box], dims=dims, interpolation=interpolation, flip=[flip]
-                )
-                made.append(crops.numpy())
-        np.testing.assert_array_equal(made[1], made[0])
+            for order in ("NCHW", "NHWC"):
+                sizes = (1, channels, height + 2, width + 2)
+                around = sg.full(sizes, 77, "uint8", dims="NCHW", layout=order)
+                with picking_by(path):
+                    sg.gather_crops(
+                        [source],
+                        size=size,
+                        boxes=[box],
+                        dims=dims,
+                        interpolation=interpolation,
+                        flip=[flip],
+                        out=around[:, :, 1:-1, 1:-1],
+                    )
+                made.append(around.numpy())
+        for crops in made:
+            np.testing.assert_array_equal(crops, made[0])
+        made[0][:, :, 1:-1, 1:-1] = 77
+        assert (made[0] == 77).all()
 
 
 @pytest.mark.parametrize("joined_rows", [0.0, float("inf")], ids=["joined", "apart"])
@@ -178,10 +191,17 @@ def test_fewer_instructions_have_the_same_bits(
     if instructions[1] and processor() not in ("x86_64", "amd64"):
         pytest.skip("pairs are multiplied by an instruction of x86-64")
     case = replace(case, channels=3)
-    for interpolation in ("opencv-linear", "pillow-bicubic", "opencv-cubic"):
-        expected = on("NumPy", case, case.picture(), dims="HWC", interpolation=interpolation)
-        monkeypatch.setattr(resize_choice, "_instructions", lambda: instructions)
-        made = on("compiled, 1 thread", case, case.picture(), dims="HWC", interpolation=interpolation)
+    half = replace(case, source=(2 * case.target[0], 2 * case.target[1]), box=None)
+    monkeypatch.setattr(resize_choice, "_instructions", lambda: instructions)
+    for resized, rule in (
+        (case, "opencv-linear"),
+        (half, "opencv-linear"),
+        (case, "pillow-bicubic"),
+        (case, "opencv-cubic"),
+    ):
+        arguments = {"dims": "HWC", "layout": "HWC", "interpolation": rule}
+        expected = on("NumPy", resized, resized.picture(), **arguments)
+        made = on("compiled, 1 thread", resized, resized.picture(), **arguments)
         np.testing.assert_array_equal(made, expected)
 
 

@@ -80,13 +80,15 @@ def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, 
     arithmetic = taps.arithmetic
     if arithmetic is Arithmetic.OPENCV_QUARTER and problem.conversion.source.name == "uint8":
         if shape.step == shape.channels and not shape.mirrored and _halves(taps, shape.channels):
-            rows = HalfRows(shape.channels)
+            rows = HalfRows(shape.channels, widest=widest)
             return ResizeKernel(
                 *halving_passes(),
                 shape.channels,
                 shape.step,
                 by_rows=rows,
                 joins_passes=not converts_rows,
+                # Without AVX-512, a store of some bytes is one of each byte.
+                writes_target=widest and not converts_rows and _keeps_pixels(problem, shape.channels),
                 converts_rows=converts_rows,
             )
         # The mean of four bytes is INTER_LINEAR with weights of one half.
@@ -120,13 +122,21 @@ def window_kernel(problem: ResizeProblem, taps: WindowTaps, shape: RowShape, *, 
     )
 
 
+def _keeps_pixels(problem: ResizeProblem, channels: int) -> bool:
+    """Whether rows of the target are resized pixels as they are: `channels` interleaved, without gaps, of one type."""
+    made, layout = problem.conversion, problem.target.layout
+    if not made.is_bitwise_copy or made.channels is not None or layout.sizes[1] != channels:
+        return False
+    return layout.strides[3] == channels and (channels == 1 or layout.strides[1] == 1)
+
+
 def _halves(taps: WindowTaps, channels: int) -> bool:
     """Whether each pixel is made of two neighbours in each of two rows, in order, and a row fills a vector."""
     columns = taps.columns
     in_order = np.array_equal(columns.starts, columns.starts[0] + 2 * np.arange(columns.count))
     whole = all(axis.counts.min() == axis.counts.max() == axis.most == 2 for axis in (columns, taps.rows))
     inside = columns.first <= columns.starts[0] and columns.starts[-1] + 2 <= columns.stop
-    return in_order and whole and bool(inside) and columns.count >= HalfRows(channels).pixels
+    return in_order and whole and bool(inside) and columns.count >= HalfRows(channels, widest=False).pixels
 
 
 def _share_few_rows(rows: AxisTaps) -> bool:

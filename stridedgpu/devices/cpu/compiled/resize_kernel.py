@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from .ir import Code, Value, vector_type
@@ -56,6 +57,8 @@ class ResizeKernel:
     """Whether the second pass takes its two rows from `by_rows` in registers, and no row is kept for another one."""
     packs_pixels: bool = False
     """Whether finished pixels of joined passes lie in the band without the gaps that `by_rows` leaves."""
+    writes_target: bool = False
+    """Whether joined passes write rows of the target, which lie as the band's would: nothing is copied or converted."""
     converts_rows: bool = False
     """Whether `rows_kernel` writes each source row as it is read; an entry's source is then its parameters' address."""
 
@@ -136,12 +139,15 @@ class _Text:
         scratch = _Scratch(
             columns, *(code.at(columns, fields[place]) for place in ("outputs_at", "ring_at", "band_at"))
         )
+        if self._kernel.writes_target:
+            self._joined(source, first, last, lambda row: code.at(target, code.multiply(row, fields["target_row"])))
+            return
         if self._kernel.keeps_rows:
             code.store(self._entry("row_firsts", first), made, 8)
         with code.loop(first, last, BAND_ROWS) as begin:
             end = code.smaller(code.add(begin, BAND_ROWS), last)
             if self._kernel.joins_passes:
-                self._joined(scratch, source, begin, end)
+                self._joined(source, begin, end, partial(self._band_row, scratch, begin))
             elif self._kernel.columns_first:
                 self._columns_first(scratch, made, source, begin, end)
             else:
@@ -179,13 +185,16 @@ class _Text:
                         self._along(scratch, [code.at(address, before) for address in rows], into, plane)
                 code.store(code.add(group, self._kernel.step_rows), made, 8)
             rule = self._kernel.down
-            into_row = code.at(scratch.band, self._band_bytes(code.binary("sub", row, begin)))
+            into_row = self._band_row(scratch, begin, row)
             taps, step = self._taps("row", row), rule.lanes * rule.blocks
             with code.loop(0, fields["band_pitch"], step) as place:
                 self._down(rule.blocks, taps, scratch.ring, fields["ring_pitch"], into_row, place)
 
-    def _joined(self, scratch: _Scratch, source: Value, begin: Value, end: Value) -> None:
-        """Rows `begin` to `end` of the result: both passes in one step, two source rows at a time."""
+    def _joined(self, source: Value, begin: Value, end: Value, made: Callable[[Value], Value]) -> None:
+        """Rows `begin` to `end` of the result: both passes in one step, two source rows at a time.
+
+        `made` is the address of a row of the result.
+        """
         code, fields, rule, second = self._code, self._fields, self._kernel.by_rows, self._kernel.down
         assert rule is not None, "passes are joined over rows"
         assert isinstance(second, RowPairPass), "it takes two rows"
@@ -197,11 +206,11 @@ class _Text:
                 code.multiply(code.load("i64", code.at(taps.indices, 8 * tap), 8), fields["row_stride"])
                 for tap in range(2)
             ]
-            band_row = code.at(scratch.band, self._band_bytes(code.binary("sub", row, begin)))
+            made_row = made(row)
             with code.loop(0, fields["planes"]) as plane:
                 start = code.at(source, code.multiply(plane, fields["plane_stride"]))
                 rows = [code.at(start, offset) for offset in offsets]
-                into = code.at(band_row, code.multiply(plane, code.multiply(fields["unit"], second.written_bytes)))
+                into = code.at(made_row, code.multiply(plane, code.multiply(fields["unit"], second.written_bytes)))
                 with code.loop(0, fields["columns"], rule.pixels) as first:
                     x = self._step_start(rule, first)
                     upper, lower = (rule.step(code, address, tables, x) for address in rows)
@@ -214,7 +223,11 @@ class _Text:
                             for channel in range(channels)
                         ]
                         pixels = code.shuffle(pixels, None, lanes + [-1] * (pixels.lanes - len(lanes)))
-                    code.store(pixels, code.at(into, code.multiply(x, second.written_bytes * self._kernel.out_step)), 1)
+                    place = code.at(into, code.multiply(x, second.written_bytes * self._kernel.out_step))
+                    if self._kernel.writes_target:
+                        code.store_some(pixels, place, [lane < rule.pixels * channels for lane in range(pixels.lanes)])
+                    else:
+                        code.store(pixels, place, 1)
 
     def _source_rows(self, source: Value, group: Value, rows: Value) -> Callable[[Value], Value]:
         """The address of one of a step's source rows, from number `group` of the rows that are read, by its place.
@@ -391,6 +404,10 @@ class _Text:
         indices = code.at(self._address(f"{axis}_indices"), code.multiply(before, rule.index_bytes))
         weights = code.at(self._address(f"{axis}_weights"), code.multiply(before, rule.weight_bytes))
         return Taps(indices, weights, self._entry(f"{axis}_counts", place))
+
+    def _band_row(self, scratch: _Scratch, begin: Value, row: Value) -> Value:
+        """The address of a row of the band that begins with row `begin` of the result."""
+        return self._code.at(scratch.band, self._band_bytes(self._code.binary("sub", row, begin)))
 
     def _band_bytes(self, row: Value) -> Value:
         """Where a row of the band begins, in bytes."""

@@ -157,7 +157,8 @@ class Recipes:
         unit, itemsize = width * kernel.out_step, problem.conversion.source.itemsize
         pitch = 0 if made_rows is None else made_rows.pitch
         memory = Scratch.of(kernel, elements, unit, rows.planes, tables.ring_rows, pitch)
-        whole, rest = self._walked(height, width, 0 if rows.planes > 1 else kernel.out_step, memory.band_pitch)
+        bands = 0 if kernel.writes_target else height
+        whole, rest = self._walked(bands, width, 0 if rows.planes > 1 else kernel.out_step, memory.band_pitch)
         allocate, free = memory_functions()
         fields = {
             "allocate": allocate,
@@ -190,7 +191,7 @@ class Recipes:
         return Recipe(loop, ctypes.addressof(packed), place, lowest * itemsize, work, made_rows, kept)
 
     def _walked(self, height: int, width: int, step: int, pitch: int) -> tuple[BandMove, BandMove]:
-        """The copies of a whole band and of the remaining rows, from a thread's scratch memory to the target."""
+        """The copies of a whole band and of the remaining rows of `height`, from scratch memory to the target."""
         key = (height, width, step, pitch)
         if key not in self._walks:
             sizes = (BAND_ROWS if height >= BAND_ROWS else 0, height % BAND_ROWS)

@@ -219,6 +219,8 @@ class PairRows(_TapRows):
 class HalfRows(RowPass):
     """Pixels that follow each other without gaps, every other one added to the next: one step has those of 32 sums."""
 
+    widest: bool
+
     @property
     def pixels(self) -> int:
         """As many as a vector of sums holds."""
@@ -235,15 +237,27 @@ class HalfRows(RowPass):
         start = code.at(row, code.load("i64", code.at(tables.indices, code.multiply(x, 16)), 8))
         vectors = [code.load(vector_type(half, "i8"), code.at(start, place), 1) for place in (0, nbytes - half)]
         both = code.shuffle(vectors[0], vectors[1], range(2 * half))
+        bytes_of = [self._bytes(place) for place in range(_SUMS)]
+        if self.widest:
+            # One instruction adds neighbouring bytes.
+            ordered = code.shuffle(both, None, [max(byte, 0) for pair in bytes_of for byte in pair])
+            return code.call(
+                "llvm.x86.avx512.pmaddubs.w.512", vector_type(_SUMS, "i16"), ordered, code.full(ordered.type, 1)
+            )
         zeros = code.full(both.type, 0)
         terms = []
         for tap in range(2):
-            lanes = []
-            for place in range(_SUMS):
-                pixel, channel = divmod(place, self.channels)
-                byte = (2 * pixel + tap) * self.channels + channel
-                # The second vector ends with the last byte.
-                found = byte if byte < half else byte + 2 * half - nbytes
-                lanes += [found if pixel < self.pixels else 2 * half, 2 * half]
+            lanes = [lane for pair in bytes_of for lane in (pair[tap] if pair[tap] >= 0 else 2 * half, 2 * half)]
             terms.append(code.recast(code.shuffle(both, zeros, lanes), "i16"))
         return code.add(*terms)
+
+    def _bytes(self, place: int) -> tuple[int, int]:
+        """The two bytes of a sum among the 64 that are loaded; -1 for sums that no pixel has."""
+        pixel, channel = divmod(place, self.channels)
+        if pixel >= self.pixels:
+            return -1, -1
+        # The second vector ends with the last byte.
+        before, half = 2 * self.pixels * self.channels, LINE_BYTES // 2
+        found = [(2 * pixel + tap) * self.channels + channel for tap in range(2)]
+        first, second = (byte if byte < half else byte + LINE_BYTES - before for byte in found)
+        return first, second
