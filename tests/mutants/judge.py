@@ -31,9 +31,11 @@ __all__ = ["EMULATED", "Project"]
 
 KILLER, DEFAULT, SLOW = "killer", "default", "slow"
 
-_IN_CI: Final = "slow and not faults and not sweep and not engines and not speed"
-
-_MARKS: Final = {KILLER: ("-m", "slow or not slow"), DEFAULT: (), SLOW: ("-m", _IN_CI)}
+_MARKS: Final = {
+    KILLER: ("-m", "slow or not slow"),
+    DEFAULT: (),
+    SLOW: ("-m", "slow and not faults and not sweep and not engines and not speed"),
+}
 
 _QUICK: Final = (
     *("-q", "--no-header", "--tb=line", "-p", "no:cacheprovider", "--hypothesis-profile=judging"),
@@ -41,7 +43,9 @@ _QUICK: Final = (
     *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
 )
 
-EMULATED: Final = ("tests/cuda/kernels/", "tests/emulated/")
+_KERNELS: Final = "tests/cuda/kernels/"
+
+EMULATED: Final = (_KERNELS, "tests/emulated/")
 """Tests that compile each changed kernel anew, which takes longer than the rest together: they come last."""
 
 _OF_ITS_OWN: Final = 10.0
@@ -126,7 +130,7 @@ class Project:
         """Test files with the quickest first, each measured once on the unchanged project."""
         for test in tests:
             if self._results.baseline(stage, test) is None:
-                run = {"name": test, "arguments": [*_QUICK, test, *_MARKS[stage]], "most": None}
+                run = {"name": test, "arguments": [*_QUICK, test, *_marks(stage, test)], "most": None}
                 answer = self._answer([run], limit, first=False, apart=False)
                 if answer["ended"] == forked.STOPPED:
                     raise TimeoutError(f"{test} did not end in time without the mutant")
@@ -143,7 +147,7 @@ class Project:
         left_out = [argument for failed in failing for argument in ("--deselect", failed)]
         return {
             "name": test,
-            "arguments": [*_QUICK, "-x", test, *_MARKS[stage], *left_out],
+            "arguments": [*_QUICK, "-x", test, *_marks(stage, test), *left_out],
             "most": _OF_ITS_OWN * self._seconds_of(stage, test) + _AND_AT_LEAST,
         }
 
@@ -187,6 +191,12 @@ class Project:
         path.write_text(text)
         self._seconds += 1
         os.utime(path, (self._seconds, self._seconds))
+
+
+def _marks(stage: str, test: str) -> tuple[str, ...]:
+    """The tests of a stage. Of slow ones, kernels are run and not inspected: machine code takes minutes a mutant."""
+    marks = _MARKS[stage]
+    return ("-m", f"emulation and {marks[1]}") if stage == SLOW and test.startswith(_KERNELS) else marks
 
 
 def _verdict(answer: dict[str, Any]) -> Verdict:
