@@ -267,6 +267,19 @@ def check_conversions(source, target, constants):
         np.testing.assert_array_equal(got, wanted, f"{source} -> {target}, {scale=}, {bias=}, {rounding}")
 
 
+@pytest.mark.parametrize("target", ["float16", "bfloat16"])
+@pytest.mark.parametrize("source", ["int32", "uint32", "int64", "uint64", "float64"])
+def test_casts_to_16_bits_are_rounded_once(source, target):
+    check_conversions(source, target, [((None, None), "nearest")])
+
+
+def test_a_number_two_steps_of_float32_below_a_tie_stays_below_it():
+    """Rounded to float32 by round-to-odd it is one step below; the tie would round up, to the even neighbour."""
+    words = np.array([0x3F817FFE, 0xBF837FFE], np.uint32).view(np.float32).astype(np.float64) * (1 + 2**-50)
+    made = conversion(ELEMENT_TYPES["float64"], ELEMENT_TYPES["bfloat16"])
+    assert converted_words(words.view(np.uint64), made).tolist() == [0x3F81, 0xBF83]
+
+
 NARROW = ("bool", "uint8", "int8", "uint16", "int16", "float16", "bfloat16")
 
 

@@ -112,6 +112,14 @@ def test_small_tensors_are_moved_in_one_piece():
     assert len(list(move._blocks())) == 1
 
 
+def test_a_short_axis_that_either_side_has_innermost_is_looped_over():
+    """Python's loop leaves long rows to NumPy, which needs no staging buffer then."""
+    source = sg.empty((300, 151, 3), "uint8", device="cpu")
+    move = run(source.permute((2, 0, 1)), sg.empty((3, 300, 151), "uint8", device="cpu"))
+    assert (move._looped, move._staged) == ({0}, False)
+    assert len(list(move._blocks())) == 3
+
+
 def test_blocks_are_staged_so_that_columns_spread_over_the_cache():
     source = sg.empty((1024, 1024), "float32", device="cpu")
     move = run(source.permute((1, 0)), sg.empty((1024, 1024), "float32", device="cpu"))

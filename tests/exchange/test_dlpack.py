@@ -220,7 +220,11 @@ def test_drawn_lies_are_refused_or_lie_within_the_address_space(data):
 REFUSALS = {
     "4 bits": (lambda: Exporter(np.zeros(3, np.uint8), of_type(1, 4)), sg.StridedGpuError, "share its bytes as uint8"),
     "vectors": (lambda: Exporter(np.zeros(3, np.float32), of_type(2, 32, 4)), sg.StridedGpuError, "4 lanes"),
-    "an unknown code": (lambda: Exporter(np.zeros(3, np.uint8), of_type(14, 8)), sg.StridedGpuError, "type code 14"),
+    "an unknown code": (
+        lambda: Exporter(np.zeros(3, np.uint8), of_type(14, 8)),
+        sg.StridedGpuError,
+        "type code 14 of 8 bits and 1 lanes, which no",
+    ),
     "another device": (lambda: Exporter(np.zeros(3), device=(8, 0)), sg.DeviceError, "DLPack's type 8"),
     "a capsule taken before": (Taken, sg.LayoutError, "can still be taken"),
     "a later protocol": (of_version_2, sg.LayoutError, r"versions 1\.x"),
