@@ -212,6 +212,8 @@ def test_pillow_images():
     assert np.array_equal(tensor.permute("HWC").numpy(), pixels)
     grey = sg.asarray(Image.fromarray(pixels[..., 0]), dims="HW")
     assert np.array_equal(grey.numpy(), pixels[..., 0])
+    black = sg.asarray(Image.fromarray(pixels[..., 0] > 99), dims="HW")
+    assert np.array_equal(black.numpy(), pixels[..., 0] > 99)
 
 
 class WithInterface:

@@ -89,6 +89,7 @@ class Case:
     gpu: GpuProperties = REFERENCE_GPU
     wrong: bool = True
     row_pitch: int | None = None
+    indexed_pitch: int | None = None
     tuples_apart: bool = False
 
     @property
@@ -120,6 +121,8 @@ class Case:
         dense = random_layout(rng, self.dense_sizes, output=not self.scatters, packed=self.packed)
         if self.row_pitch is not None:
             dense = Layout.padded(self.dense_sizes, None, 1, row_pitch_bytes=self.row_pitch)
+        if self.indexed_pitch is not None:
+            indexed = Layout.padded(self.sizes, None, 1, row_pitch_bytes=self.indexed_pitch)
         if self.tuples_apart:
             index = Layout(self.index_sizes, (1, self.index_sizes[0]))
         aligned = max(self.alignment, self.itemsize)
@@ -239,7 +242,7 @@ class Case:
 
     def check(self, results):
         _, written, _, report = results
-        assert written == self.expected.tobytes(), f"{self}\n{self.plan.explain()}"
+        assert written == self.expected.tobytes(), f"{self}\n{self.plan.in_words()}"
         found = wrong_index(report, signed=self.number.startswith("i"))
         _, first = self.places
         if self.mode != "deferred" or first is None:

@@ -170,7 +170,9 @@ class ResizeCase(LaunchedResize):
         for window in self.windows:
             span = window.layout.span
             if self.source.startswith("float"):
-                sources.append(rng.normal(0, 100, span).astype(self.source).view(np.uint8))
+                values = rng.normal(0, 100, span).astype(self.source)
+                values[rng.random(span) < 0.5] = -0.0  # sums of these alone show what they begin with
+                sources.append(values.view(np.uint8))
             else:
                 sources.append(rng.integers(0, 256, span * np.dtype(self.source).itemsize, np.uint8))
         layout, element = self.problem.target.layout, self.problem.target.element

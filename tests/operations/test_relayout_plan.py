@@ -10,6 +10,9 @@ from hypothesis import given, strategies as st
 
 import stridedgpu as sg
 from stridedgpu import BindingError, BufferTensorDesc, DeviceError, Layout, LayoutError, StridedTensor
+from stridedgpu.operations.requirements import Given
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.tensor_spec import TensorSpec
 
 FRAMES = (1, 3, 16, 32)
 
@@ -167,6 +170,14 @@ def test_a_read_only_target():
     locked.flags.writeable = False
     plan = sg.plan_relayout(frames(), target)
     assert_refused(plan, frames(), StridedTensor(locked, Layout(FRAMES), "uint8"), "out is read-only")
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_only_what_a_gpu_writes_has_to_own_its_padding(owned):
+    given = Given(TensorSpec(Layout((3, 5), (8, 1)), element_type("uint8"), 16, 0, owned))
+    assert given.required("cuda:0", is_written=True).spec.owns_padding is owned
+    assert not given.required("cuda:0").spec.owns_padding
+    assert not given.required("cpu", is_written=True).spec.owns_padding
 
 
 def test_addresses_off_the_alignment_that_a_descriptor_promised():

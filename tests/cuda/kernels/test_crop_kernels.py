@@ -73,6 +73,7 @@ class Case:
     index_bits: int | None = None
     gpu: GpuProperties = REFERENCE_GPU
     largest: int = 20
+    row_pitch_bytes: int | None = None
 
     @functools.cached_property
     def crops(self):
@@ -101,7 +102,8 @@ class Case:
         if self.order is None:
             layout = random_layout(rng, sizes, output=True)
         else:
-            layout = Layout(sizes, packed_strides(sizes, self.order))
+            pitch = self.row_pitch_bytes
+            layout = Layout.padded(sizes, self.order, target.itemsize, row_pitch_bytes=pitch)
         fill = rng.integers(0, 256, self.channel_count * source.itemsize, np.uint8).tobytes()
         if source.name.startswith("float"):
             fill = np.linspace(-2, 2, self.channel_count).astype(source.name).tobytes()
@@ -228,6 +230,25 @@ def test_a_few_kernels_under_sanitizers_crop_as_the_cpu_does(kernels):
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=emulated) for kind in KINDS])
 def test_crops_under_sanitizers_are_those_of_the_cpu(kind):
     check_cases(cases_of(kind))
+
+
+PITCHED = {
+    **{kind: KINDS[kind] for kind in ("photographs to half", "colours swapped", "two channels", "planes copied")},
+    "from any layout to planes": ("uint8", "uint8", "NCHW", None, {}, None),
+    "planes to pixels": ("uint8", "uint8", "NHWC", "CHW", {}, None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=emulated) for kind in PITCHED])
+def test_rows_of_whole_vectors_have_windows_that_end_within_one(kind):
+    cases = []
+    for seed, width in enumerate((101, 75)):
+        source, target, order, source_order, arithmetic, channels = PITCHED[kind]
+        case = Case(source, target, order, source_order, seed, arithmetic, channels, row_pitch_bytes=1024)
+        case.size, case.largest = (3, width), 130
+        cases.append(case)
+    check_cases(cases)
 
 
 TURNS = ("photographs to half", "pixels normalised to half", "planes normalised to half")

@@ -127,6 +127,9 @@ def channel_cases() -> list[Case]:
             found.append(case(inner, pixels, types, axis=1, owned=True, slack=(0, 32), bits=64, **scales))
             found.append(case(Layout(inner.sizes, (1, 0)), pixels, types, axis=1, owned=True, **scales))
         found.append(case(inner, Layout(inner.sizes, (channels * 2, 2)), "float32", axis=1, channels=order, **scales))
+    # Fewer zeros than a vector has, behind whole vectors: they are stored one by one.
+    one = case(rows(5, 64, pitch=72), rows(5, 64, pitch=80), "float16", slack=(32, 0), axis=1)
+    found.append(dataclasses.replace(one, filler=3))
     return found
 
 
@@ -148,6 +151,9 @@ def generic_cases() -> list[Case]:
             found.append(case(long, Layout(long.sizes, (3 * width, 3)), name))
         if itemsize == 8:
             found.append(case(strided, padded, name, (32, 32), gpu=WIDE))
+    # Zeros behind 30 elements, which are whole pairs and no fours, and a bias that would show in them.
+    biased = case(Layout((7, 30), (61, 2)), Layout((7, 30), (36, 1)), "uint8>float16", axis=1, scale=2.0, bias=3.0)
+    found.append(dataclasses.replace(biased, filler=6))
     every = (3, 2, 2, 3, 2, 2, 2, 3)
     scattered = Layout(every, (2, 1200, 6, 24, 400, 150, 2600, 80))
     found.append(case(scattered, Layout(every), "float32>float16", scale=3.0))

@@ -29,6 +29,25 @@ def row_cases() -> list[Case]:
     return cases
 
 
+def ending_cases() -> list[Case]:
+    """Rows of some vectors and a few elements more, in pitches of whole vectors."""
+    return [
+        Case("gather", (9, row), (23,), 0, itemsize, "int32", mode, row, True, row_pitch=pitch, indexed_pitch=pitch)
+        for mode, (row, pitch, itemsize) in zip(
+            MODES, [(17, 18, 8), (37, 40, 4), (101, 128, 2), (33, 34, 8)], strict=True
+        )
+    ]
+
+
+def several_vector_cases() -> list[Case]:
+    """So many elements for so small a GPU that a thread has several vectors."""
+    many = {"packed": True, "gpu": SMALL_GPU}
+    cases = [Case("gather_elements", (30, 301), (21, 301), 0, 1, "int32", "wrap", 1, **many)]
+    cases.append(Case("scatter_elements", (30, 301), (21, 301), 0, 4, "int64", "raise", 2, **many))
+    assert all(".items = 1," not in case.launch.name for case in cases)
+    return cases
+
+
 def shifted_case(operation: str, row: int, itemsize: int, seed: int, rows: int = 9, **more: Any) -> Case:
     number, mode = NUMBERS[seed % 4], MODES[seed % 4] if operation == "gather" else "raise"
     index_sizes = (rows + 2,) if operation == "gather" else (rows - 2, 1)
@@ -159,6 +178,8 @@ INDEXED = ("gather_elements", "gather_inner", "gather_nd", "scatter_elements", "
 GENERATED = ("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
 WRITTEN_OUT = {
     "rows": row_cases,
+    "ends of rows": ending_cases,
+    "several vectors a thread": several_vector_cases,
     **{f"{name} of rows anywhere": functools.partial(shifted_cases, name) for name in ("gather", "scatter_nd")},
     **{f"vectors of {name}": functools.partial(vector_cases, name) for name in INDEXED},
     **{f"short rows, {mode}": functools.partial(small_row_cases, mode) for mode in MODES},

@@ -83,6 +83,18 @@ def test_rows_of_one_word_have_a_lane_each():
 
 @emulated
 @pytest.mark.slow
+def test_rows_whose_words_end_behind_their_buffer():
+    """The last vector of the last row would take a word that is not all there."""
+    check_cases(
+        [
+            rows_case(pitched(336, 337), pitched(336, 352), aligned=(1, 16)),
+            rows_case(pitched(333, 335), pitched(333, 337)),
+        ]
+    )
+
+
+@emulated
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, pytest.param(3, marks=pytest.mark.sweep)])
 def test_many_rows_at_any_address(number):
     check_cases(shifted(300, number))
