@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final
+
+import numpy as np
 
 from stridedgpu.planning.resize_arithmetic import Arithmetic
 from stridedgpu.planning.resize_problem import WindowTaps
-from stridedgpu.planning.resize_taps import AxisTaps
+from stridedgpu.planning.resize_taps import Array, AxisTaps
 from stridedgpu.values.strides import round_up
 
 from .policy import ResizePolicy
@@ -94,10 +95,11 @@ def resize_tiles(
 
     `shared_bytes` is the shared memory that a block may have; `limits` has the tiles to try.
     """
+    rows, columns = _Axes([one.rows for one in taps]), _Axes([one.columns for one in taps])
     for most, wanted in limits.budgets:
         budget = min(most, shared_bytes)
         for tile in _sizes(use, size, limits):
-            tiles = _fitting(use, taps, tile, budget, limits.most_rows)
+            tiles = _fitting(use, (rows, columns), tile, budget, limits.most_rows)
             if tiles is not None and tiles.chunk_rows >= min(wanted, tiles.reach[0]):
                 return tiles
     return None
@@ -111,14 +113,43 @@ def _sizes(use: TileUse, size: tuple[int, int], limits: ResizePolicy) -> Iterato
         yield height, round_up(width, length), length
 
 
+class _Axes:
+    """The taps of several windows along one axis: what tiles of any size reach, axes of one length at a time."""
+
+    def __init__(self, axes: Sequence[AxisTaps]) -> None:
+        """Put the starts and ends of axes of one length together."""
+        groups: dict[int, list[AxisTaps]] = {}
+        for taps in dict.fromkeys(axes):
+            groups.setdefault(taps.count, []).append(taps)
+        self.most = max((taps.most for taps in axes), default=1)
+        self._groups = [
+            (np.stack([taps.starts for taps in group]), np.stack([taps.starts + taps.counts for taps in group]))
+            for group in groups.values()
+        ]
+        self._known: dict[int, int] = {}
+
+    def reach(self, size: int) -> int:
+        """The most source pixels read for `size` adjacent pixels, pixels beyond the edges included."""
+        if size not in self._known:
+            self._known[size] = max((_reach(*group, size) for group in self._groups), default=1)
+        return self._known[size]
+
+
+def _reach(starts: Array, ends: Array, size: int) -> int:
+    """The same for axes of one length, a row of `starts` and `ends` each."""
+    count = starts.shape[1]
+    size = min(size, count)
+    last = count - size + 1
+    onward, mirrored = ends[:, size - 1 :] - starts[:, :last], ends[:, :last] - starts[:, size - 1 :]
+    return int(max(onward.max(), mirrored.max()))
+
+
 def _fitting(
-    use: TileUse, taps: Sequence[WindowTaps], tile: tuple[int, int, int], budget: int, most_rows: int
+    use: TileUse, axes: tuple[_Axes, _Axes], tile: tuple[int, int, int], budget: int, most_rows: int
 ) -> ResizeTiles | None:
     """The tile's layout in shared memory, with as many rows a chunk as the budget allows."""
-    height, width, length = tile
-    rows = max((_reach(one.rows, height) for one in taps), default=1)
-    columns = max((_reach(one.columns, width) for one in taps), default=1)
-    most = max((one.rows.most for one in taps), default=1), max((one.columns.most for one in taps), default=1)
+    (height, width, length), (down, along) = tile, axes
+    rows, columns, most = down.reach(height), along.reach(width), (down.most, along.most)
     # A row may begin and end inside a vector, and so may the repeated edge pixels before it.
     pitch = _up(columns * use.count * use.itemsize + 3 * (_ALIGNMENT - 1))
     slots, reached = width * use.count, columns * use.count
@@ -151,14 +182,6 @@ def _fitting(
     places = [sum(sizes[:number]) for number in range(len(sizes))]
     memory = (*places[1:], chunk, pitch, between_pitch, sums_pitch, result_pitch, most[0])
     return ResizeTiles(height, width, length, chunk, (rows, columns), most, memory, sum(sizes))
-
-
-@lru_cache(maxsize=512)
-def _reach(taps: AxisTaps, size: int) -> int:
-    """The most source pixels read for `size` adjacent pixels, pixels beyond the edges included."""
-    size = min(size, taps.count)
-    ends, last = taps.starts + taps.counts, taps.count - size + 1
-    return int(max((ends[size - 1 :] - taps.starts[:last]).max(), (ends[:last] - taps.starts[size - 1 :]).max()))
 
 
 def _up(nbytes: int) -> int:
