@@ -30,7 +30,7 @@ cpu_paths = pytest.mark.parametrize(
 
 @contextmanager
 def picking_by(path: str) -> Iterator[None]:
-    """Operations go this way, in many small items, and with 2 threads past the caches too."""
+    """Operations go this way, in many small items. Two threads are woken for every call, and write past the caches."""
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         if path == "NumPy":
             for module in (cpu, promotion):
@@ -40,6 +40,7 @@ def picking_by(path: str) -> Iterator[None]:
             streamed_bytes = 0 if path.endswith("s") else 1 << 40
             chosen = policy_with(
                 promotion={"at_once_bytes": 0, "resize_bytes": 0},
+                sharing={"waking_bytes": 0},
                 relayout={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
                 gather={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
                 crops={"shared_bytes": 0, "band_bytes": 16},

@@ -10,7 +10,8 @@ is installed without a GPU and `--cuda` says how often, by the CUDA kernels, whi
 The order of a block's calls is drawn, too: what one call leaves behind meets calls of other operations. If a call is
 wrong in its block alone, the whole block repeats it.
 
-After each block a line says what the process holds (on Linux): memory, open files, and files of the kernel cache.
+After each block a line says what the process holds (on Linux): memory, open files, and files of the kernel cache. The
+memory includes that of the largest block so far, which the C library keeps.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from harness.guarded_memory import bits_of
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import kernel_cache
 
-__all__ = ["EXECUTIONS", "ON_CUDA", "run_block"]
+__all__ = ["BLOCK", "EXECUTIONS", "ON_CUDA", "run_block"]
 
 EXECUTIONS = ("NumPy", "compiled, 2 threads")
 ON_CUDA = "CUDA"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness.cpu_paths import cpu_paths
 from harness.drawn_calls import CALLS_OF_A_KIND, CALLS_OF_A_PLACEMENT, CALLS_OF_A_SHAPE, Side, drawn_call
-from harness.random_calls import main, run_block
+from harness.random_calls import BLOCK, main, run_block
 
 STRETCH = [
     kind * CALLS_OF_A_KIND + shape * CALLS_OF_A_SHAPE + call
@@ -13,7 +13,7 @@ STRETCH = [
     for shape in (0, 1)
     for call in (0, 1)
 ]
-"""Two calls of each of two shapes of some kinds: the second call has the plan of the first."""
+"""Two calls of each of two shapes of some kinds: the second call has the placement and the plan of the first."""
 
 
 @cpu_paths
@@ -32,7 +32,7 @@ def test_a_call_is_the_same_whenever_it_is_drawn():
 
 
 def test_calls_of_a_shape_have_its_layouts_and_bytes_of_their_own():
-    first, second, other = (drawn_call(number) for number in (0, 1, CALLS_OF_A_SHAPE))
+    first, second, other = (drawn_call(number) for number in (0, CALLS_OF_A_PLACEMENT, CALLS_OF_A_SHAPE))
     assert (first.name, first.out.layout) == (second.name, second.out.layout)
     assert first.wanted.tobytes() != second.wanted.tobytes()
     assert (first.name, first.out.dtype) == (other.name, other.out.dtype)
@@ -59,6 +59,8 @@ def test_a_wrong_byte_ends_the_command_with_the_calls_number(monkeypatch, capsys
 
 
 @pytest.mark.sweep
-def test_a_hundred_thousand_drawn_calls(capsys):
-    assert main(["--calls", "100000"]) == 0
-    assert "every byte equal" in capsys.readouterr().out
+@pytest.mark.parametrize("part", range(8))
+def test_a_million_drawn_calls(part, capsys):
+    calls = 62 * BLOCK
+    assert main(["--first", str(part * calls), "--calls", str(calls)]) == 0
+    assert f"{calls} drawn calls: every byte equal" in capsys.readouterr().out
