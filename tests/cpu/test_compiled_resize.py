@@ -171,7 +171,7 @@ def test_passes_joined_and_apart_have_the_same_bits(
     case = replace(case, channels=channels)
     arguments = {"interpolation": "opencv-linear", "layout": layout}
     expected = on("NumPy", case, case.picture(), dims="HWC", **arguments)
-    with using(replace(policy(), resize=replace(policy().resize, joined_rows=joined_rows))):
+    with using(policy()._replace(resize=policy().resize._replace(joined_rows=joined_rows))):
         for source, dims in pictures(case.picture()):
             made = on("compiled, 1 thread", case, source, dims=dims, **arguments)
             np.testing.assert_array_equal(made, expected)
@@ -352,7 +352,7 @@ def test_a_geometry_outlives_its_eviction_while_the_loops_read_it(monkeypatch: p
     monkeypatch.setattr(compiled_resize._Entries, "run", running)
     image = np.random.default_rng(3).integers(0, 256, (61, 67, 3), dtype=np.uint8)
     boxes = [(0, 0, 40 + number, 50 + number) for number in range(5)]
-    few = replace(policy(), resize=replace(policy().resize, most_geometries=1))
+    few = policy()._replace(resize=policy().resize._replace(most_geometries=1))
     with using(few), picking_by("compiled, 1 thread"):
         cut = sg.gather_crops([image] * 5, None, (19, 23), dims="HWC", boxes=boxes, interpolation="pillow-bilinear")
     assert alive == [True] * 5

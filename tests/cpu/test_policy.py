@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from stridedgpu.devices.cpu import cache_size, policy as module
@@ -16,13 +14,12 @@ MB = 1 << 20
 def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share):
     monkeypatch.setattr(module, "last_level_cache_bytes", lambda: cache)
     made = module._of_this_machine()
-    assert made.relayout == replace(
-        RelayoutPolicy(),
+    assert made.relayout == RelayoutPolicy()._replace(
         streamed_bytes=int(24 * MB * share),
         streamed_tiles_bytes=int(8 * MB * share),
         blocks_bytes=int(8 * MB * share),
     )
-    assert made.gather == replace(GatherPolicy(), streamed_bytes=int(4 * MB * share))
+    assert made.gather == GatherPolicy()._replace(streamed_bytes=int(4 * MB * share))
 
 
 @pytest.mark.parametrize(
@@ -46,7 +43,7 @@ def test_where_the_system_says_nothing_the_usual_cache_is_assumed(monkeypatch):
 
 def test_another_policy_holds_for_a_block():
     before = policy()
-    other = replace(Policy(), gather=replace(GatherPolicy(), items=3))
+    other = Policy()._replace(gather=GatherPolicy()._replace(items=3))
     with pytest.raises(ZeroDivisionError), using(other):
         assert policy() is other
         raise ZeroDivisionError

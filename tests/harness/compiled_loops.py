@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ needs_compiler = pytest.mark.skipif(
 def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:
     """The CPU's policy with some thresholds replaced: `policy_with(gather={"streamed_bytes": 0})`."""
     current = policy()
-    return using(replace(current, **{name: replace(getattr(current, name), **new) for name, new in sections.items()}))
+    return using(current._replace(**{name: getattr(current, name)._replace(**new) for name, new in sections.items()}))
 
 
 def compiled_kernel(plan):

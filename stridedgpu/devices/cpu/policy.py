@@ -2,15 +2,15 @@
 
 `policy()` returns the current one, adapted to this machine's caches. Values were chosen by sweeps on AMD EPYC (Zen 4,
 2 cores, 32 MB of last-level cache) with `bench_cpu_*.py`; a field with another origin says so. `using` tries others.
+Named tuples are defined in a third of the time of frozen dataclasses, which were a tenth of a process' first move.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from .cache_size import MEASURED_CACHE_BYTES, last_level_cache_bytes
 
@@ -36,8 +36,7 @@ _KB: Final = 1024
 _MB: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class NumpyPolicy:
+class NumpyPolicy(NamedTuple):
     """NumPy's loops: blocks fit a core's cache, and outweigh Python's calls. Not measured, unless a field says so."""
 
     small_axis: int = 16
@@ -71,8 +70,7 @@ class NumpyPolicy:
     """Pixels, or raw samples, of a block of any other operation; numbers take 2 to 8 bytes in each of its channels."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPolicy:
+class MemoryPolicy(NamedTuple):
     """Memory of results that is used again; not measured."""
 
     kept_blocks: int = 4
@@ -82,8 +80,7 @@ class MemoryPolicy:
     """Bytes from which on a block is kept: the C library recycles smaller ones itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromotionPolicy:
+class PromotionPolicy(NamedTuple):
     """When work is promoted from NumPy to a compiled loop."""
 
     at_once_bytes: int = _MB
@@ -99,8 +96,7 @@ class PromotionPolicy:
     """The number of the call of one small problem that loads its loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharingPolicy:
+class SharingPolicy(NamedTuple):
     """When threads share the items of one call."""
 
     spins: int = 2000
@@ -116,8 +112,7 @@ class SharingPolicy:
     """Nanoseconds between calls within which smaller calls wake workers, too: woken workers spin for that long."""
 
 
-@dataclass(frozen=True, slots=True)
-class RelayoutPolicy:
+class RelayoutPolicy(NamedTuple):
     """Relayout: items, non-temporal stores, prefetching, and the extents of the three kernels."""
 
     shared_bytes: int = _MB
@@ -193,9 +188,7 @@ class RelayoutPolicy:
     unaligned_tile_bytes: int = 4 * _KB
     """The same for unaligned targets: a line shared by two tiles is completed soon."""
 
-    unaligned_line_bytes: Mapping[int, int] = field(
-        default_factory=lambda: MappingProxyType({1: 128, 2: 512, 4: 1024, 8: 1024, 16: 256})
-    )
+    unaligned_line_bytes: Mapping[int, int] = MappingProxyType({1: 128, 2: 512, 4: 1024, 8: 1024, 16: 256})
     """Bytes of a tile's unaligned target line, by the bytes of an element."""
 
     odd_tile: int = 64
@@ -230,8 +223,7 @@ class RelayoutPolicy:
         return max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
 
 
-@dataclass(frozen=True, slots=True)
-class GatherPolicy:
+class GatherPolicy(NamedTuple):
     """Gather and scatter: items, non-temporal stores, and prefetching."""
 
     shared_bytes: int = _MB
@@ -294,8 +286,7 @@ class GatherPolicy:
         return max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
 
 
-@dataclass(frozen=True, slots=True)
-class CropsPolicy:
+class CropsPolicy(NamedTuple):
     """Windows of a batch."""
 
     shared_bytes: int = 512 * _KB
@@ -311,8 +302,7 @@ class CropsPolicy:
     """Bytes of source of a band: long enough to prefetch the next one, and the L1 cache fits both."""
 
 
-@dataclass(frozen=True, slots=True)
-class FramesPolicy:
+class FramesPolicy(NamedTuple):
     """Frames of luma and chroma; measured on Intel Xeon (Sapphire Rapids, AVX-512) with 1080p NV12.
 
     Raw samples take the same thresholds.
@@ -331,8 +321,7 @@ class FramesPolicy:
     """Pixels of the narrowest step; NumPy has narrower windows."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResizePolicy:
+class ResizePolicy(NamedTuple):
     """Windows that are resized; not measured."""
 
     pieces: int = 2
@@ -354,8 +343,7 @@ class ResizePolicy:
     """Geometries whose tables are kept, some 20 KB each for 224 x 224: random boxes never recur."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelMatrixPolicy:
+class ChannelMatrixPolicy(NamedTuple):
     """Pixels mixed by a matrix: the same thresholds as those of frames, whose loops are alike."""
 
     shared_bytes: int = 256 * _KB
@@ -377,8 +365,7 @@ class ChannelMatrixPolicy:
     """Pixels of an item of a row: threads share long rows, and an item's cost outweighs its start."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexCheckPolicy:
+class IndexCheckPolicy(NamedTuple):
     """Indices checked before a gather."""
 
     shared_bytes: int = 256 * _KB
@@ -388,21 +375,20 @@ class IndexCheckPolicy:
     """Indices of one item."""
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """All thresholds of the CPU, by what they decide."""
 
-    numpy: NumpyPolicy = field(default_factory=NumpyPolicy)
-    memory: MemoryPolicy = field(default_factory=MemoryPolicy)
-    promotion: PromotionPolicy = field(default_factory=PromotionPolicy)
-    sharing: SharingPolicy = field(default_factory=SharingPolicy)
-    relayout: RelayoutPolicy = field(default_factory=RelayoutPolicy)
-    gather: GatherPolicy = field(default_factory=GatherPolicy)
-    crops: CropsPolicy = field(default_factory=CropsPolicy)
-    frames: FramesPolicy = field(default_factory=FramesPolicy)
-    resize: ResizePolicy = field(default_factory=ResizePolicy)
-    channel_matrix: ChannelMatrixPolicy = field(default_factory=ChannelMatrixPolicy)
-    index_check: IndexCheckPolicy = field(default_factory=IndexCheckPolicy)
+    numpy: NumpyPolicy = NumpyPolicy()
+    memory: MemoryPolicy = MemoryPolicy()
+    promotion: PromotionPolicy = PromotionPolicy()
+    sharing: SharingPolicy = SharingPolicy()
+    relayout: RelayoutPolicy = RelayoutPolicy()
+    gather: GatherPolicy = GatherPolicy()
+    crops: CropsPolicy = CropsPolicy()
+    frames: FramesPolicy = FramesPolicy()
+    resize: ResizePolicy = ResizePolicy()
+    channel_matrix: ChannelMatrixPolicy = ChannelMatrixPolicy()
+    index_check: IndexCheckPolicy = IndexCheckPolicy()
 
 
 def policy() -> Policy:
@@ -434,13 +420,12 @@ def _of_this_machine() -> Policy:
     share = min(1.0, last_level_cache_bytes() / MEASURED_CACHE_BYTES)
     relayout, gather = RelayoutPolicy(), GatherPolicy()
     return Policy(
-        relayout=replace(
-            relayout,
+        relayout=relayout._replace(
             streamed_bytes=int(relayout.streamed_bytes * share),
             streamed_tiles_bytes=int(relayout.streamed_tiles_bytes * share),
             blocks_bytes=int(relayout.blocks_bytes * share),
         ),
-        gather=replace(gather, streamed_bytes=int(gather.streamed_bytes * share)),
+        gather=gather._replace(streamed_bytes=int(gather.streamed_bytes * share)),
     )
 
 

@@ -1,8 +1,8 @@
 """Compile LLVM text to machine code for this processor, by llvmlite, with a cache on disk.
 
 The cache key covers the whole text, the compiler's version and the processor's features: everything that determines the
-machine code, and nothing else. llvmlite is the compiler under Numba. Numba itself would cost half a second in every
-process before its first cached kernel runs, as long as a compilation here.
+machine code, and nothing else. A process that finds all its kernels there does not load the compiler. llvmlite is the
+compiler under Numba. Numba itself would cost half a second in every process before its first cached kernel runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from struct import pack
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,9 @@ from stridedgpu.values.environment import variable
 from stridedgpu.values.errors import DeviceError
 
 from . import kernel_cache
+from .object_file import functions_of
 from .python_function_ir import ARITIES, PYTHON_FUNCTIONS, python_functions_text
+from .target import Target, record_name, remember, remembered
 
 __all__ = [
     "COMPILING",
@@ -81,7 +83,7 @@ def compiled(text: Callable[[str], str]) -> Loop | None:
     None where this processor lacks the instructions that conversions rely on.
     """
     with COMPILING:
-        if _compiler().lacks:
+        if _target().lacks:
             return None
         (address,) = machine_functions(text("kernel"), "")
         return Loop(python_function(address, 5), address)
@@ -90,21 +92,21 @@ def compiled(text: Callable[[str], str]) -> Loop | None:
 def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
     """The addresses of a module's functions, named `kernel` followed by each of `endings`.
 
-    They are compiled now or taken from the cache. The engine never frees machine code, so each module is loaded once
-    and its addresses are kept for the life of the process. Raises `DeviceError` without the memory to do so.
+    They are compiled now or taken from the cache. Machine code is never freed, so each module is loaded once and its
+    addresses are kept for the life of the process. Raises `DeviceError` without the memory to do so.
     """
     with COMPILING:
-        compiler = _compiler()
-        digest = hashlib.sha256(f"{compiler.identity}\n{text}".encode()).hexdigest()[:32]
+        digest = hashlib.sha256(f"{_target().identity}\n{text}".encode()).hexdigest()[:32]
         found = _LOADED.get(digest)
         if found is None:
             _check_room(_KERNEL_BYTES)
             name = f"kernel_{digest}"
             machine_code = kernel_cache.read(digest)
             if machine_code is None:
-                machine_code = compiler.machine_code(text.replace("@kernel", f"@{name}"))
+                machine_code = _compiler().machine_code(text.replace("@kernel", f"@{name}"))
                 kernel_cache.write(digest, machine_code)
-            found = _LOADED[digest] = compiler.load(machine_code, *(name + ending for ending in endings))
+            names = [name + ending for ending in endings]
+            found = _LOADED[digest] = functions_of(machine_code, *names) or _compiler().load(machine_code, *names)
         return found
 
 
@@ -181,13 +183,13 @@ def assembly(text: str) -> str:
 def processor() -> str:
     """The processor's architecture, as in LLVM's triples: "x86_64", "aarch64" and others."""
     with COMPILING:
-        return _compiler().processor
+        return _target().processor
 
 
 def processor_features() -> frozenset[str]:
     """The names of the instruction sets that kernels may use, as LLVM spells them."""
     with COMPILING:
-        return _compiler().features
+        return _target().features
 
 
 COMPILING: Final = threading.RLock()
@@ -208,23 +210,22 @@ class _Compiler:
         self._llvm = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self._target = llvm.Target.from_default_triple()
-        self._cpu = llvm.get_host_cpu_name()
-        features = llvm.get_host_cpu_features()
-        self._flags = features.flatten()
-        self.features = frozenset(name for name, present in features.items() if present)
-        # From these features on, float16 conversions and roundings are single instructions; older processors use NumPy.
-        self.processor = str(self._target.triple).partition("-")[0]
-        x86 = self.processor in ("x86_64", "amd64")
-        self.lacks = x86 and not {"avx2", "f16c"} <= self.features
+        self._generator = llvm.Target.from_default_triple()
+        flags = llvm.get_host_cpu_features().flatten()
+        version, triple = str(llvm.llvm_version_info), str(self._generator.triple)
+        self.target = Target(version, triple, llvm.get_host_cpu_name(), flags)
         self._machine = self._new_machine()
-        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), self._new_machine())
-        self.identity = f"{llvm.llvm_version_info} {self._target.triple} {self._cpu} {self._flags}"
 
     def _new_machine(self) -> Any:
-        return self._target.create_target_machine(
-            cpu=self._cpu, features=self._flags, opt=3, reloc="default", codemodel="jitdefault", jit=True
+        cpu, flags = self.target.cpu, self.target.flags
+        return self._generator.create_target_machine(
+            cpu=cpu, features=flags, opt=3, reloc="default", codemodel="jitdefault", jit=True
         )
+
+    @cached_property
+    def _engine(self) -> Any:
+        """LLVM's loader, for object files that `object_file` does not load."""
+        return self._llvm.create_mcjit_compiler(self._llvm.parse_assembly(""), self._new_machine())
 
     def machine_code(self, text: str) -> bytes:
         """Compile a module to an object file."""
@@ -246,3 +247,14 @@ class _Compiler:
 @lru_cache(maxsize=1)
 def _compiler() -> _Compiler:
     return _Compiler()
+
+
+@lru_cache(maxsize=1)
+def _target() -> Target:
+    """What LLVM generates code for, from its record or from LLVM."""
+    name = record_name()
+    target = remembered(name)
+    if target is None:
+        target = _compiler().target
+        remember(name, target)
+    return target

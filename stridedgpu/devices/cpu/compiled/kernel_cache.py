@@ -13,7 +13,6 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from secrets import token_hex
 from typing import Final
 
 __all__ = ["VARIABLE", "directory", "read", "write"]
@@ -61,7 +60,7 @@ def write(digest: str, machine_code: bytes) -> None:
     with suppress(OSError), _opened_directory(create=True) as folder:
         if folder is None:
             return
-        temporary = f"{digest}.{token_hex(8)}.part"
+        temporary = f"{digest}.{os.urandom(8).hex()}.part"
         try:
             handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _CLOSE_ON_EXEC, 0o600, dir_fd=folder)
             with os.fdopen(handle, "wb") as file:
