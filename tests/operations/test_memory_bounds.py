@@ -103,9 +103,8 @@ def test_memory_and_open_files_stay_bounded_however_many_shapes_there_were(opera
 @needs_compiler
 def test_each_of_ten_thousand_kernels_costs_its_machine_code_and_one_file(tmp_path):
     environment = {"STRIDEDGPU_CACHE_DIR": str(tmp_path), "PYTHONPATH": os.pathsep.join((ROOT, TESTS))}
-    calls = (
-        CALLS + CALLS // 10
-    )  # tables of neighbouring channels that keep their type are copies, which have one kernel
+    # Some have the kernel of another: 18 of 512 tables, and pairs of types such as uint8 to uint16 and to int16.
+    calls = CALLS * 6 // 5
     (before, files_before), (after, files_after) = measured("kernels", environment, calls)
     assert len(list(tmp_path.iterdir())) in range(CALLS, calls + 10)
     assert after - before < calls / 4 * KERNEL_KIB / 1024
