@@ -1,8 +1,8 @@
 """What LLVM generates code for here: asked once, then remembered on disk under what the processor says of itself.
 
 Every kernel's key in the cache has LLVM's version and the processor's name and features in it. To ask LLVM for them, a
-process would load it, and then load no kernel with it. The record's own key is LLVM's library (path, size and time of
-its file) and what the instructions CPUID and XGETBV return, which is all that LLVM looks at (`Host.cpp`).
+process would load it, and then load no kernel with it. The record's own key is LLVM's library (path, size and inode
+of its file) and what the instructions CPUID and XGETBV return, which is all that LLVM looks at (`Host.cpp`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def record_name() -> str | None:
 
 
 def _library_said() -> str | None:
-    """LLVM's library: path, size and time of its file."""
+    """LLVM's library: path, size and inode of its file."""
     found = importlib.util.find_spec("llvmlite")
     folders = None if found is None else found.submodule_search_locations
     path = f"{folders[0]}/binding/libllvmlite.so" if folders else ""
@@ -78,7 +78,7 @@ def _library_said() -> str | None:
         status = os.stat(path)  # noqa: PTH116 - avoids importing `Path` for one call
     except OSError:
         return None
-    return f"{path} {status.st_size} {status.st_mtime_ns}"
+    return f"{path} {status.st_size} {status.st_ino}"
 
 
 _CPUID: Final = bytes.fromhex("53 89f0 89d1 0fa2 8907 895f04 894f08 89570c 5b c3")
