@@ -29,7 +29,6 @@ REVIEWED = {
     "plan(src, out)": (1.1, 1.1),
     "relayout(out=)": (3.0, 4.3),
     "relayout()": (5.0, 10.6),
-    "relayout(), normalising": (5.0, 14.1),
     "gather(out=), raise": (8.0, 21.3),
     "gather_crops, 256 images of a batch": (150.0, 3040.0),
     "gather_crops, 256 images of a list": (150.0, 3040.0),

@@ -308,17 +308,16 @@ def _images(sources: TensorLike, dims: str | None, order: LayoutLike | None, siz
         if not sources:
             raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
         wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources[0], size)
-        if dims is None and {*map(type, sources)} == _TENSORS and {tensor.dims for tensor in sources} == {wanted}:
-            tensors = CropSources.of_images([tensor.operand for tensor in sources])
-            if {layout.ndim for layout in distinct_layouts(tensors.layouts).values()} == {len(wanted)}:
-                return tensors
+        if dims is None:
+            known = [image.operand for image in sources if type(image) is StridedTensor and image.dims == wanted]
+            if len(known) == len(sources):
+                tensors = CropSources.of_images(known)
+                if {layout.ndim for layout in distinct_layouts(tensors.layouts).values()} == {len(wanted)}:
+                    return tensors
         images = [_image(f"sources[{number}]", image, dims, wanted, order) for number, image in enumerate(sources)]
         return CropSources.of_images(images)
     wanted = _axes_named(dims) if isinstance(dims, str) else _axes_of(sources, size)
     return CropSources.of_batch(_image("sources", sources, dims, f"N{wanted}", order))
-
-
-_TENSORS: Final = {StridedTensor}
 
 
 @lru_cache(maxsize=256)

@@ -96,6 +96,7 @@ class LocatedOperands(Sequence[Located]):
     """Operands anywhere in memory: the images of a list. `addresses` are those of their lowest elements."""
 
     operands: Sequence[Operand]
+    addresses: Sequence[int]
 
     def __len__(self) -> int:
         """The number of operands."""
@@ -108,14 +109,9 @@ class LocatedOperands(Sequence[Located]):
     def __getitem__(self, place: Any) -> Any:
         """One of them, or several."""
         if isinstance(place, slice):
-            return LocatedOperands(self.operands[place])
+            return LocatedOperands(self.operands[place], self.addresses[place])
         operand = self.operands[place]
         return operand.buffer, operand.start_bytes
-
-    @property
-    def addresses(self) -> list[int]:
-        """Those of all operands."""
-        return [operand.reach[0] for operand in self.operands]
 
 
 _BUFFER: Final = attrgetter("buffer")

@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from stridedgpu.devices.interface import EvenlyLocated, Located, LocatedOperands, ResizeSource
 from stridedgpu.devices.operand import Operand
-from stridedgpu.planning.crop_windows import distinct_layouts
 from stridedgpu.values.dtypes import ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -23,7 +22,7 @@ class CropSources:
     Volumes have the axes C, D, H, W; `axes` is the number of a window's axes, 2 or 3.
 
     `operands` hold them: one for each, or their batch alone, of which there may be no image. `argument` is what
-    messages call them.
+    messages call them. `are_alike`: operands of their own have one layout, element type and device.
     """
 
     layouts: Sequence[Layout]
@@ -32,15 +31,24 @@ class CropSources:
     is_batch: bool
     argument: str = "sources"
     axes: int = 2
+    are_alike: bool = False
 
     @classmethod
     def of_images(cls, images: Sequence[Operand], argument: str = "sources") -> CropSources:
         """Images or volumes that are operands of their own, of any sizes; at least one."""
-        first = images[0].layout
+        first, element, device = images[0].layout, images[0].element, images[0].buffer.device
         sizes, strides = first.sizes, first.strides
-        if all([image.layout.sizes == sizes and image.layout.strides == strides for image in images]):  # noqa: C419 - quicker
-            # Images laid out alike share a layout, as those of a batch do.
-            layouts = [first.shifted(-first.first_offset)] * len(images)
+        alike = [
+            image.layout.sizes == sizes
+            and image.layout.strides == strides
+            and image.element is element
+            and image.buffer.device == device
+            for image in images
+        ]
+        are_alike = all(alike)
+        if are_alike:  # as the images of a batch are, which share a layout
+            lowest = first.offset + first.extent[0]
+            layouts = [first.shifted(-lowest) if lowest else first] * len(images)
         else:
             known: dict[object, Layout] = {}
             layouts = []
@@ -52,7 +60,8 @@ class CropSources:
                     made = known[shape] = layout.shifted(-layout.first_offset)
                 layouts.append(made)
         axes = len(sizes) - 1
-        return cls(layouts, LocatedOperands(images), images, is_batch=False, argument=argument, axes=axes)
+        places = LocatedOperands(images, [image.reach[0] for image in images])
+        return cls(layouts, places, images, is_batch=False, argument=argument, axes=axes, are_alike=are_alike)
 
     @classmethod
     def of_batch(cls, batch: Operand, argument: str = "sources") -> CropSources:
@@ -111,6 +120,10 @@ class CropSources:
     def near(self, out: Operand) -> dict[str, Operand]:
         """The operands, by name, whose memory begins before the end of `out` and ends after its beginning."""
         start, end = out.reach
+        if self.are_alike and isinstance(self.places, LocatedOperands):
+            addresses, nbytes = self.places.addresses, self.operands[0].span_bytes
+            if end <= min(addresses) or max(addresses) + nbytes <= start:
+                return {}
         return {
             self.name(number): operand
             for number, operand in enumerate(self.operands)
@@ -120,12 +133,16 @@ class CropSources:
     def check(self, channels: int, element: ElementType, device: str, beside: str | None = None) -> None:
         """Raise unless every image has the type, channels and device of what stands `beside` them: the first."""
         beside, axis = beside or f"{self.argument}[0]", -1 - self.axes
-        alike = [operand.element is element and operand.buffer.device == device for operand in self.operands]
-        layouts = distinct_layouts(self.layouts).values()
-        if layouts and all(alike) and all(layout.sizes[axis] == channels for layout in layouts):
-            return
-        for number, operand in enumerate(self.operands):
-            layout, name = operand.layout, self.name(number)
+        other = [
+            number
+            for number, operand in enumerate(self.operands[:1] if self.are_alike else self.operands)
+            if operand.layout.sizes[axis] != channels
+            or operand.element is not element
+            or operand.buffer.device != device
+        ]
+        for number in other:
+            operand, name = self.operands[number], self.name(number)
+            layout = operand.layout
             if operand.element != element:
                 raise ElementTypeError(f"{name} holds {operand.element} and {beside} {element}; both must be one.")
             if layout.sizes[axis] != channels:

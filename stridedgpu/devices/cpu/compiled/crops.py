@@ -122,6 +122,7 @@ class _Crops:
         self._size = height, width
         self._wholes: dict[tuple[tuple[int, ...], bool], _Recipe] = {}
         self._band_rows = _band_rows(problem)
+        self._bytes_moved = problem.bytes_moved
 
     def __call__(self, crops: Crops, sources: Sequence[Located], target: Located) -> None:
         """Write every window."""
@@ -142,7 +143,7 @@ class _Crops:
                 entries += self._parts(crop, origin, place)
             place += pitch
         if entries:
-            _run(self._loop, entries, self._problem.bytes_moved)
+            _run(self._loop, entries, self._bytes_moved)
 
     def _whole(self, crop: Crop) -> _Recipe:
         """The recipe of a window inside its source, cached for windows of the same kind."""
