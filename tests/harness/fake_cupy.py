@@ -7,7 +7,8 @@ function's handle with NumPy, so that a transfer's result can be compared bit fo
 Real CuPy over `cuda_standin` shows order, lifetime and CuPy's own conduct, and is a step of CI. This stand-in is left
 for two things. It fails on request: compilers, launches, allocators of bad alignment, devices of any kind and memory.
 And the default suite, which has neither CuPy nor NVRTC, runs the modules that import CuPy by it: without it a change
-there would be seen by one step of CI alone.
+there would be seen by one step of CI alone, and by no mutant, since mutants are judged without CuPy. Tests with the
+fixture `gpus` run every statement of it but two refusals.
 """
 
 from __future__ import annotations
