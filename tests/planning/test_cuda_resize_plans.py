@@ -10,7 +10,7 @@ import stridedgpu as sg
 from stridedgpu.devices.cuda.planning.policy import ResizePolicy
 from stridedgpu.devices.cuda.planning.resize import ResizeFamily, choose_resize
 from stridedgpu.devices.cuda.planning.resize_tiles import TileUse, resize_tiles
-from stridedgpu.planning.resize_arithmetic import Interpolation
+from stridedgpu.planning.resize_arithmetic import Arithmetic, Interpolation
 from stridedgpu.planning.resize_problem import window_taps
 from stridedgpu.values.dtypes import element_type
 
@@ -30,6 +30,11 @@ FAMILIES = {
 def test_the_family_follows_from_what_lies_side_by_side(name):
     case, family, count = FAMILIES[name]
     assert (case.choice.family, case.choice.count) == (family, count)
+
+
+@pytest.mark.parametrize("arithmetic", Arithmetic)
+def test_a_weight_is_a_word_but_in_float64(arithmetic):
+    assert TileUse(arithmetic, True, 2, 3, 4).weight_bytes == (8 if arithmetic is Arithmetic.PILLOW_DOUBLE else 4)
 
 
 STORES = {
