@@ -7,6 +7,7 @@ import struct
 from math import gcd
 
 import pytest
+from harness.emulator.cases import case
 from harness.emulator.exact_conversion import REALS
 from harness.emulator.planned import Case
 from harness.emulator.tiled_cases import relayouts
@@ -14,11 +15,13 @@ from harness.kernel_names import kernel_of, policy_of
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
+from stridedgpu.devices.cuda.planning import widths
 from stridedgpu.devices.cuda.planning.families import pixel_axes, unit_axis
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.cuda.planning.turned_pixels import turned_pixels_of
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
+from stridedgpu.values.layout import Layout
 
 GPUS = [
     GpuProperties(f"{count} multiprocessors of sm_{capability}", capability, count, 96 * 1024, 48 * 1024)
@@ -113,3 +116,18 @@ def test_kernels_load_and_store_what_their_plans_say(one):
 @settings(max_examples=1000)
 def test_kernels_load_and_store_what_their_plans_say_many_times(one):
     check(one)
+
+
+@pytest.mark.parametrize("nbytes, widest", [(1, 1), (2, 2), (3, 2), (12, 8), (16, 16), (31, 16)])
+def test_a_vector_is_no_longer_than_its_run(nbytes, widest):
+    bound = widths._length_bound("source", nbytes)
+    assert (bound.nbytes, bound.text) == (widest, f"a run of the source is {nbytes} B long")
+
+
+def test_pixels_that_run_backwards_are_turned_in_whole_vectors_of_a_row():
+    pixels = Layout((2, 500, 3)).sliced((slice(None), slice(None, None, -1)))
+    problem = case(pixels, Layout((2, 500, 3), (1500, 1, 500)), "float32", axis=2).plan.problem
+    assert problem.source_strides[pixel_axes(problem)[1]] < 0
+    _, bounds = widths._channels_run(problem, "target")
+    assert bounds[-1].nbytes == 2000
+    assert bounds[-1].text == "a row of the target's pixels is 2000 B long and runs backwards"
