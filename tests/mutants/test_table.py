@@ -44,6 +44,16 @@ def test_what_was_killed_before_is_in_the_table():
     assert set(killed) <= {mutant.name for mutant in MUTANTS if not mutant.equivalent}
 
 
+def test_the_figures_in_contributing_are_those_of_the_table():
+    page, killed = (PROJECT / "CONTRIBUTING.md").read_text(), read_killed()
+    for area in AREAS:
+        own = [mutant for mutant in MUTANTS if mutant.area == area]
+        counts = (sum(bool(mutant.equivalent) for mutant in own), sum(mutant.name in killed for mutant in own))
+        assert f"| {area} | {len(own)} | {counts[0]} | {counts[1]} |" in page
+    equivalent = sum(bool(mutant.equivalent) for mutant in MUTANTS)
+    assert f"{len(killed)} of {len(MUTANTS) - equivalent} were killed." in page
+
+
 def test_the_score_is_of_those_that_are_decided():
     five = [mutant(str(number)) for number in range(5)]
     verdicts = dict(zip(five, (KILLED, KILLED, KILLED, SURVIVED, UNDECIDED), strict=True))
