@@ -20,7 +20,7 @@ from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.strides import calculate_strides
 
 from .compare import Sample, check_bits, memory_of, sample_of, window_of
-from .pictures import Pictures
+from .job_images import JobImages
 
 __all__ = [
     "BatchFile",
@@ -43,13 +43,13 @@ _AHEAD: Final = 2
 """Batches that are begun while one is written, besides those that the threads work on."""
 
 _TIMED_WINDOW_BYTES: Final = 5 << 17
-"""The first pictures are compared with NumPy and timed, while their windows stay below this: 4 of 224x224.
+"""The first images are compared with NumPy and timed, while their windows stay below this: 4 of 224x224.
 
-NumPy takes as long for one as decoding it: 27 of them were a tenth of the processor time of 600 pictures.
+NumPy takes as long for one as decoding it: 27 of them were a tenth of the processor time of 600 images.
 """
 
 _TIMED_PICTURE_BYTES: Final = 1 << 28
-"""And while the decoded pictures themselves stay below this."""
+"""And while the decoded images themselves stay below this."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class BatchJob:
     images have 16 bits a sample.
     """
 
-    pictures: Sequence[ImageFile]
+    images: Sequence[ImageFile]
     step: Preprocess
     decoder: str = "pillow"
     compares_all: bool = False
@@ -127,7 +127,7 @@ def streamed_memory(job: BatchJob) -> list[tuple[str, str]]:
     strides = calculate_strides(job.step.layout, sizes)
     return [
         ("strides", "N={} C={} H={} W={} elements".format(*strides)),
-        ("memory", f"written {min(_batch_size(job), sizes[0])} pictures at a time, up to {_in_memory(job)} in memory"),
+        ("memory", f"written {min(_batch_size(job), sizes[0])} images at a time, up to {_in_memory(job)} in memory"),
     ]
 
 
@@ -139,12 +139,12 @@ def _batch_size(job: BatchJob) -> int:
 def _in_memory(job: BatchJob) -> int:
     """The most images that are begun and not yet written."""
     size = _batch_size(job)
-    return min(len(job.pictures), usable_cores() * PART_SAMPLES + (1 + _AHEAD) * size)
+    return min(len(job.images), usable_cores() * PART_SAMPLES + (1 + _AHEAD) * size)
 
 
 def batch_sizes(job: BatchJob) -> tuple[int, int, int, int]:
     """Sizes of the whole batch, in the order N, C, H, W."""
-    return len(job.pictures), job.step.channel_count or 3, *window_of(job.step)
+    return len(job.images), job.step.channel_count or 3, *window_of(job.step)
 
 
 def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple[list[Sample], int]:
@@ -153,19 +153,19 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
     Returns the samples to time, which are the first images, and the number of images that were compared with NumPy.
     `done` is called for each image. Raises `StridedGpuError` where a bit differs from NumPy's.
     """
-    step, count = job.step, len(job.pictures)
+    step, count = job.step, len(job.images)
     rows, columns = window_of(step)
     window_bytes = 3 * rows * columns
     timed = min(count, max(1, _TIMED_WINDOW_BYTES // window_bytes))
-    keys = list(sample_keys(picture.name for picture in job.pictures))
-    pictures = Pictures(
-        [picture.path for picture in job.pictures],
+    keys = list(sample_keys(image.name for image in job.images))
+    images = JobImages(
+        [image.path for image in job.images],
         keys,
         step,
         keeps=count if job.compares_all else timed,
         most_bytes=2**63 if job.compares_all else _TIMED_PICTURE_BYTES,
     )
-    maker = BatchMaker(step, pictures, Decoder.of(job.decoder, step, deep=job.deep), _raised)
+    maker = BatchMaker(step, images, Decoder.of(job.decoder, step, deep=job.deep), _raised)
     samples: list[Sample] = []
     compared = 0
     threads = usable_cores()
@@ -173,7 +173,7 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
         for _, images, made in maker.batches(range(count), _batch_size(job), threads, _AHEAD, step.epoch):
             target.take(images)
             for place, row in enumerate(made):
-                pixels = pictures.kept.pop(row.number, None)
+                pixels = images.kept.pop(row.number, None)
                 if pixels is not None and (job.compares_all or compared == row.number):
                     sample = sample_of(pixels, keys[row.number], step)
                     check_bits(_array(images[place]), sample, step, row.number)

@@ -59,7 +59,7 @@ class Sample:
 class Comparison:
     """Seconds that gather_crops and plain NumPy take for the same images, and the bytes that each reads and writes."""
 
-    pictures: int
+    images: int
     bytes_moved: int
     seconds: float
     numpy_seconds: float
@@ -195,7 +195,7 @@ def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
 
     times = [(_seconds(by_gather_crops), _seconds(by_numpy)) for _ in range(RUNS)]
     return Comparison(
-        pictures=len(samples),
+        images=len(samples),
         bytes_moved=sum(window.nbytes for window in windows) + slots.size * slots.dtype.itemsize,
         seconds=median(ours for ours, _ in times),
         numpy_seconds=median(theirs for _, theirs in times),

@@ -38,7 +38,7 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "a folder larger than memory",
         "With --shards one folder becomes N .npy files in the folder --out, each with a .json of what is in it. A "
-        "picture that cannot be used is left out and listed there. What was stopped is finished by the same command.",
+        "image that cannot be used is left out and listed there. What was stopped is finished by the same command.",
     )
     group.add_argument("--shards", metavar="N", type=int, help="how many files")
     group.add_argument(
@@ -91,7 +91,7 @@ def run_folder_job(chosen: argparse.Namespace, step: Preprocess) -> list[tuple[s
         began = time.perf_counter()
         engine = on_ray if chosen.engine == "ray" else _here
         made = _Tally()
-        with progress(sum(shard.count for shard in missing), "pictures") as done:
+        with progress(sum(shard.count for shard in missing), "images") as done:
             for record in engine(job, missing, done):
                 made.add(record)
     return _summary(job, made, time.perf_counter() - began)
@@ -193,7 +193,7 @@ class _Tally:
     """Totals of the records, so that their names need not stay in memory."""
 
     shards: int = 0
-    pictures: int = 0
+    images: int = 0
     failed: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
@@ -202,7 +202,7 @@ class _Tally:
     def add(self, record: ShardRecord) -> None:
         """Add one shard's record."""
         self.shards += 1
-        self.pictures += len(record.pictures)
+        self.images += len(record.pictures)
         self.failed += len(record.failures)
         self.bytes_read += record.bytes_read
         self.bytes_written += record.bytes_written
@@ -216,8 +216,8 @@ def _summary(job: FolderJob, made: _Tally, seconds: float) -> list[tuple[str, st
         everything.add(read_record(job, number))
     return [
         ("shards", f"{job.shards}, {made.shards} of them written by this run"),
-        ("pictures", f"{everything.pictures}, {made.pictures} of them in this run"),
-        ("speed", f"{made.pictures / seconds:.1f} pictures a second" if made.shards else "nothing was left to do"),
+        ("images", f"{everything.images}, {made.images} of them in this run"),
+        ("speed", f"{made.images / seconds:.1f} images a second" if made.shards else "nothing was left to do"),
         ("bytes", f"{made.bytes_read:,} read and {made.bytes_written:,} written by this run"),
         ("failures", str(everything.failed)),
         *(("", reason) for reason in everything.reasons),

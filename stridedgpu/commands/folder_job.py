@@ -29,7 +29,7 @@ from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
 from .compare import window_of
-from .pictures import Pictures
+from .job_images import JobImages
 from .shard_formats import SUFFIXES, Row, shard_writer
 
 __all__ = [
@@ -164,14 +164,14 @@ def write_shard(
     decoder = Decoder.of(job.decoder, job.step, deep=job.deep)
     classes = _check_manifest(job, {"decoder": decoder.version})["classes"]
     step, names = job.step, _names(job, shard)
-    pictures = Pictures([job.folder / name for name in names], names, step)
+    images = JobImages([job.folder / name for name in names], names, step)
     kept: list[Row] = []
     failures: dict[int, str] = {}
 
     def failed(number: int, _key: object, problem: StridedGpuError) -> None:
         failures[number] = str(problem)
 
-    maker = BatchMaker(step, pictures, decoder, failed)
+    maker = BatchMaker(step, images, decoder, failed)
     threads = usable_cores() if threads is None else threads
     batches = maker.batches(range(len(names)), _BATCH, threads, _AHEAD, step.epoch)
     sizes = dict(zip("CHW", (step.channel_count or 3, *window_of(step)), strict=True))

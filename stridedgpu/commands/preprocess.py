@@ -34,7 +34,7 @@ def add_preprocess(commands: argparse._SubParsersAction[Any]) -> None:
             "Decode photographs, crop a window of each and write them as one batch: windows, mirroring, layout, "
             "element type, channel order and normalisation in a single pass over the pixels. "
             "The camera's orientation (EXIF) is applied, grey becomes RGB, alpha is dropped, "
-            "and of an animation the first picture is taken. Every option of the step is one of stridedgpu.Preprocess."
+            "and of an animation the first image is taken. Every option of the step is one of stridedgpu.Preprocess."
         ),
         allow_abbrev=False,
     )
@@ -51,7 +51,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         metavar="IMAGE",
         nargs="*",
         type=Path,
-        help="a picture, a folder of pictures (searched to the bottom, in order of names), "
+        help="an image, a folder of images (searched to the bottom, in order of names), "
         "or a .npy file of pixels (H, W), (H, W, 3) or (H, W, 4), uint8, or uint16 with --deep",
     )
     add("--samples", action="store_true", help="the photographs that scikit-image carries")
@@ -73,7 +73,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     add(
         "--compare",
         choices=("some", "all"),
-        help="compare the first pictures with NumPy, to the bit (some, the default), or all of them, which takes time",
+        help="compare the first images with NumPy, to the bit (some, the default), or all of them, which takes time",
     )
     add("--device", help="cpu, cuda or cuda:N (default: the first CUDA device that works, else cpu)")
 
@@ -92,13 +92,13 @@ def run_preprocess(chosen: argparse.Namespace) -> None:
 
 def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
     """One batch in one file: written while the next images are decoded, or made in memory where that is wanted."""
-    pictures = find_images(chosen.images) + (sample_images() if chosen.samples else [])
-    if not pictures:
+    images = find_images(chosen.images) + (sample_images() if chosen.samples else [])
+    if not images:
         raise StridedGpuError("no pictures: a batch holds at least one.")
-    _check_outputs(chosen, pictures)
-    job = BatchJob(pictures, step, chosen.decoder, chosen.compare == "all", chosen.deep)
+    _check_outputs(chosen, images)
+    job = BatchJob(images, step, chosen.decoder, chosen.compare == "all", chosen.deep)
     is_streamed = step.layout.startswith("N") and chosen.raw is None and step.row_pitch_bytes is None
-    with ExitStack() as files, progress(len(pictures), "pictures") as done:
+    with ExitStack() as files, progress(len(images), "images") as done:
         file = files.enter_context(replacement(chosen.out))
         if is_streamed:
             samples, compared = make_batch(job, BatchFile(file, job), done)
@@ -112,29 +112,29 @@ def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
             memory = held_memory(batch.tensor)
         comparison = compare(samples, job.step)
     written = " and ".join(repr(str(path)) for path in (chosen.out, chosen.raw) if path is not None)
-    print(f"wrote {written}: {_counted(len(pictures), 'picture')}")
+    print(f"wrote {written}: {_counted(len(images), 'image')}")
     print_table(_summary(job, memory, comparison, compared))
 
 
-def _check_outputs(chosen: argparse.Namespace, pictures: Sequence[ImageFile]) -> None:
+def _check_outputs(chosen: argparse.Namespace, images: Sequence[ImageFile]) -> None:
     """Before the work, refuse outputs that cannot be written or that would replace an input."""
     outputs = [path for path in (chosen.out, chosen.raw) if path is not None]
     for path in outputs:
         check_writable(path)
-        if _is_one_of(pictures, path):
+        if _is_one_of(images, path):
             chosen.refuse(f"{str(path)!r} is one of the pictures; give the batch a name of its own")
     if len({path.resolve() for path in outputs}) < len(outputs):
         chosen.refuse(f"--out and --raw name the same file {str(chosen.out)!r}; give each its own")
 
 
-def _is_one_of(pictures: Sequence[ImageFile], path: Path) -> bool:
+def _is_one_of(images: Sequence[ImageFile], path: Path) -> bool:
     """Whether `path` is the file of an image, by any name."""
     if not path.exists():
         return False
     own = path.stat()
-    for picture in pictures:
+    for image in images:
         with suppress(OSError):  # the decoder reports a missing file
-            if os.path.samestat(own, picture.path.stat()):
+            if os.path.samestat(own, image.path.stat()):
                 return True
     return False
 
@@ -143,7 +143,7 @@ def _summary(
     job: BatchJob, memory: Sequence[tuple[str, str]], comparison: Comparison, compared: int
 ) -> list[tuple[str, str]]:
     """What was written and how fast, as pairs of a label and a text."""
-    every = "every bit" if compared == len(job.pictures) else f"every bit of the first {compared}"
+    every = "every bit" if compared == len(job.images) else f"every bit of the first {compared}"
     return [
         ("sizes", f"N={{}} C={{}} H={{}} W={{}}, {job.step.dtype}".format(*batch_sizes(job))),
         *memory,
@@ -156,7 +156,7 @@ def _summary(
 
 def _timing(seconds: float, comparison: Comparison) -> str:
     speed = f"{comparison.bytes_moved / seconds / 1e9:.2f} GB/s read and written"
-    return f"{seconds * 1e3:.2f} ms for {_counted(comparison.pictures, 'picture')}, {speed}"
+    return f"{seconds * 1e3:.2f} ms for {_counted(comparison.images, 'image')}, {speed}"
 
 
 def _speed(comparison: Comparison) -> str:

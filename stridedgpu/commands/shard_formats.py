@@ -57,7 +57,7 @@ _SAFETENSORS_TYPES: Final = {
 
 @dataclass(frozen=True)
 class Row:
-    """A row's picture: its name in the folder, and its label."""
+    """A row's image: its name in the folder, and its label."""
 
     name: str
     label: int | None

@@ -51,7 +51,7 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
 def _add_windows(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "windows",
-        "Chance depends on --seed and a picture's name alone (in the folder that was given, or the file's own; of one "
+        "Chance depends on --seed and an image's name alone (in the folder that was given, or the file's own; of one "
         "name, the second counts as another): the same in any batch and any shard.",
     )
     add = group.add_argument
@@ -66,7 +66,7 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
         "--interpolation",
         metavar="NAME",
         choices=get_args(Interpolation),
-        help=f"how pictures are resized: {', '.join(get_args(Interpolation))} (default: pillow-bilinear; "
+        help=f"how images are resized: {', '.join(get_args(Interpolation))} (default: pillow-bilinear; "
         "opencv-linear with --letterbox)",
     )
     add("--passes", choices=PASSES, default="horizontal", help="order of the passes of Pillow's filters")
@@ -82,14 +82,14 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="a box by chance, 8 to 100 %% of the area and 3:4 to 4:3, resized to --size, as torchvision's",
     )
-    add("--letterbox", action="store_true", help="the whole picture inside --size, with borders, as YOLO's")
+    add("--letterbox", action="store_true", help="the whole image inside --size, with borders, as YOLO's")
     add(
         "--fill",
         metavar="V[,V,V]",
         type=_values,
         help="the borders' and pads' pixel value, 0 to 255 (0 to 65535 with --deep; 114; 0 for --pad)",
     )
-    add("--flip", action="store_true", help="mirror left and right, by chance one picture in two")
+    add("--flip", action="store_true", help="mirror left and right, by chance one image in two")
     add("--seed", metavar="N", type=_integer, help=f"another seed, another chance (default: {DEFAULT_SEED})")
     add("--epoch", metavar="N", type=_count, default=0, help="another epoch, another chance (default: 0)")
 
@@ -100,10 +100,10 @@ def _add_pixels(parser: argparse.ArgumentParser) -> None:
     add(
         "--deep",
         action="store_true",
-        help="pictures of 16 bits a sample (grey PNG and TIFF, .npy of uint16), and no others; colours of 16 bits are "
+        help="images of 16 bits a sample (grey PNG and TIFF, .npy of uint16), and no others; colours of 16 bits are "
         "8 to Pillow",
     )
-    add("--no-exif", action="store_true", help="leave pictures as they lie in the file, not upright")
+    add("--no-exif", action="store_true", help="leave images as they lie in the file, not upright")
     add(
         "--layout",
         metavar="ORDER",

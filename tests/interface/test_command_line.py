@@ -303,7 +303,7 @@ def test_decoders_warn_nobody_however_many_threads_they_are(folder, job, capsys)
 def test_the_summary_says_what_was_done(folder, capsys):
     assert run("preprocess", "a.png", "--size", "32x40", "--device", "cpu", "--out", "o.npy") == 0
     said = capsys.readouterr()
-    for piece in ("wrote 'o.npy': 1 picture\n", "N=1 C=3 H=32 W=40, float32", "GB/s", "NumPy", "every bit is equal"):
+    for piece in ("wrote 'o.npy': 1 image\n", "N=1 C=3 H=32 W=40, float32", "GB/s", "NumPy", "every bit is equal"):
         assert piece in said.out
     assert re.search(r"device +cpu\n", said.out)
     assert said.err == ""

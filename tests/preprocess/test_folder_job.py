@@ -71,7 +71,7 @@ def test_shards_hold_every_picture_once(folder, shards, capsys):
     assert main(arguments(folder, shards)) == 0
     printed = capsys.readouterr().out
     assert f"{COUNT}, {COUNT} of them in this run" in printed
-    assert "pictures a second" in printed
+    assert "images a second" in printed
     assert "smaller than --size" in printed
     pixels, names, failures = contents(folder / "out")
     expected, good = whole_batch(folder)

@@ -15,10 +15,10 @@ from stridedgpu.preprocess.geometry import resized_sizes
 from stridedgpu.preprocess.image_files import ImageError
 from stridedgpu.preprocess.samples import Form, Row, Sample
 
-__all__ = ["Pictures"]
+__all__ = ["JobImages"]
 
 
-class Pictures:
+class JobImages:
     """Files with their keys. The pixels of those below `keeps` stay in `kept`, up to `most_bytes` together."""
 
     form = Form(None)
@@ -35,7 +35,7 @@ class Pictures:
         return len(self._paths)
 
     def __getitem__(self, number: int) -> Sample:
-        return _Picture(Row(number, self._keys[number], ()), self._paths[number], self)
+        return _JobImage(Row(number, self._keys[number], ()), self._paths[number], self)
 
     def decoded(self, number: int, path: Path, decoder: Decoder) -> Pixels:
         """The pixels of an image. Raises `ImageError` for one that has no such window."""
@@ -54,13 +54,13 @@ class Pictures:
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture(Sample):
+class _JobImage(Sample):
     """One image of a job."""
 
-    pictures: Pictures
+    job: JobImages
 
     def pixels(self, decoder: Decoder) -> Pixels:
-        return self.pictures.decoded(self.row.number, self.image, decoder)
+        return self.job.decoded(self.row.number, self.image, decoder)
 
 
 def _check_window(step: Declaration, pixels: Pixels, path: Path) -> None:
