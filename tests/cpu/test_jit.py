@@ -87,7 +87,8 @@ def test_the_cache_need_not_be_writable(tmp_path):
 
 
 FULL_DISK = """
-import resource, signal
+import resource, signal, sys
+sys.dont_write_bytecode = True  # cut off by the limit, it would stay
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # what cannot be written is then an error, as on a full disk
 resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 """

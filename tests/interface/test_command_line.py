@@ -580,6 +580,7 @@ def test_a_full_disk_leaves_the_old_file(folder, prelude):
     before = listing(folder)
     code = prelude + (
         "import resource, sys\n"
+        "sys.dont_write_bytecode = True  # cut off by the limit, it would stay\n"
         "from stridedgpu.__main__ import main\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
         "sys.exit(main(sys.argv[1:]))\n"
