@@ -48,7 +48,7 @@ _TIMED_WINDOW_BYTES: Final = 5 << 17
 NumPy takes as long for one as decoding it: 27 of them were a tenth of the processor time of 600 images.
 """
 
-_TIMED_PICTURE_BYTES: Final = 1 << 28
+_TIMED_IMAGE_BYTES: Final = 1 << 28
 """And while the decoded images themselves stay below this."""
 
 
@@ -158,14 +158,14 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
     window_bytes = 3 * rows * columns
     timed = min(count, max(1, _TIMED_WINDOW_BYTES // window_bytes))
     keys = list(sample_keys(image.name for image in job.images))
-    images = JobImages(
+    source = JobImages(
         [image.path for image in job.images],
         keys,
         step,
         keeps=count if job.compares_all else timed,
-        most_bytes=2**63 if job.compares_all else _TIMED_PICTURE_BYTES,
+        most_bytes=2**63 if job.compares_all else _TIMED_IMAGE_BYTES,
     )
-    maker = BatchMaker(step, images, Decoder.of(job.decoder, step, deep=job.deep), _raised)
+    maker = BatchMaker(step, source, Decoder.of(job.decoder, step, deep=job.deep), _raised)
     samples: list[Sample] = []
     compared = 0
     threads = usable_cores()
@@ -173,7 +173,7 @@ def make_batch(job: BatchJob, target: Target, done: Callable[[], None]) -> tuple
         for _, images, made in maker.batches(range(count), _batch_size(job), threads, _AHEAD, step.epoch):
             target.take(images)
             for place, row in enumerate(made):
-                pixels = images.kept.pop(row.number, None)
+                pixels = source.kept.pop(row.number, None)
                 if pixels is not None and (job.compares_all or compared == row.number):
                     sample = sample_of(pixels, keys[row.number], step)
                     check_bits(_array(images[place]), sample, step, row.number)

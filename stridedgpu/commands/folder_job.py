@@ -164,14 +164,14 @@ def write_shard(
     decoder = Decoder.of(job.decoder, job.step, deep=job.deep)
     classes = _check_manifest(job, {"decoder": decoder.version})["classes"]
     step, names = job.step, _names(job, shard)
-    images = JobImages([job.folder / name for name in names], names, step)
+    source = JobImages([job.folder / name for name in names], names, step)
     kept: list[Row] = []
     failures: dict[int, str] = {}
 
     def failed(number: int, _key: object, problem: StridedGpuError) -> None:
         failures[number] = str(problem)
 
-    maker = BatchMaker(step, images, decoder, failed)
+    maker = BatchMaker(step, source, decoder, failed)
     threads = usable_cores() if threads is None else threads
     batches = maker.batches(range(len(names)), _BATCH, threads, _AHEAD, step.epoch)
     sizes = dict(zip("CHW", (step.channel_count or 3, *window_of(step)), strict=True))

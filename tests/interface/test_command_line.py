@@ -281,7 +281,7 @@ def test_many_pictures_are_decoded_and_written_some_at_a_time(folder, count, cap
     names = [f"many{number:02}.npy" for number in range(count)]
     assert run("preprocess", *names, "--size", "20x22", "--dtype", "uint8", "--layout", "NHWC", "--out", "o.npy") == 0
     assert np.array_equal(np.load("o.npy", allow_pickle=False), pixels)
-    assert f"for {count} picture" in capsys.readouterr().out
+    assert f"for {count} image" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("job", ["batch", "shards"])
