@@ -17,7 +17,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, Final
 
-__all__ = ["executable", "functions_of", "reads_objects"]
+__all__ = ["functions_of", "reads_objects"]
 
 _HEADER: Final = Struct("<4s12xHHIQQQIHHHHHH")
 """Of the file: magic, then type, machine, version, entry, program headers, section headers, flags, sizes and counts."""
@@ -72,12 +72,6 @@ def functions_of(content: bytes, *names: str) -> tuple[int, ...] | None:
     if not all(name in found for name in names) or not _fill(base, image):
         return None
     return tuple(base + found[name] for name in names)
-
-
-def executable(machine_code: bytes) -> int | None:
-    """The address of machine code that refers to no address, loaded for the life of the process; None if refused."""
-    base = _reserved(len(machine_code))
-    return base if base is not None and _fill(base, machine_code) else None
 
 
 def _relocate(

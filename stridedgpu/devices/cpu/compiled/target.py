@@ -2,19 +2,18 @@
 
 Every kernel's key in the cache has LLVM's version and the processor's name and features in it. To ask LLVM for them, a
 process would load it, and then load no kernel with it. The record's own key is LLVM's library (path, size and inode
-of its file) and what the instructions CPUID and XGETBV return, which is all that LLVM looks at (`Host.cpp`).
+of its file) and what Linux says of the processor and of itself: instructions that a kernel does not save are not used.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import importlib.util
 import os
 from typing import Final, NamedTuple
 
 from . import kernel_cache
-from .object_file import executable, reads_objects
+from .object_file import reads_objects
 
 __all__ = ["Target", "record_name", "remember", "remembered"]
 
@@ -81,42 +80,22 @@ def _library_said() -> str | None:
     return f"{path} {status.st_size} {status.st_ino}"
 
 
-_CPUID: Final = bytes.fromhex("53 89f0 89d1 0fa2 8907 895f04 894f08 89570c 5b c3")
-"""`cpuid(out, leaf, subleaf)`: push rbx; mov eax, esi; mov ecx, edx; cpuid; mov [rdi], eax; mov [rdi + 4], ebx;
-mov [rdi + 8], ecx; mov [rdi + 12], edx; pop rbx; ret."""
-
-_XGETBV: Final = bytes.fromhex("31c9 0f01d0 8907 895704 c3")
-"""`xgetbv(out)`: xor ecx, ecx; xgetbv; mov [rdi], eax; mov [rdi + 4], edx; ret."""
-
-_XGETBV_PLACE: Final = 32
-_LEAVES: Final = ((0, 0), (1, 0), (7, 0), (7, 1), (0xD, 1), (0x14, 0), (0x19, 0), (0x1E, 1), (0x21, 0), (0x24, 0))
-_EXTENDED: Final = 0x80000000
-_EXTENDED_LEAVES: Final = ((_EXTENDED, 0), (_EXTENDED + 1, 0), (_EXTENDED + 8, 0))
-_OSXSAVE: Final = 1 << 27
+_SAID: Final = frozenset((b"vendor_id", b"cpu family", b"model", b"model name", b"stepping", b"microcode", b"flags"))
+"""The fields of /proc/cpuinfo on which LLVM's answer may depend; others differ between cores, or by the minute."""
 
 
 def _processor_said() -> bytes | None:
-    """What CPUID and XGETBV return, less what differs between cores; None where they cannot be run."""
-    address = executable(_CPUID.ljust(_XGETBV_PLACE, b"\x90") + _XGETBV) if reads_objects() else None
-    if address is None:
+    """Linux's release and what it says of its first processor; None where it says nothing of one."""
+    if not reads_objects():
         return None
-    ask = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)(address)
-    words, said, saves = (ctypes.c_uint32 * 4)(), bytearray(), 0
-    for leaves in (_LEAVES, _EXTENDED_LEAVES):
-        last = leaves[0][0]
-        for leaf, subleaf in leaves:
-            if leaf > last:
-                continue
-            ask(ctypes.addressof(words), leaf, subleaf)
-            if leaf == leaves[0][0]:
-                last = words[0]
-            if leaf == 1:
-                words[1] = 0  # the core's number
-                saves = words[2] & _OSXSAVE
-            if leaf == 0xD:  # the sizes of states differ from process to process
-                words[1] = words[2] = words[3] = 0
-            said += bytes(words)
-    if saves:
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address + _XGETBV_PLACE)(ctypes.addressof(words))
-        said += bytes(words)[:8]
-    return bytes(said)
+    try:
+        with open("/proc/cpuinfo", "rb") as file:  # noqa: PTH123 - avoids importing `Path` for one call
+            first, _, _ = file.read(_MOST_SAID).partition(b"\n\n")
+    except OSError:
+        return None
+    said = [line for line in first.splitlines() if line.partition(b":")[0].strip() in _SAID]
+    return b"\n".join([os.uname().release.encode(), *said]) if len(said) == len(_SAID) else None
+
+
+_MOST_SAID: Final = 16 * 1024
+"""Bytes of /proc/cpuinfo that are read: more than one processor's lines, and not those of hundreds."""
