@@ -131,3 +131,15 @@ def test_pixels_that_run_backwards_are_turned_in_whole_vectors_of_a_row():
     _, bounds = widths._channels_run(problem, "target")
     assert bounds[-1].nbytes == 2000
     assert bounds[-1].text == "a row of the target's pixels is 2000 B long and runs backwards"
+
+
+@pytest.mark.parametrize("types", ["uint8", "float16", "float32", "uint8>float32"])
+@pytest.mark.parametrize(
+    "channels, shifted",
+    [(None, True), ((2, 1, 0), True), ((2, 0, 1), False)],
+    ids=["all channels", "in the other order", "by a table"],
+)
+def test_pixels_off_their_vectors_are_shifted_unless_a_table_says_where_channels_lie(types, channels, shifted):
+    source, target = Layout((2, 501, 3)), Layout((2, 501, 3), (1503, 1, 501))
+    launch = case(source, target, types, aligned=(4, 4), axis=2, channels=channels).launch
+    assert (kernel_of(launch.name) == "shifted_channels") is shifted
