@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
 from stridedgpu.values.strides import integers
 
-from .tensor_facts import TensorFields, set_dims, set_operand
+from .tensor_facts import set_dims, set_operand
 from .tensor_protocols import TensorProtocols
 
 __all__ = ["StridedTensor", "output_tensor"]
@@ -54,7 +54,7 @@ class StridedTensor(TensorProtocols):
     [[1, 2, 3], [6, 7, 8]]
     """
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     def __init__(self, buffer: object, layout: Layout, dtype: DTypeLike, *, dims: str | None = None) -> None:
         if not isinstance(layout, Layout):
@@ -65,11 +65,10 @@ class StridedTensor(TensorProtocols):
     @staticmethod
     def over(operand: Operand, dims: str | None = None) -> StridedTensor:
         """A tensor of an existing operand, and of labels that are known to fit it."""
-        tensor: Any = _new(TensorFields)
-        tensor.operand = operand  # set before it becomes a tensor: setters would take longer
-        tensor.dims = dims
-        tensor.__class__ = StridedTensor
-        return cast("StridedTensor", tensor)
+        tensor = _new(StridedTensor)
+        set_operand(tensor, operand)
+        set_dims(tensor, dims)
+        return tensor
 
     # Views
 

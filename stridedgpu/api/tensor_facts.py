@@ -14,7 +14,7 @@ from stridedgpu.values.dtypes import DataType, ElementType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError, StridedGpuError
 from stridedgpu.values.layout import Layout
 
-__all__ = ["Released", "TensorFacts", "TensorFields", "set_dims", "set_operand"]
+__all__ = ["Released", "TensorFacts", "set_dims", "set_operand"]
 
 
 _NUMBERS: Final = "compute with .numpy(), torch.from_dlpack or another library's view of the memory"
@@ -72,21 +72,15 @@ class _Elsewhere:
         raise AttributeError(f"A {owner.__name__} has no {self._name!r}; {self._advice}.", name=self._name, obj=tensor)
 
 
-class TensorFields:
-    """The values of a tensor. Those of this class can be set, and those of a tensor cannot."""
+class TensorFacts:
+    """An operand and the labels of its axes, in NumPy's terms."""
 
-    __slots__ = ("__weakref__", "dims", "operand")
+    __slots__ = ("dims", "operand")
 
     operand: Operand
     """Buffer, layout and element type: what operations work on."""
     dims: str | None
     """The labels of the last axes, or None."""
-
-
-class TensorFacts(TensorFields):
-    """An operand and the labels of its axes, in NumPy's terms."""
-
-    __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Raise: a tensor's attributes are immutable, and `tensor[...] = value` writes elements."""
@@ -241,5 +235,5 @@ class TensorFacts(TensorFields):
 for _name, _advice in _ELSEWHERE.items():
     setattr(TensorFacts, _name, _Elsewhere(_name, _advice))
 
-set_operand, set_dims = (getattr(TensorFields, name).__set__ for name in ("operand", "dims"))
+set_operand, set_dims = (getattr(TensorFacts, name).__set__ for name in ("operand", "dims"))
 """The setters of a tensor's two values, for creation and release; nothing else can set them."""

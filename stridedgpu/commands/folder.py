@@ -37,7 +37,7 @@ def add_folder_options(parser: argparse.ArgumentParser) -> None:
     """The options of a job over a folder."""
     group = parser.add_argument_group(
         "a folder larger than memory",
-        "With --shards one folder becomes N .npy files in the folder --out, each with a .json of what is in it. A "
+        "With --shards one folder becomes N .npy files in the folder --out, each with a .json of what is in it. An "
         "image that cannot be used is left out and listed there. What was stopped is finished by the same command.",
     )
     group.add_argument("--shards", metavar="N", type=int, help="how many files")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, Final, NoReturn, cast
+from typing import Final, NoReturn
 
 from .errors import LayoutError
 from .indexing import Index, windowed
@@ -28,20 +28,7 @@ from .strides import (
 __all__ = ["Layout"]
 
 
-class _Fields:
-    """The fields of a layout. Those of this class can be set, and those of a `Layout` cannot."""
-
-    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    extent: tuple[int, int]
-    """The lowest offset counted from `offset` (0 or negative), and the span."""
-    _overlaps: bool | None
-
-
-class Layout(_Fields, Drawn):
+class Layout(Drawn):
     """Where the elements of a tensor lie: sizes, strides and offset, all in **elements**.
 
     Without `strides` the layout is packed, row-major. Strides may be 0 (broadcast) or negative (flipped), sizes
@@ -59,7 +46,14 @@ class Layout(_Fields, Drawn):
     https://learn.microsoft.com/windows/ai/directml/dml-strides.
     """
 
-    __slots__ = ()
+    __slots__ = ("_overlaps", "extent", "offset", "sizes", "strides")
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    extent: tuple[int, int]
+    """The lowest offset counted from `offset` (0 or negative), and the span."""
+    _overlaps: bool | None
 
     def __init__(self, sizes: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0) -> None:
         """Check and keep the three values."""
@@ -68,8 +62,7 @@ class Layout(_Fields, Drawn):
         check_same_length(sizes, strides)
         _check_rank(len(sizes))
         offset = integer("offset", offset)
-        for set_field, value in zip(_SETTERS, (None, _extent(sizes, strides), offset, sizes, strides), strict=True):
-            set_field(self, value)
+        _fill(self, sizes, strides, offset, _extent(sizes, strides))
 
     def __reduce__(self) -> tuple[type[Layout], tuple[tuple[int, ...], tuple[int, ...], int]]:
         """Pickle the three values, so that unpickling checks them like any caller's values."""
@@ -80,7 +73,7 @@ class Layout(_Fields, Drawn):
         cls, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int] | None = None
     ) -> Layout:
         """A layout from values that another layout computed: they need no checks. The extent may be known, too."""
-        return _layout(sizes, strides, offset, extent or _extent(sizes, strides))
+        return _fill(_new(Layout), sizes, strides, offset, extent or _extent(sizes, strides))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Raise: a layout is a key in caches."""
@@ -164,8 +157,10 @@ class Layout(_Fields, Drawn):
     def has_overlap(self) -> bool:
         """True if two coordinates share an offset, by broadcasting or otherwise; computed once."""
         if self._overlaps is None:
-            _SETTERS[0](self, _overlaps_itself(self.sizes, self.strides))
-        return bool(self._overlaps)
+            overlaps = _overlaps_itself(self.sizes, self.strides)
+            _set_overlaps(self, overlaps)
+            return overlaps
+        return self._overlaps
 
     def offset_of(self, coordinates: Sequence[int]) -> int:
         """The offset of one element, in elements: `offset + dot(coordinates, strides)`.
@@ -234,7 +229,7 @@ class Layout(_Fields, Drawn):
     def _window(self, index: Index | tuple[Index, ...]) -> _Window:
         """A window, worked out."""
         sizes, strides, offset, extent, axes = windowed(index, self.sizes, self.strides, self.offset, self.extent)
-        return _layout(sizes, strides, offset, extent), axes
+        return _fill(_new(Layout), sizes, strides, offset, extent), axes
 
     def broadcast_to(self, sizes: Sequence[int]) -> Layout:
         """The layout repeated to `sizes` with strides of 0; leading axes are added as NumPy does.
@@ -422,7 +417,9 @@ _overlaps_itself: Final = lru_cache(maxsize=4096)(self_overlaps)
 
 
 _new: Final = object.__new__
-_SETTERS: Final = tuple(getattr(_Fields, name).__set__ for name in _Fields.__slots__)
+_set_sizes, _set_strides, _set_offset, _set_extent, _set_overlaps = (
+    getattr(Layout, name).__set__ for name in ("sizes", "strides", "offset", "extent", "_overlaps")
+)
 
 
 def _extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]:
@@ -438,13 +435,13 @@ def _extent(sizes: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]
     return (0, 0) if 0 in sizes else (below, span)
 
 
-def _layout(sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int]) -> Layout:
-    """A layout of these fields, which are set before it becomes one: setters would take twice as long."""
-    layout: Any = _new(_Fields)
-    layout.sizes = sizes
-    layout.strides = strides
-    layout.offset = offset
-    layout.extent = extent
-    layout._overlaps = None
-    layout.__class__ = Layout
-    return cast("Layout", layout)
+def _fill(
+    layout: Layout, sizes: tuple[int, ...], strides: tuple[int, ...], offset: int, extent: tuple[int, int]
+) -> Layout:
+    """Set the fields of a new layout, which is immutable from then on."""
+    _set_sizes(layout, sizes)
+    _set_strides(layout, strides)
+    _set_offset(layout, offset)
+    _set_extent(layout, extent)
+    _set_overlaps(layout, None)
+    return layout

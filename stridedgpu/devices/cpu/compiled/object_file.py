@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import sys
 from functools import lru_cache
 from struct import Struct
@@ -41,7 +42,7 @@ _ABSOLUTE, _RELATIVE = 1, 24
 
 def reads_objects() -> bool:
     """Whether object files of this processor and system can be loaded here."""
-    return sys.platform == "linux" and sys.maxsize > 2**32 and _machine() == "x86_64"
+    return sys.platform == "linux" and sys.maxsize > 2**32 and os.uname().machine == "x86_64"
 
 
 def functions_of(content: bytes, *names: str) -> tuple[int, ...] | None:
@@ -119,14 +120,6 @@ def _fill(address: int, content: bytes | bytearray) -> bool:
     """Copy machine code to reserved pages and make them executable; False if the system forbids it."""
     ctypes.memmove(address, bytes(content), len(content))
     return not _library().mprotect(address, len(content), mmap.PROT_READ | mmap.PROT_EXEC)
-
-
-@lru_cache(maxsize=1)
-def _machine() -> str:
-    """The processor's architecture, as the system names it."""
-    import os
-
-    return os.uname().machine
 
 
 @lru_cache(maxsize=1)
