@@ -64,7 +64,7 @@ variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte s
 
 @contextmanager
 def planned_as(variant):
-    """Kernels as for small moves, as for those written past the caches, or as on a processor of another make."""
+    """Kernels that prefetch, those that write past the caches, or those of a processor of another make."""
     limits = (
         "streamed_bytes",
         "streamed_tiles_bytes",
@@ -75,7 +75,7 @@ def planned_as(variant):
         "prefetched_bytes",
     )
     streams = dict.fromkeys(limits, 0)
-    changes = {**streams, "row_gap_bytes": 1} if variant == "streaming" else {}
+    changes = {"cached": {"prefetched_bytes": 0}, "streaming": {**streams, "row_gap_bytes": 1}}.get(variant, {})
     with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
         if variant == "16-byte shuffles":
             patch.setattr(llvm_relayout, "processor_features", frozenset)
@@ -525,13 +525,33 @@ def test_what_is_written_past_the_caches(sizes, pitch, streams):
         assert kernel_of((4, 2100), (2103, 1), (2101, 1), "float32").streaming, "long rows of fewer elements"
 
 
-def test_rows_that_lie_far_apart_are_asked_for_early():
-    window, packed = (4000, 1), (640, 1)
-    assert not kernel_of((4, 640), window, packed).prefetches, "so few bytes are in a cache"
+def test_rows_are_prefetched_where_they_lie_far_apart_or_are_written_soon():
+    def ahead(sizes, source, target, conversion="uint8"):
+        kernel = kernel_of(sizes, source, target, conversion)
+        return kernel.reads_ahead, kernel.writes_ahead
+
+    sizes, window, packed = (4, 2560), (4000, 1), (2560, 1)
+    assert ahead(sizes, window, packed) == (False, False), "so few bytes are in a core's cache"
     with policy_with(relayout={"prefetched_bytes": 0}):
-        assert kernel_of((4, 640), window, packed).prefetches
-        assert kernel_of((4, 640), (4000, 2), packed).prefetches, "every other element"
-        assert not kernel_of((4, 640), (700, 1), packed).prefetches, "the gap is short"
+        assert ahead(sizes, window, packed) == (False, True)
+        assert ahead(sizes, (8000, 2), packed) == (False, True), "every other element"
+        assert ahead(sizes, window, (4000, 1)) == (False, False), "the lines behind a row are not written"
+    with policy_with(relayout={"prefetched_bytes": 0, "streamed_bytes": 0}):
+        assert ahead(sizes, window, packed) == (True, False)
+        assert ahead(sizes, (2700, 1), packed) == (False, False), "the gap is short"
+
+
+@pytest.mark.parametrize("nbytes", [63, 64, 65, 127, 128, 1000, 2048, 2049])
+@pytest.mark.parametrize("element", ["uint8", "float32", "complex128"])
+def test_rows_of_some_lines_are_unrolled(nbytes, element):
+    itemsize = np.dtype(element).itemsize
+    size = -(-nbytes // itemsize)
+    kernel = kernel_of((5, size), (size + 3, 1), (size, 1), element)
+    lines = -(-size * itemsize // 64)
+    if 64 <= size * itemsize <= 2048:
+        assert (type(kernel).__name__, kernel.lines) == ("UnrolledRows", lines)
+    else:
+        assert type(kernel).__name__ != "UnrolledRows"
 
 
 @variants

@@ -28,7 +28,8 @@ class Channels:
     `source_pixel` is the distance between source pixels in elements, 0 for a broadcast pixel. `target_pixel` is the
     same of an interleaved target, 0 of a planar one. A target pixel with more elements than channels is padded: with
     zeros if `fills`, else the padding is not written. `backwards`: the source pixels are in reverse order.
-    `prefetches`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores.
+    `reads_ahead`: source rows are prefetched, because they lie far apart. `writes_ahead`: lines that are written soon
+    are. `streaming`: non-temporal stores.
     """
 
     elements: Elements
@@ -40,7 +41,8 @@ class Channels:
     target_pixel: int
     backwards: bool
     fills: bool = False
-    prefetches: bool = False
+    reads_ahead: bool = False
+    writes_ahead: bool = False
     streaming: bool = False
 
     def text(self, name: str) -> str:
@@ -103,8 +105,8 @@ class Channels:
         type_ = vector_type(self.pixels, element)
         # Load up to the last channel that is used and no further: the memory may end there.
         used = self.source_pixel * (self.pixels - 1) + max(order) + 1
-        if self.prefetches:
-            grid.prefetch(address, nbytes * used)
+        if self.reads_ahead:
+            grid.prefetch_row(address, nbytes * used)
         pieces = [
             code.load(type_, code.at(address, nbytes * start), 1)
             for start in range(0, used - self.pixels + 1, self.pixels)
@@ -122,10 +124,15 @@ class Channels:
         """Write one vector of target elements for each output channel, or for each position in an interleaved pixel."""
         if not self.target_pixel:
             steps = [code.multiply(grid.small_target, channel) for channel in range(len(planes))]
-            code.store_all([(plane, code.at(address, step)) for plane, step in zip(planes, steps, strict=True)], apart)
+            starts = [code.at(address, step) for step in steps]
+            for start in starts if self.writes_ahead else ():
+                grid.prefetch_written(start, planes[0].nbytes)
+            code.store_all(list(zip(planes, starts, strict=True)), apart)
             return
         made = self._interleaved(code, planes)
         stores = [(vector, code.at(address, piece * vector.nbytes)) for piece, vector in enumerate(made)]
+        if self.writes_ahead:
+            grid.prefetch_written(address, sum(vector.nbytes for vector in made))
         if self.fills or self.target_pixel == len(planes):
             code.store_all(stores, apart)
             return

@@ -36,6 +36,7 @@ from .relayout_walk import (
 from .rows import Rows, Step
 from .shuffles import odd_unit, word_bytes
 from .transpose import LANE_BYTES, Transpose
+from .unrolled_rows import UnrolledRows
 from .worker_pool import run_shared
 
 __all__ = ["compiled_relayout", "kernel_of", "relayout_kernel", "walk_of"]
@@ -78,7 +79,7 @@ def walk_of(problem: Problem) -> Walk | None:
 def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
     """The walk, or that of blocks where its loads or stores are narrower than a vector."""
     kernel, (a, b), limits = walk.kernel, walk.inner, policy().relayout
-    nbytes, wide, most = kernel.elements.target_bytes, False, limits.blocks_bytes
+    nbytes, wide, most = kernel.elements.target_bytes, isinstance(kernel, UnrolledRows), limits.blocks_bytes
     if isinstance(kernel, Channels):
         wide = kernel.pixels * nbytes >= _shuffled_bytes(nbytes) and len(kernel.order) < limits.long_channels
     elif isinstance(kernel, Transpose):
@@ -154,6 +155,11 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         return None
     a, outer = next_inner(draft, small, pixels)
     rows = (a, *outer) if target_pixel else (a, *outer, small)
+    streaming = (
+        target_pixel in (0, count + problem.filler)
+        and lanes * draft.target_bytes >= LINE_BYTES
+        and writes_past_caches(problem, rows, pixels, lanes)
+    )
     kernel = Channels(
         elements_of(problem, draft, a, pixels, small),
         len(outer),
@@ -164,10 +170,9 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         target_pixel,
         pixels.source < 0,
         problem.filler > 0,
-        reads_rows_apart(problem, pixels, a),
-        target_pixel in (0, count + problem.filler)
-        and lanes * draft.target_bytes >= LINE_BYTES
-        and writes_past_caches(problem, rows, pixels, lanes),
+        streaming and reads_rows_apart(problem, pixels, a),
+        not streaming and problem.bytes_moved >= policy().relayout.prefetched_bytes,
+        streaming,
     )
     moved = replace(draft, source_offset=draft.source_offset + read.offset)
     return make_walk(problem, kernel, moved, outer, (a, 1), (pixels, lanes), small)
@@ -315,7 +320,13 @@ def relayout_kernel(problem: Problem) -> CpuKernel | None:
     return None if elements is None or zeros is None else kernel_of(problem.without_filler(), (elements, zeros))
 
 
-_FAMILIES: Final = {Rows: "rows", Channels: "channels", Transpose: "transpose", Blocks: "blocks"}
+_FAMILIES: Final = {
+    Rows: "rows",
+    UnrolledRows: "unrolled_rows",
+    Channels: "channels",
+    Transpose: "transpose",
+    Blocks: "blocks",
+}
 
 
 def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:

@@ -1,7 +1,8 @@
-"""Match a relayout's loops to the kernel of rows: which loop is the row, its step, and how it is stored."""
+"""Match a relayout's loops to a kernel of rows: which loop is the row, its step, and how it is stored."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd
 from typing import Final
 
@@ -23,6 +24,7 @@ from .relayout_walk import (
 )
 from .rows import Rows, Step
 from .transpose import LANE_BYTES
+from .unrolled_rows import UnrolledRows
 
 __all__ = ["rows_of"]
 
@@ -33,7 +35,7 @@ _WAYS: Final = 8
 
 
 def rows_of(problem: Problem, draft: Draft) -> Walk:
-    """The row kernel, for any strides."""
+    """A kernel of rows, for any strides."""
     b = draft.target_loop or _row_apart(draft)
     # If a row's elements lie apart, the source elements between them belong to other rows.
     others = [loop for loop in draft.besides(b) if loop.source and loop.channels is None]
@@ -53,6 +55,9 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
         and b.size >= whole
         and writes_past_caches(problem, (a, *outer), b, whole)
     )
+    as_it_lies = source_step is target_step is Step.FORWARD and problem.conversion.is_bitwise_copy
+    if as_it_lies and not streaming and b.size * b.target in policy().relayout.unrolled_bytes:
+        return _unrolled(problem, draft, a, b, outer)
     apart = Step.STRIDED in (source_step, target_step)
     aligned = False
     if streaming:
@@ -61,14 +66,31 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
         lanes = _lanes_apart(problem, draft, b, both=source_step is target_step)
     else:
         lanes, aligned = _lanes_of_row(problem, draft, b.size)
-    prefetches = source_step in (Step.FORWARD, Step.BACKWARD) and reads_rows_apart(problem, b, a)
+    reads_ahead = streaming and reads_rows_apart(problem, b, a)
+    writes_ahead = not streaming and target_step is Step.FORWARD and _writes_lines_ahead(problem, a, b)
     elements = elements_of(problem, draft, a, b)
-    kernel = Rows(elements, len(outer), lanes, source_step, target_step, prefetches, streaming, aligned)
+    kernel = Rows(elements, len(outer), lanes, source_step, target_step, reads_ahead, writes_ahead, streaming, aligned)
     extents = None
     if apart:
         rows, row = policy().relayout.strided_tile
         extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
     return make_walk(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)
+
+
+def _unrolled(problem: Problem, draft: Draft, a: Loop, b: Loop, outer: tuple[Loop, ...]) -> Walk:
+    """The kernel of rows in straight code: the elements are bytes, so that one kernel serves all types."""
+    in_bytes = replace(draft, source_bytes=1, target_bytes=1)
+    row = replace(b, size=b.size * b.target, source=1, target=1)
+    rows = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // (2 * row.size))
+    kernel = UnrolledRows(elements_of(problem, in_bytes, a, row), len(outer), -(-row.size // LINE_BYTES))
+    return make_walk(problem, kernel, in_bytes, outer, (a, 1), (row, LINE_BYTES), extents=(rows, row.size))
+
+
+def _writes_lines_ahead(problem: Problem, rows: Loop, row: Loop) -> bool:
+    """Whether the lines ahead of a step are written soon, and are not in a core's cache."""
+    limits, nbytes = policy().relayout, row.size * row.target
+    dense = rows.target == nbytes or nbytes >= limits.long_steps_bytes
+    return dense and problem.bytes_moved >= limits.prefetched_bytes
 
 
 def _row_apart(draft: Draft) -> Loop:

@@ -20,6 +20,7 @@ from .channels import Channels
 from .ir import LINE_BYTES
 from .rows import Rows, Step
 from .transpose import Transpose
+from .unrolled_rows import UnrolledRows
 from .work_grid import Constants, Elements
 
 __all__ = [
@@ -37,7 +38,7 @@ __all__ = [
     "writes_past_caches",
 ]
 
-Kernel = Rows | Channels | Transpose | Blocks
+Kernel = Rows | UnrolledRows | Channels | Transpose | Blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,8 @@ class Walk:
             return f"channels: {ends}, {kernel.pixels} pixels of {len(kernel.order)} elements a step{streams}"
         if isinstance(kernel, Blocks):
             return f"blocks of {prod(digit.size for digit in kernel.digits)} words, permuted in registers"
+        if isinstance(kernel, UnrolledRows):
+            return f"rows of {self.inner[1].size} B, unrolled"
         return f"rows: {kernel.lanes} elements a step, read {kernel.source_step}, written {kernel.target_step}{streams}"
 
     @property
@@ -126,6 +129,8 @@ class Walk:
                 _row_width(kernel.source_step, elements.source_bytes, lanes, b.size, limit),
                 _row_width(kernel.target_step, elements.target_bytes, lanes, b.size, limit),
             )
+        if isinstance(kernel, UnrolledRows):
+            return Width(LINE_BYTES), Width(LINE_BYTES)
         if isinstance(kernel, Channels):
             limit = f"a step takes {kernel.pixels} pixels of {b.size} in a row"
             repeats = not kernel.source_pixel
@@ -147,6 +152,8 @@ class Walk:
             steps = kernel.columns, kernel.rows
         elif isinstance(kernel, Blocks):
             steps = kernel.digits[0].size, kernel.digits[1].size
+        elif isinstance(kernel, UnrolledRows):
+            steps = 1, b.size
         else:
             steps = 1, kernel.pixels if isinstance(kernel, Channels) else kernel.lanes
         walked = {loop.axis: 1 for loop in self.outer}

@@ -1,5 +1,7 @@
 """Rows: a target row in element order, from a source row of any stride. Also flat copies and the generic case.
 
+Rows of some cache lines whose bits move unchanged have a kernel of their own, `unrolled_rows`.
+
     source  ... x x x x x x x x ...      one vector load, or one scalar load a lane if the stride is not 1
                 | | | | | | | |
     target  ... y y y y y y y y ...      one vector store, or one scalar store a lane
@@ -33,9 +35,9 @@ class Step(StrEnum):
 class Rows:
     """A kernel over rows of at least `lanes` elements.
 
-    `prefetches`: source rows are prefetched, because they lie far apart. `streaming`: non-temporal stores. `aligned`:
-    stores begin at whole cache lines of the target, as streaming ones do; the first and the last step of a row are
-    moved to its ends.
+    `reads_ahead`: source rows are prefetched, because they lie far apart. `writes_ahead`: the lines that a row writes
+    soon are. `streaming`: non-temporal stores. `aligned`: stores begin at whole cache lines of the target, as streaming
+    ones do; the first and the last step of a row are moved to its ends.
     """
 
     elements: Elements
@@ -43,7 +45,8 @@ class Rows:
     lanes: int
     source_step: Step
     target_step: Step
-    prefetches: bool = False
+    reads_ahead: bool = False
+    writes_ahead: bool = False
     streaming: bool = False
     aligned: bool = False
 
@@ -63,9 +66,11 @@ class Rows:
                 with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, apart):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
                     here = code.at(source, code.multiply(b, source_step))
-                    if self.prefetches:
-                        grid.prefetch(here, self.lanes * elements.source_bytes)
+                    if self.reads_ahead:
+                        grid.prefetch_row(here, self.lanes * elements.source_bytes)
                     there = code.at(target, code.multiply(b, target_step))
+                    if self.writes_ahead:
+                        grid.prefetch_written(there, self.lanes * elements.target_bytes)
                     self._move(
                         code, (here, source_step), (there, target_step), affine, apart if self.streaming else None
                     )

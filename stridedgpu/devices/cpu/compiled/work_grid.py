@@ -179,12 +179,18 @@ class Grid:
                 made.append(code.splat(code.load(type_, at, compute.itemsize), lanes))
         return Affine(*made)
 
-    def prefetch(self, address: Value, nbytes: int) -> None:
+    def prefetch_row(self, address: Value, nbytes: int) -> None:
         """Prefetch bytes of a later source row at the same column, out of reach of hardware prefetchers."""
         code = self._code
         ahead = code.at(address, code.multiply(self.a.source, policy().relayout.rows_ahead))
         for line in range(0, nbytes, LINE_BYTES):
             code.prefetch(code.at(ahead, line))
+
+    def prefetch_written(self, address: Value, nbytes: int) -> None:
+        """Prefetch what is written soon, where `nbytes` from an address on are written now and others behind them."""
+        for line in range(0, nbytes, LINE_BYTES):
+            soon = policy().relayout.written_row_ahead_bytes + line
+            self._code.prefetch(self._code.at(address, soon), written=True)
 
     def _block(self, place: Value, axis: Axis, step: int) -> tuple[Value, Value]:
         """The block of an axis with the given number."""
