@@ -69,6 +69,7 @@ def planned_as(variant):
         "streamed_bytes",
         "streamed_tiles_bytes",
         "squares_bytes",
+        "small_matrix_bytes",
         "blocks_bytes",
         "short_rows_bytes",
         "long_row_bytes",
@@ -358,7 +359,7 @@ def no_blocks():
     "size, rows", [(17, 16), (33, 16), (64, 64), (72, 16), (100, 16), (128, 128), (150, 32), (300, 64), (600, 128)]
 )
 def test_tiles_overlap_little(size, rows):
-    with policy_with(relayout={"squares_bytes": 0, "blocks_bytes": 0}):
+    with policy_with(relayout={"squares_bytes": 0, "small_matrix_bytes": 0, "blocks_bytes": 0}):
         kernel = kernel_of((2, size, 40), (size * 40, 40, 1), (size * 41 + 1, 1, size), "float32")
     assert (type(kernel), kernel.rows) == (Transpose, rows)
 
@@ -552,6 +553,13 @@ def test_rows_of_some_lines_are_unrolled(nbytes, element):
         assert (type(kernel).__name__, kernel.lines) == ("UnrolledRows", lines)
     else:
         assert type(kernel).__name__ != "UnrolledRows"
+
+
+@pytest.mark.parametrize("small_bytes, in_registers", [(2 * 49 * 64 * 4 + 1, True), (2 * 49 * 64 * 4, False)])
+def test_many_small_matrices_are_transposed_in_registers(small_bytes, in_registers):
+    sizes, rows, columns = (70, 49, 64), (49 * 64, 64, 1), (49 * 64, 1, 49)
+    with policy_with(relayout={"squares_bytes": 0, "blocks_bytes": 0, "small_matrix_bytes": small_bytes}):
+        assert kernel_of(sizes, rows, columns, "float32").in_registers == in_registers
 
 
 @variants

@@ -239,9 +239,11 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
         draft, source_loop = draft.flipped(source_loop)
     outer = draft.besides(target_loop, source_loop)
     aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
-    most = policy().relayout.streamed_tiles_bytes if aligned else policy().relayout.squares_bytes
+    limits, matrix = policy().relayout, target_loop.size * source_loop.size * (draft.source_bytes + draft.target_bytes)
+    most = limits.streamed_tiles_bytes if aligned else limits.squares_bytes
+    small = not aligned and matrix < limits.small_matrix_bytes
     side = _side_in_registers(draft, min(target_loop.size, source_loop.size))
-    if side and problem.bytes_moved < most:
+    if side and (small or problem.bytes_moved < most):
         elements = elements_of(problem, draft, source_loop, target_loop)
         kernel = Transpose(elements, len(outer), side, side, in_registers=True)
         return make_walk(problem, kernel, draft, outer, (source_loop, side), (target_loop, side))
