@@ -555,6 +555,16 @@ def test_rows_of_some_lines_are_unrolled(nbytes, element):
         assert type(kernel).__name__ != "UnrolledRows"
 
 
+@pytest.mark.parametrize("item_bytes, items", [(1, 10), (600, 5), (2000, 2)])
+def test_items_of_unrolled_rows_have_whole_rows(item_bytes, items):
+    sizes, source, target = (2, 5, 150), (800, 160, 1), (750, 150, 1)
+    with policy_with(relayout={"item_bytes": range(item_bytes, item_bytes + 1)}):
+        assert type(kernel_of(sizes, source, target)).__name__ == "UnrolledRows"
+        byte = element_type("uint8")
+        specs = [TensorSpec.of(Layout(sizes, strides), byte, base_alignment=1) for strides in (source, target)]
+        assert compiled_kernel(chosen_relayout(*specs, conversion(byte, byte), None))[0].items == items
+
+
 @pytest.mark.parametrize("small_bytes, in_registers", [(2 * 49 * 64 * 4 + 1, True), (2 * 49 * 64 * 4, False)])
 def test_many_small_matrices_are_transposed_in_registers(small_bytes, in_registers):
     sizes, rows, columns = (70, 49, 64), (49 * 64, 64, 1), (49 * 64, 1, 49)
