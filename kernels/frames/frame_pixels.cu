@@ -1,5 +1,5 @@
-// Frames of any planes and chroma to RGB, the two pixels of a chroma sample a thread: linear chroma, samples apart,
-// colours mixed by a matrix.
+// Frames whose samples lie apart to RGB: the two pixels of a chroma sample a thread, repeated or linear, and mixed by a
+// matrix if there is one.
 //
 // Samples are loaded one by one, and those of chroma once for both pixels. Neighbouring threads have neighbouring
 // pairs, so the accesses of a warp are coalesced. A window may cut a row's first and last pair.

@@ -11,10 +11,16 @@ struct FrameMatrix { int32 luma_floor, chroma_centre, luma, red_v, green_u, gree
 // Sums of 8-bit samples times 21-bit constants fit 32 bits; those of 16 bits do not.
 template <typename Sample> using FrameSum = select<sizeof(Sample) == 1, int32, int64>;
 
-template <typename Sample> __device__ __forceinline__ Sample clamped_colour(FrameSum<Sample> total) {
-    constexpr FrameSum<Sample> most = Sample(~Sample(0));
-    const FrameSum<Sample> whole = total >> 20;
-    return Sample(whole < 0 ? FrameSum<Sample>(0) : whole > most ? most : whole);
+// One pixel's red, green and blue before they are clamped; `blue` and `red` are differences less the centre.
+template <typename Sample>
+__device__ __forceinline__ void unclamped_colour(int32 luma, int32 blue, int32 red, const FrameMatrix& m,
+                                                 int32 (&whole)[3]) {
+    using Sum = FrameSum<Sample>;
+    const Sum above = Sum(luma) - m.luma_floor, u = blue, v = red;
+    const Sum y = (above < 0 ? Sum(0) : above) * m.luma + (1 << 19);
+    whole[0] = int32((y + v * m.red_v) >> 20);
+    whole[1] = int32((y + v * m.green_v + u * m.green_u) >> 20);
+    whole[2] = int32((y + u * m.blue_u) >> 20);
 }
 
 // One pixel's red, green and blue.
@@ -23,13 +29,11 @@ template <typename Sample> struct FrameColour {
 
     FrameColour() = default;
     __device__ __forceinline__ FrameColour(Sample luma, Sample blue, Sample red, const FrameMatrix& m) {
-        using Sum = FrameSum<Sample>;
-        Sum y = Sum(luma) - m.luma_floor;
-        y = (y < 0 ? Sum(0) : y) * m.luma + (1 << 19);
-        const Sum u = Sum(blue) - m.chroma_centre, v = Sum(red) - m.chroma_centre;
-        channel[0] = clamped_colour<Sample>(y + v * m.red_v);
-        channel[1] = clamped_colour<Sample>(y + v * m.green_v + u * m.green_u);
-        channel[2] = clamped_colour<Sample>(y + u * m.blue_u);
+        constexpr int32 most = Sample(~Sample(0));
+        int32 whole[3];
+        unclamped_colour<Sample>(luma, int32(blue) - m.chroma_centre, int32(red) - m.chroma_centre, m, whole);
+#pragma unroll
+        for (int c = 0; c < 3; ++c) channel[c] = Sample(whole[c] < 0 ? 0 : whole[c] > most ? most : whole[c]);
     }
 };
 

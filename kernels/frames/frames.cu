@@ -1,21 +1,22 @@
-// Luma-chroma frames to RGB: converted, and written as planes or as interleaved pixels.
+// Luma-chroma frames to RGB: converted, mixed by a matrix if there is one, and written as planes or interleaved pixels.
 //
-// A thread computes V adjacent pixels of a row. Their luma and chroma are read once, as one vector from each plane if
-// the addresses allow it. Colours are integer sums, which are clamped, converted, and stored as a vector of each plane
-// or as interleaved pixels:
+// A thread computes V adjacent pixels of a row. Their luma and chroma are read as one vector from each plane, and with
+// linear chroma from each of two rows, if the addresses allow it. Colours are integer sums, which are clamped, mixed,
+// converted, and stored as a vector of each plane or as interleaved pixels:
 //
 //     luma       | y0 y1 y2 y3 … y(V-1) |
-//     chroma     | u0 v0 u2 v2 … |               pairs, two planes, or between the luma of packed pixels
+//     chroma     | u0 v0 u2 v2 … |  uV vV        pairs, two planes, or between the luma of packed pixels
+//     beside     | u0 v0 u2 v2 … |  uV vV        the row above or below: linear chroma of 4:2:0
 //     registers  | r0 … r(V-1) |   | g0 … g(V-1) |   | b0 … b(V-1) |
 //     target     | r0 … |   | g0 … |   | b0 … |     or     | r0 g0 b0 r1 g1 b1 … |
 //
 // A window may begin at an odd column. Its first pixel is then the second of its chroma sample, and its rows read one
-// more chroma sample.
+// more chroma sample, as all rows do with linear chroma. Samples beyond the window are read, and none beyond the frame.
 //
 // Bytes moved: each element of the target once, each luma sample once, and each chroma sample once for each row of
-// pixels that shares it; all but the first read come from the cache.
+// pixels that uses it; all but the first read come from the cache.
 #include "crop_windows.cuh"
-#include "frame_samples.cuh"
+#include "frame_chroma.cuh"
 
 namespace sg {
 
@@ -25,7 +26,10 @@ enum class FramePlanes { pairs, apart, packed };
 struct FramesPolicy {
     FramePlanes planes;
     int chroma_rows;            // rows of pixels that share a row of chroma
+    bool linear;                // chroma; else repeated
     int luma, blue, red;        // the first sample's index in a row of packed pixels, or in a pair
+    int rows;                   // of the matrix, or 0 without one
+    bool finite;                // the sums of the matrix are finite, and need no look for NaN
     int count;                  // channels of the target
     uint32 places;              // hexadecimal digit c from the right: the colour of channel c (0 red, 1 green, 2 blue)
     int length;                 // pixels of a thread
@@ -33,133 +37,211 @@ struct FramesPolicy {
     Channels affines;
 };
 
-template <typename Conversion, typename Index, FramesPolicy policy> struct FramesParameters {
-    using Sample = typename Conversion::Source;
-    const Sample* luma;        // of the window's first pixel: its sample, or the packed pixels that contain it
+template <typename Product, typename Encode, typename Index, FramesPolicy policy> struct FramesParameters {
+    using Sample = typename Product::Source;
+    using Number = typename Encode::Source;
+    const Sample* luma;         // of the frame's first pixel, or the first packed pixels
     uint8* target;
-    const Sample* chroma[2];   // of the first pixel, in the other planes
-    uint32 row_phase, column_phase;  // 1 if that pixel is in the second row, or column, of its chroma sample
-    ChannelAffines<typename Conversion::Compute, policy.affines> affines;
-    int64 row_strides[3];      // of the planes, in samples
-    Divisor<Index> vectors;    // threads of a row
+    const Sample* chroma[2];    // the other planes, from their first sample on
+    uint32 top, left;           // the window's first pixel
+    Number matrix[policy.rows > 0 ? 3 * policy.rows : 1];
+    ChannelAffines<typename Encode::Compute, policy.affines> affines;
+    int64 row_strides[3];       // of the planes, in samples
+    Divisor<Index> vectors;     // threads of a row
     Index channel_stride, row_stride, column_stride, offset;  // of the target, in elements
-    Index items;               // threads
-    FrameMatrix matrix;
-    uint32 width;              // of the window, below 2^31
+    Index items;                // threads
+    FrameMatrix colours;
+    uint32 width;               // of the window, below 2^31
+    uint32 chroma_height, chroma_width;
 };
 
-// Consecutive samples, plus Extra ones that only windows at odd columns read.
-template <typename Sample, int Count, int Extra> struct SampleRun {
-    Vector<Sample, Count> run{};
-    Sample extra[Extra];
+// The samples of a thread's pixels. Packed pixels are groups of four samples in one plane, luma among them.
+template <typename Sample, FramesPolicy policy> struct FrameVectors {
+    static constexpr int length = policy.length, half = length / 2;
+    static constexpr bool is_packed = policy.planes == FramePlanes::packed;
+    static constexpr bool is_apart = policy.planes == FramePlanes::apart;
+    static constexpr int chroma_planes = is_apart ? 2 : 1;
+    static constexpr int chroma_rows = policy.linear && policy.chroma_rows == 2 ? 2 : 1;
+    static constexpr int runs = chroma_rows * chroma_planes;
+    static constexpr int group = is_packed ? 4 : is_apart ? 1 : 2;
+    using Luma = Vector<Sample, length>;
+    using Chroma = SampleRun<Sample, group, half>;
+    static_assert(length % 2 == 0, "pixels that share chroma");
 
-    __device__ __forceinline__ SampleRun(const Sample* from, uint32 available) {
-        if (available >= Count && uint64(from) % Vector<Sample, Count>::bytes == 0) {
-            run = load_global<Vector<Sample, Count>>(from);
+    Luma luma{};
+    Chroma chroma[runs];  // of the nearer row, then of the other one
+    bool is_odd;  // the first pixel is the second of its chroma sample
+
+    template <typename Parameters>
+    __device__ __forceinline__ FrameVectors(const Parameters& p, uint32 row, uint32 first)
+        : is_odd((p.left & 1u) != 0) {
+        const uint32 line = p.top + row, column = p.left + first, sample = column >> 1;
+        const uint32 available = p.chroma_width - sample;  // of chroma, to the end of the frame's row
+        const uint32 own = line / policy.chroma_rows, last = p.chroma_height - 1;
+        const uint32 beside = (line & 1u) == 0 ? own - (own > 0) : own + (own < last);
+        const Sample* const ys = p.luma + int64(line) * p.row_strides[0] + column;
+        const Sample* starts[runs];
+        bool is_whole = 2 * available - is_odd >= length && (is_packed || uint64(ys) % Luma::bytes == 0);
+#pragma unroll
+        for (int i = 0; i < runs; ++i) {
+            const int64 chroma_row = i < chroma_planes ? own : beside;
+            const int plane = is_packed ? 0 : 1 + i % chroma_planes;
+            const Sample* const first_sample = is_packed ? p.luma : p.chroma[plane - 1];
+            starts[i] = first_sample + chroma_row * p.row_strides[plane] + int64(group) * sample;
+            is_whole = is_whole && Chroma::is_aligned(starts[i]);
+        }
+        if (is_whole) {
+            if constexpr (!is_packed) luma = load_global<Luma>(ys);
+#pragma unroll
+            for (int i = 0; i < runs; ++i) chroma[i].load_vector(starts[i]);
+            if (policy.linear || is_odd) {
+#pragma unroll
+                for (int i = 0; i < runs; ++i) chroma[i].load_behind(starts[i], available);
+            }
         } else {
 #pragma unroll
-            for (int i = 0; i < Count; ++i) {
-                if (i < available) run.set(i, load<Sample>(from + i));
+            for (int i = 0; i < length; ++i) {
+                if (!is_packed && i + is_odd < 2 * available) luma.set(i, load<Sample>(ys + i));
             }
-        }
 #pragma unroll
-        for (int i = 0; i < Extra; ++i) extra[i] = Count + i < available ? load<Sample>(from + Count + i) : Sample(0);
+            for (int i = 0; i < runs; ++i) chroma[i].load_singly(starts[i], available);
+        }
     }
 
-    __device__ __forceinline__ Sample at(int i) const { return i < Count ? run.get(i) : extra[i - Count]; }
+    // Chroma sample j of both differences; of 4:2:0, three times the nearer row's plus the other row's.
+    __device__ __forceinline__ ChromaSum<Sample> sum(int j) const {
+        const auto in_row = [&](int r) {
+            // The order of two chroma planes follows from the index of blue's sample.
+            const Chroma* const row = chroma + r * chroma_planes;
+            if constexpr (is_apart) return ChromaSum<Sample>::of(row[policy.blue], row[policy.red], j);
+            else return ChromaSum<Sample>::of(row[0], j, policy.blue, policy.red);
+        };
+        if constexpr (chroma_rows == 2) return in_row(0).times_3_plus(in_row(1));
+        else return in_row(0);
+    }
+
+    // The chroma of pixel i.
+    __device__ __forceinline__ ChromaDifference difference(int i, int32 centre) const {
+        const int j = i / 2;
+        if constexpr (policy.linear) {
+            // An even column is the mean of two equal samples.
+            constexpr int bits = chroma_rows == 2 ? 3 : 1;
+            const ChromaSum<Sample> own = sum(j), next = sum(j + 1), middle = is_odd ? next : own;
+            return middle.plus(sum((i + 1) / 2)).template divided<bits>(centre);
+        } else {
+            const Chroma &blues = chroma[is_apart ? policy.blue : 0], &reds = chroma[is_apart ? policy.red : 0];
+            const int b = group * j + (is_apart ? 0 : policy.blue), r = group * j + (is_apart ? 0 : policy.red);
+            const bool is_further = i % 2 != 0 && is_odd;
+            const auto later_blues = blues.template further<group>(is_further);
+            const auto later_reds = reds.template further<group>(is_further);
+            return {difference_of(later_blues, b, centre), difference_of(later_reds, r, centre)};
+        }
+    }
+
+    __device__ __forceinline__ int32 luma_of(int i) const {
+        if constexpr (is_packed) return sample_of(chroma[0].template further<2>(is_odd), 2 * i + policy.luma);
+        else return sample_of(luma, i);
+    }
+
+    // One vector of each colour.
+    __device__ __forceinline__ PixelPlanes<Sample, 3, length> colours(const FrameMatrix& matrix) const {
+        using Planes = PixelPlanes<Sample, 3, length>;
+        Planes made{};
+        constexpr int per_word = Planes::Plane::bytes >= 4 ? 4 / int(sizeof(Sample)) : 1;
+#pragma unroll
+        for (int w = 0; w < length / per_word; ++w) {
+            int32 whole[3][per_word];
+#pragma unroll
+            for (int i = 0; i < per_word; ++i) {
+                const int pixel = w * per_word + i;
+                const ChromaDifference chroma = difference(pixel, matrix.chroma_centre);
+                int32 colour[3];
+                unclamped_colour<Sample>(luma_of(pixel), chroma.blue, chroma.red, matrix, colour);
+#pragma unroll
+                for (int c = 0; c < 3; ++c) whole[c][i] = colour[c];
+            }
+#pragma unroll
+            for (int c = 0; c < 3; ++c) {
+                if constexpr (per_word > 1) made.planes[c].word[w] = saturated_word<Sample>(whole[c]);
+                else made.planes[c].set(w, saturate<Sample>(whole[c][0]));
+            }
+        }
+        return made;
+    }
 };
 
-// The V pixels from a column on, in a row of the window with `left` columns remaining: one vector of each colour.
-template <typename Sample, FramesPolicy policy, typename Parameters>
-__device__ __forceinline__ PixelPlanes<Sample, 3, policy.length> frame_colours(const Parameters& p, uint32 row,
-                                                                             uint32 first, uint32 left) {
-    constexpr int length = policy.length;
-    constexpr int half = length / 2;
-    const int64 chroma_row = (int64(row) + p.row_phase) / policy.chroma_rows;
-    const int64 column = (int64(first) + p.column_phase) >> 1;  // of chroma
-    const uint32 samples = (left + p.column_phase + 1) >> 1;
-    const bool is_odd = p.column_phase != 0;
-    const Sample* luma = p.luma + row * p.row_strides[0];
-    PixelPlanes<Sample, 3, length> colours{};
-    const auto set = [&](int i, Sample y, Sample u, Sample v) {
-        const FrameColour<Sample> made(y, u, v, p.matrix);
+// One row of the matrix times the colours of each pixel: each product is rounded, then each sum, from red on.
+template <typename Product, int Length, typename Number>
+__device__ __forceinline__ Vector<Number, Length> mixed(const PixelPlanes<typename Product::Source, 3, Length>& colours,
+                                                        const Number* weights, bool is_finite) {
+    Vector<Number, Length> total = Product::apply(colours.planes[0], {weights[0], Number(0)});
 #pragma unroll
-        for (int c = 0; c < 3; ++c) colours.planes[c].set(i, made.channel[c]);
-    };
-    if constexpr (policy.planes == FramePlanes::packed) {
-        const SampleRun<Sample, 4 * half, 4> pixels(luma + 4 * column, 4 * samples);
+    for (int k = 1; k < 3; ++k) {
+        const Vector<Number, Length> products = Product::apply(colours.planes[k], {weights[k], Number(0)});
 #pragma unroll
-        for (int i = 0; i < length; ++i) {
-            const int even = i / 2 * 4, odd = (i + 1) / 2 * 4;
-            const int y = 2 * i + policy.luma;
-            set(i, is_odd ? pixels.at(y + 2) : pixels.at(y),
-                is_odd ? pixels.at(odd + policy.blue) : pixels.at(even + policy.blue),
-                is_odd ? pixels.at(odd + policy.red) : pixels.at(even + policy.red));
-        }
-    } else {
-        const SampleRun<Sample, length, 1> ys(luma + first, left < length ? left : length);
-        if constexpr (policy.planes == FramePlanes::pairs) {
-            const SampleRun<Sample, 2 * half, 2> pairs(p.chroma[0] + chroma_row * p.row_strides[1] + 2 * column,
-                                                       2 * samples);
-#pragma unroll
-            for (int i = 0; i < length; ++i) {
-                const int even = i / 2 * 2, odd = (i + 1) / 2 * 2;
-                set(i, ys.at(i), is_odd ? pairs.at(odd + policy.blue) : pairs.at(even + policy.blue),
-                    is_odd ? pairs.at(odd + policy.red) : pairs.at(even + policy.red));
-            }
-        } else {
-            // The order of the two chroma planes follows from the index of blue's sample.
-            const SampleRun<Sample, half, 1> first_plane(p.chroma[0] + chroma_row * p.row_strides[1] + column, samples);
-            const SampleRun<Sample, half, 1> other_plane(p.chroma[1] + chroma_row * p.row_strides[2] + column, samples);
-#pragma unroll
-            for (int i = 0; i < length; ++i) {
-                const int even = i / 2, odd = (i + 1) / 2;
-                const Sample one = is_odd ? first_plane.at(odd) : first_plane.at(even);
-                const Sample other = is_odd ? other_plane.at(odd) : other_plane.at(even);
-                set(i, ys.at(i), policy.blue == 0 ? one : other, policy.red == 0 ? one : other);
-            }
-        }
+        for (int i = 0; i < Length; ++i) total.set(i, add_rn(total.get(i), products.get(i)));
     }
-    return colours;
+#pragma unroll
+    for (int i = 0; i < Length; ++i) {
+        if (!is_finite && is_nan(total.get(i))) total.set(i, canonical_nan<Number>());
+    }
+    return total;
 }
 
-template <typename Conversion, typename Index, FramesPolicy policy>
-__global__ void __launch_bounds__(256)
-    frames(__grid_constant__ const FramesParameters<Conversion, Index, policy> p) {
-    using Sample = typename Conversion::Source;
-    using Target = typename Conversion::Target;
+// Blocks that a multiprocessor is to hold: 8 leave a thread 32 registers, and 4 leave those 64 that need more.
+template <typename Sample, typename Encode, FramesPolicy policy> constexpr bool has_many_numbers =
+    policy.rows > 1 || policy.length > 8 || policy.length * sizeof(typename Encode::Target) > 16 || Encode::is_wide ||
+    (policy.planes == FramePlanes::apart && sizeof(Sample) > 1);
+
+// `Product` multiplies a colour by a number of the matrix. `Encode` converts a sum of these, or without a matrix a
+// colour, to an element of the target.
+template <typename Product, typename Encode, typename Index, FramesPolicy policy>
+__global__ void __launch_bounds__(256, has_many_numbers<typename Product::Source, Encode, policy> ? 4 : 8)
+    frames(__grid_constant__ const FramesParameters<Product, Encode, Index, policy> p) {
+    using Sample = typename Product::Source;
+    using Target = typename Encode::Target;
     constexpr int length = policy.length;
-    static_assert(length % 2 == 0, "pixels that share chroma");
 
     const Index number = linear_block<Index>() * 256 + threadIdx.x;
     if (number >= p.items) return;
     const Quotient<Index> at = divide(number, p.vectors);
     const uint32 row = uint32(at.quotient), first = uint32(at.remainder) * length;
     const uint32 left = p.width - first;
-    const auto colours = frame_colours<Sample, policy>(p, row, first, left);
-    PixelPlanes<Target, policy.count, length> made{};
-#pragma unroll
-    for (int c = 0; c < policy.count; ++c) {
-        made.planes[c] = Conversion::apply(colours.planes[policy.places >> 4 * c & 15u], p.affines.of(c));
-    }
+    const FrameVectors<Sample, policy> samples(p, row, first);
+    const auto colours = samples.colours(p.colours);
+    const auto made = [&](int c) {
+        if constexpr (policy.rows > 0) {
+            const auto total = mixed<Product>(colours, p.matrix + 3 * c, policy.finite);
+            return Encode::apply(total, p.affines.of(c));
+        } else {
+            return Encode::apply(colours.planes[policy.places >> 4 * c & 15u], p.affines.of(c));
+        }
+    };
     Target* target = reinterpret_cast<Target*>(p.target) +
                      Signed<Index>(p.offset + Index(row) * p.row_stride + Index(first) * p.column_stride);
     if constexpr (policy.of_pixels) {
         if (left >= length) {
-            made.store_joined(target);
+            PixelPlanes<Target, policy.count, length> pixels{};
+#pragma unroll
+            for (int c = 0; c < policy.count; ++c) pixels.planes[c] = made(c);
+            pixels.store_joined(target);
             return;
         }
     }
+    // Vectors are stored where columns, or the channels of whole pixels, lie side by side.
+    const Index across = policy.of_pixels ? 1 : p.channel_stride;
+    const Index right = policy.of_pixels ? policy.count : policy.of_vectors ? 1 : p.column_stride;
 #pragma unroll
     for (int c = 0; c < policy.count; ++c) {
-        Target* plane = target + Signed<Index>(Index(c) * p.channel_stride);
+        Target* const plane = target + Signed<Index>(Index(c) * across);
+        const auto elements = made(c);
         if (policy.of_vectors && left >= length) {
-            store_global(plane, made.planes[c]);
+            store_global(plane, elements);
             continue;
         }
 #pragma unroll
         for (int i = 0; i < length; ++i) {
-            if (i < left) store(plane + Signed<Index>(Index(i) * p.column_stride), made.planes[c].get(i));
+            if (i < left) store(plane + Signed<Index>(Index(i) * right), elements.get(i));
         }
     }
 }

@@ -294,7 +294,7 @@ struct Conversion {
 
   private:
     static constexpr bool is_float_source = is_floating<Source>;
-    static constexpr bool may_be_nan = is_affine ? Nans == Nan::keep : is_float_source;
+    static constexpr bool may_be_nan = Nans == Nan::keep && (is_affine || is_float_source);
     template <typename Number> static constexpr bool fits_int32 =
         !is_unsigned_integer<Number> && !is_same<Number, int64> || sizeof(Number) < 4;
 

@@ -81,6 +81,12 @@ __device__ __forceinline__ uint32 bfloat16_pair_rn(float32 low, float32 high) {
     return bfloat16_bits_by_integers(low) | uint32(bfloat16_bits_by_integers(high)) << 16;
 #endif
 }
+// A byte of a word, as a signed number: PRMT repeats its sign. `place` is a constant.
+__device__ __forceinline__ int32 signed_byte(uint32 word, int place) {
+    int32 byte;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(byte) : "r"(word), "r"(0x8880 + 0x1111 * place));
+    return byte;
+}
 __device__ __forceinline__ bool either_is_nan(float32 a, float32 b) {
     uint32 either;
     asm("{ .reg .pred p; setp.nan.f32 p, %1, %2; selp.u32 %0, 1, 0, p; }" : "=r"(either) : "f"(a), "f"(b));
@@ -218,6 +224,7 @@ inline uint32 float16_pair_rn(float32 low, float32 high) {
 inline uint32 bfloat16_pair_rn(float32 low, float32 high) {
     return bfloat16_bits_rn(low) | uint32(bfloat16_bits_rn(high)) << 16;
 }
+inline int32 signed_byte(uint32 word, int place) { return int8(word >> 8 * place); }
 inline bool either_is_nan(float32 a, float32 b) { return a != a || b != b; }
 inline float64 widen(float32 x) { return x; }
 inline float32 narrow_rn(float64 x) { return float32(x); }

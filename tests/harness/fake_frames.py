@@ -21,34 +21,21 @@ from stridedgpu.values.layout import Layout
 
 
 def run_frames(choice, block):
-    """The window whose samples and target a parameter block says."""
-    luma, target, *chroma, row, column = struct.unpack("<QQQQII", ctypes.string_at(block, 40))
+    """The window whose frame, origin and target a parameter block says."""
+    luma, target, *chroma, top, left = struct.unpack("<QQQQII", ctypes.string_at(block, 40))
     problem, samples = choice.problem, choice.problem.samples
     spec = problem.target
-    into = operand_at(target, spec.layout, spec.element)
-    if isinstance(choice, FramePixelsChoice):  # addresses of the frame's first samples, and the window's origin
+    begins = dict(enumerate((luma, *chroma)))
+    if isinstance(choice, FramePixelsChoice):  # addresses of each kind's first sample, not of the planes
         begins = {}
         for kind, address in zip(samples.channels, (luma, *chroma), strict=True):
             inner = problem.plane_strides[kind.plane][-1]
             begins.setdefault(kind.plane, address - kind.first * inner * samples.element.itemsize)
-        planes = [
-            operand_at(begins[number], Layout(samples.planes[number].sizes(problem.sizes), strides), samples.element)
-            for number, strides in enumerate(problem.plane_strides)
-        ]
-        frame_loops(problem, planes, (row, column), into)
-        return
-    # A surface that begins with the chroma samples of the window's first pixel.
-    steps = samples.element.itemsize
-    addresses = [luma - (row * problem.plane_strides[0][0] + column) * steps, *chroma]
-    if len(samples.planes) == 1:
-        addresses = [luma]
-    _, height, width = problem.target.layout.sizes
-    size = [-(-(extent + phase) // 2) * 2 for extent, phase in ((height, row), (width, column))]
     planes = [
-        operand_at(address, Layout(plane.sizes(size), strides), samples.element)
-        for plane, strides, address in zip(samples.planes, problem.plane_strides, addresses, strict=False)
+        operand_at(begins[number], Layout(samples.planes[number].sizes(problem.sizes), strides), samples.element)
+        for number, strides in enumerate(problem.plane_strides)
     ]
-    frame_loops(problem, planes, (row, column), into)
+    frame_loops(problem, planes, (top, left), operand_at(target, spec.layout, spec.element))
 
 
 def run_encode(problem, block):

@@ -25,7 +25,10 @@ __all__ = ["FrameCase"]
 
 @dataclasses.dataclass(eq=False)
 class FrameCase:
-    """One window of a surface, its target's memory, and the launch."""
+    """One window of a surface, its target's memory, and the launch.
+
+    The frame ends with the window, or `beyond` it by some rows and columns.
+    """
 
     format: str
     target: str
@@ -41,10 +44,12 @@ class FrameCase:
     seed: int = 1
     chroma: str = "repeated"
     apart: int = 1
+    beyond: tuple[int, int] = (0, 0)
 
     @functools.cached_property
     def frame(self) -> sg.Frame:
-        height, width = (max(2, -(-(at + size) // 2) * 2) for at, size in zip(self.origin, self.size, strict=True))
+        ends = (sum(parts) for parts in zip(self.origin, self.size, self.beyond, strict=True))
+        height, width = (max(2, -(-end // 2) * 2) for end in ends)
         made = surface(self.format, (height, width), self.seed, self.gap).frame(matrix="bt709", chroma=self.chroma)
         if self.apart == 1:
             return made

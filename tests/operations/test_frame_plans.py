@@ -124,6 +124,16 @@ def test_a_plan_for_a_gpu_says_what_would_run_there():
     assert "stores 16 B" in explained
 
 
+def test_linear_chroma_and_a_matrix_run_as_vectors_on_a_gpu():
+    frame = surface("nv12", (16, 64), seed=1).frame(chroma="linear")
+    target, grey = sg.BufferTensorDesc("float16", (1, 16, 64)), {"matrix": [[0.2, 0.7, 0.1]], "scale": 1 / 255}
+    plan = sg.plan_relayout(frame, target, device="cuda", **grey)
+    assert plan.kernel == "frames_planes_nv12_linear_matrix1x3_uint8x8B_float16x16B"
+    assert "a thread makes 8 neighbouring pixels of a row" in plan.explain()
+    bytes_of = sg.plan_relayout(FRAME, sg.BufferTensorDesc("uint8", (3, 16, 64)), device="cuda")
+    assert (bytes_of.load_bytes, bytes_of.store_bytes) == (16, 16)
+
+
 OTHERS = {
     "another format": (lambda: surface("nv21", (16, 64), 1).frame(matrix="bt709"), room, BindingError, "not a frame"),
     "another matrix": (lambda: surface("nv12", (16, 64), 1).frame(), room, BindingError, "not a frame"),

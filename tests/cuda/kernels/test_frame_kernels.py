@@ -6,18 +6,22 @@ import dataclasses
 import struct
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from harness.emulator import machine_code
 from harness.emulator.marks import emulated, every_architecture, inspected
 from harness.emulator.runner import ORDERS, Program
 from harness.frame_encodes import FrameEncodeCase
 from harness.frame_launches import FrameCase
+from hypothesis import given, settings, strategies as st
 
 from stridedgpu import DeviceError, LayoutError
 from stridedgpu.devices.cuda.launches.frames import frames_launch, window_place
+from stridedgpu.devices.cuda.launches.parameters import product_argument
 from stridedgpu.devices.cuda.planning.frames import choose_frame
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.values.channel_matrix import matrix_rows
+from stridedgpu.values.dtypes import element_type
 
 MATRIX = matrix_rows([(0.25, 0.5, 0.25), (1.0, -1.0, 0.1), (0.0, 0.3, 0.7)])
 NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8)}
@@ -34,7 +38,12 @@ def check_cases(cases: Sequence[FrameCase | FrameEncodeCase]) -> None:
             assert case.expected in written, case
 
 
+OVERFLOWING = {"matrix": matrix_rows([(3e38, -3e38, 1.0)]), "scale": 0.5, "bias": 1.0}
+NEGATIVE = {"matrix": matrix_rows([(-1.0, -0.0, -0.5)])}
+
 PLANES = FrameCase("nv12", "float16", "CHW", NORMALISED)
+LINEAR = dataclasses.replace(PLANES, chroma="linear", size=(6, 24))
+GREY = FrameCase("nv12", "float16", "CHW", {"matrix": MATRIX[:1], "scale": 0.01}, origin=(0, 1), size=(3, 20), pitch=4)
 CASES = {
     "planes of half": [
         PLANES,
@@ -64,19 +73,32 @@ CASES = {
     ],
     "one channel of wide numbers": [FrameCase("p016", "float64", "CHW", {"scale": 0.1}, channels=(1,), size=(3, 15))],
     "linear chroma": [
-        FrameCase("nv12", "float16", "CHW", NORMALISED, chroma="linear", size=(5, 9)),
-        FrameCase("nv12", "float16", "CHW", NORMALISED, chroma="linear", origin=(3, 5), size=(4, 7)),
-        FrameCase("uyvy", "uint8", "HWC", chroma="linear", origin=(1, 1), size=(3, 8), channels=(2, 1, 0)),
-        FrameCase("i010", "uint16", "CHW", chroma="linear", origin=(0, 2), size=(6, 8), index_bits=64),
+        LINEAR,
+        dataclasses.replace(LINEAR, origin=(3, 5), size=(4, 19), pitch=5),
+        FrameCase("uyvy", "uint8", "HWC", chroma="linear", origin=(1, 1), size=(3, 40), channels=(2, 1, 0)),
+        FrameCase("yv12", "uint8", "CHW", chroma="linear", origin=(0, 3), size=(7, 37), pitch=11),
+        FrameCase("i010", "uint16", "CHW", chroma="linear", origin=(0, 2), size=(6, 24), index_bits=64),
+        FrameCase("p010", "float16", "CHW", NORMALISED, chroma="linear", origin=(1, 1), size=(3, 21)),
+        FrameCase("nv21", "float64", "CHW", NORMALISED, chroma="linear", size=(5, 9)),
     ],
     "samples apart": [
         FrameCase("nv12", "uint8", "CHW", apart=3, size=(4, 6)),
         FrameCase("yv12", "float32", "HWC", NORMALISED, apart=2, origin=(1, 1), size=(4, 5), mirrored=True),
+        FrameCase("i420", "float16", "CHW", NORMALISED, apart=2, origin=(1, 1), size=(4, 5), chroma="linear"),
+        FrameCase("nv12", "float32", "CHW", {"matrix": MATRIX[:1]}, apart=2, size=(3, 6), chroma="linear"),
+        FrameCase("p010", "uint16", "CHW", {"matrix": MATRIX, **NORMALISED}, apart=2, size=(3, 6)),
     ],
     "a matrix": [
-        FrameCase("nv12", "uint8", "CHW", {"matrix": MATRIX, "bias": 3.0}, origin=(1, 1), size=(4, 7)),
-        FrameCase("p010", "float32", "HWC", {"matrix": MATRIX[:1]}, size=(3, 6), chroma="linear"),
+        GREY,
+        FrameCase("nv12", "uint8", "CHW", {"matrix": MATRIX, "bias": 3.0}, origin=(1, 1), size=(4, 23)),
+        FrameCase("p010", "float32", "HWC", {"matrix": MATRIX[:1]}, size=(3, 18), chroma="linear"),
         FrameCase("yuyv", "float64", "CHW", {"matrix": MATRIX, **NORMALISED}, size=(2, 8)),
+        FrameCase("i420", "float16", "HWC", {"matrix": MATRIX, **NORMALISED}, origin=(1, 0), size=(4, 27)),
+    ],
+    "a matrix whose sums are NaN, or zeros below 0": [
+        FrameCase("nv12", "float16", "CHW", OVERFLOWING, size=(3, 16)),
+        FrameCase("uyvy", "float32", "CHW", NEGATIVE, size=(2, 16)),
+        FrameCase("p016", "bfloat16", "CHW", NEGATIVE, size=(2, 16)),
     ],
     "single stores": [
         FrameCase("nv12", "float32", "CHW", mirrored=True, size=(3, 21)),
@@ -109,7 +131,7 @@ def test_encoders_frames_under_sanitizers_are_those_of_the_cpu():
 
 @emulated
 def test_a_few_frames_under_sanitizers_are_those_of_the_cpu():
-    check_cases([*CASES["planes of half"], *CASES["pixels"]])
+    check_cases([*CASES["planes of half"], *CASES["pixels"], *CASES["linear chroma"][:2], GREY])
 
 
 @pytest.mark.slow
@@ -119,11 +141,51 @@ def test_frames_under_sanitizers_are_those_of_the_cpu(kind):
     check_cases(CASES[kind])
 
 
+DRAWN = {
+    "repeated, pairs": FrameCase("nv12", "float16", "CHW", NORMALISED),
+    "repeated, packed": FrameCase("uyvy", "uint8", "CHW"),
+    "repeated, apart": FrameCase("yv12", "uint8", "HWC"),
+    "repeated, deep": FrameCase("p010", "float16", "CHW", {"scale": 1 / 65535}),
+    "linear, pairs": FrameCase("nv21", "uint8", "HWC", chroma="linear"),
+    "linear, packed": FrameCase("yuyv", "float32", "CHW", NORMALISED, chroma="linear"),
+    "linear, apart": FrameCase("i420", "float16", "CHW", NORMALISED, chroma="linear"),
+    "linear, deep": FrameCase("i010", "uint16", "CHW", chroma="linear"),
+    "linear, a matrix": FrameCase("nv12", "bfloat16", "CHW", {"matrix": MATRIX, "bias": 3.0}, chroma="linear"),
+}
+
+DRAWN_STORES = {"repeated, packed": 8, "linear, pairs": 8}
+"""Bytes of a store, where they are not 16: 8 pixels of bytes."""
+
+
+def drawn_windows(case: FrameCase, number: int) -> list[FrameCase]:
+    """Windows of every place and size in frames that end with them or not, in rows of whole vectors."""
+    rng, windows = np.random.default_rng(number), []
+    for seed in range(number):
+        origin, size, beyond = rng.integers(0, (4, 10)), rng.integers(1, (5, 45)), rng.integers(0, (3, 9))
+        if seed % 2:  # samples whose rows begin at multiples of a vector
+            beyond[1] += -(origin[1] + size[1] + beyond[1]) % 32
+        sides = [tuple(map(int, pair)) for pair in (origin, size, beyond)]
+        pitch = -sides[1][1] * (3 if case.order == "HWC" else 1) % 48
+        windows.append(
+            dataclasses.replace(case, origin=sides[0], size=sides[1], beyond=sides[2], pitch=pitch, seed=seed)
+        )
+    return windows
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", DRAWN)
+@emulated
+def test_drawn_windows_under_sanitizers_are_those_of_the_cpu(kind):
+    windows = drawn_windows(DRAWN[kind], 40)
+    assert {case.choice.store.nbytes for case in windows} == {DRAWN_STORES.get(kind, 16)}
+    check_cases(windows)
+
+
 @inspected
 @pytest.mark.slow
 @every_architecture
 def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
-    cases = [*(case for kind in CASES for case in CASES[kind]), *ENCODED]
+    cases = [*(case for kind in CASES for case in CASES[kind]), *DRAWN.values(), *ENCODED]
     code = {}
     for sources in sorted({case.launch.sources for case in cases}):
         names = sorted({case.launch.name for case in cases if case.launch.sources == sources})
@@ -133,6 +195,41 @@ def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architec
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
         assert made.loads[8 * case.choice.load.nbytes], (case.launch.name, made.loads)
         assert made.stores[8 * case.choice.store.nbytes], (case.launch.name, made.stores)
+
+
+MATRICES = {
+    "grey": ([(0.25, 0.5, 0.25)], True, True),
+    "a negative number beside a positive one": ([(1.0, -1.0, -0.0)], True, True),
+    "a row without positive numbers": ([(0.25, 0.5, 0.25), (-1.0, -0.0, -0.5)], False, True),
+    "numbers that cannot be raised": ([(1e33, 0.0, 0.0)], False, True),
+    "sums that overflow": ([(1e36, 1e36, 0.0)], False, False),
+    "an infinite number": ([(float("inf"), 0.0, 0.0)], False, False),
+}
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_products_are_fused_and_sums_not_looked_at_for_nan_where_the_bits_allow_it(kind):
+    rows, is_fused, is_finite = MATRICES[kind]
+    name = FrameCase("nv12", "float16", "CHW", {"matrix": matrix_rows(rows)}).launch.name
+    product, sums = name.split("sg::Conversion<")[1:]
+    assert product.endswith("sg::Nan::ignore, 0ull, true>, " if is_fused else "sg::Nan::ignore>, ")
+    assert ("sg::Nan::ignore" in sums, ".finite = true" in sums) == (is_finite, is_finite)
+
+
+FACTORS = st.floats(width=32, allow_nan=False) | st.sampled_from((0.0, -0.0, 1.0, -1.0, 2.0**-149, -(2.0**-149)))
+
+
+@settings(max_examples=60)
+@given(st.tuples(FACTORS, FACTORS, FACTORS), st.tuples(*[st.integers(0, 65535) | st.just(0)] * 3))
+def test_a_sum_of_fused_products_has_the_bits_of_the_rounded_ones(row, colours):
+    """(2^23 + n) m - 2^23 m is exact in float64, and without a sign where it is zero."""
+    if ", true>" not in product_argument(element_type("uint16"), element_type("float32"), (row,)):
+        return
+    factors = list(map(np.float32, row))
+    fused = [np.float32((2.0**23 + n) * float(m) - 2.0**23 * float(m)) for n, m in zip(colours, factors, strict=True)]
+    plain = [np.float32(n) * m for n, m in zip(colours, factors, strict=True)]
+    one, other = (np.float32(products[0] + products[1]) + products[2] for products in (fused, plain))
+    assert one.tobytes() == other.tobytes()
 
 
 def test_what_no_kernel_does_is_refused_in_words():
@@ -147,9 +244,9 @@ def test_what_no_kernel_does_is_refused_in_words():
         frames_launch(nothing.choice)
 
 
-def test_a_windows_place_is_in_whole_samples():
+def test_a_window_is_placed_by_its_frame_and_its_first_pixel():
     luma, place = window_place(PLANES.choice, (1000, 5000), (3, 5))
-    assert (luma, struct.unpack("<QQII", place)) == (1000 + 3 * 22 + 5, (5000 + 22 + 4, 0, 1, 1))
-    linear = dataclasses.replace(PLANES, chroma="linear")
-    luma, place = window_place(linear.choice, (1000, 5000), (3, 5))
+    assert (luma, struct.unpack("<QQII", place)) == (1000, (5000, 0, 3, 5))
+    apart = dataclasses.replace(PLANES, apart=2)
+    luma, place = window_place(apart.choice, (1000, 5000), (3, 5))
     assert (luma, struct.unpack("<QQII", place)) == (1000, (5000, 5001, 3, 5))

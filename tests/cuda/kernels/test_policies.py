@@ -73,7 +73,7 @@ def launches() -> dict[str, KernelLaunch]:
     raw = RawProblem(samples, 72 // samples.count * samples.nbytes, 1, rows)
     found.append(raw_launch(choose_raw(raw)))
 
-    found += [FrameCase("nv12", "float16", "CHW", chroma=chroma).launch for chroma in ("repeated", "linear")]
+    found += [FrameCase("nv12", "float16", "CHW", apart=apart).launch for apart in (1, 2)]
     found.append(FrameEncodeCase("nv12").launch)
 
     rule = IndexRule(TensorSpec(Layout((9,)), element_type("int64"), 8), ((0, 50),), False, (0,), (1,))

@@ -1,9 +1,8 @@
 """Launches of frames (`frames.cu`, `frame_pixels.cu`).
 
 A kernel's parameters begin with the addresses of luma and of the target's lowest element, then have what `PLACE` packs:
-the addresses of chroma, and a row and a column. The device writes them; here they are 0. Of `frames.cu` they are those
-of the window's first pixel, and its place within its chroma sample; of `frame_pixels.cu` the frame's first samples and
-the window's first pixel.
+the addresses of chroma, and the row and the column of the window's first pixel. The device writes them; here they are
+0. The addresses are those of the planes for `frames.cu`, and for `frame_pixels.cu` those of each kind's first sample.
 """
 
 from __future__ import annotations
@@ -21,12 +20,19 @@ from stridedgpu.values.errors import LayoutError
 
 from .frame_records import frame_shape, matrix_words
 from .instantiation import instantiation
-from .parameters import ParameterBlock, conversion_argument, index_argument, number_argument
+from .parameters import (
+    ParameterBlock,
+    conversion_argument,
+    index_argument,
+    number_argument,
+    product_argument,
+    sums_are_finite,
+)
 
 __all__ = ["PLACE", "frames_launch", "window_place"]
 
 PLACE: Final = struct.Struct("<QQII")
-"""Behind source and target: the addresses of up to two planes of chroma, the row's and the column's phase."""
+"""Behind source and target: two addresses of chroma, 0 if there is none, and the window's first row and column."""
 
 _PLANES: Final = {1: "packed", 2: "pairs", 3: "apart"}
 
@@ -47,13 +53,23 @@ def frames_launch(choice: FrameChoice | FramePixelsChoice) -> KernelLaunch:
 def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
     """Several pixels a thread."""
     problem, bits = choice.problem, choice.index_bits
-    layout, samples = problem.target.layout, problem.samples
+    made, layout, samples = problem.conversion, problem.target.layout, problem.samples
     count, height, width = layout.sizes
     vectors = -(-width // choice.length)
     items = height * vectors
     block = ParameterBlock()
     block.add(bytes(PLACE.size), 8)
-    affines = block.add_affines(problem.conversion)
+    is_finite = True
+    if made.matrix is None:
+        product = encode = conversion_argument(made)
+        block.add(bytes(made.source.itemsize), made.source.itemsize)
+        affines = block.add_affines(made)
+    else:
+        encoding, is_finite = _encoding(made), sums_are_finite(made.source, made.compute, made.matrix)
+        product = product_argument(made.source, made.compute, made.matrix)
+        encode = number_argument(encoding, source_is_finite=is_finite)
+        block.add_numbers([number for row in made.matrix for number in row], made.compute)
+        affines = block.add_affines(encoding, made.compute)
     for number in range(3):
         stride = problem.plane_strides[number][0] if number < len(problem.plane_strides) else 0
         block.add_index(stride, 64)
@@ -64,19 +80,24 @@ def _vectors_launch(choice: FrameChoice) -> KernelLaunch:
         block.add_index(value, bits)
     for constant in matrix_words(problem.matrix):
         block.add_int32(constant)
-    block.add_index(width, 32)
+    rows, columns = samples.chroma_step
+    for extent in (width, problem.sizes[0] // rows, problem.sizes[1] // columns):
+        block.add_index(extent, 32)
     apart = len(samples.planes) == 3
     luma, *chroma = samples.channels
     blue, red = (channel.plane - 1 if apart else channel.first for channel in chroma)
     name = instantiation(
         "frames",
-        (conversion_argument(problem.conversion), index_argument(bits)),
+        (product, encode, index_argument(bits)),
         "FramesPolicy",
         planes=f"sg::FramePlanes::{_PLANES[len(samples.planes)]}",
-        chroma_rows=samples.chroma_step[0],
+        chroma_rows=rows,
+        linear=problem.chroma == "linear",
         luma=luma.first,
         blue=blue,
         red=red,
+        rows=len(made.matrix or ()),
+        finite=is_finite,
         count=count,
         places=_places(problem),
         length=choice.length,
@@ -101,7 +122,7 @@ def _pixels_launch(choice: FramePixelsChoice) -> KernelLaunch:
         block.add(bytes(made.source.itemsize), made.source.itemsize)
         affines = block.add_affines(made)
     else:
-        encoding = Conversion(made.compute, made.target, made.scale, made.bias, None, made.rounding)
+        encoding = _encoding(made)
         decode, encode = number_argument(Conversion(made.source, made.compute)), number_argument(encoding)
         block.add_numbers([number for row in made.matrix for number in row], made.compute)
         affines = block.add_affines(encoding, made.compute)
@@ -130,6 +151,11 @@ def _places(problem: FrameProblem) -> str:
     return f"{sum(place << 4 * channel for channel, place in enumerate(problem.order)):#x}"
 
 
+def _encoding(made: Conversion) -> Conversion:
+    """From the sums of a matrix to elements of the target."""
+    return Conversion(made.compute, made.target, made.scale, made.bias, None, made.rounding)
+
+
 def window_place(
     choice: FrameChoice | FramePixelsChoice, addresses: Sequence[int], origin: tuple[int, int]
 ) -> tuple[int, bytes]:
@@ -138,17 +164,9 @@ def window_place(
     `addresses` are those of each plane's first sample.
     """
     problem = choice.problem
-    samples, (top, left) = problem.samples, origin
     if isinstance(choice, FramePixelsChoice):
-        luma, *others = (
-            addresses[kind.plane] + kind.first * samples.element.itemsize
-            for kind in sample_strides(samples, problem.plane_strides)
-        )
-        return luma, PLACE.pack(*others, top, left)
-    found = [
-        address + (top // plane.rows * strides[0] + left // plane.columns * plane.samples) * samples.element.itemsize
-        for plane, strides, address in zip(samples.planes, problem.plane_strides, addresses, strict=True)
-    ]
-    rows, columns = samples.chroma_step
-    chroma = (*found[1:], 0, 0)[:2]
-    return found[0], PLACE.pack(*chroma, top % rows, left % columns)
+        strides, itemsize = sample_strides(problem.samples, problem.plane_strides), problem.samples.element.itemsize
+        luma, *chroma = (addresses[kind.plane] + kind.first * itemsize for kind in strides)
+    else:
+        luma, *chroma = (*addresses, 0, 0)[:3]
+    return luma, PLACE.pack(*chroma, *origin)

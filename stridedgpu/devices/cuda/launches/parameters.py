@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Sequence
 from typing import Final
 
 from stridedgpu.devices.cuda.planning.gpu import THREADS, KernelLaunch, grid_of
+from stridedgpu.values.channel_matrix import Matrix
 from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType
 
-__all__ = ["ParameterBlock", "conversion_argument", "index_argument", "number_argument", "word_argument"]
+__all__ = [
+    "ParameterBlock",
+    "conversion_argument",
+    "index_argument",
+    "number_argument",
+    "product_argument",
+    "sums_are_finite",
+    "word_argument",
+]
 
 _FEW_CHANNELS: Final = 16
 """The most channels with constants in the parameter block: `most_few_channels` in channel_constants.cuh."""
@@ -129,18 +139,41 @@ def conversion_argument(conversion: Conversion) -> str:
     return number_argument(conversion)
 
 
-def number_argument(conversion: Conversion) -> str:
-    """The `sg::Conversion` of numbers, which are no words even where their bits are only copied."""
+def number_argument(conversion: Conversion, *, source_is_finite: bool = False) -> str:
+    """The `sg::Conversion` of numbers, which are no words even where their bits are only copied.
+
+    `source_is_finite` says that floats of the source are neither NaN nor infinite.
+    """
     source, target = conversion.source, conversion.target
     flags = ", ".join(str(value is not None).lower() for value in (conversion.scale, conversion.bias))
     rounds = target.is_integer and (conversion.has_arithmetic or source.kind == "f")
     rounding = conversion.rounding if rounds else "nearest"
-    nans = ", sg::Nan::ignore" if target.kind == "f" and _never_nan(conversion) else ""
+    nans = ", sg::Nan::ignore" if target.kind == "f" and _never_nan(conversion, source_is_finite) else ""
     if conversion.unit is not None:
         nans = f"{nans or ', sg::Nan::keep'}, {conversion.unit}ull"
     elif _is_fused(conversion):
         nans = f"{nans or ', sg::Nan::keep'}, 0ull, true"
     return f"sg::Conversion<{_element(source)}, {_element(target)}, {flags}, sg::Rounding::{rounding}{nans}>"
+
+
+def product_argument(source: ElementType, compute: ElementType, matrix: Matrix) -> str:
+    """The `sg::Conversion` that multiplies an element by a number of a matrix whose rows are then summed.
+
+    A sum is not NaN because a product has another NaN's bits, and only a row without a positive number has sums of
+    negative zeros alone; so zeros need their sign nowhere else.
+    """
+    numbers = [_rounded(number, compute) for row in matrix for number in row]
+    has_positive = all(any(math.copysign(1, number) > 0 for number in row) for row in matrix)
+    fused = ", 0ull, true" if has_positive and _is_multiplied(source, compute, numbers) else ""
+    types = f"{_element(source)}, {_element(compute)}, true, false"
+    return f"sg::Conversion<{types}, sg::Rounding::nearest, sg::Nan::ignore{fused}>"
+
+
+def sums_are_finite(source: ElementType, compute: ElementType, matrix: Matrix) -> bool:
+    """Whether every sum of unsigned integers times a row of a matrix is finite, and so is no NaN."""
+    most = 2.0 ** (8 * source.itemsize)
+    largest = _LARGEST_FLOAT32 if compute.itemsize == 4 else sys.float_info.max
+    return all(sum(abs(_rounded(number, compute)) for number in row) <= largest / 2 / most for row in matrix)
 
 
 def index_argument(index_bits: int) -> str:
@@ -158,12 +191,11 @@ def _element(element: ElementType) -> str:
     return "sg::boolean" if element.kind == "b" else f"sg::{element.name}"
 
 
-def _never_nan(conversion: Conversion) -> bool:
-    """Whether scale and bias cannot produce NaN: an integer source and finite constants."""
-    code = "d" if conversion.compute.itemsize == 8 else "f"
+def _never_nan(conversion: Conversion, source_is_finite: bool) -> bool:
+    """Whether no NaN results: finite constants, and integers, or finite floats, as a source."""
     constants = (*(conversion.scale or ()), *(conversion.bias or ()))
-    finite = all(math.isfinite(struct.unpack(f"<{code}", _packed_float(value, code))[0]) for value in constants)
-    return conversion.has_arithmetic and conversion.source.kind != "f" and finite
+    finite = all(math.isfinite(_rounded(value, conversion.compute)) for value in constants)
+    return finite and (source_is_finite or (conversion.has_arithmetic and conversion.source.kind != "f"))
 
 
 def _is_fused(conversion: Conversion) -> bool:
@@ -171,13 +203,26 @@ def _is_fused(conversion: Conversion) -> bool:
 
     2^23 s has to be finite. Where n s is zero, its sign has to be positive, or a bias has to hide it.
     """
-    if conversion.source.name not in ("uint8", "uint16") or conversion.scale is None or conversion.compute.itemsize > 4:
+    if conversion.scale is None:
         return False
-    scales = [struct.unpack("<f", _packed_float(value, "f"))[0] for value in conversion.scale]
-    biases = [struct.unpack("<f", _packed_float(value, "f"))[0] for value in conversion.bias or ()]
-    is_finite = all(abs(scale) <= _LARGEST_FLOAT32 / 2**23 for scale in scales)
+    scales = [_rounded(scale, conversion.compute) for scale in conversion.scale]
+    biases = [_rounded(bias, conversion.compute) for bias in conversion.bias or ()]
     is_hidden = bool(biases) and not any(bias == 0 and math.copysign(1, bias) < 0 for bias in biases)
-    return is_finite and (is_hidden or all(math.copysign(1, scale) > 0 for scale in scales))
+    is_positive = all(math.copysign(1, scale) > 0 for scale in scales)
+    return _is_multiplied(conversion.source, conversion.compute, scales) and (is_hidden or is_positive)
+
+
+def _is_multiplied(source: ElementType, compute: ElementType, factors: Sequence[float]) -> bool:
+    """Whether `multiplied` takes these elements and factors, zeros' signs aside."""
+    is_small = source.name in ("uint8", "uint16") and compute.itemsize == 4
+    return is_small and all(abs(factor) <= _LARGEST_FLOAT32 / 2**23 for factor in factors)
+
+
+def _rounded(value: float, compute: ElementType) -> float:
+    """A constant as the kernel has it."""
+    code = "d" if compute.itemsize == 8 else "f"
+    rounded: float = struct.unpack(f"<{code}", _packed_float(value, code))[0]
+    return rounded
 
 
 def _packed_float(value: float, code: str) -> bytes:

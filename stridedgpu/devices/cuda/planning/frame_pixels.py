@@ -1,4 +1,4 @@
-"""`FramePixelsChoice`: the CUDA kernel of frames with planes and chroma of any kind, two pixels a thread."""
+"""`FramePixelsChoice`: the CUDA kernel of frames whose samples lie apart, two pixels a thread."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.planning.frame_problem import FrameProblem
 from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.pixel_formats import PixelFormat
-
-from .policy import policy
 
 __all__ = ["FramePixelsChoice", "SampleStrides", "choose_frame_pixels", "sample_strides"]
 
@@ -56,16 +54,7 @@ class FramePixelsChoice:
 
 
 def choose_frame_pixels(problem: FrameProblem) -> FramePixelsChoice:
-    """The kernel on any GPU.
-
-    Raises `DeviceError` for a matrix with too many rows, and for packed planes whose samples have no common step.
-    """
-    rows, most = len(problem.conversion.matrix or ()), policy().channel_matrix.most_channels
-    if rows > most:
-        raise DeviceError(
-            f"matrix= has {rows} rows: a GPU mixes the colours of a frame into up to {most} channels; bring the frame "
-            "to the CPU with to_device('cpu')."
-        )
+    """The kernel on any GPU. Raises `DeviceError` for packed planes whose samples have no common step."""
     sample_strides(problem.samples, problem.plane_strides)
     layout, why = problem.target.layout, "a thread has the samples of two pixels, wherever they are"
     _, height, width = layout.sizes

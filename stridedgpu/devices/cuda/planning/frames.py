@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from stridedgpu.planning.device_plan import Width, in_words, index_bits
 from stridedgpu.planning.frame_problem import FrameProblem
+from stridedgpu.values.errors import DeviceError
 
 from .frame_pixels import FramePixelsChoice, choose_frame_pixels
 from .policy import policy
@@ -33,9 +34,11 @@ class FrameChoice:
 
     @property
     def kernel(self) -> str:
-        """The kernel's name: family and format, then type and bytes of a load and of a store."""
-        made = self.problem.conversion
-        reads = f"{self.problem.samples.name}_{made.source}x{self.load.nbytes}B"
+        """The kernel's name: family, format, linear chroma, matrix; then type and bytes of a load and of a store."""
+        made, frames = self.problem.conversion, self.problem.samples.name
+        linear = "_linear" if self.problem.chroma == "linear" else ""
+        mixed = "" if made.matrix is None else f"_matrix{len(made.matrix)}x3"
+        reads = f"{frames}{linear}{mixed}_{made.source}x{self.load.nbytes}B"
         return f"frames_{self.family}_{reads}_{made.target}x{self.store.nbytes}B"
 
     def in_words(self) -> list[str]:
@@ -46,21 +49,31 @@ class FrameChoice:
 
 
 def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | FramePixelsChoice:
-    """The kernel on a GPU with accesses of up to `widest` bytes. Raises `DeviceError` if no kernel does it.
+    """The kernel on a GPU with accesses of up to `widest` bytes.
 
-    Linear chroma, a matrix, and samples that do not follow each other are for the kernel of single pixels.
+    Raises `DeviceError` for a matrix with too many rows, and for packed planes whose samples have no common step.
+    Samples that do not follow each other are for the kernel of single pixels.
     """
+    made, target, limits = problem.conversion, problem.target, policy().frames
+    rows, most = len(made.matrix or ()), policy().channel_matrix.most_channels
+    if rows > most:
+        raise DeviceError(
+            f"matrix= has {rows} rows: a GPU mixes the colours of a frame into up to {most} channels; bring the frame "
+            "to the CPU with to_device('cpu')."
+        )
     follow = all(
         strides[1:] == ((plane.samples, 1) if plane.samples > 1 else (1,))
         for plane, strides in zip(problem.samples.planes, problem.plane_strides, strict=True)
     )
-    if problem.chroma != "repeated" or problem.conversion.matrix is not None or not follow:
+    if not follow:
         return choose_frame_pixels(problem)
-    target = problem.target
     layout, itemsize = target.layout, target.element.itemsize
+    samples = problem.samples
+    pixel_bytes = samples.channels[0].step * samples.element.itemsize
+    most_pixels = limits.byte_pixels if itemsize == 1 and problem.chroma == "repeated" else limits.most_pixels
+    pixels = min(most_pixels, limits.luma_bytes // pixel_bytes)
     count, height, width = layout.sizes
     across, down, right = layout.strides
-    limits = policy().frames
     joins = across == 1 and right == count and 2 <= count <= limits.most_joined and itemsize <= 4
     splits = right == 1 or width == 1
     store = Width(itemsize, "the target's columns do not lie side by side")
@@ -69,8 +82,11 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
         bounds = [
             alignment_bound("target", target.alignment),
             *(stride_bound("target", abs(step) * itemsize, widest) for step, size in outer if size > 1),
-            Bound(limits.most_pixels * itemsize, f"a thread makes up to {limits.most_pixels} pixels"),
+            Bound(pixels * itemsize, f"a thread makes up to {pixels} pixels"),
         ]
+        if made.matrix is not None:
+            sums = limits.sums_bytes // made.compute.itemsize
+            bounds.append(Bound(sums * itemsize, f"a thread has {sums} sums of {made.compute} in registers"))
         if layout.offset:
             lowest = layout.offset * itemsize
             bounds.append(Bound(lowest & -lowest, "the target runs backwards"))
@@ -79,8 +95,7 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
     vectors = length >= 2
     if not vectors:
         length = limits.single_pixels
-    samples = problem.samples
-    load = length * samples.channels[0].step * samples.element.itemsize
+    load = length * pixel_bytes
     return FrameChoice(
         problem,
         Width(load, "what one thread's pixels take" if load < widest else ""),

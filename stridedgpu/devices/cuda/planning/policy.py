@@ -317,8 +317,18 @@ class FramesPolicy:
     most_pixels: int = 8
     """Pixels of a thread: 8 B of luma and of chroma, and a 16 B vector of each plane of 16-bit floats."""
 
+    byte_pixels: int = 16
+    """The same of repeated chroma and targets of bytes: 16 B of luma and of chroma, and a 16 B vector of each plane.
+    With linear chroma, the samples of two rows and 16 pixels would not fit the registers."""
+
+    luma_bytes: int = 16
+    """Most bytes that a thread reads of luma's plane: 8 pixels of 16 bits, or of packed pixels."""
+
     single_pixels: int = 4
     """Pixels of a thread with scalar stores."""
+
+    sums_bytes: int = 32
+    """Bytes of the sums that a row of a matrix makes of a thread's pixels: 8 float32 or 4 float64."""
 
     most_joined: int = 4
     """Most channels of a pixel that is interleaved in registers."""
