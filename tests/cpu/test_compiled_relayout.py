@@ -72,6 +72,7 @@ def planned_as(variant):
         "small_matrix_bytes",
         "blocks_bytes",
         "short_rows_bytes",
+        "streamed_row_bytes",
         "long_row_bytes",
         "prefetched_bytes",
     )
@@ -505,7 +506,8 @@ def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
 @pytest.mark.parametrize(
     "sizes, pitch, streams",
     [
-        ((4, 64), 64, True),
+        ((4, 256), 256, True),
+        ((4, 192), 192, False),
         ((4, 8200), 8201, True),
         ((4, 640), 641, False),
         ((4, 640), 704, True),
@@ -513,6 +515,7 @@ def test_pixels_are_filled_up_on_the_way_and_gaps_are_left():
     ],
     ids=[
         "lines",
+        "too few lines",
         "long rows",
         "short rows that begin anywhere",
         "short rows of lines",

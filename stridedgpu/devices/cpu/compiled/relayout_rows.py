@@ -53,6 +53,7 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
         # A source of few elements is read from the cache, and then cached stores are as fast as non-temporal ones.
         and source_step in (Step.FORWARD, Step.BACKWARD)
         and b.size >= whole
+        and b.size * draft.target_bytes >= policy().relayout.streamed_row_bytes
         and writes_past_caches(problem, (a, *outer), b, whole)
     )
     as_it_lies = source_step is target_step is Step.FORWARD and problem.conversion.is_bitwise_copy
