@@ -104,7 +104,7 @@ template <typename Sample, FramesPolicy policy> struct FrameVectors {
                 if (!is_packed && i + is_odd < 2 * available) luma.set(i, load<Sample>(ys + i));
             }
 #pragma unroll
-            for (int i = 0; i < runs; ++i) chroma[i].load_singly(starts[i], available);
+            for (int i = 0; i < runs; ++i) chroma[i].template load_singly<policy.linear>(starts[i], available);
         }
     }
 

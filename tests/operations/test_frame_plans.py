@@ -130,8 +130,13 @@ def test_linear_chroma_and_a_matrix_run_as_vectors_on_a_gpu():
     plan = sg.plan_relayout(frame, target, device="cuda", **grey)
     assert plan.kernel == "frames_planes_nv12_linear_matrix1x3_uint8x8B_float16x16B"
     assert "a thread makes 8 neighbouring pixels of a row" in plan.explain()
-    bytes_of = sg.plan_relayout(FRAME, sg.BufferTensorDesc("uint8", (3, 16, 64)), device="cuda")
-    assert (bytes_of.load_bytes, bytes_of.store_bytes) == (16, 16)
+
+
+@pytest.mark.parametrize("gap, widths", [(0, (16, 16)), (16, (16, 16)), (8, (8, 8))])
+def test_sixteen_pixels_of_bytes_are_made_at_once_where_rows_begin_at_16_bytes(gap, widths):
+    frame = surface("nv12", (16, 64), 1, gap).frame()
+    plan = sg.plan_relayout(frame, sg.BufferTensorDesc("uint8", (3, 16, 64)), device="cuda")
+    assert (plan.load_bytes, plan.store_bytes) == widths
 
 
 OTHERS = {

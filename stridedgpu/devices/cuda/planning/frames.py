@@ -68,10 +68,8 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
     if not follow:
         return choose_frame_pixels(problem)
     layout, itemsize = target.layout, target.element.itemsize
-    samples = problem.samples
-    pixel_bytes = samples.channels[0].step * samples.element.itemsize
-    most_pixels = limits.byte_pixels if itemsize == 1 and problem.chroma == "repeated" else limits.most_pixels
-    pixels = min(most_pixels, limits.luma_bytes // pixel_bytes)
+    pixel_bytes = problem.samples.channels[0].step * problem.samples.element.itemsize
+    pixels = min(_most_pixels(problem), limits.luma_bytes // pixel_bytes)
     count, height, width = layout.sizes
     across, down, right = layout.strides
     joins = across == 1 and right == count and 2 <= count <= limits.most_joined and itemsize <= 4
@@ -105,3 +103,12 @@ def choose_frame(problem: FrameProblem, widest: int = 16) -> FrameChoice | Frame
         splits and vectors,
         index_bits(max(layout.span, height * -(-width // length))),
     )
+
+
+def _most_pixels(problem: FrameProblem) -> int:
+    """Pixels of a thread that its registers hold, and that rows of the planes have as aligned vectors."""
+    limits, itemsize = policy().frames, problem.samples.element.itemsize
+    are_aligned = all(strides[0] * itemsize % limits.luma_bytes == 0 for strides in problem.plane_strides)
+    if problem.target.element.itemsize == 1 and problem.chroma == "repeated" and are_aligned:
+        return limits.byte_pixels
+    return limits.most_pixels
