@@ -20,12 +20,15 @@ template <typename Sample, int Group, int Count> struct SampleRun {
     // Samples one by one, from any address: those of `available` groups, and with RepeatsLast the last one behind them.
     template <bool RepeatsLast> __device__ __forceinline__ void load_singly(const Sample* from, uint32 available) {
 #pragma unroll
-        for (int i = 0; i < Group * (Count + 1); ++i) {
-            const int j = i / Group;
+        for (int j = 0; j <= Count; ++j) {
             if (j >= available && !RepeatsLast) continue;
-            const Sample sample = load<Sample>(from + Group * (j < available ? j : available - 1) + i % Group);
-            if (j < Count) run.set(i, sample);
-            else behind.set(i % Group, sample);
+            const Sample* const group = from + Group * (j < available ? j : available - 1);
+#pragma unroll
+            for (int i = 0; i < Group; ++i) {
+                const Sample sample = load<Sample>(group + i);
+                if (j < Count) run.set(Group * j + i, sample);
+                else behind.set(i, sample);
+            }
         }
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -182,11 +183,8 @@ def test_drawn_windows_under_sanitizers_are_those_of_the_cpu(kind):
     check_cases(windows)
 
 
-@inspected
-@pytest.mark.slow
-@every_architecture
-def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
-    cases = [*(case for kind in CASES for case in CASES[kind]), *DRAWN.values(), *ENCODED]
+def check_code(cases: Sequence[FrameCase | FrameEncodeCase], architecture: str) -> None:
+    """Compile the cases' kernels: nothing is spilled or flushed, and accesses have the planned widths."""
     code = {}
     for sources in sorted({case.launch.sources for case in cases}):
         names = sorted({case.launch.name for case in cases if case.launch.sources == sources})
@@ -196,6 +194,27 @@ def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architec
         assert (made.local_accesses, made.stack_bytes, made.flushing) == (0, 0, []), case.launch.name
         assert made.loads[8 * case.choice.load.nbytes], (case.launch.name, made.loads)
         assert made.stores[8 * case.choice.store.nbytes], (case.launch.name, made.stores)
+
+
+@inspected
+@pytest.mark.slow
+@every_architecture
+def test_the_kernels_compile_without_spills_and_with_the_planned_widths(architecture):
+    check_code([*(case for kind in CASES for case in CASES[kind]), *DRAWN.values(), *ENCODED], architecture)
+
+
+@inspected
+@pytest.mark.sweep
+@every_architecture
+def test_kernels_of_all_planes_targets_and_matrices_compile_without_spills(architecture):
+    formats, targets = ("nv12", "i420", "yuyv", "p010", "i010"), ("uint8", "uint16", "float16", "float32", "float64")
+    cases = []
+    for name, chroma, target, order in product(formats, ("repeated", "linear"), targets, ("CHW", "HWC")):
+        plain = NORMALISED if target.startswith("float") else {}
+        rows = (MATRIX[:1], MATRIX, OVERFLOWING["matrix"] * 3)
+        mixed = ({"matrix": matrix, "scale": 0.5, "bias": 0.25} for matrix in rows)
+        cases += [FrameCase(name, target, order, made, size=(4, 64), chroma=chroma) for made in (plain, *mixed)]
+    check_code(cases, architecture)
 
 
 MATRICES = {
@@ -212,8 +231,8 @@ MATRICES = {
 def test_products_are_fused_and_sums_not_looked_at_for_nan_where_the_bits_allow_it(kind):
     rows, is_fused, is_finite = MATRICES[kind]
     name = FrameCase("nv12", "float16", "CHW", {"matrix": matrix_rows(rows)}).launch.name
-    product, sums = name.split("sg::Conversion<")[1:]
-    assert product.endswith("sg::Nan::ignore, 0ull, true>, " if is_fused else "sg::Nan::ignore>, ")
+    products, sums = name.split("sg::Conversion<")[1:]
+    assert products.endswith("sg::Nan::ignore, 0ull, true>, " if is_fused else "sg::Nan::ignore>, ")
     assert ("sg::Nan::ignore" in sums, ".finite = true" in sums) == (is_finite, is_finite)
 
 
