@@ -319,8 +319,7 @@ class FramesPolicy:
 
     byte_pixels: int = 16
     """The same of repeated chroma and targets of bytes: 16 B of luma and of chroma, and a 16 B vector of each plane.
-    With linear chroma, the samples of two rows and 16 pixels would not fit the registers; and in rows that begin at
-    multiples of 8 B alone, every other row of 16 B would be read sample by sample."""
+    Linear chroma would not fit the registers; rows that begin between multiples of 16 B would be read singly."""
 
     luma_bytes: int = 16
     """Most bytes that a thread reads of luma's plane: 8 pixels of 16 bits, or of packed pixels."""
