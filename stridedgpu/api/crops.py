@@ -44,7 +44,8 @@ from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .arguments import given, refuse_interleaved, refuse_unlabelled
-from .frames import Frame, FrameLike, frame_images, frame_operands, is_frames
+from .frame_like import FrameLike, is_frames
+from .frames import Frame, frame_images, frame_operands
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any
 
 from stridedgpu.devices.frame_operand import FrameOperand
 from stridedgpu.devices.operand import Operand
@@ -31,13 +31,14 @@ from stridedgpu.values.colour_matrix import check_matrix
 from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.pixel_formats import PixelFormat, pixel_format
 
+from .frame_like import FrameBase, FrameLike, is_frames
 from .tensor import StridedTensor, output_tensor
 
-__all__ = ["Frame", "FrameLike", "frame_images", "frame_operands", "frame_written", "frames_relaid", "is_frames"]
+__all__ = ["Frame", "frame_images", "frame_operands", "frame_written", "frames_relaid"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
-class Frame:
+class Frame(FrameBase):
     """An image in the planes of a camera's or decoder's surface; no plane is copied.
 
     `format` is one of "nv12", "nv21", "i420", "yv12", "yuyv", "uyvy", "p010", "p016", "i010", "rgbx", "bgrx", "rgba",
@@ -241,28 +242,6 @@ def _unpickled(
 ) -> Frame:
     """The frame of unpickled planes."""
     return Frame(format, planes, sizes=sizes, matrix=matrix, full_range=full_range, chroma=chroma)
-
-
-FrameLike: TypeAlias = "Frame | Sequence[Frame]"
-"""A frame, or a batch of frames."""
-
-
-def is_frames(thing: object) -> TypeGuard[FrameLike]:
-    """True for a frame, or a list of frames. Raises `LayoutError` for a list of frames and other things."""
-    if isinstance(thing, Frame):
-        return True
-    if not isinstance(thing, (list, tuple)):
-        return False
-    kinds = set(map(type, thing))
-    if Frame not in kinds:
-        return False
-    if len(kinds) > 1:
-        others = ", ".join(sorted(kind.__name__ for kind in kinds - {Frame}))
-        raise LayoutError(
-            f"The list has Frames and other pictures ({others}): make tensors of the frames with frame.relayout(), or "
-            "give both to Preprocess."
-        )
-    return True
 
 
 def frame_operands(frames: FrameLike) -> list[FrameOperand]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 from stridedgpu.devices.selection import device_name, device_named, devices_in_use
 from stridedgpu.exchange.array_like import operand_of
-from stridedgpu.operations.frame_plans import PlannedFrames, planned_frames
 from stridedgpu.operations.options import NO_MEMORY_OPTIONS, MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import relayout_operand
 from stridedgpu.operations.relayout_plan import RelayoutPlan
@@ -26,8 +25,13 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 
 from .arguments import given, refuse_unlabelled
-from .frames import Frame, FrameLike, frame_operands, frame_written, frames_relaid, is_frames
+from .frame_like import FrameBase, FrameLike, is_frames
 from .tensor import StridedTensor, output_tensor
+
+if TYPE_CHECKING:
+    from stridedgpu.operations.frame_plans import PlannedFrames
+
+    from .frames import Frame
 
 __all__ = ["plan_relayout", "relayout", "synchronize"]
 
@@ -138,14 +142,18 @@ def relayout(
         memory = NO_MEMORY_OPTIONS
     else:
         memory = MemoryOptions(layout, row_pitch_bytes, alignment, device)
-    if isinstance(out, Frame):
+    if isinstance(out, FrameBase):
         memory.check_beside_out()
         if mean is not None or std is not None or arithmetic != "multiply":
             raise LayoutError("mean= and std= normalise a picture, and a Frame as out= holds pixels; leave them out.")
+        from .frames import frame_written
+
         return frame_written(src, dims, values, out, stream)
     if isinstance(src, StridedTensor) and dims is None:
         source, labels = src.operand, src.dims
     elif is_frames(src):
+        from .frames import frame_operands, frames_relaid
+
         values = values.normalised(frame_operands(src)[0].element, mean, std, arithmetic)
         return frames_relaid(src, values, memory, out, stream)
     else:
@@ -220,10 +228,14 @@ def plan_relayout(
     """
     written = given("dst", dst, is_written=True)
     if type(src) is not StridedTensor and is_frames(src):
+        from stridedgpu.operations.frame_plans import planned_frames
+
+        from .frames import frame_operands
+
         chosen = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
         frames = frame_operands(src)
         here = frames[0].device if device is None else device_name(device)
-        return planned_frames(frames, written, chosen, here, is_batch=not isinstance(src, Frame))
+        return planned_frames(frames, written, chosen, here, is_batch=not isinstance(src, FrameBase))
     read = given("src", src)
     dims = src.dims if isinstance(src, StridedTensor) else None
     if device is not None:

@@ -42,7 +42,8 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
 from .arguments import refuse_interleaved, truth
-from .frames import FrameLike, frame_images, is_frames
+from .frame_like import FrameLike, is_frames
+from .frames import frame_images
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["IMAGE_AXES", "letterbox", "letterbox_placements", "resize"]

@@ -16,7 +16,8 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 
 from .arguments import given, truth
-from .frames import Frame, FrameLike, frame_operands, is_frames
+from .frame_like import FrameLike, is_frames
+from .frames import Frame, frame_operands
 from .resize import IMAGE_AXES
 from .tensor import StridedTensor
 

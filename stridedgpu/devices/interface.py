@@ -2,7 +2,7 @@
 
 `launch = device.prepare(device.plan(problem))` is every operation on every device. A device has one table from the
 type of a problem to its planner and its runner, so a new operation is one line in each table. The arguments of a launch
-depend on the type of the problem alone:
+depend on the type of the problem alone. The types of these arguments are imported for type checkers only:
 
     Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
     ChannelMatrixProblem, RawProblem    as Problem
@@ -22,17 +22,19 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import repeat
 from operator import add, attrgetter, mul
-from typing import Any, Final, Protocol, TypeAlias
-
-from stridedgpu.planning.crop_windows import Crops
-from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.index_rule import IndexRule, Mode
-from stridedgpu.planning.pitched_copy import Runs
-from stridedgpu.planning.resize_problem import ResizeWindow
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from .buffer import Buffer
-from .frame_operand import FrameOperand
-from .operand import Operand
+
+if TYPE_CHECKING:
+    from stridedgpu.planning.crop_windows import Crops
+    from stridedgpu.planning.device_plan import DevicePlan
+    from stridedgpu.planning.index_rule import IndexRule, Mode
+    from stridedgpu.planning.pitched_copy import Runs
+    from stridedgpu.planning.resize_problem import ResizeWindow
+
+    from .frame_operand import FrameOperand
+    from .operand import Operand
 
 __all__ = [
     "EMULATED",
@@ -126,19 +128,19 @@ RelayoutLaunch = Callable[[Buffer, int, Buffer, int, object], None]
 GatherLaunch = Callable[[Located, Located, Located, object], None]
 """`launch(dense, indexed, indices, stream)`. The indices have been checked."""
 
-CropsLaunch = Callable[[Crops, Sequence[Located], Located, object], None]
+CropsLaunch: TypeAlias = "Callable[[Crops, Sequence[Located], Located, object], None]"
 """`launch(crops, sources, target, stream)`, with a source for each window."""
 
-FrameLaunch = Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]
+FrameLaunch: TypeAlias = "Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]"
 """`launch(planes, origin, target, stream)`; the window's first pixel is at `origin` of the frame."""
 
 ResizeSource: TypeAlias = "Located | FrameOperand"
 """The memory of an image, or the frame of a window that has a surface."""
 
-ResizeLaunch = Callable[[Sequence[ResizeWindow], Sequence[ResizeSource], Located, object], None]
+ResizeLaunch: TypeAlias = "Callable[[Sequence[ResizeWindow], Sequence[ResizeSource], Located, object], None]"
 """`launch(windows, sources, target, stream)`, with a source for each window."""
 
-SamplesLaunch = Callable[[Sequence[Operand], Sequence[Operand], object], None]
+SamplesLaunch: TypeAlias = "Callable[[Sequence[Operand], Sequence[Operand], object], None]"
 """`launch(colours, planes, stream)`; `colours` are red, green and blue."""
 
 

@@ -10,7 +10,6 @@ that exists stays where it is, and a plan for "cuda" stays one: it can be read w
 
 from __future__ import annotations
 
-import logging
 import os
 from functools import lru_cache
 from typing import Final
@@ -43,7 +42,6 @@ _preferred: Final = variable(VARIABLE)
 _FORCE: Final = "force:"
 """The variable's prefix that overrides named devices."""
 
-_LOG: Final = logging.getLogger("stridedgpu")
 
 CPU: Final = CpuDevice()
 """The one CPU device."""
@@ -133,7 +131,10 @@ def default_device() -> str:
 @lru_cache(maxsize=8)
 def _log_unused_gpu(reason: str | None) -> None:
     """Log, once for each reason, that a GPU is there and the CPU is taken."""
-    _LOG.warning("This machine has a GPU, and stridedgpu works on the CPU: %s. device='cpu' chooses that.", reason)
+    import logging
+
+    words = "This machine has a GPU, and stridedgpu works on the CPU: %s. device='cpu' chooses that."
+    logging.getLogger("stridedgpu").warning(words, reason)
 
 
 def device_named(device: object) -> Device:

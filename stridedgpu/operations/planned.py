@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Protocol, Self
 
-from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
 from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.values.errors import DeviceError, ElementTypeError
@@ -97,10 +95,11 @@ class Planned:
         words = "\n".join([*self.heading, *(plan.explain() for plan in self.steps)])
         if self.missing is None:
             return words
-        gpu = REFERENCE_GPU
+        from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
+
         return (
-            f"{words}\n  planned for a reference GPU, {gpu.name} (compute capability "
-            f"{gpu.compute_capability / 10}): {self.missing}"
+            f"{words}\n  planned for a reference GPU, {REFERENCE_GPU.name} (compute capability "
+            f"{REFERENCE_GPU.compute_capability / 10}): {self.missing}"
         )
 
     def check_runnable(self) -> None:
@@ -115,11 +114,11 @@ class Planned:
 
     def _repr_html_(self) -> str:
         """What notebooks show: a relayout drawn from source to target, any other plan and several in words."""
-        from stridedgpu.picture.page import fragment
+        from stridedgpu.picture.page import fragment, words
         from stridedgpu.picture.subject import plan_of
 
         if len(self.steps) > 1 or plan_of(self) is None:
-            return f"<pre>{escape(self.explain())}</pre>"
+            return words(self.explain())
         return fragment(self)
 
     def __copy__(self) -> Self:

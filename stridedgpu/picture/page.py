@@ -14,7 +14,7 @@ from .footprint import PlanMap, footprint_of
 from .memory_drawing import ALIGNMENT_BYTES
 from .subject import Subject, plan_of, plan_subjects, subject_of
 
-__all__ = ["fragment", "html"]
+__all__ = ["fragment", "html", "words"]
 
 
 def html(
@@ -48,6 +48,11 @@ def html(
         f"<body><main>{body}</main></body></html>",
     )
     return "\n".join(lines) + "\n"
+
+
+def words(text: str) -> str:
+    """Lines of text as they are, for a notebook."""
+    return f"<pre>{escape(text)}</pre>"
 
 
 def fragment(

@@ -113,7 +113,7 @@ def rows_by_indices():
 
 
 MOST = {
-    relayout_of_a_tensor: (13, 8),
+    relayout_of_a_tensor: (13, 9),
     relayout_into_out: (9, 8),
     crops_of_two_images: (60, 21),
     preprocessing_with_crop: (60, 24),

@@ -14,7 +14,7 @@ import pytest
 from harness.compiled_loops import needs_compiler
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu import device as cpu
+from stridedgpu.devices.cpu import prepared
 from stridedgpu.devices.cpu.compiled import jit as machine_code, kernel_cache
 from stridedgpu.devices.cpu.compiled.object_file import reads_objects
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
@@ -250,10 +250,10 @@ def test_a_processor_without_the_instructions_stays_with_numpy(monkeypatch):
     old = machine_code._target()._replace(triple="x86_64-unknown-linux-gnu", flags="+sse2,-avx2,-f16c")
     monkeypatch.setattr(machine_code, "_target", lambda: old)
     assert machine_code.compiled(kernel_text()) is None
-    cpu._prepared.cache_clear()
+    prepared.prepared.cache_clear()
     source = sg.asarray(np.arange(2**20, dtype=np.uint16).reshape(1024, 1024))
     assert np.array_equal(source.permute((1, 0)).relayout().numpy(), source.numpy().T)
-    cpu._prepared.cache_clear()
+    prepared.prepared.cache_clear()
 
 
 @needs_compiler

@@ -9,8 +9,9 @@ import pytest
 from harness.compiled_loops import policy_with
 
 from stridedgpu.devices.cpu import (
-    device as cpu,
+    device as cpu_device,
     plan as cpu_plan,
+    prepared,
     promotion,
     thread_count as threads,
 )
@@ -33,7 +34,7 @@ def picking_by(path: str) -> Iterator[None]:
     """Operations go this way, in many small items. Two threads are woken for every call, and write past the caches."""
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         if path == "NumPy":
-            for module in (cpu, promotion):
+            for module in (cpu_device, promotion):
                 patch.setattr(module, "why_unavailable", lambda: "left out by a test")
         else:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
@@ -57,8 +58,8 @@ def picking_by(path: str) -> Iterator[None]:
 def _forget() -> None:
     """What was made ready on another path is not used."""
     caches = (
-        cpu._prepared,
-        cpu._look,
+        prepared.prepared,
+        cpu_device._index_check,
         cpu_plan._planned,
         gather._gathering,
         gather._scatter_plan,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu import device as cpu, promotion, thread_count as threads
+from stridedgpu.devices.cpu import prepared, promotion, thread_count as threads
 
 __all__ = ["DEEP", "YUV", "Surface", "converting_by", "float_colours", "opencv", "opencv_colours", "surfaces"]
 
@@ -164,8 +164,8 @@ def converting_by(path: str) -> Iterator[None]:
             patch.setattr(promotion, "why_unavailable", lambda: "left out by a test")
         else:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
-        cpu._prepared.cache_clear()
+        prepared.prepared.cache_clear()
         try:
             yield
         finally:
-            cpu._prepared.cache_clear()
+            prepared.prepared.cache_clear()

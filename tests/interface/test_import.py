@@ -74,6 +74,16 @@ def test_a_public_name_loads_no_floor_above_its_own(name):
     assert [module for module in sorted(loaded) if module.startswith(rooms)] == []
 
 
+def test_a_relayout_loads_nothing_of_the_other_operations():
+    """First use is the import above all: what it loads is counted here, and timed by `benchmarks/bench_import.py`."""
+    loaded = loaded_by("import stridedgpu as sg; sg.relayout(numpy.zeros((4, 6), numpy.uint8), dtype='float32')")
+    others = re.compile(
+        r"stridedgpu\..*(resize|gather|scatter|crop|raw|frame_(?!like)|frames|colour_matrix|pixel_formats|index_rule)"
+        r"|logging|pathlib|html|inspect|llvmlite"
+    )
+    assert [module for module in sorted(loaded) if others.match(module)] == []
+
+
 def test_every_public_name_is_there_and_stated():
     assert sorted(set(stridedgpu.__all__)) == sorted(stridedgpu.__all__)
     assert [name for name in stridedgpu.__all__ if not hasattr(stridedgpu, name)] == []

@@ -18,14 +18,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings, strategies as 
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu import device as cpu
 from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
+from stridedgpu.devices.cpu.operations.relayout import OPERATION
 from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cuda.planning.families import Family
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU, GpuProperties
 from stridedgpu.devices.cuda.sources import joined_source
 from stridedgpu.operations.channel_blocks import ordered_layouts, parse_order, parts
-from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES
 from stridedgpu.values.strides import round_up
@@ -129,7 +128,7 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
 @given(cases())
 def test_compiled_loops_write_elements_and_zeros(one):
     source, target = Buffer.of(one.source_bytes), Buffer.of(one.pattern.copy())
-    plan = CpuPlan(one.plan.problem, cpu._OPERATIONS[Problem], 1)
+    plan = CpuPlan(one.plan.problem, OPERATION, 1)
     compiled_relayout(plan)(source, 0, target, 0)
     assert target.bytes.tobytes() == one.expected.tobytes(), plan.explain()
 

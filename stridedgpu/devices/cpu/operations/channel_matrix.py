@@ -1,0 +1,44 @@
+"""Channels mixed by a matrix on the CPU: NumPy's loops, and compiled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels, numpy_channel_matrix_kernel
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
+
+__all__ = ["OPERATION"]
+
+
+def _run_numpy(problem: ChannelMatrixProblem) -> Callable[..., None]:
+    return partial(mix_channels, problem)
+
+
+def _compiled(problem: ChannelMatrixProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.channel_matrix import channel_matrix_kernel
+
+    return channel_matrix_kernel(problem)
+
+
+def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.channel_matrix import compiled_channel_matrix
+
+    return compiled_channel_matrix(plan)
+
+
+def _why_numpy(problem: ChannelMatrixProblem) -> str | None:
+    missing = why_unavailable()
+    if missing is not None:
+        return missing
+    from stridedgpu.devices.cpu.compiled.channel_matrix import why_numpy
+
+    return why_numpy(problem)
+
+
+OPERATION: Final = CpuOperation(
+    numpy_channel_matrix_kernel, _run_numpy, _compiled, _run_compiled, arguments=4, why_numpy=_why_numpy
+)

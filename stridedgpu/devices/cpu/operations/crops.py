@@ -1,0 +1,39 @@
+"""Crops on the CPU: a relayout for each window by NumPy, and compiled loops over all windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from stridedgpu.devices.cpu.numpy_loops.crops import numpy_crops_kernel, run_crops
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
+from stridedgpu.devices.cpu.prepared import planned, prepared
+from stridedgpu.devices.interface import Launch
+from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
+from stridedgpu.planning.crop_windows import CropProblem
+from stridedgpu.planning.relayout_problem import Problem
+
+__all__ = ["OPERATION"]
+
+
+def _run_numpy(problem: CropProblem) -> Callable[..., None]:
+    def prepare(rectangle: Problem | ChannelMatrixProblem) -> Launch:
+        # Not `CpuDevice.prepare`, which would print a verbose line for each rectangle.
+        return prepared(planned(rectangle))[0]
+
+    return lambda crops, sources, target: run_crops(problem, prepare, crops, sources, target)
+
+
+def _compiled(problem: CropProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.crops import crops_kernel
+
+    return crops_kernel(problem)
+
+
+def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.crops import compiled_crops
+
+    return compiled_crops(plan)
+
+
+OPERATION: Final = CpuOperation(numpy_crops_kernel, _run_numpy, _compiled, _run_compiled)

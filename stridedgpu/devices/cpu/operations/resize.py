@@ -1,0 +1,54 @@
+"""Resizes on the CPU: NumPy's sums of taps, and compiled loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
+from stridedgpu.devices.cpu.numpy_loops.resize import numpy_resize_kernel, resize_located
+from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.resize_problem import ResizeProblem
+
+__all__ = ["OPERATION"]
+
+
+def _run_numpy(problem: ResizeProblem) -> Callable[..., None]:
+    return lambda windows, sources, target: resize_located(problem, range(len(windows)), windows, sources, target)
+
+
+def _compiled(problem: ResizeProblem) -> CpuKernel | None:
+    from stridedgpu.devices.cpu.compiled.resize import resize_kernel
+
+    return resize_kernel(problem)
+
+
+def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
+    from stridedgpu.devices.cpu.compiled.resize import compiled_resize
+
+    return compiled_resize(plan.problem, partial(resize_located, plan.problem))
+
+
+def _why_numpy(problem: ResizeProblem) -> str | None:
+    missing = why_unavailable()
+    if missing is not None or problem.window is None:
+        return missing
+    from stridedgpu.devices.cpu.compiled.resize_recipes import why_numpy
+
+    return why_numpy(problem, problem.window)
+
+
+def _at_once_bytes() -> int:
+    return policy().promotion.resize_bytes
+
+
+OPERATION: Final = CpuOperation(
+    numpy_resize_kernel,
+    _run_numpy,
+    _compiled,
+    _run_compiled,
+    at_once_bytes=_at_once_bytes,
+    why_numpy=_why_numpy,
+)
