@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from harness.emulator.sass import parsed
 from kernel_facts import machine_code
 from kernel_model import model, passes, resident_blocks
 
@@ -106,3 +107,20 @@ def test_more_waits_more_instructions_and_fewer_blocks_lower_the_share():
     assert shares == sorted(shares, reverse=True)
     assert len(set(shares)) == len(shares)
     assert shares[0] > 0.97
+
+
+READ = {
+    # one instruction: the registers that it reads
+    "IMAD.WIDE R4, R7, 0x4, R4 ;": {7, 4, 5},
+    "IMAD.HI.U32 R2, R9, UR8, R6 ;": {9, 6, 7},
+    "IMAD R2, R9, R8, R6 ;": {9, 8, 6},
+    "LDG.E.128 R8, desc[UR4][R2.64] ;": {2, 3},
+    "STG.E.64 desc[UR4][R2.64], R8 ;": {2, 3, 8, 9},
+}
+
+
+@pytest.mark.parametrize("text", READ)
+def test_only_pairs_are_read_as_pairs(text):
+    """A factor's neighbour may be on its way from memory: the product does not wait for it."""
+    (one,) = parsed(f"        /*0000*/                   {text}")
+    assert one.registers_read() == READ[text]

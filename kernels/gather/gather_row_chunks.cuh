@@ -13,18 +13,19 @@ namespace sg {
 //
 // `policy` is that of the kernel.
 template <typename Element, typename Index, auto policy> struct GatherChunks {
-    uint32 lane, lanes;
-    const Element* from[policy.items];
+    static constexpr uint32 lanes = policy.lanes;
+    static_assert(lanes <= 32 && (lanes & (lanes - 1)) == 0, "a warp has whole groups");
+    const uint32 lane = threadIdx.x % lanes;
+    const Element* from[policy.items];  // `ahead` elements after the chunk's first
     Element* to[policy.items];
     Index start[policy.items];  // elements of the run that come before the chunk
     bool is_there[policy.items];
 
     template <typename Number>
     __device__ __forceinline__ void find(const GatherParameters<Index, policy.rank, policy.components>& p,
-                                         int lanes_log2, Index chunk_elements, WrongIndex& wrong) {
-        lanes = 1u << lanes_log2;
-        lane = threadIdx.x & (lanes - 1);
-        const uint32 group = threadIdx.x >> lanes_log2, groups = 256u >> lanes_log2;
+                                         Index chunk_elements, Index ahead, WrongIndex& wrong) {
+        const uint32 group = threadIdx.x / lanes;
+        constexpr uint32 groups = 256 / lanes;
         const Index first_item = linear_block<Index>() * policy.items * groups + group;
         Places<Index> places[policy.items];
         Numbers<Number, 1, policy.components, int(sizeof(Number))> numbers[policy.items];
@@ -41,9 +42,9 @@ template <typename Element, typename Index, auto policy> struct GatherChunks {
         }
 #pragma unroll
         for (int item = 0; item < policy.items; ++item) {
-            const Signed<Index> dense = Signed<Index>(p.dense_offset + Index(places[item].dense));
+            const Signed<Index> dense = Signed<Index>(p.dense_offset + Index(places[item].dense) + ahead);
             const Signed<Index> indexed = indexed_offset<policy.mode>(
-                p.indexed_axes, numbers[item].values[0], p.indexed_offset + Index(places[item].indexed),
+                p.indexed_axes, numbers[item].values[0], p.indexed_offset + Index(places[item].indexed) + ahead,
                 p.position_offset + places[item].position, wrong);
             from[item] = reinterpret_cast<const Element*>(p.source) + (policy.scatters ? dense : indexed);
             to[item] = reinterpret_cast<Element*>(p.target) + (policy.scatters ? indexed : dense);

@@ -17,16 +17,17 @@ struct GatherRowsPolicy {
     int bytes;       // of one access
     OutOfRange mode;
     bool scatters;
+    int lanes;       // of a group
     int steps;       // vectors of a chunk and lane
     int items;       // chunks of a thread
     int rank;        // axes over chunks
     int components;  // indices of a tuple
+    bool exact;      // runs are whole chunks: no thread has a vector less than another
 };
 
 template <typename Index, GatherRowsPolicy policy> struct GatherRowsParameters {
     GatherParameters<Index, policy.rank, policy.components> common;
     Index count, whole;  // elements of a run, and of them those in whole vectors
-    int lanes_log2;      // lanes of a group
 };
 
 template <typename Element, typename Number, typename Index, GatherRowsPolicy policy>
@@ -34,50 +35,52 @@ __global__ void __launch_bounds__(256)
     gather_rows(__grid_constant__ const GatherRowsParameters<Index, policy> p) {
     constexpr int length = policy.bytes / int(sizeof(Element));
     using Piece = Vector<Element, length>;
-    const Index chunk_elements = Index(policy.steps * length) << p.lanes_log2;
+    constexpr Index step_elements = policy.lanes * length, chunk_elements = policy.steps * step_elements;
     const bool refused = is_refused<policy.mode>(p.common.report);
 
     WrongIndex wrong;
     GatherChunks<Element, Index, policy> chunks;
-    chunks.template find<Number>(p.common, p.lanes_log2, chunk_elements, wrong);
-    Index whole[policy.items], count[policy.items];
+    const Index first = chunks.lane * length;  // of a chunk's elements, the lane's
+    chunks.template find<Number>(p.common, chunk_elements, first, wrong);
+    Index left[policy.items];                  // elements of whole vectors, from the thread's first on
 #pragma unroll
     for (int item = 0; item < policy.items; ++item) {
-        whole[item] = chunks.is_there[item] ? p.whole : 0;
-        count[item] = chunks.is_there[item] ? p.count : 0;
+        const Index before = chunks.start[item] + first;
+        left[item] = before < p.whole ? p.whole - before : 0;
     }
+    const auto has = [&](int item, int step) { return policy.exact || left[item] > step * step_elements; };
 
     Piece pieces[policy.items][policy.steps];
 #pragma unroll
     for (int item = 0; item < policy.items; ++item) {
 #pragma unroll
         for (int step = 0; step < policy.steps; ++step) {
-            const Index element = Index(step * chunks.lanes + chunks.lane) * length;
-            if (chunks.start[item] + element >= whole[item]) continue;
-            pieces[item][step] = load_global<Piece>(chunks.from[item] + element);
+            if (!has(item, step)) continue;
+            pieces[item][step] = load_global<Piece>(chunks.from[item] + step * step_elements);
         }
     }
     if (refused) return;
 #pragma unroll
     for (int item = 0; item < policy.items; ++item) {
+        if (!chunks.is_there[item]) break;
 #pragma unroll
         for (int step = 0; step < policy.steps; ++step) {
-            const Index element = Index(step * chunks.lanes + chunks.lane) * length;
-            if (chunks.start[item] + element >= whole[item]) continue;
-            store_global(chunks.to[item] + element, pieces[item][step]);
+            if (!has(item, step)) continue;
+            store_global(chunks.to[item] + step * step_elements, pieces[item][step]);
         }
     }
 
     if constexpr (policy.mode == OutOfRange::deferred) record(p.common.report, p.common.launch, wrong);
 
     // The end of a run belongs to its last chunk.
-    if (length > 1 && p.whole < p.count) {
+    if (length > 1 && !policy.exact && p.whole < p.count) {
 #pragma unroll
         for (int item = 0; item < policy.items; ++item) {
             const Index start = chunks.start[item];
-            if (start + chunk_elements < count[item]) continue;
-            for (Index place = whole[item] + chunks.lane; place < count[item]; place += chunks.lanes) {
-                store(chunks.to[item] + (place - start), load<Element>(chunks.from[item] + (place - start)));
+            if (!chunks.is_there[item] || start + chunk_elements < p.count) continue;
+            for (Index place = p.whole + chunks.lane; place < p.count; place += chunks.lanes) {
+                const Signed<Index> beyond = Signed<Index>(place - start - first);
+                store(chunks.to[item] + beyond, load<Element>(chunks.from[item] + beyond));
             }
         }
     }

@@ -19,6 +19,7 @@ namespace sg {
 struct GatherShiftedRowsPolicy {
     OutOfRange mode;
     bool scatters;
+    int lanes;       // of a group
     int steps;       // vectors of a chunk and lane
     int items;       // chunks of a thread
     int rank;        // axes over chunks
@@ -29,19 +30,18 @@ template <typename Index, GatherShiftedRowsPolicy policy> struct GatherShiftedRo
     GatherParameters<Index, policy.rank, policy.components> common;
     Index count;          // elements of a run
     uint64 source_bytes;  // that may be read, from the lowest element on
-    int lanes_log2;       // lanes of a group
 };
 
 template <typename Element, typename Number, typename Index, GatherShiftedRowsPolicy policy>
 __global__ void __launch_bounds__(256)
     gather_shifted_rows(__grid_constant__ const GatherShiftedRowsParameters<Index, policy> p) {
     constexpr int bytes = 16, words = bytes / 4, length = bytes / int(sizeof(Element));
-    const Index chunk_places = Index(policy.steps * length) << p.lanes_log2;
+    constexpr Index chunk_places = policy.lanes * policy.steps * length;
     const bool refused = is_refused<policy.mode>(p.common.report);
 
     WrongIndex wrong;
     GatherChunks<Element, Index, policy> chunks;
-    chunks.template find<Number>(p.common, p.lanes_log2, chunk_places, wrong);
+    chunks.template find<Number>(p.common, chunk_places, 0, wrong);
 
     // For each chunk, the range of places with elements of the run, and the subrange that moves as whole vectors.
     const uint8* from[policy.items];  // the aligned word that the chunk's first place lies in

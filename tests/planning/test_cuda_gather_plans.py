@@ -200,14 +200,52 @@ def test_a_thread_has_several_rows_under_way_and_waits_twice(number):
     index, row = (64 if number == "int64" else 32), 128
     report = [64] if index == 64 else []  # whether the check of the indices found one that is wrong
     loads = [width for width in made.load_bits if width in (index, row)]
-    assert loads[: len(report) + 8] == report + [index] * 4 + [row] * 4
+    assert loads[: len(report) + 6] == report + [index] * 2 + [row] * 4
 
 
-@pytest.mark.parametrize("count, items", [(4_000, 1), (20_000, 2), (169_000, 4)])
+@pytest.mark.parametrize("count, items", [(4_000, 1), (20_000, 2), (700_000, 4)])
 def test_a_launch_of_few_waves_has_fewer_rows_under_way(count, items):
-    """Rows of 256 B, 16 lanes each, on 132 multiprocessors: from two blocks each on, and from twenty."""
-    launch = gather_launch(row_plan((5000, 64), count=count, number="int32"), REFERENCE_GPU)
+    """Rows of 64 B, 4 lanes each, on 132 multiprocessors: from two blocks each on, and from eighty."""
+    launch = gather_launch(row_plan((5000, 16), count=count, number="int32"), REFERENCE_GPU)
     assert policy_of(launch.name)["items"] == str(items)
+
+
+SHAPES = {
+    # bytes of a row, rows, widest access: lanes of a group, vectors of a lane, chunks of a thread, whole chunks alone
+    "one vector": (16, 1 << 20, 16, (1, 1, 2, "true")),
+    "a cache line": (128, 1 << 20, 16, (8, 1, 4, "true")),
+    "two cache lines": (256, 1 << 20, 16, (8, 2, 2, "true")),
+    "four cache lines": (512, 1 << 20, 16, (8, 4, 1, "true")),
+    "four cache lines of wide vectors": (512, 1 << 20, 32, (8, 2, 1, "true")),
+    "four cache lines, few rows": (512, 1000, 16, (32, 1, 1, "true")),
+    "some cache lines": (528, 1 << 20, 16, (16, 4, 1, "false")),
+    "three chunks of twelve cache lines": (1536, 1 << 20, 16, (8, 4, 1, "true")),
+    "a page": (4096, 1 << 20, 16, (32, 4, 1, "true")),
+    "vectors and a bit": (516, 1 << 20, 4, (32, 4, 1, "false")),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_groups_load_cache_lines_and_threads_few_chunks_of_many_vectors(name):
+    nbytes, count, widest, expected = SHAPES[name]
+    launch = gather_launch(row_plan((99, nbytes // 4), count=count, number="int32", widest=widest), REFERENCE_GPU)
+    policy = policy_of(launch.name)
+    assert (*(int(policy[key]) for key in ("lanes", "steps", "items")), policy["exact"]) == expected
+    lanes, steps, items, _ = expected
+    chunks = count * -(-nbytes // (lanes * steps * int(policy["bytes"])))
+    assert launch.grid[0] == -(-chunks // (256 // lanes * items))
+
+
+@inspected
+def test_vectors_of_a_chunk_share_an_address():
+    """Rows of whole chunks: the second vector of a lane lies at a constant distance from the first."""
+    launch = gather_launch(row_plan((99, 128), count=1 << 20, number="int32"), REFERENCE_GPU)
+    made = machine_code.disassembled(joined_source(*launch.sources), [launch.name], "sm_90")[launch.name]
+    lines = [line for line in made.text.splitlines() if ".E.128 " in line]
+    assert len(lines) == 8
+    assert sum(f"+{128 * step:#x}]" in line for line in lines for step in (1, 2, 3)) == 6
+    assert not any("@" in line for line in lines)
+    assert made.registers <= 32
 
 
 @inspected

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from harness.emulator.chosen import few
 from harness.gather_cases import MODES, NUMBERS, SMALL_GPU, Case, check_cases, emulated, inner_case
+from harness.kernel_names import policy_of
 
 from stridedgpu.devices.cuda.planning.gather import GatherFamily
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
@@ -26,6 +27,36 @@ def row_cases() -> list[Case]:
             cases.append(
                 Case("gather", (9, run), (150,), 0, itemsize, number, mode, 100 * seed + 50 + more, True, gpu=SMALL_GPU)
             )
+    return cases
+
+
+def whole_chunk_cases() -> list[Case]:
+    """Rows of powers of two: every lane has every vector; the last group of a block has no row."""
+    cases = [
+        Case(
+            operation,
+            (9 if operation == "gather" else rows, row),
+            index_sizes,
+            0,
+            itemsize,
+            number,
+            mode,
+            row,
+            True,
+            **more,
+        )
+        for (row, itemsize), number, mode in zip(
+            [(64, 2), (256, 1), (128, 4), (256, 8)], NUMBERS, ("raise", "deferred", "wrap", "clip"), strict=True
+        )
+        for rows in (3, 149, 301)
+        for more in ({"gpu": SMALL_GPU}, {"gpu": SMALL_GPU, "index_bits": 64})
+        for operation, index_sizes in (("gather", (rows,)), ("scatter_nd", (rows - 1, 1)))
+        if operation == "gather" or mode == "raise"
+    ]
+    policies = [policy_of(case.launch.name) for case in cases]
+    assert {policy["exact"] for policy in policies} == {"true"}
+    assert {policy["steps"] for policy in policies} == {"1", "2", "4"}
+    assert {policy["items"] for policy in policies} >= {"1", "2", "4"}
     return cases
 
 
@@ -178,6 +209,7 @@ INDEXED = ("gather_elements", "gather_inner", "gather_nd", "scatter_elements", "
 GENERATED = ("gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd")
 WRITTEN_OUT = {
     "rows": row_cases,
+    "rows of whole chunks": whole_chunk_cases,
     "ends of rows": ending_cases,
     "several vectors a thread": several_vector_cases,
     **{f"{name} of rows anywhere": functools.partial(shifted_cases, name) for name in ("gather", "scatter_nd")},

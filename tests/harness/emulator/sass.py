@@ -104,15 +104,19 @@ class Instruction:
         return next(operand for operand in self.operands if isinstance(operand, Memory))
 
     def registers_read(self) -> set[int]:
-        """The registers of lanes that it reads, both of those that are read as 64 bits."""
+        """The registers of lanes that it reads, both of those that are read as 64 bits.
+
+        Of a wide product, and of a product's upper half, these are the addend's; its factors have 32.
+        """
         read = (self.address,) if self.is_load else self.operands if self.is_store else self.operands[1:]
+        adds_pair = self.name == "IMAD" and self.modifiers[:1] in {("WIDE",), ("HI",)}
         found = set()
         for operand in read:
             for register in operand.registers if isinstance(operand, Memory) else (operand,):
                 if not isinstance(register, Register) or register.uniform or register.is_zero:
                     continue
                 words = self.nbytes // 4 // len(self.moved) if self.is_store and operand is register else 1
-                words = 2 if "64" in register.part or self.modifiers[:1] == ("WIDE",) else words
+                words = 2 if "64" in register.part or (adds_pair and operand is read[-1]) else words
                 found |= {register.number + step for step in range(max(1, words))}
         return found
 

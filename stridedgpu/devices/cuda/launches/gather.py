@@ -35,6 +35,12 @@ __all__ = ["LAUNCH_NUMBER_AT", "gather_launch"]
 LAUNCH_NUMBER_AT: Final = 32
 """The offset of the 32-bit launch number in a gather's parameters."""
 
+_LANES: Final = (32, 16, 8, 4, 2, 1)
+"""Lanes of a group, the most first: of shapes that cost the same, the first is taken."""
+
+_STEPS: Final = (4, 2, 1)
+"""Vectors of a lane in a chunk."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
@@ -138,7 +144,7 @@ def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     problem = plan.problem
     *outer, run = _loops(problem)
     length = plan.dense.nbytes // problem.dense.element.itemsize
-    steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), plan.index_bits, gpu)
+    steps, items, lanes = _shape(-(-run.size // length), prod(loop.size for loop in outer), plan, gpu)
     chunk = steps * lanes * length
     chunks = -(-run.size // chunk)
     loops = _filled([*outer, _Loop(chunks, chunk, chunk)])
@@ -146,7 +152,6 @@ def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     block = _common(plan, loops, count)
     block.add_index(run.size, plan.index_bits)
     block.add_index(run.size // length * length, plan.index_bits)
-    block.add_int32(lanes.bit_length() - 1)
     name = instantiation(
         "gather_rows",
         _types(plan),
@@ -154,10 +159,12 @@ def _rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
         bytes=plan.dense.nbytes,
         mode=_mode(plan),
         scatters=problem.scatters,
+        lanes=lanes,
         steps=steps,
         items=items,
         rank=len(loops),
         components=len(problem.indexed_axes),
+        exact=run.size == chunks * chunk,
     )
     return _launch("gather_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
 
@@ -176,13 +183,13 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     block.add_index(run.size, plan.index_bits)
     source = problem.dense if problem.scatters else problem.indexed
     block.add_index(source.layout.span * source.element.itemsize + source.slack_bytes, 64)
-    block.add_int32(lanes.bit_length() - 1)
     name = instantiation(
         "gather_shifted_rows",
         _types(plan),
         "GatherShiftedRowsPolicy",
         mode=_mode(plan),
         scatters=problem.scatters,
+        lanes=lanes,
         steps=steps,
         items=items,
         rank=len(loops),
@@ -191,38 +198,51 @@ def _shifted_rows(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:
     return _launch("gather_shifted_rows.cu", name, -(-count // (THREADS // lanes * items)), block)
 
 
-def _shape(vectors: int, rows: int, bits: int, gpu: GpuProperties) -> tuple[int, int, int]:
+def _shape(vectors: int, rows: int, plan: GatherChoice, gpu: GpuProperties) -> tuple[int, int, int]:
     """Steps of a chunk, chunks of a thread, and lanes of a group for runs of `vectors` vectors.
 
-    Runs longer than a warp's vectors are cut into chunks of several steps. For shorter ones a thread has several runs
-    in flight, if enough of them remain for all multiprocessors.
+    The lanes of a group load a cache line or more at a time. An index costs as many instructions as some vectors, so
+    that a thread has few chunks of many steps, if enough of them remain for all multiprocessors.
     """
-    lanes = min(WARP, 1 << (vectors - 1).bit_length())
-    steps = next(steps for steps in (4, 2, 1) if steps == 1 or vectors >= steps * lanes)
-    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, bits, gpu), lanes
+    limits, nbytes, bits = policy().gather, plan.dense.nbytes, plan.index_bits
+    most = min(limits.in_flight, max(1, limits.in_flight_bytes // nbytes))
+    fewest = min(limits.group_bytes // nbytes, WARP, 1 << (vectors - 1).bit_length())
+    shapes = [(steps, lanes) for lanes in _LANES if lanes >= fewest for steps in _STEPS if steps <= most]
+
+    def threads(shape: tuple[int, int]) -> int:
+        steps, lanes = shape
+        return rows * -(-vectors // (steps * lanes)) * lanes
+
+    def work(shape: tuple[int, int]) -> int:
+        return threads(shape) * (limits.vectors_for_index + shape[0])
+
+    enough = [shape for shape in shapes if shape[0] == 1 or threads(shape) >= gpu.multiprocessors * THREADS]
+    steps, lanes = min(enough, key=work)
+    return steps, _items(steps, threads((steps, lanes)), bits, gpu, most), lanes
 
 
-def _items(steps: int, threads: int, bits: int, gpu: GpuProperties) -> int:
-    """Chunks of `steps` that a thread has in flight, if enough of them remain for all multiprocessors.
+def _items(steps: int, threads: int, bits: int, gpu: GpuProperties, most: int) -> int:
+    """Chunks of `steps` that a thread has in flight, of `most` vectors, if enough remain for all multiprocessors.
 
-    A launch of few waves with 32-bit offsets has half as many: it takes fewer registers, and its last wave is fuller.
+    A launch of few waves with 32-bit offsets has half as many: its last wave is fuller.
     """
-    limits, blocks = policy().gather, threads // (gpu.multiprocessors * THREADS)
-    is_short = bits == 32 and blocks < limits.in_flight * limits.many_blocks
-    most = limits.in_flight // 2 if is_short else limits.in_flight
-    return max(1, most // steps) if blocks >= most else 1
+    blocks = threads // (gpu.multiprocessors * THREADS)
+    is_short = bits == 32 and blocks < most * policy().gather.many_blocks
+    together = most // 2 if is_short else most
+    return max(1, together // steps) if blocks >= together else 1
 
 
 def _shifted_shape(vectors: int, rows: int, bits: int, gpu: GpuProperties) -> tuple[int, int, int]:
     """The same for unaligned runs, whose ends take a thread more work than a vector: few lanes, several steps each."""
+    limits = policy().gather
 
     def work(shape: tuple[int, int]) -> int:
         steps, lanes = shape
-        return -(-vectors // (steps * lanes)) * lanes * (policy().gather.vectors_for_ends + steps)
+        return -(-vectors // (steps * lanes)) * lanes * (limits.vectors_for_ends + steps)
 
-    shapes = ((steps, lanes) for lanes in (32, 16, policy().gather.fewest_lanes) for steps in (4, 2, 1))
+    shapes = ((steps, lanes) for lanes in _LANES if lanes >= limits.fewest_lanes for steps in _STEPS)
     steps, lanes = min(shapes, key=work)
-    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, bits, gpu), lanes
+    return steps, _items(steps, rows * -(-vectors // (steps * lanes)) * lanes, bits, gpu, limits.in_flight), lanes
 
 
 def _elements(plan: GatherChoice, gpu: GpuProperties) -> KernelLaunch:

@@ -36,6 +36,8 @@ __all__ = [
 
 _KB: Final = 1024
 
+_Pairs = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class FamilyPolicy:
@@ -258,9 +260,17 @@ class GatherPolicy:
     in_flight: int = 4
     """Vectors, elements or rows in flight of a thread."""
 
+    in_flight_bytes: int = 64
+    """Bytes of rows in flight of a thread: 8 blocks are resident, with 128 KB on their way."""
+
+    group_bytes: int = 128
+    """Least bytes that a group loads of a longer row at a time: one cache line."""
+
+    vectors_for_index: int = 8
+    """Vectors that cost as many instructions as an index and the addresses of its chunk."""
+
     many_blocks: int = 20
-    """Blocks for each multiprocessor from which on a thread has all of these rows in flight: four waves of five blocks.
-    With half of them, eight blocks are resident; rows of 64 B, 2^18 of them, are then 1.94 waves instead of 1.55."""
+    """Blocks of a multiprocessor from which on a thread has all; with half, few waves have a fuller last one."""
 
     elements_in_flight: int = 8
     """Elements, or indices of tuples, in flight of a thread where each element has an index."""
@@ -349,21 +359,11 @@ class ResizePolicy:
     together: int = 4
     """Channels resized together by a block: their sums fit the registers."""
 
-    tiles: tuple[tuple[int, int], ...] = (
-        (32, 64),
-        (16, 64),
-        (16, 32),
-        (8, 32),
-        (8, 16),
-        (4, 16),
-        (2, 16),
-        (1, 16),
-        (1, 1),
-    )
+    tiles: _Pairs = ((32, 64), (16, 64), (16, 32), (8, 32), (8, 16), (4, 16), (2, 16), (1, 16), (1, 1))
     """Heights and widths to try, in pixels; the first that fits is used. Large tiles share more source pixels. Widths
     are up to 64, the columns of two warps; tiles of the last width use scalar stores."""
 
-    budgets: tuple[tuple[int, int], ...] = ((48 * _KB, 32), (96 * _KB, 16), (1 << 30, 1))
+    budgets: _Pairs = ((48 * _KB, 32), (96 * _KB, 16), (1 << 30, 1))
     """(bytes of shared memory of a block, least source rows staged at once); the first that fits is used. 48 KB need no
     kernel attribute and leave room for three other blocks, 96 KB for one; the last entry is all shared memory of the
     GPU. Each of a block's 8 warps takes four rows at a time, so 32 rows keep all of them busy."""
