@@ -66,6 +66,10 @@ template <typename Source, int Length> struct WindowPart {
     __device__ __forceinline__ bool has_row(int r) const {
         return row + uint32(r) - sample.top < sample.bottom - sample.top;
     }
+    // Whether `count` rows from the first on are all inside the image.
+    __device__ __forceinline__ bool has_rows(uint32 count) const {
+        return row >= sample.top && row + count <= sample.bottom;
+    }
     __device__ __forceinline__ bool has_columns() const {
         return column >= int(sample.left) && column + Length <= int(sample.right);
     }
@@ -87,13 +91,23 @@ template <typename Element, int Count, int LoadBytes> struct SourceRun {
     static constexpr int piece_words = bytes % 8 == 0 ? 2 : 1, piece_bytes = 4 * piece_words;
     static_assert(bytes % unit == 0 && bytes % LoadBytes == 0 && LoadBytes >= unit, "whole words");
 
-    // Load the run and return true, or return false if it cannot be loaded in words.
-    __device__ __forceinline__ bool read(const Element* run, const CropSample& sample) {
+    // Whether the words that contain a run of the image lie inside its memory.
+    static __device__ __forceinline__ bool fits(const Element* run, const CropSample& sample) {
+        if constexpr (!shifts) return true;
+        const uint64 from = uint64(run), beyond = from % piece_bytes;
+        if (LoadBytes > piece_bytes && from % LoadBytes == 0) return true;
+        const uint64 end = from - beyond + bytes + (beyond ? piece_bytes : 0);
+        return from - beyond >= uint64(sample.first) && end <= uint64(sample.end);
+    }
+
+    // Load a run that fits.
+    __device__ __forceinline__ void read(const Element* run) {
         const uint8* from = reinterpret_cast<const uint8*>(run);
+        first = shift = 0;
         if constexpr (LoadBytes > (shifts ? piece_bytes : unit)) {
             if (uint64(from) % LoadBytes == 0) {
                 read_pieces<LoadBytes>(from);
-                return true;
+                return;
             }
         }
         if constexpr (!shifts) {
@@ -101,14 +115,11 @@ template <typename Element, int Count, int LoadBytes> struct SourceRun {
         } else {
             const uint32 beyond = uint32(uint64(from) % piece_bytes);
             const uint8* aligned = from - beyond;
-            const uint8* end = aligned + bytes + (beyond ? piece_bytes : 0);
-            if (uint64(aligned) < uint64(sample.first) || uint64(end) > uint64(sample.end)) return false;
             read_pieces<piece_bytes>(aligned);
             if (beyond) read_piece<piece_words>(aligned + bytes, words);
             first = beyond / 4;
             shift = 8 * (beyond % 4);
         }
-        return true;
     }
 
     // Put the run's first word first: after all loads are issued.
@@ -126,8 +137,8 @@ template <typename Element, int Count, int LoadBytes> struct SourceRun {
     }
 
   private:
-    uint32 held[words + piece_words] = {};
-    uint32 first = 0, shift = 0;  // word of the run's first byte; bits
+    uint32 held[words + piece_words];
+    uint32 first, shift;  // word of the run's first byte; bits
 
     template <int Piece> __device__ __forceinline__ void read_pieces(const uint8* from) {
 #pragma unroll

@@ -69,9 +69,11 @@ __global__ void __launch_bounds__(256)
         const uint32 last = divide(first + length - 1, p.channels).quotient;
         if (row_inside && !sample.flip && pixel.quotient >= sample.left && last < sample.right) {
             SourceRun<Source, length, policy.load_bytes> held;
-            whole = held.read(source + pixel.quotient * sample.column_stride +
-                                  int64(p.order.source_offset(pixel.remainder)) * sample.channel_stride, sample);
+            const Source* from = source + pixel.quotient * sample.column_stride +
+                                 int64(p.order.source_offset(pixel.remainder)) * sample.channel_stride;
+            whole = held.fits(from, sample);
             if (whole) {
+                held.read(from);
                 held.settle();
                 PixelPlanes<Source, 1, length> together{};
                 together.split(held);

@@ -20,6 +20,7 @@ struct CropsPixelsPolicy {
     uint32 places;                // digit c from the right, hexadecimal: the place in a source's pixel of channel c
     int load_bytes, store_bytes;  // of one access
     int rows, turns;              // of a thread: in flight, and how often
+    bool exact;                   // rows are whole vectors
     Channels affines;
 };
 
@@ -47,13 +48,19 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 0)
         for (int c = 0; c < policy.count; ++c) wanted |= place_of(c) == at;
         return wanted;
     };
+    using Run = SourceRun<Source, length * policy.pitch, policy.load_bytes>;
+    constexpr int all_rows = policy.rows * policy.turns;
+    const auto fits = [&](int r) { return Run::fits(part.row_source(r), part.sample); };
+    // Rows between two that fit do, too.
+    const bool all_fit = part.has_columns() && part.has_rows(all_rows) && fits(0) && fits(all_rows - 1);
 #pragma unroll 1
     for (uint32 turn = 0; turn < uint32(policy.turns); ++turn) {
-        SourceRun<Source, length * policy.pitch, policy.load_bytes> runs[policy.rows];
+        Run runs[policy.rows];
         bool is_read[policy.rows];
 #pragma unroll
         for (int r = 0; r < policy.rows; ++r) {
-            is_read[r] = part.has_columns() && part.has_row(r) && runs[r].read(part.row_source(r), part.sample);
+            is_read[r] = all_fit || (part.has_columns() && part.has_row(r) && fits(r));
+            if (is_read[r]) runs[r].read(part.row_source(r));
         }
 #pragma unroll
         for (int r = 0; r < policy.rows; ++r) {
@@ -66,7 +73,7 @@ __global__ void __launch_bounds__(256, Conversion::is_wide ? 2 : 0)
                 made.planes[c] = Conversion::apply(pixels.planes[place_of(c)], p.affines.of(c));
             }
             Target* row = target + Signed<Index>(r * p.row_stride);
-            if (left >= length) {
+            if (policy.exact || left >= length) {
                 made.store_joined(row);
                 continue;
             }

@@ -18,6 +18,7 @@ struct CropsPlanesPolicy {
     int pitch;                    // elements of a source's pixel; 1 where the source has planes
     int load_bytes, store_bytes;  // of one access
     int rows, turns;              // of a thread: in flight, and how often
+    bool exact;                   // rows are whole vectors
     Channels affines, order;
 };
 
@@ -73,13 +74,19 @@ __global__ void __launch_bounds__(256, planes_blocks<Conversion, policy>())
     const auto is_wanted = [&](int c) {
         return from_planes || policy.order == Channels::alike || plane_of(c) != ~Index(0);
     };
+    using Run = SourceRun<Source, length * policy.pitch, policy.load_bytes>;
+    constexpr int all_rows = policy.rows * policy.turns;
+    const auto fits = [&](int r) { return Run::fits(part.row_source(r), part.sample); };
+    // Rows between two that fit do, too.
+    const bool all_fit = part.has_columns() && part.has_rows(all_rows) && fits(0) && fits(all_rows - 1);
 #pragma unroll 1
     for (uint32 turn = 0; turn < uint32(policy.turns); ++turn) {
-        SourceRun<Source, length * policy.pitch, policy.load_bytes> runs[policy.rows];
+        Run runs[policy.rows];
         bool is_read[policy.rows];
 #pragma unroll
         for (int r = 0; r < policy.rows; ++r) {
-            is_read[r] = part.has_columns() && part.has_row(r) && runs[r].read(part.row_source(r), part.sample);
+            is_read[r] = all_fit || (part.has_columns() && part.has_row(r) && fits(r));
+            if (is_read[r]) runs[r].read(part.row_source(r));
         }
 #pragma unroll
         for (int r = 0; r < policy.rows; ++r) {
@@ -91,7 +98,7 @@ __global__ void __launch_bounds__(256, planes_blocks<Conversion, policy>())
                 const Index to = plane_of(c);
                 const Vector<Target, length> converted = Conversion::apply(pixels.planes[c], p.common.affines.of(to));
                 Target* vector = target + Signed<Index>(to * p.channel_stride + r * p.common.row_stride);
-                if (left >= length) {
+                if (policy.exact || left >= length) {
                     store_global(vector, converted);
                     continue;
                 }

@@ -15,6 +15,7 @@ from harness.emulator.chosen import few
 from harness.emulator.exact_conversion import REALS
 from harness.emulator.runner import ORDERS, Buffer, Job, Pointer, Program, Record
 from harness.gather_cases import SMALL_GPU, random_layout
+from harness.kernel_names import policy_of
 from harness.plans import chosen_crops
 
 from stridedgpu import Layout, LayoutError, packed_strides
@@ -251,6 +252,19 @@ def test_rows_of_whole_vectors_have_windows_that_end_within_one(kind):
     check_cases(cases)
 
 
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=emulated) for kind in ("photographs to half", "pixels normalised to half")]
+)
+def test_no_word_behind_an_image_is_read_for_its_last_row(kind):
+    """A thread's first row is words of the image, and its last one ends where the image does, within a word."""
+    source, target, order, source_order, arithmetic, channels = KINDS[kind]
+    case = Case(source, target, order, source_order, 1, arithmetic, channels, size=(44, 48), gpu=SMALL_GPU)
+    layout = Layout((3, 44, 49), packed_strides((3, 44, 49), "HWC"))
+    case.crops = [Crop(layout, (0, 1), flip) for flip in (False, True, False)]
+    assert policy_of(case.launch.name)["rows"] == "2"
+    check_cases([case])
+
+
 TURNS = ("photographs to half", "pixels normalised to half", "planes normalised to half")
 
 
@@ -304,11 +318,33 @@ def kernels_of(cases: list[Case], architecture: str) -> dict[str, machine_code.K
 
 
 def compiled_cases() -> list[Case]:
-    """Windows of a usual size, of every kind."""
-    return [
+    """Windows of a usual size, of every kind; and of odd widths in rows of whole vectors."""
+    usual = [
         dataclasses.replace(Case(*KINDS[kind][:4], 1, KINDS[kind][4], KINDS[kind][5], size=(224, 224)), index_bits=bits)
         for kind, bits in [*((kind, 32) for kind in KINDS), *((kind, 64) for kind in WITH_WIDE_OFFSETS)]
     ]
+    return usual + [odd_width(kind) for kind in PITCHED if kind in KINDS]
+
+
+def odd_width(kind: str) -> Case:
+    """Windows that end within a vector of their rows."""
+    source, target, order, source_order, arithmetic, channels = KINDS[kind]
+    return Case(source, target, order, source_order, 1, arithmetic, channels, size=(224, 221), row_pitch_bytes=4096)
+
+
+@inspected
+@pytest.mark.parametrize("kind", ["photographs to half", "colours swapped"])
+def test_rows_of_whole_vectors_are_not_looked_at_for_their_end(kind):
+    """All stores are whole vectors; of an odd width there are single elements, too, and more instructions."""
+    source, target, order, source_order, arithmetic, channels = KINDS[kind]
+    exact = Case(source, target, order, source_order, 1, arithmetic, channels, size=(224, 224), row_pitch_bytes=4096)
+    cases = [exact, odd_width(kind)]
+    code = kernels_of(cases, "sm_90")
+    whole, cut = (code[case.launch.name] for case in cases)
+    width = 8 * exact.plan.store.nbytes
+    assert set(whole.stores) == {width}
+    assert set(cut.stores) > {width}
+    assert whole.instructions < cut.instructions
 
 
 def check_machine_code(cases: list[Case], architecture: str) -> None:

@@ -96,6 +96,7 @@ def _planes(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
         store_bytes=plan.store.nbytes,
         rows=rows,
         turns=turns,
+        exact=width % _length(plan) == 0,
         affines=affines,
         order=order,
     )
@@ -129,6 +130,7 @@ def _pixels(plan: CropChoice, gpu: GpuProperties) -> KernelLaunch:
         store_bytes=plan.store.nbytes,
         rows=rows,
         turns=turns,
+        exact=width % _length(plan) == 0,
         affines=affines,
     )
     return _launch("crops_pixels.cu", name, plan, items, block)
