@@ -79,9 +79,10 @@ def gather_elements(
     >>> gather_elements(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 0]], axis=1).numpy().tolist()
     [[2, 1], [3, 3]]
     """
-    tensor, written = asarray(data, dims=dims), output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
-    index = _indices(indices, tensor, stream)
     found = gather_elements_operand(tensor.operand, tensor.dims, index, axis, mode, target, stream)
     return StridedTensor.over(*found) if written is None else written
 
@@ -105,9 +106,10 @@ def gather_nd(
     >>> gather_nd(asarray([[1, 2], [3, 4]]), [[1, 0], [0, 1]]).numpy().tolist()
     [3, 2]
     """
-    tensor, written = asarray(data, dims=dims), output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
     target = None if written is None else written.operand
-    index = _indices(indices, tensor, stream)
     found = gather_nd_operand(tensor.operand, tensor.dims, index, batch_dims, mode, target, stream)
     return StridedTensor.over(*found) if written is None else written
 

@@ -29,7 +29,7 @@ from .buffer import Buffer
 if TYPE_CHECKING:
     from stridedgpu.planning.crop_windows import Crops
     from stridedgpu.planning.device_plan import DevicePlan
-    from stridedgpu.planning.index_rule import IndexRule, Mode
+    from stridedgpu.planning.index_rule import IndexRule
     from stridedgpu.planning.pitched_copy import Runs
     from stridedgpu.planning.resize_problem import ResizeWindow
 
@@ -126,7 +126,8 @@ RelayoutLaunch = Callable[[Buffer, int, Buffer, int, object], None]
 """`launch(source, source_start, target, target_start, stream)`."""
 
 GatherLaunch = Callable[[Located, Located, Located, object], None]
-"""`launch(dense, indexed, indices, stream)`. The indices have been checked."""
+"""`launch(dense, indexed, indices, stream)`. A gather raises `IndexError` by its problem's mode, before it writes; the
+indices of a scatter have been checked."""
 
 CropsLaunch: TypeAlias = "Callable[[Crops, Sequence[Located], Located, object], None]"
 """`launch(crops, sources, target, stream)`, with a source for each window."""
@@ -184,10 +185,6 @@ class Planner(Protocol):
 class Device(Planner, Protocol):
     """A device that owns memory and runs plans."""
 
-    @property
-    def checks_gathers(self) -> bool:
-        """True if a gather's launch in mode "raise" checks its indices; if not, callers call `check_indices` first."""
-
     def prepare(self, plan: DevicePlan) -> Launch:
         """Prepare a plan: compile its kernels and pack its parameters, so that each run is only the launch."""
 
@@ -199,8 +196,11 @@ class Device(Planner, Protocol):
         untouched.
         """
 
-    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
-        """Raise `IndexError` for the first index that the rule and the mode forbid; nothing is written."""
+    def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> None:
+        """Raise `IndexError` for the first index that the rule forbids; nothing is written.
+
+        Scatters are checked before their data is copied. The launch of a gather checks its own indices.
+        """
 
     def synchronize(self) -> None:
         """Wait for the work of this device, and raise its deferred errors."""

@@ -176,9 +176,6 @@ def _gathered(
     elif made.allocation is not None:
         target = made.allocation.allocate(made.device, stream)
     where = indices.buffer, indices.start_bytes
-    if not made.device.checks_gathers:
-        made.device.check_indices(made.access.rule, where, made.mode, stream)
-    # Prepared after the checks: a gather that fails compiles nothing.
     launch = made.launch or made.prepared()
     launch((target.buffer, target.start_bytes), (data.buffer, data.start_bytes), where, stream)
     return target, made.dims
@@ -223,7 +220,7 @@ def _scattered(
         inputs = {"indices": indices, "updates": updates} | ({} if _is_same(data, out) else {"data": data})
         check_output(out, data.layout.sizes, data.element, device, inputs)
         target = out
-    device_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), "raise", stream)
+    device_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), stream)
     if not _is_same(data, target):
         assign_operand(data, target, stream)
     # mypy has no protocol for hashable

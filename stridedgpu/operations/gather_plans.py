@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from stridedgpu.devices.interface import GatherLaunch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
@@ -36,19 +37,23 @@ class PlannedGather(Planned):
     """
 
     plan: DevicePlan
-    rule: IndexRule
-    required: tuple[Requirement, ...]
+    required: tuple[Requirement, Requirement, Requirement]
+    launch: GatherLaunch | None
     missing: str | None = None
 
     @classmethod
-    def of(cls, problem: GatherProblem, rule: IndexRule, *required: Requirement) -> PlannedGather:
-        """Plan for the device that the tensors are on."""
-        planner, missing = planner_named(required[0].device)
-        return cls(planner.plan(problem), rule, required, missing)
+    def of(cls, problem: GatherProblem, *required: Requirement) -> PlannedGather:
+        """Plan for the device that the tensors are on, and prepare the launch if it is available."""
+        device = required[0].device
+        planner, missing = planner_named(device)
+        plan = planner.plan(problem)
+        data, indices, out = required
+        launch = device_named(device).prepare(plan) if missing is None else None
+        return cls(plan, (data, indices, out), launch, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the problem and the requirements."""
-        return PlannedGather.of, (self.plan.problem, self.rule, *self.required)
+        return PlannedGather.of, (self.plan.problem, *self.required)
 
     def __call__(self, data: HasOperand, indices: HasOperand, out: HasOperand, stream: object = None) -> None:
         """Run on three tensors; nothing is written if they do not fit the plan, or if an index is wrong.
@@ -57,17 +62,34 @@ class PlannedGather(Planned):
         planned, and for an `out` that is read-only or shares memory with `data` or `indices`. Raises `DeviceError` if
         the plan's device is unavailable.
         """
-        self.check_runnable()
+        launch = self.launch
+        if launch is None:
+            self.check_runnable()
+            return
         try:
-            operands = {"data": data.operand, "indices": indices.operand, "out": out.operand}
+            source, index, target = data.operand, indices.operand, out.operand
         except AttributeError:
             raise no_tensor(data=data, indices=indices, out=out) from None
-        _check_operands(operands, self.required)
-        index = indices.operand
-        where = device_named(self.device)
-        if not where.checks_gathers:
-            where.check_indices(self.rule, (index.buffer, index.start_bytes), self.plan.problem.mode, stream)
-        run_plan(self.plan, out.operand, data.operand, index, stream)
+        for_data, for_indices, for_out = self.required
+        if source.fitted is not for_data:
+            for_data.check("data", source)
+        if index.fitted is not for_indices:
+            for_indices.check("indices", index)
+        if target.fitted is not for_out:
+            for_out.check("out", target)
+        written, (start, end) = target.buffer, target.reach
+        if written.readonly:
+            raise BindingError("out is read-only.")
+        if source.reach[0] < end and start < source.reach[1] and share_memory(source, target):
+            raise BindingError("out shares memory with data.")
+        if index.reach[0] < end and start < index.reach[1] and share_memory(index, target):
+            raise BindingError("out shares memory with indices.")
+        launch(
+            (written, target.start_bytes),
+            (source.buffer, source.start_bytes),
+            (index.buffer, index.start_bytes),
+            stream,
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -115,7 +137,7 @@ class PlannedScatter(Planned):
         except AttributeError:
             raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
         _check_operands(operands, self.required)
-        device_named(self.device).check_indices(self.rule, (index.buffer, index.start_bytes), "raise", stream)
+        device_named(self.device).check_indices(self.rule, (index.buffer, index.start_bytes), stream)
         assign_operand(data.operand, target, stream)
         run_plan(self.plan, updates.operand, target, index, stream)
 
@@ -131,7 +153,7 @@ def planned_gather(
     source, target = data.within(widest), _output(out, access.sizes, data).within(widest)
     problem = access.problem(source.spec, target.spec, mode)
     required = source.required(device), indices.required(device), target.required(device, is_written=True)
-    return PlannedGather.of(problem, access.rule, *required)
+    return PlannedGather.of(problem, *required)
 
 
 def planned_scatter(

@@ -15,7 +15,7 @@ from typing import Final
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .index_rule import Mode
+from .index_rule import IndexRule, Mode
 from .loop_nest import LoopNest, simplify
 
 __all__ = ["GatherProblem", "IndexedAxis", "elements_problem", "gather_problem", "tuples_problem"]
@@ -99,6 +99,17 @@ class GatherProblem:
             2 * self.element_count * self.dense.element.itemsize
             + self.index_count * len(self.indexed_axes) * self.index.element.itemsize
         )
+
+    @property
+    def rule(self) -> IndexRule:
+        """What the indices must keep to, apart from `unique=True`."""
+        axes = tuple((entry.axis, entry.size) for entry in self.indexed_axes)
+        return IndexRule(self.index, axes, has_tuples=self.has_tuples)
+
+    @property
+    def refuses_indices(self) -> bool:
+        """Whether an index out of range is an error; scatters are given indices that were checked."""
+        return not self.scatters and self.mode in ("raise", "deferred")
 
     @property
     def is_empty(self) -> bool:

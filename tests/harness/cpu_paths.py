@@ -16,6 +16,7 @@ from stridedgpu.devices.cpu import (
     thread_count as threads,
 )
 from stridedgpu.devices.cpu.compiled import jit as machine_code
+from stridedgpu.devices.cpu.operations import gather as cpu_gather
 from stridedgpu.operations import crops, gather, relayout, relayout_plan, transfer, whole_resize
 
 __all__ = ["cpu_paths", "picking_by"]
@@ -59,7 +60,7 @@ def _forget() -> None:
     """What was made ready on another path is not used."""
     caches = (
         prepared.prepared,
-        cpu_device._index_check,
+        cpu_gather._look,
         cpu_plan._planned,
         gather._gathering,
         gather._scatter_plan,

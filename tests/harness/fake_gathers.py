@@ -34,7 +34,7 @@ def found_in(rule, index_address):
     """The first wrong index, as a report has it: found by the CPU's own search."""
     rule = replace(rule, own_pitches=(), axis_pitches=())  # whether they are distinct is another kernel's work
     try:
-        check_indices(replace(rule, axis_pitches=()), memory(index_address), in_range=True, mode="raise")
+        check_indices(rule, memory(index_address))
     except IndexError as error:
         at, value = str(error).split(" is out")[0].removeprefix("indices").split(" = ")
         position = [int(place) for place in at.strip("[]").split(",")] if at else []
@@ -83,7 +83,7 @@ def run_check(rule, block):
 def run_distinct(rule, block):
     index, report = struct.unpack("<QQ", ctypes.string_at(block, 16))
     try:
-        check_indices(rule, memory(index), in_range=False, mode="raise")
+        check_indices(rule, memory(index))
     except IndexError:
         report_first(report, 0, (0, 0))
 

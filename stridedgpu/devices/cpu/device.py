@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,7 +19,7 @@ from .prepared import check_stream, planned, prepared
 from .thread_count import usable_cores
 
 if TYPE_CHECKING:
-    from stridedgpu.planning.index_rule import IndexRule, Mode
+    from stridedgpu.planning.index_rule import IndexRule
 
 __all__ = ["CpuDevice", "ZeroedMemory"]
 
@@ -33,7 +32,6 @@ class CpuDevice:
 
     name = "cpu"
     widest_access = 16
-    checks_gathers = False
     mixes_windows = True
     _new_bytes: Callable[..., Any] = staticmethod(np.empty)
 
@@ -64,11 +62,13 @@ class CpuDevice:
         base = address_of(memory)
         return Buffer.trusted(base + -base % step, nbytes, memory, alignment, "cpu", False, True)  # noqa: FBT003 - quicker
 
-    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
-        """Check the indices at once, in mode "deferred" too: nothing is asynchronous on the CPU."""
+    def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> None:
+        """Check the indices at once."""
         if stream is not None:
             check_stream(stream)
-        _index_check(rule)(indices, mode)
+        from .operations.gather import check_by
+
+        check_by(rule, indices)
 
     def synchronize(self) -> None:
         """Return at once: every call returns after its work is done."""
@@ -85,11 +85,3 @@ class ZeroedMemory(CpuDevice):
     """The CPU with new memory of zeros: a large block's are the system's, written when a page is first touched."""
 
     _new_bytes = staticmethod(np.zeros)
-
-
-@lru_cache(maxsize=1024)
-def _index_check(rule: IndexRule) -> Callable[[Located, Mode], None]:
-    """The check of indices, cached by rule. Only programs that gather load it."""
-    from .operations.gather import index_check
-
-    return index_check(rule)

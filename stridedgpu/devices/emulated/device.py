@@ -19,7 +19,7 @@ from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.crop_windows import Crops
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
@@ -41,7 +41,6 @@ class EmulatedDevice:
     """The device "cuda-emulated", for tests of programs on machines without a GPU."""
 
     name = EMULATED
-    checks_gathers = False
     mixes_windows = False
 
     def __init__(self) -> None:
@@ -66,28 +65,28 @@ class EmulatedDevice:
 
     def _make_ready(self, plan: EmulatedPlan) -> Launch:
         problem = plan.problem
+        mode = problem.mode if isinstance(problem, GatherProblem) and problem.refuses_indices else None
         loops = self._cpu.prepare(plan.loops)
-        if isinstance(problem, GatherProblem) and problem.mode == "deferred":
-            loops = self._deferred(problem, loops)
+        if mode == "deferred":
+            loops = self._deferred(loops)
 
         def launch(*arguments: Any) -> None:
             *operands, stream = arguments
-            self._submit(stream_of(stream), lambda *seen: loops(*seen, None), *operands)
+            here = stream_of(stream)
+            self._submit(here, lambda *seen: loops(*seen, None), *operands)
+            if mode == "raise":
+                here.synchronize()
 
         return launch
 
-    def _deferred(self, problem: GatherProblem, loops: Launch) -> Launch:
+    def _deferred(self, loops: Launch) -> Launch:
         """A gather that keeps the error of a wrong index until somebody waits; it then writes nothing."""
-        axes = tuple((entry.axis, entry.size) for entry in problem.indexed_axes)
-        rule = IndexRule(problem.index, axes, has_tuples=problem.has_tuples)
 
-        def launch(dense: Located, indexed: Located, indices: Located, stream: object) -> None:
+        def launch(*arguments: Any) -> None:
             try:
-                self._cpu.check_indices(rule, indices, "raise", None)
+                loops(*arguments)
             except IndexError as error:
                 self._wrong_index = self._wrong_index or error
-            else:
-                loops(dense, indexed, indices, stream)
 
         return launch
 
@@ -130,11 +129,11 @@ class EmulatedDevice:
         self.copy(Buffer.of(contents), 0, buffer, 0, Runs(len(contents)), None)
         return buffer
 
-    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
-        """In mode "raise", wait for the stream and check every index before anything is written."""
-        if rule.index.layout.span != 0 and mode == "raise":
+    def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> None:
+        """Wait for the stream and check every index."""
+        if rule.index.layout.span != 0:
             here = stream_of(stream)
-            self._submit(here, lambda seen: self._cpu.check_indices(rule, seen, mode, None), indices)
+            self._submit(here, lambda seen: self._cpu.check_indices(rule, seen, None), indices)
             here.synchronize()
 
     def copy(

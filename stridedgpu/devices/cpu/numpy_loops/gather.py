@@ -175,8 +175,8 @@ def resolved(block: Array, size: int, mode: Mode) -> NDArray[np.int64]:
     return places
 
 
-def check_indices(rule: IndexRule, index: Array, *, in_range: bool, mode: Mode) -> None:
-    """Raise `IndexError` for the first index outside its axis (if `in_range`), or for a duplicate.
+def check_indices(rule: IndexRule, index: Array) -> None:
+    """Raise `IndexError` for the first index outside its axis, or for a duplicate.
 
     `index` is the bytes of the indices from their lowest element on. Memory proportional to the indices is allocated
     only if the rule has pitches: the indices are then sorted, which takes 24 bytes for each.
@@ -185,11 +185,10 @@ def check_indices(rule: IndexRule, index: Array, *, in_range: bool, mode: Mode) 
     if 0 in layout.sizes:
         return
     numbers = _array_of(rule.index, index)
-    if in_range:
-        for component, (_, size) in enumerate(rule.axes):
-            _check_range(rule, numbers[..., component] if rule.has_tuples else numbers, component, size)
+    for component, (_, size) in enumerate(rule.axes):
+        _check_range(rule, numbers[..., component] if rule.has_tuples else numbers, component, size)
     if rule.axis_pitches:
-        _check_distinct(rule, numbers, mode)
+        _check_distinct(rule, numbers)
 
 
 def _check_range(rule: IndexRule, numbers: Array, component: int, size: int) -> None:
@@ -214,14 +213,14 @@ def _check_range(rule: IndexRule, numbers: Array, component: int, size: int) -> 
             )
 
 
-def _check_distinct(rule: IndexRule, numbers: Array, mode: Mode) -> None:
+def _check_distinct(rule: IndexRule, numbers: Array) -> None:
     """Raise when two indices, or tuples of them, name the same element of the result."""
     shape = numbers.shape[:-1] if rule.has_tuples else numbers.shape
     names = np.zeros(shape, np.int64)
     for axis, pitch in enumerate(rule.own_pitches):
         names += (np.arange(shape[axis], dtype=np.int64) * pitch).reshape(-1, *(1,) * (len(shape) - axis - 1))
     for component, ((_, size), pitch) in enumerate(zip(rule.axes, rule.axis_pitches, strict=True)):
-        names += resolved(numbers[..., component] if rule.has_tuples else numbers, size, mode) * pitch
+        names += resolved(numbers[..., component] if rule.has_tuples else numbers, size, "raise") * pitch
     flat = names.reshape(-1)
     order = np.argsort(flat, kind="stable")
     same = np.flatnonzero(flat[order[1:]] == flat[order[:-1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -13,30 +14,29 @@ from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
 from stridedgpu.devices.interface import Located
 from stridedgpu.planning.gather_problem import GatherProblem
-from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.planning.index_rule import IndexRule
 
-__all__ = ["OPERATION", "index_check"]
+__all__ = ["OPERATION", "check_by"]
 
 
-def index_check(rule: IndexRule) -> Callable[[Located, Mode], None]:
-    """The check of a rule: it raises `IndexError` for the first index that the rule and the mode forbid."""
+def check_by(rule: IndexRule, indices: Located) -> None:
+    """Raise `IndexError` for the first index that a rule forbids."""
+    look = _look(rule)
+    if rule.axis_pitches or not (look.work if look.at is None else look.chosen())(indices):
+        check_indices(rule, _bytes(indices))
+
+
+@lru_cache(maxsize=1024)
+def _look(rule: IndexRule) -> Promotion:
+    """A quick look at indices, cached by rule: True if all are in range. If not, NumPy finds the wrong one."""
+
+    def compiled() -> Callable[[Located], bool] | None:
+        from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
+
+        return compiled_index_check(rule)
+
     nbytes = rule.index.layout.element_count * rule.index.element.itemsize
-    looks = Promotion(compiled_from(nbytes) if nbytes else None, lambda: _unseen, lambda: _compiled_look(rule))
-
-    def check(indices: Located, mode: Mode) -> None:
-        in_range = mode in ("raise", "deferred")
-        if not rule.axis_pitches and (not in_range or (looks.work if looks.at is None else looks.chosen())(indices)):
-            return
-        check_indices(rule, _bytes(indices), in_range=in_range, mode=mode)
-
-    return check
-
-
-def _compiled_look(rule: IndexRule) -> Callable[[Located], bool] | None:
-    """A quick look at the indices: True if all are valid. If not, NumPy finds the wrong one."""
-    from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
-
-    return compiled_index_check(rule)
+    return Promotion(compiled_from(nbytes) if nbytes else None, lambda: _unseen, compiled)
 
 
 def _unseen(indices: Located) -> bool:  # noqa: ARG001 - as every look is called
@@ -50,9 +50,28 @@ def _bytes(located: Located) -> NDArray[np.uint8]:
     return buffer.bytes[start:]
 
 
-def _run_numpy(problem: GatherProblem) -> Callable[[Located, Located, Located], None]:
+_Move = Callable[[Located, Located, Located], None]
+"""`move(dense, indexed, indices)`."""
+
+
+def _checked(problem: GatherProblem, move: _Move) -> _Move:
+    """A move that looks at its indices first, where the problem's mode refuses any."""
+    if not problem.refuses_indices:
+        return move
+    rule = problem.rule
+    look = _look(rule)
+
+    def checked(dense: Located, indexed: Located, indices: Located) -> None:
+        if not (look.work if look.at is None else look.chosen())(indices):
+            check_indices(rule, _bytes(indices))
+        move(dense, indexed, indices)
+
+    return checked
+
+
+def _run_numpy(problem: GatherProblem) -> _Move:
     blocks = NumpyGather(problem)
-    return lambda dense, indexed, indices: blocks(_bytes(dense), _bytes(indexed), _bytes(indices))
+    return _checked(problem, lambda dense, indexed, indices: blocks(_bytes(dense), _bytes(indexed), _bytes(indices)))
 
 
 def _compiled(problem: GatherProblem) -> CpuKernel | None:
@@ -61,10 +80,11 @@ def _compiled(problem: GatherProblem) -> CpuKernel | None:
     return gather_kernel(problem)
 
 
-def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
+def _run_compiled(plan: CpuPlan) -> _Move | None:
     from stridedgpu.devices.cpu.compiled.gather import compiled_gather
 
-    return compiled_gather(plan)
+    move = compiled_gather(plan)
+    return None if move is None else _checked(plan.problem, move)
 
 
 OPERATION: Final = CpuOperation(numpy_gather_kernel, _run_numpy, _compiled, _run_compiled)

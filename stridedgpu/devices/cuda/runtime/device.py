@@ -15,7 +15,7 @@ from stridedgpu.devices.cuda.planning.gpu import GpuProperties, KernelLaunch
 from stridedgpu.devices.interface import Launch, Located
 from stridedgpu.devices.verbose import is_verbose, told
 from stridedgpu.planning.device_plan import DevicePlan
-from stridedgpu.planning.index_rule import IndexRule, Mode
+from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.pitched_copy import Runs
 from stridedgpu.values.errors import DeviceError
 
@@ -41,7 +41,6 @@ _NEW_MEMORY: Final = "New memory"
 class CudaDevice:
     """One NVIDIA GPU: "cuda:N"."""
 
-    checks_gathers = True
     mixes_windows = False
 
     def __init__(self, number: int) -> None:
@@ -102,13 +101,13 @@ class CudaDevice:
         tells = is_verbose() and plan.is_complete
         return told(plan, launch, lambda: (plan.kernel, plan)) if tells else launch
 
-    def check_indices(self, rule: IndexRule, indices: Located, mode: Mode, stream: object) -> None:
-        """In mode "raise", check every index before anything is written, and wait for the result.
+    def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> None:
+        """Check every index, and wait for the result.
 
         If indices must be distinct, each index sets a bit of its element. Raises `DeviceError` while the stream records
         a CUDA graph, during which the host cannot wait.
         """
-        if rule.index.layout.span != 0 and mode == "raise":
+        if rule.index.layout.span != 0:
             self.checks.check(rule, indices, stream)
 
     def synchronize(self) -> None:

@@ -115,8 +115,7 @@ def _gather(plan: CudaPlan, gpu: _Gpu) -> GatherLaunch:
     """A launch with both sides and the indices; a wrong index is reported (mode "deferred") or raised ("raise")."""
     problem = plan.problem
     prepared = None if plan.launch is None else _PreparedGather(*_compiled(plan, gpu))
-    axes = tuple((entry.axis, entry.size) for entry in problem.indexed_axes)
-    rule = IndexRule(problem.index, axes, has_tuples=problem.has_tuples)
+    rule = problem.rule
     if checks_indices(problem):
         return gpu.checks.gather(rule, prepared)
     assert prepared is not None, "there is something to move"
@@ -296,7 +295,7 @@ class IndexChecks:
         nbytes = rule.index.layout.span * rule.index.element.itemsize
         held = Buffer.of(np.empty(nbytes, np.uint8))
         self._gpu.copy(*indices, held, 0, Runs(nbytes), stream)
-        check_indices(rule, held.bytes, in_range=True, mode="raise")
+        check_indices(rule, held.bytes)
 
     def _make_in_range(self, rule: IndexRule) -> PreparedKernel:
         return PreparedKernel(*self._gpu.compiled(check_launch(rule)))
