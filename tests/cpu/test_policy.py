@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from stridedgpu.devices.cpu import cache_size, policy as module
+from stridedgpu.devices.cpu import cache_size, policy as module, vendor
 from stridedgpu.devices.cpu.policy import GatherPolicy, Policy, RelayoutPolicy, policy, using
 
 MB = 1 << 20
 
 
+@pytest.mark.parametrize("amd", [False, True], ids=["Intel", "AMD"])
 @pytest.mark.parametrize("cache, share", [(8 * MB, 0.25), (32 * MB, 1.0), (256 * MB, 1.0)], ids=str)
-def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share):
+def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
+    monkeypatch.setattr(module, "is_amd", lambda: amd)
     monkeypatch.setattr(module, "last_level_cache_bytes", lambda: cache)
     made = module._of_this_machine()
     assert made.relayout == RelayoutPolicy()._replace(
@@ -19,7 +21,26 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share):
         streamed_tiles_bytes=int(8 * MB * share),
         blocks_bytes=int(8 * MB * share),
     )
-    assert made.gather == GatherPolicy()._replace(streamed_bytes=int(4 * MB * share))
+    streamed = 16 * MB if amd else 4 * MB
+    assert made.gather == GatherPolicy()._replace(streamed_bytes=int(streamed * share), hardware=not amd)
+
+
+@pytest.mark.parametrize(
+    "said, expected",
+    [
+        (b"processor\t: 0\nvendor_id\t: AuthenticAMD\n", True),
+        (b"processor\t: 0\nvendor_id\t: GenuineIntel\n", False),
+        (b"processor\t: 0\nBogoMIPS\t: 243.75\n", False),
+        (b"\xff\xfe", False),
+        (None, False),
+    ],
+    ids=["AMD", "Intel", "Arm", "no text", "no file"],
+)
+def test_linux_says_who_made_the_processor(monkeypatch, tmp_path, said, expected):
+    if said is not None:
+        (tmp_path / "cpuinfo").write_bytes(said)
+    monkeypatch.setattr(vendor, "_PROCESSORS", str(tmp_path / "cpuinfo"))
+    assert vendor.is_amd.__wrapped__() is expected
 
 
 @pytest.mark.parametrize(

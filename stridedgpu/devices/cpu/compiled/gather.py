@@ -92,7 +92,8 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     run, group = kernel.run, kernel.lanes if isinstance(kernel, GatherElements) else kernel.group
     is_long = isinstance(kernel, Gather) and kernel.long
     if isinstance(kernel, GatherElements):
-        kind, words = "elements", f"{group} elements of {run} B gathered to a vector"
+        how = "gathered to a vector" if kernel.hardware else "loaded one by one"
+        kind, words = "elements", f"{group} elements of {run} B {how}"
     elif group > 1:
         kind, words = "grouped_runs", f"{group} runs of {run} B put together to a vector"
     elif is_long:
@@ -214,12 +215,14 @@ def _elements_walk(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherWal
         return None
     if rows.size == 1 and span >= policy().gather.large_span_bytes:
         return None  # indices that lead anywhere in a large memory are prefetched
+    hardware = policy().gather.hardware
     kernel = GatherElements(
         IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode),
         len(nest.outer),
         run,
         adjacent=axis.stride * itemsize == run,
-        streaming=problem.element_count * itemsize >= policy().gather.streamed_bytes,
+        streaming=hardware and problem.element_count * itemsize >= policy().gather.streamed_bytes,
+        hardware=hardware,
     )
     wanted = policy().gather.bytes_of_item(problem.element_count * itemsize) // run
     block = min(-(-wanted // kernel.lanes) * kernel.lanes, total)

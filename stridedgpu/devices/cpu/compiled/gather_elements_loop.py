@@ -1,14 +1,17 @@
-"""The kernel that gathers single elements: `take` of elements and `take_along_axis`, fully vectorised.
+"""The kernel that gathers single elements: `take` of elements and `take_along_axis`, with vectors of indices.
 
     indices    7 0 3 9 3 ...      as many as fill a cache line of elements, at any place of a row
                     |             resolved to offsets in 32 bits, and added to the offsets of their rows
-    indexed    x . . x . . x .    one hardware gather a vector
-    dense      x x x x x ...      one vector store
+    indexed    x . . x . . x .    one hardware gather a vector, or a load for each offset
+    dense      x x x x x ...      one vector store, or a store for each element
 
 Indices and dense elements are contiguous across rows, so short rows share vectors. `width` is the elements of a row.
 For each lane, the column and the row's offset stay in registers and are incremented from vector to vector. An element
 of 1 or 2 bytes is the low or the high part of 4 gathered bytes. At the end of the memory these 4 bytes begin before the
 element. A remainder of less than a vector is moved element by element.
+
+A hardware gather takes Intel's Xeon about as long as single loads, and AMD's Zen twice as long: there the offsets of 64
+elements go through the stack, and each element is loaded by itself.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
+
+from stridedgpu.devices.cpu.policy import policy
 
 from .gather_indices import IndexKind, resolved
 from .ir import LINE_BYTES, Code, Value, constant, vector_type
@@ -36,12 +41,18 @@ _OUTER_FIELDS: Final = 4
 _GATHERED_BYTES: Final = 4
 """Bytes of the smallest hardware gather."""
 
+_OFFSET_BYTES: Final = 4
+
+_LOADED: Final = 64
+"""Elements whose offsets are worked out in vectors before each is loaded by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class GatherElements:
     """A kernel over runs of `run` bytes, at offsets of 32 bits, with `rank` outer loops.
 
-    With `adjacent`, the indexed axis is contiguous. With `streaming`, aligned lines are written by non-temporal stores.
+    With `adjacent`, the indexed axis is contiguous. With `hardware`, elements are gathered by one instruction a vector,
+    and with `streaming`, too, aligned lines of them are written by non-temporal stores.
     """
 
     index: IndexKind
@@ -49,11 +60,12 @@ class GatherElements:
     run: int
     adjacent: bool
     streaming: bool
+    hardware: bool
 
     @property
     def lanes(self) -> int:
-        """Elements of a vector: a cache line."""
-        return LINE_BYTES // self.run
+        """Elements of a step: those of a cache line, or as many as have their offsets on the stack."""
+        return LINE_BYTES // self.run if self.hardware else _LOADED
 
     def text(self, name: str) -> str:
         """The LLVM module."""
@@ -66,6 +78,7 @@ class GatherElements:
             for loop in range(self.rank)
         ]
         steps = _Steps(code, lanes, width, along, row)
+        stack = code.scratch(_OFFSET_BYTES * lanes)
         with places_of_items(code, [blocks, *(count for count, *_ in outer)]) as (number, *places):
             dense, indexed, indices = code.target, code.source, code.pointer(index)
             left = last
@@ -81,13 +94,18 @@ class GatherElements:
             whole = code.add(start, code.binary("and", code.binary("sub", end, start), -lanes))
             apart = code.is_aligned(code.at(dense, code.multiply(start, self.run))) if self.streaming else None
             with steps.over(start, whole) as (at, base):
-                found = code.load(
-                    vector_type(lanes, self._index_type), code.at(indices, code.multiply(at, self.index.nbytes)), 1
-                )
-                vector = self._gathered(code, indexed, self._offsets(code, found, base, axis), axis)
-                code.store_all([(vector, code.at(dense, code.multiply(at, self.run)))], apart)
-            with code.loop(whole, end) as at:
-                base = steps.offset_of(at)
+                first = code.at(indices, code.multiply(at, self.index.nbytes))
+                if not self.hardware:
+                    # Indices are read in bursts, which defeats the hardware prefetcher.
+                    for line in range(0, lanes * self.index.nbytes, LINE_BYTES):
+                        code.prefetch(code.at(first, policy().gather.index_ahead_bytes + line))
+                found = code.load(vector_type(lanes, self._index_type), first, 1)
+                offsets, written = self._offsets(code, found, base, axis), code.at(dense, code.multiply(at, self.run))
+                if self.hardware:
+                    code.store_all([(self._gathered(code, indexed, offsets, axis), written)], apart)
+                else:
+                    self._load_each(code, indexed, offsets, written, stack)
+            with steps.one_by_one(whole, end) as (at, base):
                 found = code.load(self._index_type, code.at(indices, code.multiply(at, self.index.nbytes)), 1)
                 offset = code.cast("sext", self._offsets(code, found, base, axis), "i64")
                 element = code.load(f"i{8 * self.run}", code.at(indexed, offset), 1)
@@ -111,6 +129,14 @@ class GatherElements:
         if self.adjacent:
             return code.add(base, code.binary("mul", places, self.run))
         return code.add(base, code.binary("mul", places, spread(axis.stride)))
+
+    def _load_each(self, code: Code, indexed: Value, offsets: Value, written: Value, stack: Value) -> None:
+        """Load the elements at a vector of offsets one by one, by the stack's copy of these, and store them."""
+        code.store(offsets, stack, LINE_BYTES)
+        for lane in range(self.lanes):
+            offset = code.load("i32", code.at(stack, _OFFSET_BYTES * lane), _OFFSET_BYTES)
+            element = code.load(f"i{8 * self.run}", code.at(indexed, code.cast("sext", offset, "i64")), 1)
+            code.store(element, code.at(written, self.run * lane), 1)
 
     def _gathered(self, code: Code, indexed: Value, offsets: Value, axis: _Axis) -> Value:
         """The elements at a vector of offsets."""
@@ -153,13 +179,30 @@ class _Steps:
         back = code.binary("sub", row, code.multiply(width, along))
         onward = code.add(code.multiply(rows, row), code.multiply(rest, along))
         self._vectors = [code.splat(code.cast("trunc", value, "i32"), lanes) for value in (width, rest, onward, back)]
+        self._short = [code.cast("trunc", value, "i32") for value in (width, along, back)]
 
-    def offset_of(self, place: Value) -> Value:
-        """The offset of one element's row, and its position in the row, in 32 bits."""
+    @contextmanager
+    def one_by_one(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
+        """Every position from `start` to `stop`, and the offset of its element in 32 bits."""
+        count = self._code.binary("sub", stop, start)
+        with self._following(start, count) as (number, _, base):
+            yield self._code.add(start, number), base
+
+    @contextmanager
+    def _following(self, start: Value, count: Value) -> Iterator[tuple[Value, Value, Value]]:
+        """Numbers below `count`; each position's column, and the offset of its place in the row, in 32 bits."""
         code = self._code
-        row = code.binary("udiv", place, self._width)
-        column = code.binary("sub", place, code.multiply(row, self._width))
-        return code.cast("trunc", code.add(code.multiply(row, self._row), code.multiply(column, self._along)), "i32")
+        width, along, back = self._short
+        row = code.binary("udiv", start, self._width)
+        column = code.binary("sub", start, code.multiply(row, self._width))
+        base = code.add(code.multiply(row, self._row), code.multiply(column, self._along))
+        with code.fold(count, [code.cast("trunc", value, "i32") for value in (column, base)]) as (number, carried):
+            column, base = carried
+            yield number, column, base
+            column, base = code.add(column, 1), code.add(base, along)
+            wraps = code.compare("icmp uge", column, width)
+            carried[0] = code.select(wraps, code.full("i32", 0), column)
+            carried[1] = code.select(wraps, code.add(base, back), base)
 
     @contextmanager
     def over(self, start: Value, stop: Value) -> Iterator[tuple[Value, Value]]:
@@ -167,12 +210,10 @@ class _Steps:
         code, lanes = self._code, self._lanes
         width, rest, onward, back = self._vectors
         columns, bases = self._columns, self._bases
-        with code.loop(0, lanes) as lane:
-            place = code.add(start, lane)
-            column = code.binary("urem", place, self._width)
+        with self._following(start, constant(lanes)) as (lane, column, base):
             at = code.multiply(lane, 4)
-            code.store(code.cast("trunc", column, "i32"), code.at(columns, at), 4)
-            code.store(self.offset_of(place), code.at(bases, at), 4)
+            code.store(column, code.at(columns, at), 4)
+            code.store(base, code.at(bases, at), 4)
         type_ = vector_type(lanes, "i32")
         initial = [code.load(type_, place, 4) for place in (columns, bases)]
         count = code.binary("udiv", code.binary("sub", stop, start), lanes)

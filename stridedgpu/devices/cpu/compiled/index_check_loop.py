@@ -38,8 +38,7 @@ class IndexCheck:
         shift = code.splat(axis, self.lanes) if kind.signed else code.full(vector_type(self.lanes, "i64"), 0)
         valid = code.splat(code.multiply(axis, 2) if kind.signed else axis, self.lanes)
         with places_of_items(code, [blocks, *(count for count, _ in outer)]) as (number, *places):
-            # The last block is checked first, so that the gather finds the first ones in the caches.
-            start = code.multiply(code.binary("sub", code.add(blocks, -1), number), block)
+            start = code.multiply(number, block)
             end = code.smaller(code.add(start, block), size)
             address = code.source
             for place, (_, step) in zip(places, outer, strict=True):

@@ -1,0 +1,139 @@
+"""The thresholds of relayouts on the CPU, a part of its policy: see `policy.py` for where their values come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+__all__ = ["RelayoutPolicy"]
+
+_KB: Final = 1024
+_MB: Final = 1024 * 1024
+
+
+class RelayoutPolicy(NamedTuple):
+    """Relayout: items, non-temporal stores, prefetching, and the extents of the three kernels."""
+
+    shared_bytes: int = _MB
+    """Bytes moved from which on threads share a call: at 512 KB one thread was 1.2 times as fast."""
+
+    items: int = 256
+    """Approximate number of items of a large move."""
+
+    item_bytes: range = range(128 * _KB, _MB)
+    """Range of bytes of one item: smaller ones do not amortise their start, and larger ones are no faster."""
+
+    streamed_bytes: int = 24 * _MB
+    """Bytes moved from which on rows and pixels are written by non-temporal stores: three quarters of the cache.
+
+    Cached stores took 1.3 to 2.4 times as long for 24 to 40 MB on a Xeon (Sapphire Rapids) whose 105 MB cache is shared
+    with other virtual machines, and half as long in a quiet cache of 32 MB."""
+
+    streamed_row_bytes: int = 256
+    """Bytes of the shortest row that is: on the Xeon rows of 64 and 128 bytes took 1.1 to 1.8 times as long so, those
+    of 256 bytes 0.9 to 1.3 times."""
+
+    streamed_tiles_bytes: int = 8 * _MB
+    """The same for transposes, a quarter of the cache: the order of their evictions defeats the prefetcher."""
+
+    squares_bytes: int = 32 * _MB
+    """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in squares, in registers alone: on
+    the Xeon 1.2 to 12 times as fast as tiles. Aligned lines are streamed instead."""
+
+    small_matrix_bytes: int = 2 * _MB
+    """Bytes that one matrix moves below which it is transposed so, however many there are: a core's cache holds it. On
+    the Xeon, 49 MB of matrices of 10 KB to 1.4 MB took 0.4 to 1.15 of the time of tiles, 0.85 on average."""
+
+    blocks_bytes: int = 8 * _MB
+    """Bytes moved below which short runs are permuted in registers, in blocks: a quarter of the cache. On the Xeon,
+    patches below took 0.07 to 1 of the time of the other kernels, larger ones 0.5 to 3 times as long."""
+
+    short_rows_bytes: int = 16 * _MB
+    """The same for rows of less than a cache line: in blocks, rows of 32 bytes were 1.6 times as fast for 9 MB."""
+
+    least_side: int = 32
+    """Elements of the shorter side from which on squares are as fast as blocks: of 9 to 17 they took 1.5 times as long.
+    Up to as many, a loop lies in a block as a whole, and its size is a constant of the kernel."""
+
+    long_row_bytes: int = 8 * _KB
+    """Bytes of a target row from which on it is streamed at any address; shorter rows only as whole cache lines."""
+
+    prefetched_bytes: int = _MB
+    """Bytes moved from which on rows are prefetched to be read or written; fewer are mostly in a core's cache."""
+
+    row_gap_bytes: int = _KB
+    """Gap in bytes between rows that hardware prefetchers do not cross."""
+
+    rows_ahead: int = 2
+    """Rows from the current row to the prefetched one."""
+
+    written_row_ahead_bytes: int = 512
+    """Bytes between what a row or a plane writes and what is prefetched to be written: on the Xeon 256 to 2048 were
+    alike. From `prefetched_bytes` on conversions and pixels took 0.7 to 1.05 of the time, and 0.97 on average."""
+
+    unrolled_bytes: range = range(64, 2 * _KB + 1)
+    """Bytes of the rows that are unrolled: from a cache line on. On the Xeon, rows of 64 B to 2 KB, 10 KB to 20 MB of
+    them, took 0.65 to 1 of the time of a loop along each row; longer ones gain nothing."""
+
+    step_bytes: int = 128
+    """Bytes of one step along a row of the wider side: two cache lines."""
+
+    long_steps_bytes: int = 4 * _KB
+    """Bytes of a target row from which on steps are that long. Shorter rows take a line of the target, and repeat less:
+    on the Xeon rows of 0.3 to 2 KB took 0.6 to 0.97 of the time."""
+
+    aligned_row_bytes: int = 256
+    """Bytes of a target row from which on stores begin at lines: on the Xeon that took 0.8 to 0.95 of the time."""
+
+    whole_lines_bytes: int = 512
+    """Bytes of a target row below which rows of whole lines are taken as they lie: aligned they took 1.03 to 1.1."""
+
+    scalars: int = 4
+    """Elements of a step with scalar loads, scalar stores and no conversion."""
+
+    least_row: int = 8
+    """Elements from which on a strided target row becomes the inner loop."""
+
+    strided_tile: tuple[int, int] = (256, 512)
+    """Rows and elements of a tile of strided rows: adjacent rows share cache lines."""
+
+    tile_bytes: int = _KB
+    """Bytes of a source line that a transpose reads before it continues with the next; half as many of a target."""
+
+    unaligned_tile_bytes: int = 4 * _KB
+    """The same for unaligned targets: a line shared by two tiles is completed soon."""
+
+    unaligned_line_bytes: Mapping[int, int] = MappingProxyType({1: 128, 2: 512, 4: 1024, 8: 1024, 16: 256})
+    """Bytes of a tile's unaligned target line, by the bytes of an element."""
+
+    odd_tile: int = 64
+    """Rows of a tile of elements of odd sizes: whole cache lines for any size."""
+
+    line_ahead_bytes: int = 256
+    """Bytes between the read and the prefetched part of a transpose's source line."""
+
+    written_ahead_bytes: int = 192
+    """The same of a square's target line: on the Xeon, 0.2 to 0.8 of the time for 0.3 to 30 MB, and 1 below."""
+
+    longest_pixel: int = 16
+    """Elements of the largest pixel interleaved in registers."""
+
+    least_pixels: int = 4
+    """Pixels from which on a row fills a vector; shorter rows do not count as pixels."""
+
+    largest_step: int = 4
+    """The largest stride of a plane in elements; the elements in between are read as well."""
+
+    most_gaps: int = 2
+    """Most length of a pixel with its gaps, relative to its channels or to 4; not measured."""
+
+    most_repeated: float = 0.25
+    """Share of a transpose's rows that its last tile may repeat; not measured."""
+
+    long_channels: int = 8
+    """Channels from which on a transpose takes fewer shuffles than interleaving."""
+
+    def bytes_of_item(self, nbytes: int) -> int:
+        """Approximate bytes of one item of a move of `nbytes`."""
+        return max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
