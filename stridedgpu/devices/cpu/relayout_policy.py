@@ -41,6 +41,10 @@ class RelayoutPolicy(NamedTuple):
     """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in squares, in registers alone: on
     the Xeon 1.2 to 12 times as fast as tiles. Aligned lines are streamed instead."""
 
+    byte_squares: bool = True
+    """Whether elements of 1 byte are transposed in squares, too: on AMD's Zen 4 they took 1.1 to 1.2 times as long as
+    tiles for 90 KB to 2 MB."""
+
     small_matrix_bytes: int = 2 * _MB
     """Bytes that one matrix moves below which it is transposed so, however many there are: a core's cache holds it. On
     the Xeon, 49 MB of matrices of 10 KB to 1.4 MB took 0.4 to 1.15 of the time of tiles, 0.85 on average."""

@@ -260,7 +260,7 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
 def _side_in_registers(draft: Draft, size: int) -> int:
     """Elements of a side of the square that is transposed in registers; 0 where scratch memory takes fewer shuffles."""
     widest = LINE_BYTES if "avx512f" in processor_features() else LINE_BYTES // 2
-    sides = {1: LANE_BYTES, 4: widest // 4, 8: widest // 8}
+    sides = {1: LANE_BYTES if policy().relayout.byte_squares else 0, 4: widest // 4, 8: widest // 8}
     side = min(size, sides.get(draft.target_bytes, 0), widest // draft.source_bytes)
     return power_of_two(side) if side >= LANE_BYTES // draft.target_bytes else 0
 
