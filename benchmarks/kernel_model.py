@@ -116,6 +116,7 @@ class Coming:
     is_new: bool = False  # whether any of the sectors is the first of the block there
     waits: int = 0
     cached_waits: int = 0
+    copies: int = 0  # how many bulk copies of its block have come
 
 
 class Counts:
@@ -123,6 +124,8 @@ class Counts:
 
     def __init__(self) -> None:
         self.issued = self.integers = self.lines = self.passes = self.least_passes = 0
+        self.copies: dict[int, int] = {}  # the number of the last bulk copy that a barrier counts
+        self.last_copy = self.copying = self.most_copying = 0  # how many were asked for; sectors on their way
         self.read: set[int] = set()
         self.written: set[int] = set()
         self.coming: defaultdict[int, Coming] = defaultdict(Coming)
@@ -154,6 +157,24 @@ class Counts:
         coming.registers |= one.registers_written()
         coming.sectors |= sectors
         coming.most = max(coming.most, len(coming.sectors))
+
+    def copy(self, _warp: Warp, _one: Instruction, barrier: int, addresses: np.ndarray) -> None:
+        """A bulk copy, of 16 bytes at each address, passes through shared memory once, and through no line of L1."""
+        self.last_copy += 1
+        self.copies[barrier] = self.last_copy
+        sectors = set(np.unique(addresses // SECTOR_BYTES).tolist())
+        self.read |= sectors
+        self.copying += len(sectors)
+        self.most_copying = max(self.most_copying, self.copying)
+        passed = -(-16 * addresses.size // LINE_BYTES)
+        self.passes, self.least_passes = self.passes + passed, self.least_passes + passed
+
+    def wait(self, warp: Warp, barrier: int) -> None:
+        """All bulk copies that are on their way come with the one that a warp waits for."""
+        coming = self.coming[warp.first]
+        if self.copies.get(barrier, 0) > coming.copies:
+            coming.copies, self.copying = self.last_copy, 0
+            coming.waits += 1
 
 
 def passes(addresses: np.ndarray, nbytes: int) -> int:
@@ -199,7 +220,7 @@ def model(
     Block(parsed(code.text), *arguments).run()
     resident, multiprocessors = resident_blocks(launch, code, machine), machine.gpu.multiprocessors
     together = min(resident, -(-blocks // multiprocessors))
-    in_flight = SECTOR_BYTES * sum(coming.most for coming in counts.coming.values()) * together
+    in_flight = SECTOR_BYTES * (sum(coming.most for coming in counts.coming.values()) + counts.most_copying) * together
     read, written = SECTOR_BYTES * len(counts.read), SECTOR_BYTES * len(counts.written)
     moved = bytes_moved / blocks
     waits, cached = (
@@ -214,8 +235,9 @@ def model(
     }
     limit = max(clocks, key=clocks.__getitem__)
     block = sum(clock**OVERLAP for clock in clocks.values()) ** (1 / OVERLAP)
-    # In the last wave, multiprocessors run out of blocks one after another.
-    last_wave = (waves + math.ceil(waves)) / (2 * waves)
+    # In the last wave, multiprocessors run out of blocks one after another, unless all have as many at once.
+    is_even = waves <= 1 and blocks % multiprocessors == 0
+    last_wave = 1 if is_even else (waves + math.ceil(waves)) / (2 * waves)
     launched = block * last_wave * blocks / multiprocessors + RAMP * machine.clocks
     copied = bytes_moved / machine.copied / multiprocessors
     return {

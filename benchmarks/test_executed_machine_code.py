@@ -74,6 +74,7 @@ def rows(pitch: int, count: int = 45) -> tuple[Layout, Layout]:
 
 MATRIX = (in_order((70, 45), (0, 1), {0: 48}), in_order((70, 45), (1, 0), {1: 80}))
 TURNED = (in_order((2, 20, 37, 3), range(4)), in_order((2, 20, 37, 3), (0, 2, 1, 3)))
+PHOTOGRAPH = (in_order((1, 3, 22, 1024), (0, 2, 3, 1)), Layout((1, 3, 22, 1024)))
 PIXELS = (in_order((2, 3, 5, 32), (0, 2, 3, 1)), in_order((2, 3, 5, 32), (0, 1, 2, 3)))
 
 CASES = {
@@ -98,6 +99,7 @@ CASES = {
     "pixels turned, to halves": case(*TURNED, "uint8>float16", axis=3, scale=ramp(3)),
     "pixels to planes": case(*PIXELS, "uint8"),
     "planes to pixels": case(*reversed(PIXELS), "uint8"),
+    "pixels that bulk copies bring": case(*PHOTOGRAPH, "uint8>float16", axis=1, scale=ramp(3), bias=ramp(3)),
     "pixels to planes of halves": case(*PIXELS, "uint8>float16", axis=1, scale=ramp(3), bias=ramp(3)),
 }
 

@@ -124,3 +124,43 @@ def test_only_pairs_are_read_as_pairs(text):
     """A factor's neighbour may be on its way from memory: the product does not wait for it."""
     (one,) = parsed(f"        /*0000*/                   {text}")
     assert one.registers_read() == READ[text]
+
+
+STAGES = """
+        /*0000*/                   S2R R0, SR_TID.X ;
+        /*0010*/                   ISETP.NE.AND P0, PT, R0, RZ, PT ;
+        /*0020*/                   UMOV UR4, 0x0 ;
+        /*0030*/                   UMOV UR5, 0x4000 ;
+        /*0040*/                   ULDC.64 UR6, c[0x0][0x210] ;
+        /*0050*/                   UMOV UR8, 0x100 ;
+        /*0060*/              @!P0 UBLKCP.S.G [UR4], [UR6], UR8 ;
+        /*0070*/                   UMOV UR4, 0x1000 ;
+        /*0080*/                   UMOV UR5, 0x4008 ;
+        /*0090*/                   UIADD3 UR6, UR6, 0x1000, URZ ;
+        /*00a0*/              @!P0 UBLKCP.S.G [UR4], [UR6], UR8 ;
+        /*00b0*/                   BAR.SYNC 0x0 ;
+        /*00c0*/                   MOV R1, 0x4000 ;
+        /*00d0*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P1, [R1], R0 ;
+        /*00e0*/                   BAR.SYNC 0x0 ;
+        /*00f0*/              @!P0 UBLKCP.S.G [UR4], [UR6], UR8 ;
+        /*0100*/                   BAR.SYNC 0x0 ;
+        /*0110*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P1, [R1+0x8], R0 ;
+        /*0120*/                   EXIT ;
+"""
+"""One thread brings two stages of 4 KB, and one of them again before it waits for it."""
+
+
+def test_bulk_copies_that_are_on_their_way_come_with_the_one_that_is_waited_for():
+    figures = model(launch(blocks=132), code(32, text=STAGES), 132 * 8192)
+    assert figures["waits"] == 2
+    assert figures["bytes_in_flight"] == 8192
+    assert figures["sector_bytes_per_byte"] == 1.0
+    assert figures["shared_passes"] == figures["shared_passes_at_least"] == 3 * 4096 // 128
+    again = STAGES.replace("[R1+0x8]", "[R1]")
+    assert model(launch(blocks=132), code(32, text=again), 132 * 8192)["waits"] == 1
+
+
+def test_a_wave_that_gives_every_multiprocessor_as_many_blocks_has_no_idle_ones():
+    even, odd = (model(launch(blocks=blocks), code(64), blocks * 16384) for blocks in (132 * 3, 132 * 3 - 1))
+    assert (even["waves"], odd["waves"]) == (0.75, 0.75)
+    assert even["at_most"] > odd["at_most"]

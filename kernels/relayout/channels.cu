@@ -9,6 +9,12 @@
 // threads access adjacent vectors of PixelBytes for any number of channels. A thread loads a whole group to registers,
 // splits (or joins) it by byte permutes, and stores (or loads) one vector a channel. Each element is read once and
 // written once. Elements are converted on the planar side, where a vector has one channel.
+//
+// With stages, a block splits its share of all pixels, and is one of as many as the GPU holds at once. Bulk copies
+// bring pixels of a row to one stage of shared memory while threads split another one; no thread loads pixels.
+//
+//     stages of shared memory          | splitting | coming | coming |     a stage: up to stage_tiles tiles of one row
+#include "bulk_copies.cuh"
 #include "pixel_groups.cuh"
 #include "pixel_tiles.cuh"
 
@@ -24,6 +30,8 @@ struct ChannelsPolicy {
     int pixel_bytes, planar_bytes;  // of one access to the interleaved and to the planar side
     bool backwards;                 // the planar side runs against the other one; its rows are then whole vectors
     int threads;                    // of a block
+    int stages;                     // of shared memory, which bulk copies fill; 0: threads load pixels, a tile a block
+    int resident;                   // blocks of a multiprocessor that registers are left for
     ChannelAxis axis;
     Channels affines, order;
 };
@@ -45,12 +53,14 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
     PixelRows<Group, PixelVector, policy.threads> interleaved;
     int pixels_left;
 
-    // Stores groups from shared memory to the planes of the target.
-    template <typename Parameters>
+    // Stores groups from shared memory to the planes of the target; of one row, there are as many as there are pixels.
+    template <bool OneRow, typename Parameters>
     __device__ __forceinline__ void write_planes(const Parameters& parameters, Target* target, Index channel) const {
-        const int groups = int(parameters.row_groups.divisor) * interleaved.rows_left;
+        const int groups = OneRow ? (pixels_left + length - 1) / length
+                                  : int(parameters.row_groups.divisor) * interleaved.rows_left;
         for (int number = int(threadIdx.x); number < groups; number += policy.threads) {
-            const Quotient<uint32> at = divide(uint32(number), parameters.row_groups);
+            const Quotient<uint32> at =
+                OneRow ? Quotient<uint32>{0, uint32(number)} : divide(uint32(number), parameters.row_groups);
             const int pixel = int(at.remainder) * length, left = pixels_left - pixel;
             if (left <= 0) continue;
             Group group{};
@@ -134,14 +144,86 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
     __device__ __forceinline__ unsigned char* shared_group(const Quotient<uint32>& at) const {
         return interleaved.memory + int(at.quotient) * interleaved.row_bytes + int(at.remainder) * Group::shared_bytes;
     }
+    // Where the planes of a tile's first pixel begin, and those of a group in the tile.
+    static __device__ __forceinline__ Index first_planar(Index pixel) {
+        return policy.backwards ? Index(0) - pixel : pixel;
+    }
     static __device__ __forceinline__ Index planar_offset(int pixel) {
         return policy.backwards ? Index(0) - Index(pixel + length - 1) : Index(pixel);
     }
 };
 
-// __launch_bounds__ minBlocks is 1 to stop ptxas from targeting more on sm_80 and spilling; it is no occupancy goal.
+// What there is in one stage of shared memory, and where it goes: one thread says so for all. No pixels: there are no
+// more, in this stage or in another one.
+template <typename Target, typename Index> struct Stage {
+    CopyBarrier barrier;
+    Target* target;
+    Index channel;
+    int pixels;
+};
+
+// Splits a block's share: `block_tiles` tiles, each of `row_groups` groups of one row.
+template <typename Tile, ChannelAxis Axis, int Stages, typename Index, typename Parameters>
+__device__ __forceinline__ void split_share(const Parameters& parameters, Index block) {
+    using Source = typename Tile::Source;
+    using Staged = Stage<typename Tile::Target, Index>;
+    constexpr int pixel_bytes = Tile::Group::pitch * int(sizeof(Source));
+    static_assert(!Tile::Group::filled, "pixels are the same in both memories");
+    __shared__ Staged stages[Stages];
+    const int tile_pixels = int(parameters.row_groups.divisor) * Tile::length;
+    const int stage_bytes = int(parameters.stage_tiles) * tile_pixels * pixel_bytes;
+    Index number = block * Index(parameters.block_tiles);
+    const Index end = number + Index(positions_left(parameters.blocks, number, int(parameters.block_tiles)));
+
+    const auto fill = [&](int to) {
+        Staged& stage = stages[to];
+        const PixelTile<Index> tile = pixel_tile<Axis, Tile::length>(parameters, number);
+        const Index in_row = divide(number, parameters.pixel_tiles).remainder;
+        const int tiles = positions_left(parameters.pixel_tiles.divisor, in_row,
+                                         positions_left(end, number, int(parameters.stage_tiles)));
+        const int pixels = positions_left(parameters.pixels, tile.pixel, tiles * tile_pixels);
+        stage.target = parameters.target + Signed<Index>(tile.target_offset + Tile::first_planar(tile.pixel));
+        stage.channel = tile.channel;
+        stage.pixels = pixels;
+        const Index source_offset = tile.source_offset + tile.pixel * Index(Tile::Group::pitch);
+        expect(stage.barrier, uint32(pixels * pixel_bytes));
+        if (pixels > 0) {
+            bulk_copy(dynamic_shared_memory() + to * stage_bytes, parameters.source + Signed<Index>(source_offset),
+                      uint32(pixels * pixel_bytes), stage.barrier);
+        }
+        number += Index(tiles);
+    };
+
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (int i = 0; i < Stages; ++i) init(stages[i].barrier);
+        show_barriers();
+#pragma unroll 1
+        for (int i = 0; i < Stages; ++i) fill(i);
+    }
+    __syncthreads();
+    int from = 0;
+    uint32 phase = 0;
+#pragma unroll 1
+    for (;;) {
+        wait(stages[from].barrier, phase);
+        const Staged stage = stages[from];
+        if (stage.pixels == 0) return;
+        const Tile tile{{dynamic_shared_memory() + from * stage_bytes, 0, 1, 0}, stage.pixels};
+        tile.template write_planes<true>(parameters, stage.target, stage.channel);
+        __syncthreads();  // every thread has read the stage
+        if (threadIdx.x == 0) fill(from);
+        if (++from == Stages) {
+            from = 0;
+            ++phase;
+        }
+    }
+}
+
+// __launch_bounds__ minBlocks is 1 without stages to stop ptxas from targeting more on sm_80 and spilling; it is no
+// occupancy goal.
 template <typename Conversion, typename Index, ChannelsPolicy policy>
-__global__ void __launch_bounds__(policy.threads, 1)
+__global__ void __launch_bounds__(policy.threads, policy.resident)
     channels(__grid_constant__ const PixelsParameters<Conversion, Index, policy> parameters) {
     using Tile = ChannelTile<Conversion, Index, policy>;
     constexpr bool splits = policy.direction == Direction::split;
@@ -149,9 +231,13 @@ __global__ void __launch_bounds__(policy.threads, 1)
                   "a vector would write gaps that are not ours");
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
+    if constexpr (policy.stages > 0) {
+        split_share<Tile, policy.axis, policy.stages>(parameters, block);
+        return;
+    }
     const PixelTile<Index> place = pixel_tile<policy.axis, Tile::length>(parameters, block);
     const Index interleaved = place.pixel * Index(policy.pitch);
-    const Index planar = policy.backwards ? Index(0) - place.pixel : place.pixel;
+    const Index planar = Tile::first_planar(place.pixel);
     const auto* source = parameters.source + Signed<Index>(place.source_offset + (splits ? interleaved : planar));
     auto* target = parameters.target + Signed<Index>(place.target_offset + (splits ? planar : interleaved));
     const Index row_elements = splits ? parameters.source_elements : parameters.target_elements;
@@ -161,7 +247,7 @@ __global__ void __launch_bounds__(policy.threads, 1)
     if constexpr (splits) {
         tile.interleaved.read(source, parameters.source_row_step, parameters.source_vectors);
         __syncthreads();
-        tile.write_planes(parameters, target, place.channel);
+        tile.template write_planes<false>(parameters, target, place.channel);
     } else {
         tile.read_planes(parameters, source, place.channel);
         __syncthreads();

@@ -19,6 +19,7 @@ template <typename Conversion, typename Index, auto policy> struct PixelsParamet
     Index plane_step;           // of the planar side; a source's is in `order` where it has the channel axis
     Divisor<uint32> source_vectors, target_vectors, row_groups;  // of a row of a tile, at most
     uint32 tile_rows;
+    uint32 stage_tiles, block_tiles;  // where bulk copies fill stages: tiles of a stage, in one row, and of a block
     Axes<Index, policy.rank> outer;
     ChannelOrder<Index, policy.order> order;
     ChannelAffines<typename Conversion::Compute, policy.affines> affines;

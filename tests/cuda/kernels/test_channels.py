@@ -69,8 +69,8 @@ def conversion_cases() -> list[Case]:
 
 FAULTS = {
     "split: no barrier": Fault(
-        "parameters.source_vectors);\n        __syncthreads();\n        tile.write_planes",
-        "parameters.source_vectors);\n        tile.write_planes",
+        "parameters.source_vectors);\n        __syncthreads();\n        tile.template write_planes",
+        "parameters.source_vectors);\n        tile.template write_planes",
     ),
     "join: no barrier": Fault(
         "        tile.read_planes(parameters, source, place.channel);\n        __syncthreads();",

@@ -26,6 +26,7 @@ void __sanitizer_start_switch_fiber(void**, const void*, size_t) {}
 void __sanitizer_finish_switch_fiber(void*, const void**, size_t*) {}
 void __asan_poison_memory_region(const volatile void*, size_t) {}
 void __asan_unpoison_memory_region(const volatile void*, size_t) {}
+void* __asan_region_is_poisoned(void*, size_t) { return nullptr; }
 }
 """
 

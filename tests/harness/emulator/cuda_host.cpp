@@ -3,13 +3,14 @@
 // A fiber runs until it meets a barrier or a warp-wide function, and between two barriers the fibers run in the order
 // asked for: forward, reversed or random. A kernel that lacks a barrier gives the wrong result in one of them. A block
 // in which some threads wait for others that have finished is stopped with a message. Shared memory is filled with
-// 0xA5 before each block.
+// 0xA5 before each block. Bulk copies are as late as they may be, and refused where CUDA would not make them.
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #include <sys/mman.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 
 // Last: words of CUDA are macros.
@@ -153,6 +154,83 @@ const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t valu
     return self.received;
 }
 
+namespace {
+
+struct BulkCopy { void* to; const void* from; unsigned bytes; };
+
+// A phase ends when its one arrival has said how many bytes it expects, and as many are copied.
+struct CopyBarrier {
+    unsigned phase = 0;
+    bool arrived = false;
+    uint64_t expected = 0, asked = 0;
+    std::vector<BulkCopy> copies;
+};
+std::map<void*, CopyBarrier> copy_barriers;  // of the block, by address
+
+CopyBarrier& barrier_at(void* address) {
+    const auto found = copy_barriers.find(address);
+    if (found == copy_barriers.end()) fail("a barrier of bulk copies that nobody has made");
+    return found->second;
+}
+
+// Makes the copies of a phase that is complete, and begins the next one.
+void end_phase(CopyBarrier& barrier) {
+    if (!barrier.arrived || barrier.asked < barrier.expected) return;
+    if (barrier.asked > barrier.expected) fail("bulk copies of more bytes than their barrier expects");
+    for (const BulkCopy& copy : barrier.copies) {
+        ASAN_UNPOISON_MEMORY_REGION(copy.to, copy.bytes);
+        std::memcpy(copy.to, copy.from, copy.bytes);
+    }
+    const unsigned next = barrier.phase + 1;
+    barrier = {};
+    barrier.phase = next;
+}
+
+void wake_waiting() {
+    for (Thread& thread : threads) {
+        if (thread.state == State::at_copy_barrier) thread.state = State::ready;
+    }
+}
+
+}  // namespace
+
+void init_barrier(void* address) {
+    if (uintptr_t(address) % 8) fail("a barrier of bulk copies that is not aligned to 8 bytes");
+    if (!copy_barriers.emplace(address, CopyBarrier{}).second) fail("a barrier of bulk copies is made twice");
+}
+
+void expect_bytes(void* address, unsigned bytes) {
+    CopyBarrier& barrier = barrier_at(address);
+    end_phase(barrier);
+    if (barrier.arrived) fail("a second arrival in one phase of a barrier of bulk copies");
+    barrier.arrived = true;
+    barrier.expected = bytes;
+    wake_waiting();
+}
+
+void bulk_copy(void* shared, const void* global, unsigned bytes, void* address) {
+    if ((uintptr_t(shared) | uintptr_t(global) | bytes) % 16) fail("a bulk copy that is not of whole 16 bytes");
+    // Poison at the target is a copy that has not come, or memory that is not there.
+    if (__asan_region_is_poisoned(shared, bytes)) fail("a bulk copy to memory that it may not write");
+    if (__asan_region_is_poisoned(const_cast<void*>(global), bytes)) fail("a bulk copy of memory that it may not read");
+    CopyBarrier& barrier = barrier_at(address);
+    barrier.copies.push_back({shared, global, bytes});
+    barrier.asked += bytes;
+    ASAN_POISON_MEMORY_REGION(shared, bytes);
+    wake_waiting();
+}
+
+void wait_for_phase(void* address, unsigned parity) {
+    for (;;) {
+        CopyBarrier& barrier = barrier_at(address);
+        if (barrier.phase % 2 == parity) end_phase(barrier);
+        if (barrier.phase % 2 != parity) return;
+        current->state = State::at_copy_barrier;
+        current->function = "a wait for bulk copies";
+        suspend_current();
+    }
+}
+
 // The bounds of a section are named by the linker; it is absent when no kernel has static shared memory.
 extern "C" __attribute__((weak)) char __start_shared_memory[], __stop_shared_memory[];
 __attribute__((no_sanitize("address"), noinline)) void fill_static_shared_memory() {
@@ -173,6 +251,7 @@ void run_block(Order order, Random& random) {
         thread.warp_lanes = std::min(32u, unsigned(threads.size()) - first);
     }
     arrived = 0;
+    copy_barriers.clear();
     fill_static_shared_memory();
     std::vector<Thread*> ready;
     for (;;) {
@@ -194,6 +273,9 @@ void run_block(Order order, Random& random) {
         threadIdx = thread.index;
         std::fprintf(stderr, "emulation: %s: ", thread.function);
         fail("threads wait for others that have finished or wait elsewhere");
+    }
+    for (const auto& [address, barrier] : copy_barriers) {
+        if (!barrier.copies.empty()) fail("a block ends before its bulk copies");
     }
 }
 

@@ -28,7 +28,7 @@ extern uint3 blockIdx, threadIdx;
 
 namespace cuda_host {
 
-enum class State { ready, at_block_barrier, at_warp_barrier, finished };
+enum class State { ready, at_block_barrier, at_warp_barrier, at_copy_barrier, finished };
 
 struct Thread {
     State state;
@@ -50,6 +50,13 @@ extern Thread* current;
 void block_barrier();
 // Gives a value and returns those of the warp's lanes, when every lane of the mask has called the same function.
 const uint64_t* warp_exchange(const char* function, unsigned mask, uint64_t value);
+
+// Bulk copies to shared memory, and the barriers that count their bytes (PTX ISA, "mbarrier"), with one arrival a phase.
+// A copy is made when a thread has waited for it. From when it is asked for, its bytes are poisoned.
+void init_barrier(void* barrier);
+void expect_bytes(void* barrier, unsigned bytes);
+void bulk_copy(void* shared, const void* global, unsigned bytes, void* barrier);
+void wait_for_phase(void* barrier, unsigned parity);
 
 template <typename T> T shuffle(const char* function, unsigned mask, T value, int from, bool inside) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "warp shuffles move 4 or 8 bytes");

@@ -59,8 +59,8 @@ class KernelCode:
 
     `instructions` counts them, addresses and all, up to the last EXIT; what follows is filling. `local_accesses` are
     loads and stores of local memory: spilled registers, or arrays that are not in registers. `flushing` are the PTX
-    instructions that take subnormals for zero. `load_bits` and `store_bits` are the widths of the instructions that go
-    to global memory, in their order.
+    instructions that take subnormals for zero. `bulk_copies` are those to shared memory. `load_bits` and `store_bits`
+    are the widths of the instructions that go to global memory, in their order.
     """
 
     registers: int
@@ -68,6 +68,7 @@ class KernelCode:
     shared_bytes: int
     instructions: int
     local_accesses: int
+    bulk_copies: int
     flushing: list[str]
     load_bits: list[int]
     store_bits: list[int]
@@ -91,6 +92,7 @@ class KernelCode:
             shared_bytes=code.shared_bytes,
             instructions=code.text[: code.text.rfind("EXIT")].count(" ;"),
             local_accesses=len(re.findall(r"\b(?:LDL|STL)\b", code.text)),
+            bulk_copies=len(re.findall(r"\bUBLKCP\b", code.text)),
             flushing=[line.strip() for line in ptx.splitlines() if ".ftz" in line],
             load_bits=_widths(code.text, "LDG", "LD"),
             store_bits=_widths(code.text, "STG", "ST"),

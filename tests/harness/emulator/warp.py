@@ -25,7 +25,10 @@ Lanes = np.ndarray[Any, Any]
 
 _LANES: Final = 32
 _WORD: Final = np.uint64(2**32)
-_WITHOUT_EFFECT: Final = {"NOP", "BSSY", "BSYNC", "BREAK", "BMOV", "YIELD", "WARPSYNC", "ENDCOLLECTIVE"}
+_WITHOUT_EFFECT: Final = {
+    *("NOP", "BSSY", "BSYNC", "BREAK", "BMOV", "YIELD", "WARPSYNC", "ENDCOLLECTIVE"),
+    *("FENCE", "MEMBAR"),  # of memory that has one order here
+}
 
 PARAMETERS_AT: Final = {"sm_90": 0x210, "sm_100": 0x380, "sm_120": 0x380}
 """Where a kernel's parameters begin in the bank of constants; on sm_90 the block's and the grid's extents are first."""
@@ -53,6 +56,12 @@ class Watch(Protocol):
 
     def access(self, warp: Warp, instruction: Instruction, addresses: Lanes, nbytes: int) -> None:
         """A load or store of some lanes, `nbytes` at each address."""
+
+    def copy(self, warp: Warp, instruction: Instruction, barrier: int, addresses: Lanes) -> None:
+        """A bulk copy: vectors of 16 bytes from these addresses, which a barrier counts."""
+
+    def wait(self, warp: Warp, barrier: int) -> None:
+        """A wait at a barrier of bulk copies."""
 
 
 class SharedMemory:
@@ -152,6 +161,16 @@ class Warp:
             self._move(one, lanes)
         elif name in ("LDC", "ULDC", "LDCU"):
             self._load_constant(one, lanes)
+        elif name == "UBLKCP":
+            self._copy(one)
+        elif name == "SYNCS":
+            self._barrier(one, lanes)
+        elif name == "VOTEU":
+            assert "ANY" in one.modifiers, one.text
+            found = np.full(_LANES, (lanes & self.truth(one.operands[-1])).any())
+            self.set_predicate(one.operands[0], found, lanes)
+        elif name == "ELECT":
+            self.set_predicate(one.operands[0], np.arange(_LANES) == np.argmax(lanes), lanes)
         elif operation := OPERATIONS.get(name) or OPERATIONS.get(name.removeprefix("U")):
             operation(self, one, lanes)
         elif name not in _WITHOUT_EFFECT:
@@ -268,6 +287,26 @@ class Warp:
             ]
             words = self._registers[False][steps][:, lanes].T.astype(np.uint32)
             where.write(addresses, np.ascontiguousarray(words).view(np.uint8)[:, :nbytes])
+
+    def _copy(self, one: Instruction) -> None:
+        """A bulk copy to shared memory: its place there and the barrier's, the source, and how many 16 bytes."""
+        to, source, count = one.operands
+        assert isinstance(to, Memory), one.text
+        place, barrier = divmod(int(self.pair(to.registers[0])[0]), 2**32)[::-1]
+        vectors = np.arange(int(self.value(count)[0]) & 0xFFFF, dtype=np.uint64) * np.uint64(16)
+        assert isinstance(source, Memory), one.text
+        addresses = self.pair(source.registers[0])[0] + vectors
+        assert not (addresses[:1] % np.uint64(16)).any(), f"{one.text}: misaligned"
+        if self._watch is not None:
+            self._watch.copy(self, one, barrier, addresses)
+        self._shared.write(np.uint64(place) + vectors, self._memory.read(addresses, 16))
+
+    def _barrier(self, one: Instruction, lanes: Lanes) -> None:
+        """A barrier of bulk copies, which are made when they are asked for: there is nothing to wait for."""
+        if "PHASECHK" in one.modifiers:
+            self.set_predicate(one.operands[0], np.ones(_LANES, bool), lanes)
+            if self._watch is not None:
+                self._watch.wait(self, int(self._address(one.address)[lanes][0]))
 
     def _load_constant(self, one: Instruction, lanes: Lanes) -> None:
         register, memory = one.operands

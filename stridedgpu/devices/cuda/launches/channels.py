@@ -13,6 +13,7 @@ from stridedgpu.devices.cuda.planning.relayout import RelayoutChoice
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
 
+from .bulk_copies import Shares, shares_of
 from .instantiation import instantiation
 from .parameters import ParameterBlock, conversion_argument, index_argument
 from .tiles import Loop, loops_of, outer_words, pixel_box, pixel_tile, reversed_channels, reversed_loop
@@ -82,12 +83,17 @@ class ChannelWalk:
         return self.small.target_stride if self.splits else self.small.source_stride
 
     def parameters(
-        self, tile: tuple[int, int], tiles: tuple[int, int], vectors: tuple[int, int], bits: int
+        self,
+        tile: tuple[int, int],
+        tiles: tuple[int, int],
+        vectors: tuple[int, int],
+        bits: int,
+        shares: Shares | None = None,
     ) -> tuple[ParameterBlock, tuple[int, str, str]]:
         """The kernels' `sg::PixelsParameters`, and template arguments: rank, and the kinds of per-channel constants.
 
         `tile` is (groups of a row, rows); `tiles` is the number of tiles along each; `vectors` is the number of vectors
-        of a tile's row on each side.
+        of a tile's row on each side; `shares` are those of blocks whose pixels bulk copies bring.
         """
         block, pixels, rows = ParameterBlock(), self.pixels, self.rows
         sizes = (prod(tiles) * self.count, pixels.size, rows.size)
@@ -102,7 +108,9 @@ class ChannelWalk:
         for divisor in (*vectors, row_groups):
             for word in divisor_words(divisor, 32):
                 block.add_index(word, 32)
-        block.add_index(tile_rows, 32)
+        staged = (0, 0) if shares is None else (shares.stage_tiles, shares.block_tiles)
+        for number in (tile_rows, *staged):
+            block.add_index(number, 32)
         rank, words = outer_words(self.batch, bits)
         block.add_axes(words, bits)
         stride = self.small.source_stride if self.small.is_channel else self.channel.source_stride
@@ -154,14 +162,25 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     pixel_bytes, planar_bytes = (load, store) if shape.splits else (store, load)
     length = planar_bytes // shape.planar_itemsize
     group = PixelGroup(length, shape.pitch, shape.interleaved_itemsize)
-    whole = max(1, pixel_bytes // shape.interleaved_itemsize // length)
-    tile = pixel_tile(length, group.shared_bytes, pixels.size, rows.size, walk.count, whole, gpu)
-    row_groups, tile_rows = tile
-    tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
+    is_whole = shape.splits and walk.lasts[0] == shape.pitch
+    shares = shares_of(group, pixels.size, rows.size * walk.count, is_whole, load, gpu)
+    if shares is None:
+        whole = max(1, pixel_bytes // shape.interleaved_itemsize // length)
+        tile = pixel_tile(length, group.shared_bytes, pixels.size, rows.size, walk.count, whole, gpu)
+        row_groups, tile_rows = tile
+        tiles = -(-pixels.size // (row_groups * length)), -(-rows.size // tile_rows)
+        blocks, box, shared_bytes = prod(tiles) * walk.count, tile, row_groups * tile_rows * group.shared_bytes
+    else:
+        row_groups, tiles, tile = shares.groups, (shares.row_tiles, rows.size), (shares.groups, 1)
+        blocks, box, shared_bytes = (
+            shares.blocks,
+            (shares.stage_tiles * row_groups, 1),
+            shares.stages * shares.stage_bytes,
+        )
     # A group of planes is one vector of each plane.
     row_vectors = row_groups * length * shape.pitch * shape.interleaved_itemsize // pixel_bytes
     vectors = (row_vectors, row_groups) if shape.splits else (row_groups, row_vectors)
-    block, (rank, affines, order) = walk.parameters(tile, tiles, vectors, bits)
+    block, (rank, affines, order) = walk.parameters(tile, tiles, vectors, bits, shares)
     name = instantiation(
         "channels",
         (conversion_argument(walk.conversion), index_argument(bits)),
@@ -175,6 +194,8 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         planar_bytes=planar_bytes,
         backwards=walk.backwards,
         threads=policy().pixels.threads,
+        stages=0 if shares is None else shares.stages,
+        resident=1 if shares is None else policy().bulk_copies.resident_blocks,
         axis=walk.axis,
         affines=affines,
         order=order,
@@ -182,10 +203,10 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     return KernelLaunch(
         ("channels.cu",),
         name,
-        grid_of(prod(tiles) * walk.count),
+        grid_of(blocks),
         (policy().pixels.threads, 1, 1),
-        row_groups * tile_rows * group.shared_bytes,
+        shared_bytes,
         block.parameters,
         block.tables,
-        pixel_box(plan.problem, (shape.small_axis, shape.pixel_axis), row_groups * length, tile_rows),
+        pixel_box(plan.problem, (shape.small_axis, shape.pixel_axis), box[0] * length, box[1]),
     )

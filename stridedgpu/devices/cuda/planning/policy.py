@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from .memory_policy import MemoryPolicy
+
 __all__ = [
+    "BulkCopyPolicy",
     "ChannelMatrixPolicy",
     "CropsPolicy",
     "FamilyPolicy",
@@ -193,6 +196,27 @@ class PixelsPolicy:
 
     threads: int = 256
     """Threads of a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class BulkCopyPolicy:
+    """Bulk copies (`cp.async.bulk`) of pixels that are split into planes: `channels.cu`."""
+
+    capabilities: tuple[int, int] = (90, 119)
+    """Least and highest compute capability of GPUs that make them. Below sm_90 there are none; on sm_120 a
+    microbenchmark saw them slower than loads (kekzl/imp#169). An empty range, such as (0, 0), leaves them out."""
+
+    stages: int = 3
+    """Stages of a block's shared memory: threads split one while the others are filled."""
+
+    stage_bytes: int = 12 * _KB
+    """Most bytes of a stage. Five blocks have 120 KB on their way, more than the 64 KB that a B200 wants."""
+
+    well_filled: float = 0.75
+    """Least share of a block's threads that have a group of each stage."""
+
+    resident_blocks: int = 5
+    """Blocks of a multiprocessor, whose grid is one wave: 48 registers a thread, and 180 KB of shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,35 +400,6 @@ class ResizePolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryPolicy:
-    """Memory on its way to the device: records, uploads; and tables there. Sizes are not measured on a GPU."""
-
-    pieces: int = 16
-    """Records that may be on their way to the device; the next one waits for the first."""
-
-    piece_bytes: int = 32 * _KB
-    """The least bytes of page-locked memory for records: those of 400 windows of crops."""
-
-    uploads: int = 8
-    """Pieces of uploads that may be on their way to the device; the next one waits for the first. Page-locked memory
-    for uploads is bounded by as many times the next number: 64 MB a device."""
-
-    upload_bytes: int = 8 * _KB * _KB
-    """Bytes of a piece of an upload. At 25 GB/s, what PCIe 4.0 x16 carries, the last one is on its way for 0.3 ms when
-    the host is done; and packing it moves 16 MB, for which the CPU's policy wakes its workers."""
-
-    least_upload_bytes: int = 64 * _KB
-    """The least bytes of a piece of an upload, so that programs with small ones keep little memory page-locked."""
-
-    filled_alone_bytes: int = _KB * _KB
-    """Bytes of one run below which it is copied to its piece without a plan, as the CPU compiles from that size on."""
-
-    retired_bytes: int = 64 * _KB * _KB
-    """Bytes of retired tables on a device above which they are freed, after a wait: some thousand packed tiles of 10 to
-    100 KB each."""
-
-
-@dataclass(frozen=True, slots=True)
 class Policy:
     """All thresholds of CUDA, by the choice that they affect."""
 
@@ -414,6 +409,7 @@ class Policy:
     generic: GenericPolicy = field(default_factory=GenericPolicy)
     transpose: TransposePolicy = field(default_factory=TransposePolicy)
     pixels: PixelsPolicy = field(default_factory=PixelsPolicy)
+    bulk_copies: BulkCopyPolicy = field(default_factory=BulkCopyPolicy)
     packed_tile: PackedTilePolicy = field(default_factory=PackedTilePolicy)
     turned_pixels: TurnedPixelsPolicy = field(default_factory=TurnedPixelsPolicy)
     gather: GatherPolicy = field(default_factory=GatherPolicy)

@@ -1,0 +1,71 @@
+"""Where bulk copies bring pixels to shared memory, and how blocks share the pixels then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stridedgpu.devices.cuda.planning.gpu import GpuProperties
+from stridedgpu.devices.cuda.planning.pixels import PixelGroup
+from stridedgpu.devices.cuda.planning.policy import policy
+
+__all__ = ["Shares", "shares_of"]
+
+_BULK_BYTES: Final = 16
+"""Addresses and sizes of bulk copies are multiples of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How the blocks of one wave share rows of `row_tiles` tiles, each of `groups` groups of pixels.
+
+    A block has `block_tiles` of them, or fewer if it is one of the last, and brings up to `stage_tiles` at once, all of
+    one row, to one of `stages` stages of `stage_bytes` of shared memory.
+    """
+
+    groups: int
+    row_tiles: int
+    stage_tiles: int
+    block_tiles: int
+    blocks: int
+    stages: int
+    stage_bytes: int
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of all stages."""
+        return self.stages * self.stage_bytes
+
+
+def shares_of(
+    group: PixelGroup, pixels: int, rows: int, is_whole: bool, load_bytes: int, gpu: GpuProperties
+) -> Shares | None:
+    """The shares of rows of `pixels` whole pixels that are split into planes, or None where threads load them.
+
+    `is_whole` says whether rows end with a whole pixel, `load_bytes` how wide their vectors may be. Threads load pixels
+    on GPUs that the policy leaves out; where a group is padded in shared memory, or a row is no multiple of 16 bytes;
+    where a stage leaves threads idle; and where there is less than a stage for each block.
+    """
+    chosen = policy().bulk_copies
+    least, most = chosen.capabilities
+    group_bytes = group.length * group.pitch * group.itemsize
+    row_bytes = pixels * group.pitch * group.itemsize
+    is_same = is_whole and group.shared_bytes == group_bytes and not row_bytes % _BULK_BYTES
+    if not least <= gpu.compute_capability <= most or not is_same or load_bytes % _BULK_BYTES:
+        return None
+    groups = max(1, _BULK_BYTES // (group.length * group.itemsize))
+    row_tiles = -(-pixels // (groups * group.length))
+    stage_tiles = min(chosen.stage_bytes // (groups * group_bytes), row_tiles)
+    blocks = gpu.multiprocessors * chosen.resident_blocks
+    is_filled = stage_tiles * groups >= chosen.well_filled * policy().pixels.threads
+    if not is_filled or rows * row_tiles < blocks * stage_tiles:
+        return None
+    return Shares(
+        groups,
+        row_tiles,
+        stage_tiles,
+        -(-rows * row_tiles // blocks),
+        blocks,
+        chosen.stages,
+        stage_tiles * groups * group_bytes,
+    )
