@@ -220,6 +220,22 @@ def test_an_out_that_shares_memory_is_refused():
 # Crops
 
 
+def test_an_out_that_shares_memory_with_its_indices_is_refused_before_anything_is_written():
+    """Down to one byte; ranges that only touch do not share any."""
+    memory = np.zeros(256, np.uint8)
+    whole = sg.asarray(memory)
+    indices, data = whole[64:96].reinterpret("int64"), sg.asarray(np.arange(40, dtype=np.uint8))
+    plan = sg.plan_gather(data, indices, out=whole[:4])
+    for start in (60, 96, 0, 252):
+        plan(data, indices, whole[start : start + 4])
+        assert memory[start : start + 4].tolist() == [0] * 4
+    memory[:] = 0
+    for start in (61, 64, 80, 95):
+        with pytest.raises(BindingError, match="out shares memory with indices"):
+            plan(data, indices, whole[start : start + 4])
+    assert not memory.any()
+
+
 def photos(count, rng=None):
     rng = rng or np.random.default_rng(count)
     return [rng.integers(0, 256, (9 + n, 12 - n, 3), np.uint8) for n in range(count)]
