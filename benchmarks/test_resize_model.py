@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from harness.emulator.marks import inspected
-from resize_model import Work, computed
+from resize_model import WORKS, Work, computed
 
 
 @inspected
@@ -14,3 +14,12 @@ def test_a_batch_of_photographs_has_figures(interpolation):
     figures = computed(Work(interpolation, (37, 50), (24, 32)))
     assert 0 < figures["at_most"] <= 1
     assert figures["resident_blocks"] >= 1
+
+
+@inspected
+@pytest.mark.slow
+def test_a_block_waits_for_its_record_its_reach_its_taps_and_its_rows():
+    """The taps of both axes come together, and rows in two turns of four a warp."""
+    figures = computed(WORKS["500x375 bilinear"])
+    assert figures["waits"] <= 5
+    assert figures["instructions_per_byte"] < 22

@@ -11,6 +11,9 @@ namespace sg {
 
 enum class Rounding { nearest, truncate };
 
+// The compiler moves no access to memory across it: loads before it are on their way when what follows begins.
+__device__ __forceinline__ void keep_accesses_in_order() { asm volatile("" ::: "memory"); }
+
 // float32 to bfloat16 bits, round to nearest even; not for NaN. GPUs before sm_80 lack the instruction.
 __device__ __forceinline__ uint16 bfloat16_bits_by_integers(float32 x) {
     const uint32 bits = bit_cast<uint32>(x);

@@ -23,7 +23,8 @@ struct StagedRows {
 
 // Interleaved pixels, or one plane: rows are runs. A run is loaded as the aligned vectors that contain it, and keeps
 // its offset modulo 16 bytes, so it may begin at any address. A vector that reaches outside the image's memory is
-// loaded element by element. The loads of all rows are issued before the first is used.
+// loaded element by element, which only a warp with such a row looks for. The loads of all rows of a warp are issued
+// before the first is used.
 template <typename Element_, int Count> struct RunReader {
     using Element = Element_;
     static constexpr int count = Count;
@@ -55,49 +56,70 @@ template <typename Element_, int Count> struct RunReader {
     __device__ __forceinline__ void stage(const StagedRows& rows, const ResizeSample& sample, const PixelRange& inside,
                                           uint32 place, int32 lane) const {
         const uint32 run = uint32(inside.stop - inside.first) * pixel_bytes;
-        uint64 starts[rows_at_once];
+        // The rows lie in memory between the first one and the last.
+        const int32 last = smaller(rows.first + (rows_at_once - 1) * rows.step, rows.count - 1);
+        const uint64 one = start(rows, sample, inside, rows.first), other = start(rows, sample, inside, last);
+        if (begin_of(one) < begin || end_of(one, run) > end || begin_of(other) < begin || end_of(other, run) > end) {
+            stage_near_ends(rows, sample, inside, place, lane, run);
+            return;
+        }
+        const uint8* from[rows_at_once];
+        uint32 stop[rows_at_once];  // bytes from the first vector's begin to the run's end
 #pragma unroll
-        for (int i = 0; i < rows_at_once; ++i) starts[i] = start(rows, sample, inside, rows.first + i * rows.step);
+        for (int i = 0; i < rows_at_once; ++i) {
+            const int32 r = rows.first + i * rows.step;
+            const uint64 first = start(rows, sample, inside, r);
+            from[i] = reinterpret_cast<const uint8*>(begin_of(first));
+            stop[i] = r < rows.count ? uint32(first & 15) + run : 0;
+        }
+        uint8* const to = rows.row(rows.first) + place;
 #pragma unroll 1
         for (uint32 byte = uint32(lane) * 16; byte < run + 15; byte += 32 * 16) {
             Vector<uint32, 4> vectors[rows_at_once];
-            bool has_vector[rows_at_once], is_cut = false;
 #pragma unroll
             for (int i = 0; i < rows_at_once; ++i) {
-                const uint64 address = (starts[i] & ~uint64(15)) + byte;
-                const bool is_wanted = rows.first + i * rows.step < rows.count && byte < uint32(starts[i] & 15) + run;
-                has_vector[i] = is_wanted && address >= begin && address + 16 <= end;
-                is_cut = is_cut || (is_wanted && !has_vector[i]);
-                if (has_vector[i]) vectors[i] = load_global<Vector<uint32, 4>>(reinterpret_cast<const uint8*>(address));
+                if (byte < stop[i]) vectors[i] = load_global<Vector<uint32, 4>>(from[i] + byte);
             }
 #pragma unroll
             for (int i = 0; i < rows_at_once; ++i) {
-                if (has_vector[i]) store(rows.row(rows.first + i * rows.step) + place + byte, vectors[i]);
+                if (byte < stop[i]) store(to + uint32(i * rows.step) * rows.pitch + byte, vectors[i]);
             }
-            if (is_cut) stage_cut(rows, sample, inside, place + byte, byte, run);
         }
     }
 
   private:
+    // The vectors that contain a run.
+    static __device__ __forceinline__ uint64 begin_of(uint64 first) { return first & ~uint64(15); }
+    static __device__ __forceinline__ uint64 end_of(uint64 first, uint32 run) { return (first + run + 15) & ~uint64(15); }
+
+    // The same where some vectors may reach outside the image's memory, one row after another.
+    __device__ __forceinline__ void stage_near_ends(const StagedRows& rows, const ResizeSample& sample,
+                                                    const PixelRange& inside, uint32 place, int32 lane,
+                                                    uint32 run) const {
+        const int32 rows_end = smaller(rows.count, rows.first + rows_at_once * rows.step);
+#pragma unroll 1
+        for (int32 r = rows.first; r < rows_end; r += rows.step) {
+            const uint64 first = start(rows, sample, inside, r);
+#pragma unroll 1
+            for (uint32 byte = uint32(lane) * 16; byte < uint32(first & 15) + run; byte += 32 * 16) {
+                const uint64 address = begin_of(first) + byte;
+                uint8* const to = rows.row(r) + place + byte;
+                if (address >= begin && address + 16 <= end) {
+                    store(to, load_global<Vector<uint32, 4>>(reinterpret_cast<const uint8*>(address)));
+                    continue;
+                }
+#pragma unroll 1
+                for (uint32 i = 0; i < 16; i += uint32(sizeof(Element))) {
+                    if (address + i < begin || address + i + sizeof(Element) > end) continue;
+                    store(to + i, load<Element>(reinterpret_cast<const uint8*>(address + i)));
+                }
+            }
+        }
+    }
+
     __device__ __forceinline__ uint64 start(const StagedRows& rows, const ResizeSample& sample,
                                             const PixelRange& inside, int32 r) const {
         return pixel + uint64(inside.first) * pixel_bytes + uint64(clamped(rows.source + r, sample.rows) * row_bytes);
-    }
-
-    // The elements inside the image's memory, of vectors that reach outside it.
-    __device__ __forceinline__ void stage_cut(const StagedRows& rows, const ResizeSample& sample,
-                                              const PixelRange& inside, uint32 place, uint32 byte, uint32 run) const {
-#pragma unroll 1
-        for (int32 r = rows.first; r < smaller(rows.count, rows.first + rows_at_once * rows.step); r += rows.step) {
-            const uint64 first = start(rows, sample, inside, r);
-            const uint64 address = (first & ~uint64(15)) + byte;
-            if (byte >= uint32(first & 15) + run || (address >= begin && address + 16 <= end)) continue;
-#pragma unroll 1
-            for (uint32 i = 0; i < 16; i += uint32(sizeof(Element))) {
-                if (address + i < begin || address + i + sizeof(Element) > end) continue;
-                store(rows.row(r) + place + i, load<Element>(reinterpret_cast<const uint8*>(address + i)));
-            }
-        }
     }
 };
 

@@ -54,9 +54,11 @@ struct TileAxis {
                                         int32 image, int32 extent)
         : first(larger(place - image, 0)), skipped(larger(image - place, 0)), reach(0), reach_end(0) {
         count = larger(smaller(place + size - image, extent) - first, 0);
-        if (count == 0) return;
         const TapSpan* spans = reinterpret_cast<const TapSpan*>(records + axis.spans) + first;
-        const TapSpan low = spans[0], high = spans[count - 1];
+        // Without a branch: the loads of both axes are issued before the first is used.
+        TapSpan low{}, high{};
+        if (count > 0) low = spans[0];
+        if (count > 0) high = spans[count - 1];
         reach = smaller(low.first, high.first);
         reach_end = larger(low.first + low.count, high.first + high.count);
     }

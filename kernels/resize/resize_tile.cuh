@@ -69,8 +69,11 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
 
     // The weights of adjacent columns are contiguous for each tap; the weights of a row are contiguous.
     __device__ __forceinline__ void read_taps() const {
-        read_axis(sample.columns, columns, 0, p.memory.column_weights, 1, int32(p.tile_width));
-        read_axis(sample.rows, rows, p.memory.row_spans, p.memory.row_weights, int32(p.memory.most_row_taps), 1);
+        const LoadedTaps<2> along(*this, sample.columns, columns);
+        const LoadedTaps<1> down(*this, sample.rows, rows);
+        keep_accesses_in_order();
+        along.keep(*this, 0, p.memory.column_weights, 1, int32(p.tile_width));
+        down.keep(*this, p.memory.row_spans, p.memory.row_weights, int32(p.memory.most_row_taps), 1);
     }
 
     // Both passes, from the source to the tile. Taps are in shared memory, and the image overlaps the tile.
@@ -172,22 +175,62 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         return slot(columns.skipped + columns.count - 1, count - 1) + 1;
     }
 
-    __device__ __forceinline__ void read_axis(const ResizeAxis& axis, const TileAxis& part, uint32 spans_at,
-                                              uint32 weights_at, int32 pixel_step, int32 tap_step) const {
-        const TapSpan* spans = reinterpret_cast<const TapSpan*>(p.records + axis.spans) + part.first;
-        const Weight* weights =
-            reinterpret_cast<const Weight*>(p.records + axis.weights) + int64(part.first) * axis.taps;
-#pragma unroll 1
-        for (int32 i = int32(threadIdx.x); i < part.count; i += threads) at<TapSpan>(spans_at)[i] = spans[i];
-        // Eight lanes for each pixel.
-#pragma unroll 1
-        for (int32 i = int32(threadIdx.x) / 8; i < part.count; i += threads / 8) {
-#pragma unroll 1
-            for (int32 k = lane % 8; k < axis.taps; k += 8) {
-                at<Weight>(weights_at)[i * pixel_step + k * tap_step] = weights[int64(i) * axis.taps + k];
+    // A thread's part of the taps of an axis: loaded first, and stored when those of both axes are on their way. Eight
+    // lanes have a pixel's weights, `Turns` pixels one after another and 16 weights of each; what is more is read singly.
+    template <int Turns> struct LoadedTaps {
+        static constexpr int32 lanes = 8, pixels = threads / lanes, loads = 2;
+        const TapSpan* const spans;
+        const Weight* const weights;
+        const int32 count, taps;
+        TapSpan span;
+        Weight loaded[Turns][loads];
+
+        __device__ __forceinline__ LoadedTaps(const ResizeTile& tile, const ResizeAxis& axis, const TileAxis& part)
+            : spans(reinterpret_cast<const TapSpan*>(tile.p.records + axis.spans) + part.first),
+              weights(reinterpret_cast<const Weight*>(tile.p.records + axis.weights) + int64(part.first) * axis.taps),
+              count(part.count), taps(axis.taps) {
+            span = spans[smaller(int32(threadIdx.x), count - 1)];
+#pragma unroll
+            for (int32 turn = 0; turn < Turns; ++turn) {
+#pragma unroll
+                for (int32 load = 0; load < loads; ++load) {
+                    const int32 i = smaller(pixel(turn), count - 1), k = smaller(tap(load), taps - 1);
+                    loaded[turn][load] = weights[int64(i) * taps + k];
+                }
             }
         }
-    }
+
+        __device__ __forceinline__ void keep(const ResizeTile& tile, uint32 spans_at, uint32 weights_at,
+                                             int32 pixel_step, int32 tap_step) const {
+            TapSpan* const kept_spans = tile.template at<TapSpan>(spans_at);
+            Weight* const kept = tile.template at<Weight>(weights_at);
+            if (int32(threadIdx.x) < count) kept_spans[threadIdx.x] = span;
+#pragma unroll
+            for (int32 turn = 0; turn < Turns; ++turn) {
+#pragma unroll
+                for (int32 load = 0; load < loads; ++load) {
+                    if (has(turn, load)) kept[pixel(turn) * pixel_step + tap(load) * tap_step] = loaded[turn][load];
+                }
+            }
+            if (count <= Turns * pixels && taps <= loads * lanes) return;
+#pragma unroll 1
+            for (int32 i = int32(threadIdx.x) + threads; i < count; i += threads) kept_spans[i] = spans[i];
+#pragma unroll 1
+            for (int32 i = pixel(0); i < count; i += pixels) {
+#pragma unroll 1
+                for (int32 k = tap(i < Turns * pixels ? loads : 0); k < taps; k += lanes) {
+                    kept[i * pixel_step + k * tap_step] = weights[int64(i) * taps + k];
+                }
+            }
+        }
+
+      private:
+        static __device__ __forceinline__ int32 pixel(int32 turn) { return int32(threadIdx.x) / lanes + turn * pixels; }
+        static __device__ __forceinline__ int32 tap(int32 load) { return int32(threadIdx.x) % lanes + load * lanes; }
+        __device__ __forceinline__ bool has(int32 turn, int32 load) const {
+            return pixel(turn) < count && tap(load) < taps;
+        }
+    };
 
     // Fills in the pixels beyond the source's edges, in one row of shared memory.
     __device__ __forceinline__ void repeat_edges(Element* row, int32 missing, const PixelRange& inside) const {

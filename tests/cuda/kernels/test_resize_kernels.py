@@ -100,6 +100,15 @@ def test_pictures_that_shrink_a_thousandfold(passes):
     check_resizes(cases)
 
 
+WIDE = Case("pillow-bilinear", "uint8", "float16", size=(9, 60), largest=60, samples=1)
+"""Tiles of more columns than have their taps loaded at once, of images with several rows for each warp."""
+
+
+@emulated
+def test_wide_tiles_have_all_their_taps_and_rows():
+    check_resizes(of_seeds(WIDE, 12))
+
+
 FAULTS = {
     "no barrier behind the rows": (
         "            __syncthreads();\n            const auto staged",
@@ -121,8 +130,24 @@ FAULTS = {
     ),
     "a chunk's last row left out": ("end = smaller(row_end - span.first,", "end = smaller(row_end - 1 - span.first,"),
     "colours not divided": ("if constexpr (policy.premultiplies) tile.divide();", ""),
-    "cut vectors left out": ("if (is_cut) stage_cut", "if (false) stage_cut"),
-    "vectors beyond the memory": ("is_wanted && address >= begin && address + 16 <= end;", "is_wanted;"),
+    "cut vectors left out": (
+        "if (address + i < begin || address + i + sizeof(Element) > end) continue;",
+        "continue;",
+    ),
+    "vectors beyond the memory": ("if (address >= begin && address + 16 <= end) {", "if (true) {"),
+    "rows not looked at": (
+        "begin_of(one) < begin || end_of(one, run) > end || begin_of(other) < begin || end_of(other, run) > end",
+        "false",
+    ),
+    "the last row not looked at": ("|| begin_of(other) < begin || end_of(other, run) > end", ""),
+    "taps of the second turn left out": (
+        "if (has(turn, load)) kept[pixel(turn)",
+        "if (turn == 0 && has(turn, load)) kept[pixel(turn)",
+    ),
+    "taps that are not loaded at once left out": (
+        "if (count <= Turns * pixels && taps <= loads * lanes) return;",
+        "return;",
+    ),
 }
 """What the kernels have, and what is there instead."""
 
@@ -138,6 +163,7 @@ def test_a_broken_kernel_is_caught(fault):
         *of_seeds(Case("pillow-lanczos", "uint8", "float16"), 4),
         *of_seeds(Case("opencv-cubic", samples=3), 4),
         *of_seeds(KINDS["alpha"], 1),
+        *of_seeds(WIDE, 12),
     ]
     with pytest.raises((AssertionError, EmulationError), match=r"(?s)\A(?!g\+\+ refused)"):
         check_resizes(cases, source_of=lambda *_: text.replace(right, wrong))
