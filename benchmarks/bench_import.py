@@ -1,4 +1,4 @@
-"""Processor time of an import in a fresh process: NumPy alone, then the package and its first names.
+"""Processor time of an import in a fresh process: NumPy alone, the package and its first names, and a first relayout.
 
 pytest benchmarks/bench_import.py --benchmark-only -s
 
@@ -17,6 +17,11 @@ import pytest
 
 import stridedgpu
 
+FIRST = """import stridedgpu
+frames = numpy.zeros((8, 224, 224, 3), numpy.uint8)
+stridedgpu.relayout(frames, dims="NHWC", layout="NCHW", dtype="float32", scale=1 / 255)"""
+COMPILED_NOW = "a first relayout, its kernel compiled"
+
 IMPORTS = {
     "numpy": "import numpy",
     "stridedgpu, after numpy": "import stridedgpu",
@@ -24,6 +29,8 @@ IMPORTS = {
     "asarray": "import stridedgpu; stridedgpu.asarray",
     "relayout": "import stridedgpu; stridedgpu.relayout",
     "every public name": "from stridedgpu import *",
+    "a first relayout, its kernel kept on disk": FIRST,
+    COMPILED_NOW: FIRST,
 }
 TIMED = """
 import time
@@ -35,12 +42,14 @@ print(time.process_time() - started)
 
 
 @pytest.mark.parametrize("name", IMPORTS)
-def test_import(benchmark, name):
+def test_import(benchmark, name, tmp_path):
     code = TIMED.format(before="" if name == "numpy" else "import numpy", imported=IMPORTS[name])
     found = os.environ | {"PYTHONPATH": str(Path(stridedgpu.__file__).parents[1])}
     seconds = []
 
     def run():
+        if name == COMPILED_NOW:
+            found["STRIDEDGPU_CACHE_DIR"] = str(tmp_path / f"kernels{len(seconds)}")
         done = subprocess.run([sys.executable, "-c", code], env=found, capture_output=True, text=True, check=True)
         seconds.append(float(done.stdout))
 
