@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     )
     from .api.patterns import rearrange, view
     from .api.raw import unpack_raw
-    from .api.relayout import plan_relayout, relayout, synchronize
+    from .api.relayout import relayout, synchronize
+    from .api.relayout_plans import plan_relayout
     from .api.resize import letterbox, letterbox_placements, resize
     from .api.resize_plans import plan_letterbox, plan_resize
     from .api.tensor import StridedTensor
@@ -170,7 +171,7 @@ _MODULES: Final = {
     "plan_gather_elements": "api.gather_plans",
     "plan_gather_nd": "api.gather_plans",
     "plan_letterbox": "api.resize_plans",
-    "plan_relayout": "api.relayout",
+    "plan_relayout": "api.relayout_plans",
     "plan_resize": "api.resize_plans",
     "plan_scatter_elements": "api.gather_plans",
     "plan_scatter_nd": "api.gather_plans",

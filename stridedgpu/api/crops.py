@@ -43,9 +43,10 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import axis_letters
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .arguments import given, refuse_interleaved, refuse_unlabelled
+from .arguments import refuse_interleaved, refuse_unlabelled
 from .frame_like import FrameLike, is_frames
 from .frames import Frame, frame_images, frame_operands
+from .given import given
 from .tensor import StridedTensor, output_tensor
 
 __all__ = ["gather_crops", "plan_gather_crops"]

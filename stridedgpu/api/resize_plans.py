@@ -15,9 +15,10 @@ from stridedgpu.typing import DeviceLike, Interpolation, Passes, PerChannel, Rou
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 
-from .arguments import given, truth
+from .arguments import truth
 from .frame_like import FrameLike, is_frames
 from .frames import Frame, frame_operands
+from .given import given
 from .resize import IMAGE_AXES
 from .tensor import StridedTensor
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stridedgpu.devices import verbose
-from stridedgpu.operations import crops, gather, relayout, transfer
+from stridedgpu.operations import crops, device_move, gather, relayout
 from stridedgpu.values.errors import LayoutError
 
 __all__ = ["set_verbose"]
@@ -26,7 +26,7 @@ def set_verbose(on: bool = True) -> None:
         raise LayoutError(f"on={on!r} is not a bool.")
     verbose.set_verbose(on)
     # Cached launches were prepared in the other mode.
-    transfer.launch_for.cache_clear()
+    device_move.launch_for.cache_clear()
     relayout._result.cache_clear()
     relayout._launch_into.cache_clear()
     gather._gathering.cache_clear()

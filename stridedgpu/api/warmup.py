@@ -12,7 +12,7 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import calculate_strides
 
-from .relayout import plan_relayout
+from .relayout_plans import plan_relayout
 from .tensor import StridedTensor
 
 __all__ = ["warmup"]

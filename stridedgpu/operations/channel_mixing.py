@@ -20,8 +20,8 @@ from stridedgpu.values.conversion import Conversion, conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
+from .move import move_elements
 from .options import MemoryOptions
-from .transfer import move_elements
 
 __all__ = ["ChannelMixing", "write_mixed"]
 

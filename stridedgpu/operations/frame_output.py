@@ -10,9 +10,9 @@ from stridedgpu.values.axis_labels import inferred_labels
 from stridedgpu.values.colour_matrix import luma_matrix
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 
+from .move import move_elements
 from .options import ValueOptions
 from .relayout import result_sizes
-from .transfer import move_elements
 
 __all__ = ["write_frame"]
 

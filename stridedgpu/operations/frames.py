@@ -24,10 +24,10 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .channel_blocks import parse_order
 from .crops import batch_parts, crop_request, filled, flips_of, origins_of
 from .frame_sources import check_frames
+from .move import move_elements
 from .options import MemoryOptions, ValueOptions
 from .relayout import relayout_operand, result_sizes
 from .requirements import check_output
-from .transfer import move_elements
 
 __all__ = [
     "FRAME_LABELS",

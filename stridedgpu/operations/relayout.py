@@ -20,9 +20,10 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, parse_order, parts
+from .device_move import launch_for, zero_bytes
 from .kept_launch import KeptLaunch
+from .move import move_elements
 from .options import NO_MEMORY_OPTIONS, MemoryOptions, ValueOptions
-from .transfer import launch_for, move_elements, zero_bytes
 
 __all__ = ["assign_operand", "clear_buffer", "conversion_key", "relayout_operand", "result_sizes"]
 

@@ -1,6 +1,6 @@
-"""Transfer of elements on one device or between two: which side converts, and what is sent over the bus.
+"""Transfer of elements between two devices: which side converts, and what is sent over the bus.
 
-A transfer between devices has up to three steps: pack a staging buffer on the source's device, copy it, unpack it on
+A transfer has up to three steps: pack a staging buffer on the source's device, copy it, unpack it on
 the target's device. Most transfers need fewer. The side that lets fewer bytes be sent does the conversion; if both are
 equal, the GPU does. Large tensors are sent in pieces, so that the staging buffers stay small beside them. An upload
 packs a piece while those before it are copied.
@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import Device, RelayoutLaunch, RemoteDevice
+from stridedgpu.devices.interface import RemoteDevice
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.selection import device_named, remote_device_named
-from stridedgpu.planning.channel_matrix_problem import moving_problem
 from stridedgpu.planning.pitched_copy import Runs, runs_of
 from stridedgpu.planning.relayout_problem import relayout_problem
 from stridedgpu.values.conversion import Conversion, conversion
@@ -25,39 +23,22 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import packed_strides
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["launch_for", "move_elements", "zero_bytes"]
+from .device_move import move_on_device
+
+__all__ = ["transfer_elements"]
 
 _PIECE_BYTES: Final = 64 * 1024 * 1024
 """Bytes sent at once, to any device: enough to keep a bus busy, little beside a GPU's memory. Not measured."""
-
-_WIDEST_ELEMENT: Final = 16
-"""Bytes of complex128, the largest element."""
 
 _STAGING_ALIGNMENT: Final = 256
 """Bytes: more than any vector access."""
 
 
-def move_elements(
-    source: Operand,
-    target: Operand,
-    made: Conversion,
-    channel_axis: int | None,
-    stream: object = None,
-    filler: int = 0,
+def transfer_elements(
+    source: Operand, target: Operand, made: Conversion, channel_axis: int | None, stream: object = None
 ) -> None:
-    """Write `source`, converted by `made`, into `target`, on any devices.
-
-    `filler` is the number of zeros after the channels of each pixel; both sides are then on one device. `stream`
-    belongs to the target's device, or to the source's if the target is on the CPU. Raises `DeviceError` for a stream if
-    both sides are on the CPU. Also raises it, before anything is written, if a device has no memory for the staging
-    buffers.
-    """
+    """`move_elements` between two devices."""
     here, there = source.buffer.device, target.buffer.device
-    if here == there:
-        _move_on_device(source, target, made, channel_axis, stream, filler)
-        return
-    if target.layout.element_count == 0:
-        return
     is_mixed = made.matrix is not None
     whole = None if is_mixed else runs_of(relayout_problem(source.spec, target.spec, made, channel_axis))
     if whole is not None and _is_copied(whole, here, there):
@@ -69,13 +50,6 @@ def move_elements(
         # The first piece is the largest: its staging buffers serve all pieces.
         staged = staged or _StagedCopy.allocated(steps, piece, place, stream)
         staged.move(piece, place, made, channel_axis)
-
-
-@cache
-def zero_bytes(device: str) -> Buffer:
-    """One element of zeros on a device, large enough for any type."""
-    zeros = bytes(_WIDEST_ELEMENT)
-    return Buffer.of(zeros) if device == "cpu" else remote_device_named(device).uploaded(zeros)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,42 +158,14 @@ class _StagedCopy:
         near = stored if packed is None else Operand(packed, carrier.packed, carried.element)
         far = stored if self.far is None else Operand(self.far, carrier.packed, carried.element)
         if early:
-            _move_on_device(source, near, made, channel_axis, near_stream)
+            move_on_device(source, near, made, channel_axis, near_stream)
         elif packed is not None:
-            _move_on_device(stored, near, opaque, None, near_stream)
+            move_on_device(stored, near, opaque, None, near_stream)
         _copy(near, far, _runs(near.layout, far.layout, opaque), self.stream)
         if not early:
-            _move_on_device(far.with_layout(carrier.view), target, made, channel_axis, far_stream)
+            move_on_device(far.with_layout(carrier.view), target, made, channel_axis, far_stream)
         elif self.far is not None:
-            _move_on_device(far, target, opaque, None, far_stream)
-
-
-def _move_on_device(
-    source: Operand,
-    target: Operand,
-    made: Conversion,
-    channel_axis: int | None,
-    stream: object,
-    filler: int = 0,
-) -> None:
-    """Plan a relayout on one device, and run it."""
-    device = device_named(target.buffer.device)
-    # mypy has no protocol for hashable
-    launch = launch_for(source.spec, target.spec, made, channel_axis, device, filler)  # type: ignore[arg-type]
-    launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
-
-
-@lru_cache(maxsize=4096)
-def launch_for(
-    source: TensorSpec,
-    target: TensorSpec,
-    made: Conversion,
-    channel_axis: int | None,
-    device: Device,
-    filler: int = 0,
-) -> RelayoutLaunch:
-    """The prepared launch of a relayout on a device; cached."""
-    return device.prepare(device.plan(moving_problem(source, target, made, channel_axis, filler)))
+            move_on_device(far, target, opaque, None, far_stream)
 
 
 def _pieces(source: Operand, target: Operand, channel_axis: int | None, most: int) -> Iterator[tuple[Operand, Operand]]:

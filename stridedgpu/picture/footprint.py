@@ -72,7 +72,7 @@ class PlanMap:
 def footprint_of(plan: DevicePlan) -> Footprint:
     """The tile of a plan, from the plan itself.
 
-    >>> from stridedgpu.api.relayout import plan_relayout
+    >>> from stridedgpu.api.relayout_plans import plan_relayout
     >>> from stridedgpu.values.descriptor import BufferTensorDesc
     >>> pixels = BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))
     >>> plan = plan_relayout(pixels, BufferTensorDesc("uint8", (1, 3, 64, 64)), device="cuda").plan

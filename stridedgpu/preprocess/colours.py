@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stridedgpu.operations.transfer import move_elements
+from stridedgpu.operations.move import move_elements
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.layout import Layout
 

@@ -26,10 +26,10 @@ from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT, allocate_operand
 from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.crops import fill_bytes
 from stridedgpu.operations.frames import write_frame_crops
+from stridedgpu.operations.move import move_elements
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
 from stridedgpu.operations.relayout import assign_operand
 from stridedgpu.operations.requirements import check_output
-from stridedgpu.operations.transfer import move_elements
 from stridedgpu.planning.resize_arithmetic import Interpolation, arithmetic_of, interpolation_named
 from stridedgpu.planning.resize_problem import ResizeRule
 from stridedgpu.typing import TensorLike

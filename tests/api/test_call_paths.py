@@ -120,7 +120,7 @@ MOST = {
     preprocessing_whole_pictures: (60, 22),
     wrapping_an_array: (7, 5),
     planning_again: (15, 11),
-    writing_into_all: (20, 10),
+    writing_into_all: (20, 11),
     new_zeros: (12, 10),
     a_window: (4, 3),
     axes_in_another_order: (6, 5),

@@ -17,7 +17,7 @@ from stridedgpu.devices.cpu import (
 )
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.operations import gather as cpu_gather
-from stridedgpu.operations import crops, gather, relayout, relayout_plan, transfer, whole_resize
+from stridedgpu.operations import crops, device_move, gather, relayout, relayout_plan, whole_resize
 
 __all__ = ["cpu_paths", "picking_by"]
 
@@ -75,7 +75,7 @@ def _forget() -> None:
         relayout._launch_into,
         relayout._result,
         relayout_plan._plan_on_cpu,
-        transfer.launch_for,
+        device_move.launch_for,
         whole_resize._prepared,
     )
     for cache in caches:
