@@ -29,6 +29,7 @@ struct ChannelsPolicy {
     bool fills_pixels;              // a pixel's padding is written, with zeros
     int pixel_bytes, planar_bytes;  // of one access to the interleaved and to the planar side
     bool backwards;                 // the planar side runs against the other one; its rows are then whole vectors
+    bool whole;                     // the target's rows are whole groups: no vector of a plane is cut
     int threads;                    // of a block
     int stages;                     // of shared memory, which bulk copies fill; 0: threads load pixels, a tile a block
     int resident;                   // blocks of a multiprocessor that registers are left for
@@ -53,16 +54,16 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
     PixelRows<Group, PixelVector, policy.threads> interleaved;
     int pixels_left;
 
-    // Stores groups from shared memory to the planes of the target; of one row, there are as many as there are pixels.
+    // Stores groups from shared memory to the planes of the target: of some rows, or `pixels_left` pixels of one.
     template <bool OneRow, typename Parameters>
     __device__ __forceinline__ void write_planes(const Parameters& parameters, Target* target, Index channel) const {
-        const int groups = OneRow ? (pixels_left + length - 1) / length
-                                  : int(parameters.row_groups.divisor) * interleaved.rows_left;
+        const int groups = OneRow ? pixels_left / length : int(parameters.row_groups.divisor) * interleaved.rows_left;
+#pragma unroll 1
         for (int number = int(threadIdx.x); number < groups; number += policy.threads) {
             const Quotient<uint32> at =
                 OneRow ? Quotient<uint32>{0, uint32(number)} : divide(uint32(number), parameters.row_groups);
             const int pixel = int(at.remainder) * length, left = pixels_left - pixel;
-            if (left <= 0) continue;
+            if (!OneRow && left <= 0) continue;
             Group group{};
             group.read(shared_group(at));
             const Index offset = Index(at.quotient) * parameters.target_row_step + planar_offset(pixel);
@@ -102,7 +103,8 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
             for (int i = 0; i < length; ++i) vector.set(i, Conversion::apply(plane.get(i), affine));
         }
         if constexpr (policy.backwards) vector = reversed(vector);
-        store_first(address, vector, left);
+        if constexpr (policy.whole) store_global(address, vector);
+        else store_first(address, vector, left);
     }
 
     // Loads the planes of the source into groups in shared memory.
@@ -232,6 +234,7 @@ __global__ void __launch_bounds__(policy.threads, policy.resident)
     const Index block = linear_block<Index>();
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
     if constexpr (policy.stages > 0) {
+        static_assert(policy.whole, "a stage is whole groups");
         split_share<Tile, policy.axis, policy.stages>(parameters, block);
         return;
     }

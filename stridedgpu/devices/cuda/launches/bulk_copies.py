@@ -43,15 +43,15 @@ def shares_of(
     """The shares of rows of `pixels` whole pixels that are split into planes, or None where threads load them.
 
     `is_whole` says whether rows end with a whole pixel, `load_bytes` how wide their vectors may be. Threads load pixels
-    on GPUs that the policy leaves out; where a group is padded in shared memory, or a row is no multiple of 16 bytes;
-    where a stage leaves threads idle; and where there is less than a stage for each block.
+    on GPUs that the policy leaves out; where a group is padded in shared memory, or a row is no multiple of 16 bytes or
+    of a group; where a stage leaves threads idle; and where there is less than a stage for each block.
     """
     chosen = policy().bulk_copies
     least, most = chosen.capabilities
     group_bytes = group.length * group.pitch * group.itemsize
     row_bytes = pixels * group.pitch * group.itemsize
     is_same = is_whole and group.shared_bytes == group_bytes and not row_bytes % _BULK_BYTES
-    if not least <= gpu.compute_capability <= most or not is_same or load_bytes % _BULK_BYTES:
+    if not least <= gpu.compute_capability <= most or not is_same or load_bytes % _BULK_BYTES or pixels % group.length:
         return None
     groups = max(1, _BULK_BYTES // (group.length * group.itemsize))
     row_tiles = -(-pixels // (groups * group.length))

@@ -193,6 +193,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         pixel_bytes=pixel_bytes,
         planar_bytes=planar_bytes,
         backwards=walk.backwards,
+        whole=shape.splits and pixels.size % length == 0,
         threads=policy().pixels.threads,
         stages=0 if shares is None else shares.stages,
         resident=1 if shares is None else policy().bulk_copies.resident_blocks,

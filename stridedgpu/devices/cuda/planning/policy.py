@@ -210,13 +210,14 @@ class BulkCopyPolicy:
     """Stages of a block's shared memory: threads split one while the others are filled."""
 
     stage_bytes: int = 12 * _KB
-    """Most bytes of a stage. Five blocks have 120 KB on their way, more than the 64 KB that a B200 wants."""
+    """Most bytes of a stage. Four blocks have 96 KB on their way, more than the 64 KB that a B200 wants."""
 
     well_filled: float = 0.75
     """Least share of a block's threads that have a group of each stage."""
 
-    resident_blocks: int = 5
-    """Blocks of a multiprocessor, whose grid is one wave: 48 registers a thread, and 180 KB of shared memory."""
+    resident_blocks: int = 4
+    """Blocks of a multiprocessor, whose grid is one wave: 64 registers a thread, and 144 KB of shared memory. With five,
+    of 48 registers, pixels of 5 channels spill."""
 
 
 @dataclass(frozen=True, slots=True)
