@@ -136,6 +136,19 @@ def test_every_byte_is_right_with_other_stages(stages):
 
 
 @emulated
+@pytest.mark.slow
+def test_every_byte_is_right_with_the_policys_own_numbers():
+    planes, normalised = nchw(3, 1024, sizes=(1, 44)), {"axis": 1, "scale": ramp(3), "bias": ramp(3)}
+    cases = [
+        case(nhwc(3, 1024, 3, sizes=(1, 44)), planes, types, gpu=gpu, **(normalised if ">" in types else {}))
+        for types in ("uint8", "uint8>float16", "uint8>float32")
+        for gpu in (SMALL, WIDE)
+    ]
+    assert {stages_of(one) for one in cases} == {policy().bulk_copies.stages}
+    check_cases(cases)
+
+
+@emulated
 @pytest.mark.faults
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_broken_kernel_is_caught(fault):
