@@ -23,8 +23,8 @@ template <typename From_, typename To_, int Start, int Shift> struct IntegerPass
     static constexpr bool keeps_copies = false;  // a pass of copies is one of weights that change nothing
     static __device__ __forceinline__ Sum start() { return Start; }
     // Sums of uninitialised memory may wrap; their results are not used.
-    static __device__ __forceinline__ Sum add(Sum sum, Weight weight, From x) {
-        return int32(uint32(sum) + uint32(weight) * uint32(int32(x)));
+    static __device__ __forceinline__ Sum add(Sum sum, Weight weight, int32 x) {
+        return int32(uint32(sum) + uint32(weight) * uint32(x));
     }
     // A sum is whole(sum), saturated.
     static constexpr bool saturates = is_same<To, uint8>;

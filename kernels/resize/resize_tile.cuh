@@ -288,6 +288,15 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
         return reinterpret_cast<const Between*>(reinterpret_cast<const uint8*>(element) + p.memory.between_pitch);
     }
 
+    // An element of a vector: a byte of a word in one instruction, where a shift and a mask are two.
+    template <typename V> static __device__ __forceinline__ auto one_of(const V& vector, int i) {
+        if constexpr (is_same<typename V::Element, uint8> && V::bytes >= 4) {
+            return int32(__byte_perm(vector.word[i / 4], 0, 0x4440 + i % 4));
+        } else {
+            return vector.get(i);
+        }
+    }
+
     template <typename Pass, int N>
     __device__ __forceinline__ Vector<typename Pass::To, N> finished(const typename Pass::Sum (&sums)[N]) const {
         Vector<typename Pass::To, N> made{};
@@ -334,7 +343,7 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
                     const Weight weight = weights[k];
                     const From elements = load<From>(from);
 #pragma unroll
-                    for (int i = 0; i < N; ++i) sums[i] = Pass::add(sums[i], weight, elements.get(i));
+                    for (int i = 0; i < N; ++i) sums[i] = Pass::add(sums[i], weight, one_of(elements, i));
                     // Rows between the passes have one pitch; source rows may begin inside a vector.
                     if constexpr (policy.columns_first) from = below(from);
                     else if (k + 1 < end) from = input(span.first + k + 1 - row) + e;
