@@ -20,7 +20,7 @@ CONVERSIONS = {
 
 @pytest.mark.parametrize("name", CONVERSIONS)
 def test_photographs_that_bulk_copies_bring(name):
-    """Enough of them for a stage of every block on GPUs of up to 160 multiprocessors; another GPU's threads load them."""
+    """Enough of them for a stage of every block on up to 190 multiprocessors; with more, threads load them."""
     dtype, constants = CONVERSIONS[name]
     sizes = (64, 3, 224, 224)
     pixels = np.random.default_rng(0).integers(0, 256, (64, 224, 224, 3), np.uint8)

@@ -216,8 +216,8 @@ class BulkCopyPolicy:
     """Least share of a block's threads that have a group of each stage."""
 
     resident_blocks: int = 4
-    """Blocks of a multiprocessor, whose grid is one wave: 64 registers a thread, and 144 KB of shared memory. With five,
-    of 48 registers, pixels of 5 channels spill."""
+    """Blocks of a multiprocessor, whose grid is one wave: 64 registers a thread, and 144 KB of shared memory. With
+    five, of 48 registers, pixels of 5 channels spill."""
 
 
 @dataclass(frozen=True, slots=True)
