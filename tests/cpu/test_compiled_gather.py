@@ -33,7 +33,9 @@ pytestmark = needs_compiler
 seeds = st.integers(0, 2**32 - 1)
 long_sizes = st.lists(st.sampled_from((1, 2, 3, 5, 8, 16, 17, 64, 67, 300)), min_size=1, max_size=2).map(tuple)
 any_sizes = st.one_of(tensor_sizes(1, 4, max_size=6), long_sizes)
-variants = pytest.mark.parametrize("variant", ["cached", "streaming", "small items", "single loads"])
+variants = pytest.mark.parametrize(
+    "variant", ["cached", "streaming", "small items", "single loads", "streamed single loads"]
+)
 
 
 @contextmanager
@@ -43,9 +45,10 @@ def planned_as(variant):
         "cached": {},
         "streaming": {"streamed_bytes": 0},
         "small items": {"item_bytes": range(64, 65), "large_span_bytes": 0, "prefetched_span_bytes": 0},
-        "single loads": {"item_bytes": range(256, 257), "streamed_bytes": 0},
+        "single loads": {"item_bytes": range(256, 257)},
+        "streamed single loads": {"item_bytes": range(256, 257), "streamed_bytes": 0},
     }
-    with policy_with(gather=changes[variant] | {"hardware": variant != "single loads"}):
+    with policy_with(gather=changes[variant] | {"hardware": "single" not in variant}):
         yield
 
 

@@ -104,7 +104,7 @@ class GatherElements:
                 if self.hardware:
                     code.store_all([(self._gathered(code, indexed, offsets, axis), written)], apart)
                 else:
-                    self._load_each(code, indexed, offsets, written, stack)
+                    self._load_each(code, indexed, offsets, written, stack, apart)
             with steps.one_by_one(whole, end) as (at, base):
                 found = code.load(self._index_type, code.at(indices, code.multiply(at, self.index.nbytes)), 1)
                 offset = code.cast("sext", self._offsets(code, found, base, axis), "i64")
@@ -130,13 +130,26 @@ class GatherElements:
             return code.add(base, code.binary("mul", places, self.run))
         return code.add(base, code.binary("mul", places, spread(axis.stride)))
 
-    def _load_each(self, code: Code, indexed: Value, offsets: Value, written: Value, stack: Value) -> None:
+    def _load_each(
+        self, code: Code, indexed: Value, offsets: Value, written: Value, stack: Value, apart: Value | None
+    ) -> None:
         """Load the elements at a vector of offsets one by one, by the stack's copy of these, and store them."""
         code.store(offsets, stack, LINE_BYTES)
-        for lane in range(self.lanes):
-            offset = code.load("i32", code.at(stack, _OFFSET_BYTES * lane), _OFFSET_BYTES)
-            element = code.load(f"i{8 * self.run}", code.at(indexed, code.cast("sext", offset, "i64")), 1)
-            code.store(element, code.at(written, self.run * lane), 1)
+
+        def move(*, streaming: bool) -> None:
+            for lane in range(self.lanes):
+                offset = code.load("i32", code.at(stack, _OFFSET_BYTES * lane), _OFFSET_BYTES)
+                element = code.load(f"i{8 * self.run}", code.at(indexed, code.cast("sext", offset, "i64")), 1)
+                place = code.at(written, self.run * lane)
+                code.store(element, place, self.run if streaming else 1, streaming=streaming)
+
+        if apart is None:
+            move(streaming=False)
+            return
+        with code.when(apart):
+            move(streaming=True)
+        with code.when(code.negated(apart)):
+            move(streaming=False)
 
     def _gathered(self, code: Code, indexed: Value, offsets: Value, axis: _Axis) -> Value:
         """The elements at a vector of offsets."""

@@ -216,8 +216,9 @@ class Code:
         return self.value(type_, f"load {type_}, ptr {address.name}, align {alignment}")
 
     def store(self, value: Value, address: Value, alignment: int, *, streaming: bool = False) -> None:
-        """Store a value; `streaming` is a non-temporal store and requires the alignment of a cache line."""
-        hint = f"align {LINE_BYTES}, !nontemporal !0" if streaming else f"align {alignment}"
+        """Store a value; `streaming` is a non-temporal store, and of a vector it requires a cache line's alignment."""
+        aligned = LINE_BYTES if streaming and value.type.startswith("<") else alignment
+        hint = f"align {aligned}, !nontemporal !0" if streaming else f"align {aligned}"
         for part, start in self._in_lines(value, address):
             self._lines.append(f"  store {part.type} {part.name}, ptr {start.name}, {hint}")
 
