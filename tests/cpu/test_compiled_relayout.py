@@ -29,11 +29,20 @@ from stridedgpu.devices.cpu.compiled.rows import Rows
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
+from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.values.conversion import Rounding, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
 from stridedgpu.values.tensor_spec import TensorSpec
 
 pytestmark = needs_compiler
+
+
+@pytest.fixture(scope="module", autouse=True)
+def measured_thresholds():
+    """Which kernel is chosen depends on the processor's caches and make: here it does not."""
+    with using(Policy()):
+        yield
+
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -75,9 +84,13 @@ def planned_as(variant):
         "streamed_row_bytes",
         "long_row_bytes",
         "prefetched_bytes",
+        "prefetched_targets_bytes",
     )
     streams = dict.fromkeys(limits, 0)
-    changes = {"cached": {"prefetched_bytes": 0}, "streaming": {**streams, "row_gap_bytes": 1}}.get(variant, {})
+    changes = {
+        "cached": {"prefetched_bytes": 0, "prefetched_targets_bytes": 0},
+        "streaming": {**streams, "row_gap_bytes": 1},
+    }.get(variant, {})
     with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
         if variant == "16-byte shuffles":
             patch.setattr(llvm_relayout, "processor_features", frozenset)
@@ -536,11 +549,11 @@ def test_rows_are_prefetched_where_they_lie_far_apart_or_are_written_soon():
 
     sizes, window, packed = (4, 2560), (4000, 1), (2560, 1)
     assert ahead(sizes, window, packed) == (False, False), "so few bytes are in a core's cache"
-    with policy_with(relayout={"prefetched_bytes": 0}):
+    with policy_with(relayout={"prefetched_bytes": 0, "prefetched_targets_bytes": 0}):
         assert ahead(sizes, window, packed) == (False, True)
         assert ahead(sizes, (8000, 2), packed) == (False, True), "every other element"
         assert ahead(sizes, window, (4000, 1)) == (False, False), "the lines behind a row are not written"
-    with policy_with(relayout={"prefetched_bytes": 0, "streamed_bytes": 0}):
+    with policy_with(relayout={"prefetched_bytes": 0, "prefetched_targets_bytes": 0, "streamed_bytes": 0}):
         assert ahead(sizes, window, packed) == (True, False)
         assert ahead(sizes, (2700, 1), packed) == (False, False), "the gap is short"
 

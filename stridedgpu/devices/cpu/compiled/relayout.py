@@ -171,7 +171,7 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
         pixels.source < 0,
         problem.filler > 0,
         streaming and reads_rows_apart(problem, pixels, a),
-        not streaming and problem.bytes_moved >= policy().relayout.prefetched_bytes,
+        not streaming and problem.bytes_moved >= policy().relayout.prefetched_targets_bytes,
         streaming,
     )
     moved = replace(draft, source_offset=draft.source_offset + read.offset)

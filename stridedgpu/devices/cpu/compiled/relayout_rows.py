@@ -91,7 +91,7 @@ def _writes_lines_ahead(problem: Problem, rows: Loop, row: Loop) -> bool:
     """Whether the lines ahead of a step are written soon, and are not in a core's cache."""
     limits, nbytes = policy().relayout, row.size * row.target
     dense = rows.target == nbytes or nbytes >= limits.long_steps_bytes
-    return dense and problem.bytes_moved >= limits.prefetched_bytes
+    return dense and problem.bytes_moved >= limits.prefetched_targets_bytes
 
 
 def _row_apart(draft: Draft) -> Loop:
