@@ -2,20 +2,25 @@
 
     python benchmarks/resize_model.py             a table; names of works may follow
 
-Each work is a batch of 64 images of one size, in records of their own. Bytes that must move are each pixel that taps
-reach once, and each element of the result once.
+Each work is a batch of 64 images or frames of one size, in records of their own. Bytes that must move are each pixel
+that taps reach once, of a frame its samples, and each element of the result once.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import stridedgpu as sg
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.cuda.launches.frame_records import frame_record
 from stridedgpu.devices.cuda.launches.resize import ResizeSample, resize_launch, resize_records
 from stridedgpu.devices.cuda.planning.gpu import REFERENCE_GPU
 from stridedgpu.devices.cuda.planning.resize import choose_resize
 from stridedgpu.devices.cuda.sources import joined_source
+from stridedgpu.devices.frame_operand import FrameOperand
+from stridedgpu.devices.operand import Operand
 from stridedgpu.planning.resize_arithmetic import Interpolation
 from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, ResizeWindow
 from stridedgpu.values.conversion import conversion
@@ -35,25 +40,47 @@ NORMALISED = {"scale": (1 / 58.0, 1 / 57.0, 1 / 57.5), "bias": (-2.1, -2.0, -1.8
 
 @dataclass(frozen=True)
 class Work:
-    """A batch of images, resized and normalised to float16 planes."""
+    """A batch of images, or of frames of a format, resized and normalised to float16 planes."""
 
     interpolation: str
     source: tuple[int, int]
     target: tuple[int, int] = (224, 224)
     order: str = "NCHW"
     element: str = "float16"
+    format: str | None = None
+
+    @property
+    def frame(self) -> FrameOperand | None:
+        """One frame, with no more memory than any format needs; None for images."""
+        if self.format is None:
+            return None
+        height, width = self.source
+        return sg.Frame.over(self.format, bytes(3 * height * width), self.source).operand
 
     @property
     def problem(self) -> ResizeProblem:
         """What is planned."""
-        source, target = element_type("uint8"), element_type(self.element)
+        frame = self.frame
+        source = element_type("uint8") if frame is None else frame.element
+        target = element_type(self.element)
         made = conversion(source, target, source_channels=3, **(NORMALISED if self.element == "float16" else {}))
         sizes, picture = (BATCH, 3, *self.target), (3, *self.source)
         layout = Layout(picture, packed_strides(picture, "HWC"))
-        window = ResizeWindow(layout, (0.0, 0.0, *map(float, self.source)), (0, 0, *self.target))
+        surface = None if frame is None else frame.surface
+        window = ResizeWindow(layout, (0.0, 0.0, *map(float, self.source)), (0, 0, *self.target), surface=surface)
         spec = TensorSpec(Layout(sizes, packed_strides(sizes, self.order)), target, 32)
         rule = ResizeRule(Interpolation(self.interpolation))
-        return ResizeProblem(spec, made, rule, 3, (1, 3), bytes(3), window)
+        fill = bytes(3 * source.itemsize)
+        return ResizeProblem(spec, made, rule, 3, (1, 3), fill, window, reads_frames=frame is not None)
+
+    def record(self, address: int) -> bytes:
+        """The record of the frame at an address; empty for images."""
+        frame = self.frame
+        if frame is None:
+            return b""
+        there = Buffer(address, frame.planes[0].buffer.nbytes, owner=None, alignment=16)
+        planes = tuple(Operand(there, plane.layout, plane.element) for plane in frame.planes)
+        return frame_record(replace(frame, planes=planes))
 
 
 WORKS = {
@@ -64,6 +91,11 @@ WORKS = {
     "224x224 to 448": Work("pillow-bilinear", (224, 224), (448, 448)),
     "1080p letterbox": Work("opencv-linear", (1080, 1920), (360, 640), "NHWC", "uint8"),
     "4K bilinear": Work("pillow-bilinear", (2160, 3840)),
+    "NV12 to 640": Work("opencv-linear", (1080, 1920), (360, 640), format="nv12"),
+    "I420 to 640": Work("opencv-linear", (1080, 1920), (360, 640), format="i420"),
+    "YUYV to 640": Work("opencv-linear", (1080, 1920), (360, 640), format="yuyv"),
+    "P010 to 640": Work("opencv-linear", (1080, 1920), (360, 640), format="p010"),
+    "NV12 to 224": Work("pillow-bilinear", (1080, 1920), format="nv12"),
 }
 
 
@@ -73,9 +105,13 @@ def computed(work: Work) -> dict[str, object]:
     window = problem.window
     assert window is not None
     choice = choose_resize(problem, REFERENCE_GPU)
-    picture = window.layout.span
+    picture = window.layout.span * problem.conversion.source.itemsize
     taps, place = problem.taps(window), problem.visible(window)
-    samples = [ResizeSample(window, taps, SOURCE + number * picture, number, place) for number in range(BATCH)]
+    addresses = [SOURCE + number * picture for number in range(BATCH)]
+    samples = [
+        ResizeSample(window, taps, address, number, place, work.record(address))
+        for number, address in enumerate(addresses)
+    ]
     launch = resize_launch(choice, [sample.taps for sample in samples])
     code = disassembled(joined_source(*launch.sources), [launch.name], ARCHITECTURE)[launch.name]
     figures = model(launch, code, problem.bytes_moved, records=resize_records(samples, 1))

@@ -5,7 +5,7 @@
 // row's memory, a multiple of 16 bytes; a row begins `skew` bytes after it.
 #pragma once
 #include "channel_constants.cuh"
-#include "frame_samples.cuh"
+#include "frame_groups.cuh"
 #include "resize_samples.cuh"
 #include "vectors.cuh"
 
@@ -160,12 +160,14 @@ template <typename Element_, int Count> struct ElementReader {
     }
 };
 
-// Frames: a lane makes both pixels of a pair, which share chroma, of one row. Red, green and blue are staged as packed
-// pixels, and are rounded and clamped as they would be in memory.
+// Frames: red, green and blue are staged as packed pixels, and are rounded and clamped as they would be in memory. Where
+// the samples are aligned vectors, a lane makes the eight pixels of a group. Where they are not, and of the last pixels of
+// a frame's rows that are no whole group, it makes both pixels of a pair, which share chroma.
 template <typename Element_> struct FrameReader {
     using Element = Element_;
+    using Groups = FrameGroups<Element>;
     static constexpr int count = 3;
-    static constexpr int rows_at_once = 1;
+    static constexpr int rows_at_once = 8;
     static constexpr bool has_runs = false;
     static constexpr bool whole = true;
 
@@ -176,18 +178,71 @@ template <typename Element_> struct FrameReader {
                                            const Order&, uint32, uint32)
         : pixels(source, *reinterpret_cast<const FrameRecord*>(records + sample.frame)) {}
 
-    __device__ __forceinline__ uint32 skew(const ResizeSample&, int32, const PixelRange&) const { return 0; }
+    // Groups are stored as aligned vectors: a row begins within one.
+    __device__ __forceinline__ uint32 skew(const ResizeSample&, int32, const PixelRange& inside) const {
+        return uint32(inside.first) * Groups::pixel_bytes % Groups::Run::bytes;
+    }
 
     __device__ __forceinline__ void stage(const StagedRows& rows, const ResizeSample& sample, const PixelRange& inside,
                                           uint32 place, int32 lane) const {
-        const int32 row = clamped(rows.source + rows.first, sample.rows);
-        Element* const to = reinterpret_cast<Element*>(rows.row(rows.first) + place);
+        const Groups groups(pixels);
+        if (inside.first < groups.columns) stage_groups(groups, rows, sample, inside, place, lane);
+        if (inside.stop > groups.columns) {
+            stage_pairs(larger(inside.first, groups.columns), rows, sample, inside, place, lane);
+        }
+    }
+
+  private:
+    // All groups of the rows, one row after another.
+    __device__ __forceinline__ void stage_groups(const Groups& groups, const StagedRows& rows,
+                                                 const ResizeSample& sample, const PixelRange& inside, uint32 place,
+                                                 int32 lane) const {
+        constexpr int at_once = 4 / int(sizeof(Element));
+        const int32 first = inside.first / Groups::length;
+        const int32 stop = (smaller(inside.stop, groups.columns) + Groups::length - 1) / Groups::length;
+        const uint32 across = uint32(stop - first);
+        const int32 some = smaller(rows_at_once, (rows.count - rows.first + rows.step - 1) / rows.step);
+        const uint32 items = uint32(some) * across;
+        // Bytes of the frame's row as pixels: those to be staged, from `begin` on, begin in a vector that is at `place`.
+        const int32 begin = inside.first * Groups::pixel_bytes, end = inside.stop * Groups::pixel_bytes;
+        uint8* const to = rows.row(rows.first) + place - begin / Groups::Run::bytes * Groups::Run::bytes;
 #pragma unroll 1
-        for (int32 pair = (inside.first >> 1) + lane; 2 * pair < inside.stop; pair += 32) {
-            pixels.pair(row, pair, inside.first, inside.stop, [&](int32 column, const FrameColour<Element>& colour) {
+        for (uint32 item = uint32(lane); item < items; item += 32 * at_once) {
+            typename Groups::Group loaded[at_once];
+            uint32 down[at_once];
+            int32 number[at_once];
 #pragma unroll
-                for (int c = 0; c < count; ++c) store(to + (column - inside.first) * count + c, colour.channel[c]);
-            });
+            for (int i = 0; i < at_once; ++i) {
+                const uint32 own = item + 32 * i;
+                down[i] = own / across * uint32(rows.step);
+                number[i] = first + int32(own % across);
+                if (own >= items) continue;
+                const int32 row = rows.source + rows.first + int32(down[i]);
+                loaded[i] = groups.load(clamped(row, sample.rows), number[i]);
+            }
+#pragma unroll
+            for (int i = 0; i < at_once; ++i) {
+                if (item + 32 * i >= items) continue;
+                groups.store_colours(loaded[i], to + down[i] * rows.pitch, number[i] * Groups::bytes, begin, end);
+            }
+        }
+    }
+
+    // The pixels from column `begin` on, a pair a lane.
+    __device__ __forceinline__ void stage_pairs(int32 begin, const StagedRows& rows, const ResizeSample& sample,
+                                                const PixelRange& inside, uint32 place, int32 lane) const {
+        const int32 rows_end = smaller(rows.count, rows.first + rows_at_once * rows.step);
+#pragma unroll 1
+        for (int32 r = rows.first; r < rows_end; r += rows.step) {
+            const int32 row = clamped(rows.source + r, sample.rows);
+            Element* const to = reinterpret_cast<Element*>(rows.row(r) + place + skew(sample, row, inside));
+#pragma unroll 1
+            for (int32 pair = (begin >> 1) + lane; 2 * pair < inside.stop; pair += 32) {
+                pixels.pair(row, pair, begin, inside.stop, [&](int32 column, const FrameColour<Element>& colour) {
+#pragma unroll
+                    for (int c = 0; c < count; ++c) store(to + (column - inside.first) * count + c, colour.channel[c]);
+                });
+            }
         }
     }
 };

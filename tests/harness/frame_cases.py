@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import prepared, promotion, thread_count as threads
+from stridedgpu.values.strides import round_up
 
 __all__ = ["DEEP", "YUV", "Surface", "converting_by", "float_colours", "opencv", "opencv_colours", "surfaces"]
 
@@ -67,8 +68,13 @@ def planes_of(name: str, samples: dict[str, np.ndarray[Any, Any]]) -> list[np.nd
     return [np.stack(order[name], -1).reshape(len(luma), -1)]
 
 
-def surface(name: str, sizes: tuple[int, int], seed: int, gap: int = 0, lead: int = 0) -> Surface:
-    """A surface of random samples whose rows have `gap` elements behind them, and its planes `lead` before them."""
+def surface(
+    name: str, sizes: tuple[int, int], seed: int, gap: int = 0, lead: int = 0, alignment: int = 1
+) -> Surface:
+    """A surface of random samples whose rows have `gap` elements behind them, and its planes `lead` before them.
+
+    Pitches, and the offsets of planes without what is before them, are multiples of `alignment` bytes.
+    """
     height, width = sizes
     rng = np.random.default_rng(seed)
     dtype, most, shift = (np.uint8, 256, 0) if name not in DEEP else (np.uint16, 1024, 0)
@@ -95,10 +101,10 @@ def surface(name: str, sizes: tuple[int, int], seed: int, gap: int = 0, lead: in
             "V": draw(height // down, width // 2),
         }
     planes, itemsize = planes_of(name, samples), np.dtype(dtype).itemsize
-    pitches = tuple((plane.shape[1] + gap) * itemsize for plane in planes)
+    pitches = tuple(round_up((plane.shape[1] + gap) * itemsize, alignment) for plane in planes)
     offsets, end = [], 0
     for plane, pitch in zip(planes, pitches, strict=True):
-        offsets.append(end + lead * itemsize)
+        offsets.append(round_up(end, alignment) + lead * itemsize)
         end = offsets[-1] + (len(plane) - 1) * pitch + plane.shape[1] * itemsize
     memory = rng.integers(0, 256, end, np.uint8)  # ends with the last sample
     for plane, pitch, offset in zip(planes, pitches, offsets, strict=True):

@@ -20,7 +20,7 @@ from stridedgpu.planning.resize_problem import ResizeProblem, ResizeRule, Resize
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import packed_strides
+from stridedgpu.values.strides import packed_strides, round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .frame_cases import surface
@@ -33,7 +33,11 @@ Kind = tuple[str, tuple[int, int], str]
 
 @dataclasses.dataclass(eq=False)
 class FrameResizeCase(LaunchedResize):
-    """Frames, each of a format, sizes and chroma, into windows of one size: whole, and in every other one a box."""
+    """Frames, each of a format, sizes and chroma, into windows of one size: whole, and in every other one a box.
+
+    With a `source_alignment`, the frames, their planes and their rows begin at multiples of so many bytes; without, at
+    those of an element, and rows have gaps between them.
+    """
 
     kinds: tuple[Kind, ...]
     interpolation: str
@@ -43,15 +47,18 @@ class FrameResizeCase(LaunchedResize):
     channels: tuple[int, ...] | None = None
     arithmetic: dict[str, Any] = dataclasses.field(default_factory=dict)
     seed: int = 0
+    source_alignment: int = 0
     gpu: GpuProperties = REFERENCE_GPU
 
     @functools.cached_property
     def frames(self) -> list[FrameOperand]:
         """The frames, whose memory ends with the last sample."""
-        return [
-            surface(name, size, self.seed + number, gap=3 * number).frame(matrix="bt709", chroma=chroma).operand
-            for number, (name, size, chroma) in enumerate(self.kinds)
-        ]
+        made = []
+        for number, (name, size, chroma) in enumerate(self.kinds):
+            gap, alignment = 0 if self.source_alignment else 3 * number, self.source_alignment or 1
+            there = surface(name, size, self.seed + number, gap=gap, alignment=alignment)
+            made.append(there.frame(matrix="bt709", chroma=chroma).operand)
+        return made
 
     @functools.cached_property
     def sources(self) -> FrameSources:
@@ -111,5 +118,5 @@ class FrameResizeCase(LaunchedResize):
                 moved.append(dataclasses.replace(source, planes=planes))
             else:
                 moved.append((Buffer(at, memory.size, owner=None, alignment=1), source[1]))
-            at += memory.size
+            at += round_up(memory.size, self.source_alignment or 1)
         return resize_samples(self.problem, self.windows, moved)

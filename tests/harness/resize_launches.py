@@ -34,7 +34,8 @@ class LaunchedResize:
     """One batch of resized images, planned for a GPU and launched in the emulator.
 
     `memories` are the bytes of each image, from its lowest element on, and of the batch beforehand; `resized` are
-    those of the batch as it must become.
+    those of the batch as it must become. Each image's memory begins at a multiple of `source_alignment` bytes, or with
+    0 where the one before it ends.
     """
 
     problem: ResizeProblem
@@ -43,6 +44,7 @@ class LaunchedResize:
     resized: Any
     gpu: GpuProperties
     seed: int
+    source_alignment: int = 0
 
     @functools.cached_property
     def choice(self) -> ResizeChoice:
@@ -85,10 +87,12 @@ class LaunchedResize:
         """The launch with this number, for the emulator."""
         launch, itemsize = self.launches[number], self.problem.conversion.source.itemsize
         sources, batch = self.memories
+        alignment = self.source_alignment or itemsize
+        first = [np.pad(source, (0, -source.size % alignment)) for source in sources[:-1]]
         places = [
             (0, Pointer(Buffer(resize_records(self.groups[number], itemsize), 16))),
             (8, Pointer(Buffer(batch, 16))),
-            (16, Pointer(Buffer(np.concatenate(sources), itemsize))),
+            (16, Pointer(Buffer(np.concatenate([*first, sources[-1]]), alignment))),
             *((at, Pointer(Buffer(held))) for at, held in launch.tables),
         ]
         argument = Record(launch.parameters, tuple(places))

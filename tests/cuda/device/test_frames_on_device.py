@@ -113,4 +113,4 @@ def test_the_verbose_line_names_the_kernel_that_converts_as_it_resizes(resizing,
         sg.resize([frame, frame], (6, 8))
     finally:
         sg.set_verbose(False)
-    assert "resize_frames_uint8x1B_uint8x8B" in capfd.readouterr().err
+    assert "resize_frames_uint8x8B_uint8x8B" in capfd.readouterr().err

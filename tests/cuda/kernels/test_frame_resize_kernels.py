@@ -18,7 +18,29 @@ FORMATS = (
     ("yv12", (2, 2), "linear"),
     ("gray", (12, 7), "repeated"),
 )
+ALIGNED = (
+    ("nv12", (24, 40), "repeated"),
+    ("nv21", (34, 76), "repeated"),
+    ("i420", (20, 46), "repeated"),
+    ("yv12", (16, 50), "repeated"),
+    ("yuyv", (13, 38), "repeated"),
+    ("uyvy", (11, 44), "repeated"),
+    ("nv12", (14, 34), "linear"),
+    ("bgra", (9, 12), "repeated"),
+    ("nv12", (6, 1030), "repeated"),
+    ("yuyv", (4, 78), "repeated"),
+)
 CASES = {
+    "aligned": [
+        Case(ALIGNED, "opencv-linear", source_alignment=16),
+        Case((("nv12", (2, 34), "repeated"), ("nv12", (24, 36), "repeated")), "opencv-linear", source_alignment=4),
+        Case(ALIGNED[:6], "pillow-bilinear", source_alignment=8, size=(9, 70), order="NHWC"),
+        Case(
+            (("p010", (18, 44), "repeated"), ("i010", (20, 38), "repeated"), ("p016", (12, 22), "repeated")),
+            "opencv-linear",
+            source_alignment=16,
+        ),
+    ],
     "pillow": [Case(FORMATS, "pillow-bilinear", "float16", arithmetic=NORMALISED, channels=(2, 1, 0))],
     "opencv": [Case(FORMATS, "opencv-linear"), Case(FORMATS[:2], "opencv-linear", order="NHWC", size=(40, 70))],
     "area": [Case(FORMATS[:4], "opencv-area", "bfloat16", channels=(1,), size=(5, 6))],
@@ -36,6 +58,11 @@ CASES = {
 @emulated
 def test_frames_of_several_formats_in_one_launch_are_those_of_the_cpu():
     check_resizes(CASES["opencv"][:1])
+
+
+@emulated
+def test_aligned_frames_whose_pixels_are_read_in_groups_are_those_of_the_cpu():
+    check_resizes(CASES["aligned"][:2])
 
 
 @pytest.mark.slow
@@ -66,5 +93,5 @@ def test_a_plan_explains_that_rows_are_converted_as_they_are_staged():
     words = "\n".join(CASES["opencv"][0].choice.in_words())
     assert "frames: rows are converted from luma and chroma while they are staged" in words
     assert "frames, whose rows are converted as they are read" in words
-    assert CASES["opencv"][0].choice.kernel == "resize_frames_uint8x1B_uint8x1B"
+    assert CASES["opencv"][0].choice.kernel == "resize_frames_uint8x8B_uint8x1B"
     assert CASES["nearest"][0].choice.kernel == "resize_nearest_frames_uint8x1B_uint8x1B"

@@ -22,6 +22,9 @@ __all__ = ["ResizeChoice", "ResizeFamily", "choose_resize"]
 _VECTOR_BYTES: Final = 16
 """Bytes of the widest access; source rows are staged, and tiles read, in such vectors of shared memory."""
 
+_FRAME_GROUP: Final = 8
+"""Pixels of a frame's row whose luma is one load, if it is an aligned vector: `sg::FrameGroups`."""
+
 
 class ResizeFamily(StrEnum):
     """Kinds of source reads, by the contiguity of the source."""
@@ -191,7 +194,7 @@ def _load_width(problem: ResizeProblem, family: ResizeFamily) -> Width:
         return Width(_VECTOR_BYTES)
     itemsize = problem.conversion.source.itemsize
     if family is ResizeFamily.FRAMES:
-        return Width(itemsize, "samples of luma and chroma are read one by one")
+        return Width(_FRAME_GROUP * itemsize, "a thread reads luma of eight pixels; samples that lie apart singly")
     if family is ResizeFamily.NEAREST:
         return Width(itemsize, "pixels of the source are picked one by one")
     return Width(itemsize, "the source's elements do not follow each other")
