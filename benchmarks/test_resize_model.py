@@ -31,3 +31,13 @@ def test_bytes_of_the_second_pass_take_one_instruction_each():
     """A thread loads eight bytes at once: each is a permute and a product. A shift and a mask made 7.7 a byte moved."""
     figures = computed(WORKS["500x375 bicubic"])
     assert figures["integers_per_byte"] < 7.2
+
+
+@inspected
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["NV12 to 640", "I420 to 640", "YUYV to 640", "P010 to 640"])
+def test_a_warp_waits_for_groups_of_pixels_of_a_frame_and_not_for_each_pair(name):
+    """Four groups of eight pixels a lane come together. Pairs of pixels, a row after another, made 26 to 56 waits."""
+    figures = computed(WORKS[name])
+    assert figures["waits"] <= 9
+    assert figures["instructions_per_byte"] < 40

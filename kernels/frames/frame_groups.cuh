@@ -10,7 +10,7 @@
 
 namespace sg {
 
-// Where the samples of a group are: chroma in pairs, in two planes, or between luma; none if they are no aligned vectors.
+// Where a group's samples are: chroma in pairs, in two planes, or between luma. None: they are no aligned vectors.
 enum class FrameRuns : int32 { none, pairs, apart, packed };
 
 // A group as it was loaded: luma and chroma, in pairs or of two planes; or both halves of packed pixels.
@@ -45,7 +45,8 @@ template <typename Sample> struct FrameGroups {
         Group group;
         const int32 chroma_row = row >> chroma_shift;
         if (sizeof(Sample) == 1 && runs == FrameRuns::packed) {
-            const auto both = load_global<Vector<Sample, 2 * length>>(at(first_sample(), luma_stride, row, number * 2 * length));
+            const Sample* const pixels = at(first_sample(), luma_stride, row, number * 2 * length);
+            const auto both = load_global<Vector<Sample, 2 * length>>(pixels);
 #pragma unroll
             for (int w = 0; w < Run::words; ++w) {
                 group.luma.word[w] = both.word[w];
@@ -105,8 +106,8 @@ template <typename Sample> struct FrameGroups {
         Half blue, red;
     };
 
-    uint64 luma, blue, red;                        // the address of the first sample of each kind
-    int64 luma_stride, blue_stride, red_stride;    // of rows, in samples
+    uint64 luma, blue, red;                      // the address of the first sample of each kind
+    int64 luma_stride, blue_stride, red_stride;  // of rows, in samples
     int32 chroma_shift;
     FrameMatrix matrix;
 

@@ -160,9 +160,10 @@ template <typename Element_, int Count> struct ElementReader {
     }
 };
 
-// Frames: red, green and blue are staged as packed pixels, and are rounded and clamped as they would be in memory. Where
-// the samples are aligned vectors, a lane makes the eight pixels of a group. Where they are not, and of the last pixels of
-// a frame's rows that are no whole group, it makes both pixels of a pair, which share chroma.
+// Frames: red, green and blue are staged as packed pixels, and are rounded and clamped as they would be in memory.
+//
+// A lane makes the eight pixels of a group, if their samples are aligned vectors. Of other frames, and of the last
+// pixels of a row that are no whole group, it makes both pixels of a pair, which share chroma.
 template <typename Element_> struct FrameReader {
     using Element = Element_;
     using Groups = FrameGroups<Element>;
@@ -197,13 +198,13 @@ template <typename Element_> struct FrameReader {
     __device__ __forceinline__ void stage_groups(const Groups& groups, const StagedRows& rows,
                                                  const ResizeSample& sample, const PixelRange& inside, uint32 place,
                                                  int32 lane) const {
-        constexpr int at_once = 4 / int(sizeof(Element));
+        constexpr int at_once = sizeof(Element) == 1 ? 4 : 1;  // sums of 64 bits leave no registers
         const int32 first = inside.first / Groups::length;
         const int32 stop = (smaller(inside.stop, groups.columns) + Groups::length - 1) / Groups::length;
         const uint32 across = uint32(stop - first);
         const int32 some = smaller(rows_at_once, (rows.count - rows.first + rows.step - 1) / rows.step);
         const uint32 items = uint32(some) * across;
-        // Bytes of the frame's row as pixels: those to be staged, from `begin` on, begin in a vector that is at `place`.
+        // Bytes of the frame's row of packed pixels. The vector with the byte `begin` is stored at `place`.
         const int32 begin = inside.first * Groups::pixel_bytes, end = inside.stop * Groups::pixel_bytes;
         uint8* const to = rows.row(rows.first) + place - begin / Groups::Run::bytes * Groups::Run::bytes;
 #pragma unroll 1

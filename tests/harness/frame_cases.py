@@ -68,9 +68,7 @@ def planes_of(name: str, samples: dict[str, np.ndarray[Any, Any]]) -> list[np.nd
     return [np.stack(order[name], -1).reshape(len(luma), -1)]
 
 
-def surface(
-    name: str, sizes: tuple[int, int], seed: int, gap: int = 0, lead: int = 0, alignment: int = 1
-) -> Surface:
+def surface(name: str, sizes: tuple[int, int], seed: int, gap: int = 0, lead: int = 0, alignment: int = 1) -> Surface:
     """A surface of random samples whose rows have `gap` elements behind them, and its planes `lead` before them.
 
     Pitches, and the offsets of planes without what is before them, are multiples of `alignment` bytes.

@@ -30,16 +30,17 @@ ALIGNED = (
     ("nv12", (6, 1030), "repeated"),
     ("yuyv", (4, 78), "repeated"),
 )
+DEEP = (("p010", (18, 44), "repeated"), ("i010", (20, 38), "repeated"), ("p016", (12, 22), "repeated"))
 CASES = {
     "aligned": [
         Case(ALIGNED, "opencv-linear", source_alignment=16),
         Case((("nv12", (2, 34), "repeated"), ("nv12", (24, 36), "repeated")), "opencv-linear", source_alignment=4),
         Case(ALIGNED[:6], "pillow-bilinear", source_alignment=8, size=(9, 70), order="NHWC"),
-        Case(
-            (("p010", (18, 44), "repeated"), ("i010", (20, 38), "repeated"), ("p016", (12, 22), "repeated")),
-            "opencv-linear",
-            source_alignment=16,
-        ),
+        Case(DEEP, "opencv-linear", source_alignment=16),
+        Case(DEEP, "opencv-linear", "float16", arithmetic=NORMALISED, source_alignment=16, size=(16, 64)),
+        Case(DEEP, "pillow-bilinear", "float16", arithmetic=NORMALISED, source_alignment=16, size=(16, 64)),
+        Case(ALIGNED, "pillow-bicubic", "float16", arithmetic=NORMALISED, source_alignment=16, size=(16, 64)),
+        Case(ALIGNED, "opencv-linear", "float16", arithmetic=NORMALISED, source_alignment=16, size=(16, 64)),
     ],
     "pillow": [Case(FORMATS, "pillow-bilinear", "float16", arithmetic=NORMALISED, channels=(2, 1, 0))],
     "opencv": [Case(FORMATS, "opencv-linear"), Case(FORMATS[:2], "opencv-linear", order="NHWC", size=(40, 70))],
