@@ -90,7 +90,9 @@ template <typename Element_, int Count> struct RunReader {
   private:
     // The vectors that contain a run.
     static __device__ __forceinline__ uint64 begin_of(uint64 first) { return first & ~uint64(15); }
-    static __device__ __forceinline__ uint64 end_of(uint64 first, uint32 run) { return (first + run + 15) & ~uint64(15); }
+    static __device__ __forceinline__ uint64 end_of(uint64 first, uint32 run) {
+        return (first + run + 15) & ~uint64(15);
+    }
 
     // The same where some vectors may reach outside the image's memory, one row after another.
     __device__ __forceinline__ void stage_near_ends(const StagedRows& rows, const ResizeSample& sample,

@@ -176,7 +176,8 @@ template <typename Reader, typename Conversion, ResizePolicy policy> struct Resi
     }
 
     // A thread's part of the taps of an axis: loaded first, and stored when those of both axes are on their way. Eight
-    // lanes have a pixel's weights, `Turns` pixels one after another and 16 weights of each; what is more is read singly.
+    // lanes have a pixel's weights, `Turns` pixels one after another and 16 weights of each; what is more is read
+    // singly.
     template <int Turns> struct LoadedTaps {
         static constexpr int32 lanes = 8, pixels = threads / lanes, loads = 2;
         const TapSpan* const spans;
