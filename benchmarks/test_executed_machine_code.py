@@ -75,6 +75,7 @@ def rows(pitch: int, count: int = 45) -> tuple[Layout, Layout]:
 MATRIX = (in_order((70, 45), (0, 1), {0: 48}), in_order((70, 45), (1, 0), {1: 80}))
 TURNED = (in_order((2, 20, 37, 3), range(4)), in_order((2, 20, 37, 3), (0, 2, 1, 3)))
 PHOTOGRAPH = (in_order((1, 3, 22, 1024), (0, 2, 3, 1)), Layout((1, 3, 22, 1024)))
+PADDED = (in_order((1, 1, 16384, 3), range(4)), in_order((1, 1, 16384, 3), range(4), {2: 4}))
 PIXELS = (in_order((2, 3, 5, 32), (0, 2, 3, 1)), in_order((2, 3, 5, 32), (0, 1, 2, 3)))
 
 CASES = {
@@ -100,6 +101,7 @@ CASES = {
     "pixels to planes": case(*PIXELS, "uint8"),
     "planes to pixels": case(*reversed(PIXELS), "uint8"),
     "pixels that bulk copies bring": case(*PHOTOGRAPH, "uint8>float16", axis=1, scale=ramp(3), bias=ramp(3)),
+    "pixels that bulk copies bring, padded": dataclasses.replace(case(*PADDED, "uint8"), channel_axis=3, filler=1),
     "pixels to planes of halves": case(*PIXELS, "uint8>float16", axis=1, scale=ramp(3), bias=ramp(3)),
 }
 
@@ -108,7 +110,7 @@ def on(one: Case, capability: int) -> Case:
     """The case on a GPU with accesses of 32 bytes, with sides that allow them."""
     gpu = dataclasses.replace(one.gpu, compute_capability=capability)
     sides = (dataclasses.replace(side, alignment=max(side.alignment, 32)) for side in (one.source, one.target))
-    return Case(*sides, one.conversion, one.channel_axis, gpu, index_bits=one.index_bits)
+    return Case(*sides, one.conversion, one.channel_axis, gpu, index_bits=one.index_bits, filler=one.filler)
 
 
 # Numbers of 64 bits are divided by a function of the compiler's, of which sm_120 has another one.

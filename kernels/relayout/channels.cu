@@ -14,9 +14,9 @@
 // bring pixels of a row to one stage of shared memory while threads split another one; no thread loads pixels.
 //
 //     stages of shared memory          | splitting | coming | coming |     a stage: up to stage_tiles tiles of one row
-#include "bulk_copies.cuh"
 #include "pixel_groups.cuh"
 #include "pixel_tiles.cuh"
+#include "staged_tiles.cuh"
 
 namespace sg {
 
@@ -155,73 +155,6 @@ template <typename Conversion_, typename Index, ChannelsPolicy policy> struct Ch
     }
 };
 
-// What there is in one stage of shared memory, and where it goes: one thread says so for all. No pixels: there are no
-// more, in this stage or in another one.
-template <typename Target, typename Index> struct Stage {
-    CopyBarrier barrier;
-    Target* target;
-    Index channel;
-    int pixels;
-};
-
-// Splits a block's share: `block_tiles` tiles, each of `row_groups` groups of one row.
-template <typename Tile, ChannelAxis Axis, int Stages, typename Index, typename Parameters>
-__device__ __forceinline__ void split_share(const Parameters& parameters, Index block) {
-    using Source = typename Tile::Source;
-    using Staged = Stage<typename Tile::Target, Index>;
-    constexpr int pixel_bytes = Tile::Group::pitch * int(sizeof(Source));
-    static_assert(!Tile::Group::filled, "pixels are the same in both memories");
-    __shared__ Staged stages[Stages];
-    const int tile_pixels = int(parameters.row_groups.divisor) * Tile::length;
-    const int stage_bytes = int(parameters.stage_tiles) * tile_pixels * pixel_bytes;
-    Index number = block * Index(parameters.block_tiles);
-    const Index end = number + Index(positions_left(parameters.blocks, number, int(parameters.block_tiles)));
-
-    const auto fill = [&](int to) {
-        Staged& stage = stages[to];
-        const PixelTile<Index> tile = pixel_tile<Axis, Tile::length>(parameters, number);
-        const Index in_row = divide(number, parameters.pixel_tiles).remainder;
-        const int tiles = positions_left(parameters.pixel_tiles.divisor, in_row,
-                                         positions_left(end, number, int(parameters.stage_tiles)));
-        const int pixels = positions_left(parameters.pixels, tile.pixel, tiles * tile_pixels);
-        stage.target = parameters.target + Signed<Index>(tile.target_offset + Tile::first_planar(tile.pixel));
-        stage.channel = tile.channel;
-        stage.pixels = pixels;
-        const Index source_offset = tile.source_offset + tile.pixel * Index(Tile::Group::pitch);
-        expect(stage.barrier, uint32(pixels * pixel_bytes));
-        if (pixels > 0) {
-            bulk_copy(dynamic_shared_memory() + to * stage_bytes, parameters.source + Signed<Index>(source_offset),
-                      uint32(pixels * pixel_bytes), stage.barrier);
-        }
-        number += Index(tiles);
-    };
-
-    if (threadIdx.x == 0) {
-#pragma unroll
-        for (int i = 0; i < Stages; ++i) init(stages[i].barrier);
-        show_barriers();
-#pragma unroll 1
-        for (int i = 0; i < Stages; ++i) fill(i);
-    }
-    __syncthreads();
-    int from = 0;
-    uint32 phase = 0;
-#pragma unroll 1
-    for (;;) {
-        wait(stages[from].barrier, phase);
-        const Staged stage = stages[from];
-        if (stage.pixels == 0) return;
-        const Tile tile{{dynamic_shared_memory() + from * stage_bytes, 0, 1, 0}, stage.pixels};
-        tile.template write_planes<true>(parameters, stage.target, stage.channel);
-        __syncthreads();  // every thread has read the stage
-        if (threadIdx.x == 0) fill(from);
-        if (++from == Stages) {
-            from = 0;
-            ++phase;
-        }
-    }
-}
-
 // __launch_bounds__ minBlocks is 1 without stages to stop ptxas from targeting more on sm_80 and spilling; it is no
 // occupancy goal.
 template <typename Conversion, typename Index, ChannelsPolicy policy>
@@ -235,7 +168,12 @@ __global__ void __launch_bounds__(policy.threads, policy.resident)
     if (block >= parameters.blocks) return;  // the whole block, before any barrier
     if constexpr (policy.stages > 0) {
         static_assert(policy.whole, "a stage is whole groups");
-        split_share<Tile, policy.axis, policy.stages>(parameters, block);
+        move_share<policy.axis, policy.stages, typename Tile::Group>(
+            parameters, block, [](Index pixel) { return Tile::first_planar(pixel); },
+            [&](const auto& stage, unsigned char* memory) {
+                const Tile tile{{memory, 0, 1, 0}, stage.pixels};
+                tile.template write_planes<true>(parameters, stage.target, stage.channel);
+            });
         return;
     }
     const PixelTile<Index> place = pixel_tile<policy.axis, Tile::length>(parameters, block);

@@ -13,7 +13,7 @@ namespace sg {
 
 // A group of pixels in registers: Pitch planes of Length elements, each plane in parts of up to 32 bytes.
 template <typename T, int Pitch, int Length> struct PixelGroup {
-    static constexpr int pitch = Pitch;
+    static constexpr int pitch = Pitch, length = Length;
     static constexpr int bytes = Pitch * Length * int(sizeof(T));
     static constexpr int unit_bytes = Length * int(sizeof(T)) < 16 ? Length * int(sizeof(T)) : 16;
     static constexpr int units = bytes / unit_bytes;

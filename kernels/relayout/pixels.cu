@@ -10,8 +10,12 @@
 // adjacent vectors of LoadBytes and of StoreBytes for any number of channels. A thread splits a whole group of the
 // source, converts each channel's plane, and joins the planes to a group of the target. Each element is read once and
 // written once.
+//
+// With stages, bulk copies bring the source's pixels, and a block moves its share of all (staged_tiles.cuh). Each warp
+// has its own part of shared memory for pixels of the target, so that it waits for no other warp there.
 #include "pixel_groups.cuh"
 #include "pixel_tiles.cuh"
+#include "staged_tiles.cuh"
 
 namespace sg {
 
@@ -25,14 +29,13 @@ struct PixelsPolicy {
     int length;                      // pixels of a group
     int load_bytes, store_bytes;     // of one access
     int threads;                     // of a block
+    int stages;                      // of shared memory, which bulk copies fill; 0: threads load pixels, a tile a block
+    int resident;                    // blocks of a multiprocessor that registers are left for
     ChannelAxis axis;
     Channels affines, order;
 };
 
-// __launch_bounds__ minBlocks is 1 to stop ptxas from targeting more on sm_80 and spilling; it is no occupancy goal.
-template <typename Conversion, typename Index, PixelsPolicy policy>
-__global__ void __launch_bounds__(policy.threads, 1)
-    pixels(__grid_constant__ const PixelsParameters<Conversion, Index, policy> parameters) {
+template <typename Conversion, typename Index, PixelsPolicy policy> struct WholePixels {
     using Source = typename Conversion::Source;
     using Target = typename Conversion::Target;
     using SourceGroup = PixelGroup<Source, policy.source_pitch, policy.length>;
@@ -41,40 +44,16 @@ __global__ void __launch_bounds__(policy.threads, 1)
     using StoreVector = Vector<Target, policy.store_bytes / int(sizeof(Target))>;
     static_assert(policy.fills_pixels || policy.channels == policy.target_pitch || StoreVector::length == 1,
                   "a vector would write gaps that are not ours");
-    constexpr bool chooses = policy.axis == ChannelAxis::target && policy.order != Channels::alike;
+    static constexpr bool chooses = policy.axis == ChannelAxis::target && policy.order != Channels::alike;
     static_assert(SourceGroup::part_length == policy.length && TargetGroup::part_length == policy.length,
                   "a plane is one vector");
 
-    const Index block = linear_block<Index>();
-    if (block >= parameters.blocks) return;  // the whole block, before any barrier
-    const PixelTile<Index> tile = pixel_tile<policy.axis, policy.length>(parameters, block);
-    // If the source runs backwards, the end of a tile in the target is the start of the tile before.
-    const Index target_pixel = policy.backwards ? parameters.pixels - tile.pixel - Index(tile.pixels) : tile.pixel;
-    const Index first_target_pixel = policy.backwards ? Index(0) - (tile.pixel + Index(tile.pixels - 1)) : tile.pixel;
-    const Index source_offset = tile.source_offset + tile.pixel * Index(policy.source_pitch);
-    const Index target_offset = tile.target_offset + first_target_pixel * Index(policy.target_pitch);
-
-    const int source_bytes = tile.groups * SourceGroup::shared_bytes;
-    const int target_bytes = tile.groups * TargetGroup::shared_bytes;
-    unsigned char* memory = dynamic_shared_memory();
-    const PixelRows<SourceGroup, LoadVector, policy.threads> from{
-        memory, source_bytes, tile.rows,
-        positions_left(parameters.source_elements, tile.pixel * Index(policy.source_pitch),
-                       tile.pixels * policy.source_pitch)};
-    const PixelRows<TargetGroup, StoreVector, policy.threads> to{
-        memory + (int(parameters.tile_rows) * source_bytes + 15) / 16 * 16, target_bytes, tile.rows,
-        positions_left(parameters.target_elements, target_pixel * Index(policy.target_pitch),
-                       tile.pixels * policy.target_pitch)};
-
-    from.read(parameters.source + Signed<Index>(source_offset), parameters.source_row_step, parameters.source_vectors);
-    __syncthreads();
-    const int groups_left = (tile.pixels + policy.length - 1) / policy.length;
-    for (int number = int(threadIdx.x); number < tile.groups * tile.rows; number += policy.threads) {
-        const Quotient<uint32> at = divide(uint32(number), parameters.row_groups);
-        const int group = int(at.remainder);
-        if (group >= groups_left) continue;
+    // From a group of the source to the one of the target, both in shared memory.
+    template <typename Parameters>
+    static __device__ __forceinline__ void move_group(const Parameters& parameters, const unsigned char* from,
+                                                      unsigned char* to, Index channel) {
         SourceGroup read{};
-        read.read(from.memory + int(at.quotient) * source_bytes + group * SourceGroup::shared_bytes);
+        read.read(from);
         TargetGroup written{};
 #pragma unroll
         for (int c = 0; c < policy.channels; ++c) {
@@ -87,13 +66,91 @@ __global__ void __launch_bounds__(policy.threads, 1)
                     if (chosen == Index(p)) plane = read.planes[p];
                 }
             }
-            const auto affine = parameters.affines.of(policy.axis == ChannelAxis::target ? Index(c) : tile.channel);
+            const auto affine = parameters.affines.of(policy.axis == ChannelAxis::target ? Index(c) : channel);
             auto vector = Conversion::apply(plane.parts[0], affine);
             if constexpr (policy.backwards) vector = reversed(vector);
             written.planes[c].parts[0] = vector;
         }
+        written.write(to);
+    }
+
+    // The groups of a stage, a warp's next to each other: to its own part of shared memory, and from there in vectors.
+    template <typename Parameters>
+    static __device__ __forceinline__ void move_stage(const Parameters& parameters, const unsigned char* memory,
+                                                      int pixels, Target* target, Index channel) {
+        constexpr int lanes = 32, group_elements = policy.length * policy.target_pitch;
+        const int groups = pixels / policy.length, lane = int(threadIdx.x) % lanes;
+        unsigned char* own = dynamic_shared_memory() + policy.stages * stage_bytes<SourceGroup>(parameters) +
+                             (int(threadIdx.x) - lane) * TargetGroup::shared_bytes;
+#pragma unroll 1
+        for (int first = int(threadIdx.x) - lane; first < groups; first += policy.threads) {
+            if (first + lane < groups) {
+                move_group(parameters, memory + (first + lane) * SourceGroup::bytes,
+                           own + lane * TargetGroup::shared_bytes, channel);
+            }
+            __syncwarp();
+            const int vectors = positions_left(groups, first, lanes) * group_elements / StoreVector::length;
+            Target* address = target + first * group_elements;
+#pragma unroll 4
+            for (int number = lane; number < vectors; number += lanes) {
+                store_global(address + number * StoreVector::length,
+                             Staged<TargetGroup, StoreVector>::get(own, number * StoreVector::bytes));
+            }
+            __syncwarp();  // every lane has stored: the next groups take the same memory
+        }
+    }
+};
+
+// __launch_bounds__ minBlocks is 1 without stages to stop ptxas from targeting more on sm_80 and spilling; it is no
+// occupancy goal.
+template <typename Conversion, typename Index, PixelsPolicy policy>
+__global__ void __launch_bounds__(policy.threads, policy.resident)
+    pixels(__grid_constant__ const PixelsParameters<Conversion, Index, policy> parameters) {
+    using Pixels = WholePixels<Conversion, Index, policy>;
+    using SourceGroup = typename Pixels::SourceGroup;
+    using TargetGroup = typename Pixels::TargetGroup;
+    const Index block = linear_block<Index>();
+    if (block >= parameters.blocks) return;  // the whole block, before any barrier
+    if constexpr (policy.stages > 0) {
+        static_assert(!policy.backwards, "a stage's pixels follow each other on both sides");
+        move_share<policy.axis, policy.stages, SourceGroup>(
+            parameters, block, [](Index pixel) { return pixel * Index(policy.target_pitch); },
+            [&](const auto& stage, const unsigned char* memory) {
+                Pixels::move_stage(parameters, memory, stage.pixels, stage.target, stage.channel);
+            });
+        return;
+    }
+    const PixelTile<Index> tile = pixel_tile<policy.axis, policy.length>(parameters, block);
+    // If the source runs backwards, the end of a tile in the target is the start of the tile before.
+    const Index target_pixel = policy.backwards ? parameters.pixels - tile.pixel - Index(tile.pixels) : tile.pixel;
+    const Index first_target_pixel = policy.backwards ? Index(0) - (tile.pixel + Index(tile.pixels - 1)) : tile.pixel;
+    const Index source_offset = tile.source_offset + tile.pixel * Index(policy.source_pitch);
+    const Index target_offset = tile.target_offset + first_target_pixel * Index(policy.target_pitch);
+
+    const int source_bytes = tile.groups * SourceGroup::shared_bytes;
+    const int target_bytes = tile.groups * TargetGroup::shared_bytes;
+    unsigned char* memory = dynamic_shared_memory();
+    const PixelRows<SourceGroup, typename Pixels::LoadVector, policy.threads> from{
+        memory, source_bytes, tile.rows,
+        positions_left(parameters.source_elements, tile.pixel * Index(policy.source_pitch),
+                       tile.pixels * policy.source_pitch)};
+    const PixelRows<TargetGroup, typename Pixels::StoreVector, policy.threads> to{
+        memory + (int(parameters.tile_rows) * source_bytes + 15) / 16 * 16, target_bytes, tile.rows,
+        positions_left(parameters.target_elements, target_pixel * Index(policy.target_pitch),
+                       tile.pixels * policy.target_pitch)};
+
+    from.read(parameters.source + Signed<Index>(source_offset), parameters.source_row_step, parameters.source_vectors);
+    __syncthreads();
+    const int groups_left = (tile.pixels + policy.length - 1) / policy.length;
+    for (int number = int(threadIdx.x); number < tile.groups * tile.rows; number += policy.threads) {
+        const Quotient<uint32> at = divide(uint32(number), parameters.row_groups);
+        const int group = int(at.remainder);
+        if (group >= groups_left) continue;
         const int place = policy.backwards ? groups_left - 1 - group : group;
-        written.write(to.memory + int(at.quotient) * target_bytes + place * TargetGroup::shared_bytes);
+        Pixels::move_group(parameters,
+                           from.memory + int(at.quotient) * source_bytes + group * SourceGroup::shared_bytes,
+                           to.memory + int(at.quotient) * target_bytes + place * TargetGroup::shared_bytes,
+                           tile.channel);
     }
     __syncthreads();
     constexpr int writes = policy.fills_pixels ? policy.target_pitch : policy.channels;

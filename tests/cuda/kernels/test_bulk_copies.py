@@ -31,7 +31,7 @@ TYPES = (
 
 def with_bulk_copies(**changes: Any) -> Policy:
     """Small stages of small blocks, two of each, so that a few kilobytes are several shares of several stages."""
-    chosen = {"stages": 2, "stage_bytes": 3 << 10, "resident_blocks": 2, "well_filled": 0.5, **changes}
+    chosen = {"stages": 2, "stage_bytes": 3 << 10, "threads": 32, "resident_blocks": 2, "well_filled": 0.5, **changes}
     bulk = dataclasses.replace(policy().bulk_copies, **chosen)
     return dataclasses.replace(policy(), bulk_copies=bulk, pixels=dataclasses.replace(policy().pixels, threads=32))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from stridedgpu.devices.cuda.planning.bulk_copy_policy import BulkCopyPolicy
 from stridedgpu.devices.cuda.planning.gpu import GpuProperties
 from stridedgpu.devices.cuda.planning.pixels import PixelGroup
-from stridedgpu.devices.cuda.planning.policy import policy
 
 __all__ = ["Shares", "shares_of"]
 
@@ -20,7 +20,7 @@ class Shares:
     """How the blocks of one wave share rows of `row_tiles` tiles, each of `groups` groups of pixels.
 
     A block has `block_tiles` of them, or fewer if it is one of the last, and brings up to `stage_tiles` at once, all of
-    one row, to one of `stages` stages of `stage_bytes` of shared memory.
+    one row, to one of `stages` stages of `stage_bytes` of shared memory. It has `shared_bytes` in all.
     """
 
     groups: int
@@ -30,23 +30,26 @@ class Shares:
     blocks: int
     stages: int
     stage_bytes: int
-
-    @property
-    def shared_bytes(self) -> int:
-        """Bytes of all stages."""
-        return self.stages * self.stage_bytes
+    shared_bytes: int
 
 
 def shares_of(
-    group: PixelGroup, pixels: int, rows: int, is_whole: bool, load_bytes: int, gpu: GpuProperties
+    chosen: BulkCopyPolicy,
+    group: PixelGroup,
+    pixels: int,
+    rows: int,
+    is_whole: bool,
+    load_bytes: int,
+    gpu: GpuProperties,
+    thread_bytes: int = 0,
 ) -> Shares | None:
-    """The shares of rows of `pixels` whole pixels that are split into planes, or None where threads load them.
+    """The shares of rows of `pixels` whole pixels, or None where threads load them.
 
-    `is_whole` says whether rows end with a whole pixel, `load_bytes` how wide their vectors may be. Threads load pixels
-    on GPUs that the policy leaves out; where a group is padded in shared memory, or a row is no multiple of 16 bytes or
-    of a group; where a stage leaves threads idle; and where there is less than a stage for each block.
+    `is_whole` says whether rows end with a whole pixel, `load_bytes` how wide their vectors may be. A thread has
+    `thread_bytes` of shared memory beside the stages. Threads load pixels on GPUs that the policy leaves out; where a
+    group is padded in shared memory, or a row is no multiple of 16 bytes or of a group; where a stage leaves threads
+    idle; and where there is less than a stage for each block.
     """
-    chosen = policy().bulk_copies
     least, most = chosen.capabilities
     group_bytes = group.length * group.pitch * group.itemsize
     row_bytes = pixels * group.pitch * group.itemsize
@@ -55,11 +58,14 @@ def shares_of(
         return None
     groups = max(1, _BULK_BYTES // (group.length * group.itemsize))
     row_tiles = -(-pixels // (groups * group.length))
-    stage_tiles = min(chosen.stage_bytes // (groups * group_bytes), row_tiles)
+    of_threads = chosen.threads * thread_bytes
+    room = min(chosen.stage_bytes, (chosen.block_bytes - of_threads) // chosen.stages)
+    stage_tiles = min(room // (groups * group_bytes), row_tiles)
     blocks = gpu.multiprocessors * chosen.resident_blocks
-    is_filled = stage_tiles * groups >= chosen.well_filled * policy().pixels.threads
+    is_filled = stage_tiles * groups >= chosen.well_filled * chosen.threads
     if not is_filled or rows * row_tiles < blocks * stage_tiles:
         return None
+    stage_bytes = stage_tiles * groups * group_bytes
     return Shares(
         groups,
         row_tiles,
@@ -67,5 +73,6 @@ def shares_of(
         -(-rows * row_tiles // blocks),
         blocks,
         chosen.stages,
-        stage_tiles * groups * group_bytes,
+        stage_bytes,
+        chosen.stages * stage_bytes + of_threads,
     )

@@ -163,7 +163,8 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
     length = planar_bytes // shape.planar_itemsize
     group = PixelGroup(length, shape.pitch, shape.interleaved_itemsize)
     is_whole = shape.splits and walk.lasts[0] == shape.pitch
-    shares = shares_of(group, pixels.size, rows.size * walk.count, is_whole, load, gpu)
+    bulk = policy().bulk_copies
+    shares = shares_of(bulk, group, pixels.size, rows.size * walk.count, is_whole, load, gpu)
     if shares is None:
         whole = max(1, pixel_bytes // shape.interleaved_itemsize // length)
         tile = pixel_tile(length, group.shared_bytes, pixels.size, rows.size, walk.count, whole, gpu)
@@ -172,11 +173,8 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         blocks, box, shared_bytes = prod(tiles) * walk.count, tile, row_groups * tile_rows * group.shared_bytes
     else:
         row_groups, tiles, tile = shares.groups, (shares.row_tiles, rows.size), (shares.groups, 1)
-        blocks, box, shared_bytes = (
-            shares.blocks,
-            (shares.stage_tiles * row_groups, 1),
-            shares.stages * shares.stage_bytes,
-        )
+        blocks, box, shared_bytes = shares.blocks, (shares.stage_tiles * row_groups, 1), shares.shared_bytes
+    threads = policy().pixels.threads if shares is None else bulk.threads
     # A group of planes is one vector of each plane.
     row_vectors = row_groups * length * shape.pitch * shape.interleaved_itemsize // pixel_bytes
     vectors = (row_vectors, row_groups) if shape.splits else (row_groups, row_vectors)
@@ -194,9 +192,9 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         planar_bytes=planar_bytes,
         backwards=walk.backwards,
         whole=shape.splits and pixels.size % length == 0,
-        threads=policy().pixels.threads,
+        threads=threads,
         stages=0 if shares is None else shares.stages,
-        resident=1 if shares is None else policy().bulk_copies.resident_blocks,
+        resident=1 if shares is None else bulk.resident_blocks,
         axis=walk.axis,
         affines=affines,
         order=order,
@@ -205,7 +203,7 @@ def launch(plan: RelayoutChoice, gpu: GpuProperties) -> KernelLaunch:
         ("channels.cu",),
         name,
         grid_of(blocks),
-        (policy().pixels.threads, 1, 1),
+        (threads, 1, 1),
         shared_bytes,
         block.parameters,
         block.tables,

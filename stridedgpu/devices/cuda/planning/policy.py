@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from .bulk_copy_policy import WHOLE_PIXELS, BulkCopyPolicy
 from .memory_policy import MemoryPolicy
 
 __all__ = [
@@ -196,28 +197,6 @@ class PixelsPolicy:
 
     threads: int = 256
     """Threads of a block."""
-
-
-@dataclass(frozen=True, slots=True)
-class BulkCopyPolicy:
-    """Bulk copies (`cp.async.bulk`) of pixels that are split into planes: `channels.cu`."""
-
-    capabilities: tuple[int, int] = (90, 119)
-    """Least and highest compute capability of GPUs that make them. Below sm_90 there are none; on sm_120 a
-    microbenchmark saw them slower than loads (kekzl/imp#169). An empty range, such as (0, 0), leaves them out."""
-
-    stages: int = 3
-    """Stages of a block's shared memory: threads split one while the others are filled."""
-
-    stage_bytes: int = 12 * _KB
-    """Most bytes of a stage. Four blocks have 96 KB on their way, more than the 64 KB that a B200 wants."""
-
-    well_filled: float = 0.75
-    """Least share of a block's threads that have a group of each stage."""
-
-    resident_blocks: int = 4
-    """Blocks of a multiprocessor, whose grid is one wave: 64 registers a thread, and 144 KB of shared memory. With
-    five, of 48 registers, pixels of 5 channels spill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +390,7 @@ class Policy:
     transpose: TransposePolicy = field(default_factory=TransposePolicy)
     pixels: PixelsPolicy = field(default_factory=PixelsPolicy)
     bulk_copies: BulkCopyPolicy = field(default_factory=BulkCopyPolicy)
+    whole_bulk_copies: BulkCopyPolicy = WHOLE_PIXELS
     packed_tile: PackedTilePolicy = field(default_factory=PackedTilePolicy)
     turned_pixels: TurnedPixelsPolicy = field(default_factory=TurnedPixelsPolicy)
     gather: GatherPolicy = field(default_factory=GatherPolicy)
