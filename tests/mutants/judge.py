@@ -27,7 +27,7 @@ from . import forked
 from .results import KILLED, SURVIVED, UNDECIDED, Results, Verdict
 from .table import PROJECT, Mutant
 
-__all__ = ["EMULATED", "Project"]
+__all__ = ["EMULATED", "Project", "link_entries"]
 
 KILLER, DEFAULT, SLOW = "killer", "default", "slow"
 
@@ -180,9 +180,7 @@ class Project:
             copies = {name: pathlib.Path(folder, name) for name in self._caches}
             for name, cache in self._caches.items():
                 copies[name].mkdir(mode=0o700)
-                for entry in os.scandir(cache):
-                    link = os.symlink if entry.is_dir() else os.link
-                    link(entry.path, copies[name] / entry.name)
+                link_entries(cache, copies[name])
             yield {name: str(copy) for name, copy in copies.items()}
 
     def _write(self, file: str, text: str) -> None:
@@ -191,6 +189,14 @@ class Project:
         path.write_text(text)
         self._seconds += 1
         os.utime(path, (self._seconds, self._seconds))
+
+
+def link_entries(cache: pathlib.Path, copy: pathlib.Path) -> None:
+    """Fill a folder with links to a cache's entries, but for those that are gone: others build under passing names."""
+    for entry in os.scandir(cache):
+        link = os.symlink if entry.is_dir() else os.link
+        with contextlib.suppress(FileNotFoundError):
+            link(entry.path, copy / entry.name)
 
 
 def _marks(stage: str, test: str) -> tuple[str, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import subprocess
 from collections import Counter
 
 import pytest
 
 from mutants.__main__ import main
-from mutants.judge import Project
+from mutants.judge import Project, link_entries
 from mutants.results import KILLED, SURVIVED, UNDECIDED, Results, Verdict, score_table
 from mutants.table import KILLED_BEFORE, PROJECT, Mutant, read_killed, read_mutants
 
@@ -166,6 +167,20 @@ def test_the_slow_tests_judge_what_lives_through_the_others(project, tmp_path):
     (tmp_path / "copy/test_source.py").write_text(marked)
     assert project.judge(mutant("3 * x"), 600).verdict == SURVIVED
     assert project.judge(mutant("3 * x"), 600, slow=True).verdict == KILLED
+
+
+def test_what_another_process_builds_under_a_passing_name_is_not_linked(monkeypatch, tmp_path):
+    cache, copy = tmp_path / "cache", tmp_path / "copy"
+    copy.mkdir()
+    (cache / "host").mkdir(parents=True)
+    for name in ("kernel.so", "kernel.so.27860", "table.json"):
+        (cache / name).write_text(name)
+    seen = list(os.scandir(cache))
+    (cache / "kernel.so.27860").rename(cache / "kernel.so")
+    monkeypatch.setattr(os, "scandir", lambda _: iter(seen))
+    link_entries(cache, copy)
+    assert sorted(path.name for path in copy.iterdir()) == ["host", "kernel.so", "table.json"]
+    assert (copy / "kernel.so").read_text() == "kernel.so.27860"
 
 
 def test_the_command_fails_below_the_score_and_judges_what_is_known(monkeypatch, capsys):
