@@ -9,6 +9,7 @@ from typing import Any
 
 from stridedgpu.planning.device_plan import Width, in_words
 
+from .compiled.jit import why_unavailable
 from .promotion import compiled_from
 
 __all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan"]
@@ -54,8 +55,8 @@ class CpuOperation:
 
     `compiled` returns None where a problem is left to NumPy, and `run_compiled` where this processor cannot run it.
     What runs takes so many `arguments`: those of the launch without the stream. `at_once_bytes` are the bytes moved
-    from which on compiled loops do the first call. `why_numpy` says in words why a problem has none, where that is
-    worth telling.
+    from which on compiled loops do the first call. `why_numpy` says in words why a problem has none although this
+    processor compiles, where that is worth telling.
     """
 
     numpy: Callable[[Any], CpuKernel]
@@ -153,7 +154,7 @@ class CpuPlan:
         """The plan in plain words: loops, the call that they run from, widths and their limits, tile and threads."""
         settled, first, nbytes = self.settled, self.first, self.bytes_moved
         why = self.operation.why_numpy
-        reason = None if why is None or self.compiled is not None else why(self.problem)
+        reason = None if why is None or self.compiled is not None else why_unavailable() or why(self.problem)
         name = f"{settled.name} on {self.device}" + (f" ({reason})" if reason else "")
         lines = [name, *self.problem.in_words(), *settled.in_words(nbytes)]
         lines.append(f"{self.index_bits}-bit offsets")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.channel_matrix import mix_channels, numpy_channel_matrix_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.planning.channel_matrix_problem import ChannelMatrixProblem
@@ -31,9 +30,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
 
 
 def _why_numpy(problem: ChannelMatrixProblem) -> str | None:
-    missing = why_unavailable()
-    if missing is not None:
-        return missing
     from stridedgpu.devices.cpu.compiled.channel_matrix import why_numpy
 
     return why_numpy(problem)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.frames import frame_loops, numpy_frames_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -32,9 +31,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
 
 
 def _why_numpy(problem: FrameProblem) -> str | None:
-    missing = why_unavailable()
-    if missing is not None:
-        return missing
     from stridedgpu.devices.cpu.compiled.frames import why_numpy
 
     return why_numpy(problem)

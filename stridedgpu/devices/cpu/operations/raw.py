@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.raw import numpy_raw_kernel, unpack_samples
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -32,9 +31,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
 
 
 def _why_numpy(problem: RawProblem) -> str | None:
-    missing = why_unavailable()
-    if missing is not None:
-        return missing
     from stridedgpu.devices.cpu.compiled.raw import why_numpy
 
     return why_numpy(problem)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.numpy_loops.resize import numpy_resize_kernel, resize_located
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
@@ -32,9 +31,8 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
 
 
 def _why_numpy(problem: ResizeProblem) -> str | None:
-    missing = why_unavailable()
-    if missing is not None or problem.window is None:
-        return missing
+    if problem.window is None:
+        return None
     from stridedgpu.devices.cpu.compiled.resize_recipes import why_numpy
 
     return why_numpy(problem, problem.window)
