@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +116,26 @@ def wait_for(condition, process):
     return found
 
 
+@contextmanager
+def stopped(node, run):
+    """A worker of the node, stopped in the middle of a shard: the run cannot end before the block does."""
+
+    def caught():
+        for number in node.workers():
+            os.kill(number, signal.SIGSTOP)
+            if number in node.workers():
+                return number
+            os.kill(number, signal.SIGCONT)  # its shard was finished meanwhile
+        return None
+
+    worker = wait_for(caught, run)
+    try:
+        yield worker
+    finally:
+        with suppress(ProcessLookupError):  # the block has ended it
+            os.kill(worker, signal.SIGCONT)
+
+
 @pytest.fixture(scope="module")
 def photographs(tmp_path_factory):
     """Pictures that take a while, and the shards that one process makes of them."""
@@ -160,8 +180,8 @@ def records(folder):
 def test_a_cluster_of_two_nodes_finishes_though_a_worker_is_killed(cluster, photographs):
     address, nodes = cluster
     run = command(photographs, "cluster", "--engine", "ray", "--address", address)
-    victim = wait_for(nodes[1].workers, run)[0]
-    os.kill(victim, signal.SIGKILL)
+    with stopped(nodes[0], run), stopped(nodes[1], run) as victim:
+        os.kill(victim, signal.SIGKILL)
     said, *ended = finished(run)
     assert ended == [0, ""]
     assert f"{COUNT}, {COUNT} of them in this run" in said
@@ -170,12 +190,13 @@ def test_a_cluster_of_two_nodes_finishes_though_a_worker_is_killed(cluster, phot
 
 
 def test_a_run_that_is_killed_is_finished_by_the_next(cluster, photographs):
-    address, _ = cluster
+    address, nodes = cluster
     out = photographs / "killed"
     run = command(photographs, "killed", "--engine", "ray", "--address", address)
-    wait_for(lambda: records(out), run)
-    run.kill()
-    run.communicate(timeout=HANGS)
+    with stopped(nodes[0], run):
+        wait_for(lambda: records(out), run)
+        run.kill()
+        run.communicate(timeout=HANGS)
     for path in out.glob("shard-*.npy"):
         np.load(path)  # whole, whether or not it has a record
     begun = len(records(out))
@@ -190,8 +211,8 @@ def test_a_run_that_is_killed_is_finished_by_the_next(cluster, photographs):
 def test_a_node_that_is_lost_leaves_its_shards_to_the_other(cluster, photographs):
     address, nodes = cluster
     run = command(photographs, "lost", "--engine", "ray", "--address", address)
-    wait_for(nodes[1].workers, run)
-    nodes.pop().end()
+    with stopped(nodes[0], run), stopped(nodes[1], run):
+        nodes.pop().end()
     said, *ended = finished(run)
     assert ended == [0, ""]
     assert f"{COUNT}, {COUNT} of them in this run" in said
