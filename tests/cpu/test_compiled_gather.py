@@ -21,6 +21,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
 from stridedgpu.devices.cpu.compiled.gather_elements_loop import GatherElements
+from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInRegisters
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
 from stridedgpu.devices.cpu.policy import Policy, using
@@ -42,22 +43,23 @@ def measured_thresholds():
 seeds = st.integers(0, 2**32 - 1)
 long_sizes = st.lists(st.sampled_from((1, 2, 3, 5, 8, 16, 17, 64, 67, 300)), min_size=1, max_size=2).map(tuple)
 any_sizes = st.one_of(tensor_sizes(1, 4, max_size=6), long_sizes)
-variants = pytest.mark.parametrize(
-    "variant", ["cached", "streaming", "small items", "single loads", "streamed single loads"]
-)
+FEW, NO_ROWS = {"item_bytes": range(256, 257)}, {"row_registers": 0, "loaded_bytes": 9}
+VARIANTS = {
+    "cached": NO_ROWS,
+    "streaming": NO_ROWS | {"streamed_bytes": 0},
+    "small items": NO_ROWS | {"item_bytes": range(64, 65), "large_span_bytes": 0, "prefetched_span_bytes": 0},
+    "single loads": NO_ROWS | FEW | {"hardware": False},
+    "streamed single loads": NO_ROWS | FEW | {"streamed_bytes": 0, "hardware": False},
+    "rows in registers": FEW | {"load_cost": 1e9},
+    "rows in memory": FEW | {"row_registers": 0, "loaded_bytes": 1, "hardware": False},
+}
+variants = pytest.mark.parametrize("variant", list(VARIANTS))
 
 
 @contextmanager
 def planned_as(variant):
-    """Kernels as for small results, as for those written past the caches, in many items and prefetched, or by loads."""
-    changes = {
-        "cached": {},
-        "streaming": {"streamed_bytes": 0},
-        "small items": {"item_bytes": range(64, 65), "large_span_bytes": 0, "prefetched_span_bytes": 0},
-        "single loads": {"item_bytes": range(256, 257)},
-        "streamed single loads": {"item_bytes": range(256, 257), "streamed_bytes": 0},
-    }
-    with policy_with(gather=changes[variant] | {"hardware": "single" not in variant}):
+    """Kernels as for small results, for those written past the caches, in many items and prefetched, or row by row."""
+    with policy_with(gather=VARIANTS[variant]):
         yield
 
 
@@ -195,12 +197,116 @@ def test_elements_in_rows_of_any_width(variant, data):
         check(problem, mode, seed, valid=False)
 
 
+def elements_of_rows(element, index_type, count, size, width, *, pitch=0):
+    """`width` elements of each of so many rows of `size` elements, with so many between the rows."""
+    data, dense = Layout((count, size), (size + pitch, 1)), Layout((count, width))
+    return elements_problem(
+        side_of(data, element), side_of(dense, index_type), side_of(dense, element), 1, scatters=False
+    )
+
+
+def kernel_of(problem, mode="raise"):
+    return gather_walk(problem, mode).kernel
+
+
 def test_rows_of_elements_are_gathered_as_vectors():
     square, index = side_of(Layout((300, 10)), "float32"), side_of(Layout((300, 10)), "int64")
-    for axis in (0, 1):
-        assert isinstance(
-            gather_walk(elements_problem(square, index, square, axis, scatters=False), "raise").kernel, GatherElements
+    with policy_with(gather=NO_ROWS):
+        for axis in (0, 1):
+            assert isinstance(kernel_of(elements_problem(square, index, square, axis, scatters=False)), GatherElements)
+
+
+permutes = pytest.mark.skipif(
+    machine_code.why_unavailable() is not None
+    or not {"avx512f", "avx512bw", "avx512vbmi"} <= machine_code.processor_features(),
+    reason="AVX-512 permutes by variable positions",
+)
+
+
+@permutes
+@pytest.mark.parametrize("index_type", INDEX_TYPES)
+@pytest.mark.parametrize("element", ["uint8", "float16", "float32", "int64"])
+def test_rows_fill_any_number_of_registers(element, index_type):
+    """Rows that end with a register, begin the next one or leave some of it, as the fences at their end show."""
+    lanes = 64 // element_type(element).itemsize
+    with planned_as("rows in registers"):
+        for registers in (1, 2, 3, 4, 5, 8, 9, 15, 16):
+            for size in (lanes * registers, lanes * (registers - 1) + 1, lanes * registers - lanes // 2):
+                problem = elements_of_rows(element, index_type, 3, size, lanes + 3, pitch=registers % 3)
+                for mode in ("raise", "clip"):
+                    kernel = check(problem, mode, registers)
+                    assert isinstance(kernel, RowsInRegisters)
+                    assert (kernel.registers, kernel.grouped) == (registers, False)
+                check(problem, "clip", 2 * registers, valid=False)
+        assert not isinstance(
+            kernel_of(elements_of_rows(element, index_type, 3, 16 * lanes + 1, lanes)), RowsInRegisters
         )
+
+
+@permutes
+@settings(max_examples=examples(100))
+@given(st.data())
+def test_short_rows_share_registers(data):
+    """Groups of rows, with gaps between them, of other sizes than widths, and one that is moved back to the end."""
+    element, index_type = (
+        data.draw(st.sampled_from(("uint8", "float16", "float32", "int64"))),
+        data.draw(st.sampled_from(INDEX_TYPES)),
+    )
+    lanes = 64 // element_type(element).itemsize
+    width, size = data.draw(st.integers(1, lanes - 1)), data.draw(st.integers(1, 30))
+    count, pitch = data.draw(st.integers(-(-lanes // width), 200)), data.draw(st.integers(0, 3))
+    problem = elements_of_rows(element, index_type, count, size, width, pitch=pitch)
+    mode, seed = data.draw(st.sampled_from(("raise", "clip"))), data.draw(seeds)
+    with planned_as("rows in registers"):
+        kernel = check(problem, mode, seed)
+        check(problem, mode, seed, valid=False)
+    assert not isinstance(kernel, RowsInRegisters) or kernel.grouped
+
+
+@permutes
+@pytest.mark.parametrize(
+    "element, size, width, kernel",
+    [
+        ("float32", 100, 100, "RowsInRegisters"),
+        ("uint8", 1000, 1000, "RowsInRegisters"),
+        ("uint8", 10, 10, "RowsInRegisters"),
+        ("float32", 1000, 1000, "RowsInMemory"),
+        ("int64", 128, 128, "RowsInMemory"),
+        ("int64", 128, 8, "GatherElements"),
+        ("uint8", 2000, 2000, "GatherElements"),
+    ],
+)
+def test_rows_are_in_registers_where_that_costs_less(element, size, width, kernel):
+    with policy_with(gather={"hardware": False}):
+        problem = elements_of_rows(element, "int64", 60, size, width)
+        assert type(kernel_of(problem)).__name__ == kernel
+        assert type(kernel_of(problem, "wrap")) is GatherElements
+
+
+@pytest.mark.parametrize(
+    "element, width, kernel",
+    [
+        ("float32", 64, "RowsInMemory"),
+        ("float32", 63, "GatherElements"),
+        ("int64", 32, "RowsInMemory"),
+        ("int64", 31, "GatherElements"),
+        ("float16", 1000, "GatherElements"),
+    ],
+)
+def test_longer_rows_stay_in_memory(element, width, kernel):
+    with policy_with(gather={"hardware": False, "row_registers": 0}):
+        assert type(kernel_of(elements_of_rows(element, "int64", 60, 1000, width))).__name__ == kernel
+
+
+@pytest.mark.parametrize("step", [1, 3, -1, -2])
+def test_rows_in_memory_of_any_stride(step):
+    layout = Layout((7, 3000)).sliced((slice(None), slice(None, None, step)))
+    index = side_of(Layout((7, 200)), "int32")
+    dense = side_of(Layout((7, 200), (211, 1)), "float32")
+    problem = elements_problem(side_of(layout, "float32"), index, dense, 1, scatters=False)
+    with planned_as("rows in memory"):
+        for mode in ("raise", "clip"):
+            assert check(problem, mode, 4).adjacent == (step == 1)
 
 
 def test_items_that_write_the_same_elements_are_done_in_order():

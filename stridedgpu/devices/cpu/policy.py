@@ -137,6 +137,15 @@ class GatherPolicy(NamedTuple):
     those took 0.5 to 0.95 of its time for 0.1 to 40 MB. Large results from a table, which is read in no order, took 1.1
     to 1.5 times as long by single loads, and are gathered everywhere."""
 
+    row_registers: int = 16
+    """The most vector registers that hold rows from which elements are looked up: half of those of AVX-512."""
+
+    load_cost: float = 2
+    """Instructions for each element from which on loading it by itself takes less than looking it up in registers."""
+
+    loaded_bytes: int = 4
+    """Bytes of an element from which on single loads into the lanes of a vector take less than single stores."""
+
     index_ahead_bytes: int = 4 * _KB
     """Bytes between the indices of elements that are loaded one by one and those that are prefetched: beyond the caches
     0.85 of the time."""

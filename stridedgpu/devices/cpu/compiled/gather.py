@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -18,14 +17,14 @@ from stridedgpu.planning.index_rule import Mode
 from .gather_elements_loop import GatherElements
 from .gather_indices import IndexKind, lanes_of
 from .gather_loop import Gather
+from .gather_row_loop import GatherByRow
+from .gather_rows import row_walk
+from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, nest_of, power_of_two
 from .ir import LINE_BYTES
 from .jit import compiled
 from .worker_pool import run_shared
 
 __all__ = ["GatherWalk", "compiled_gather", "gather_kernel", "gather_walk"]
-
-_GROUPED: Final = (1, 2, 4, 8)
-"""Run lengths, in bytes, that are combined into vectors."""
 
 _STREAMED: Final = 8
 """Bytes of an element that single stores write past the caches, 1.15 to 1.2 times as fast; 4 gain nothing."""
@@ -36,65 +35,17 @@ _LARGEST_SPAN: Final = 2**30
 those that such offsets reach, so that rows ahead of the last one do not wrap round."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Loop:
-    """One loop: its size, and its strides on the dense side, on the indexed side and in the indices, in bytes."""
-
-    size: int
-    strides: tuple[int, int, int]
-
-
-_ONCE: Final = _Loop(1, (0, 0, 0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Nest:
-    """The bytes of a run, and the loops of a kernel as `gather_loop` names them."""
-
-    run: int
-    m: _Loop
-    b: _Loop
-    a: _Loop
-    outer: tuple[_Loop, ...]
-
-    @property
-    def items_differ(self) -> bool:
-        """Whether every step of the loops around `b` addresses different elements of the indexed side."""
-        return all(loop.strides[1] for loop in (*self.outer, self.a) if loop.size > 1)
-
-    @property
-    def group(self) -> int:
-        """How many adjacent short runs fill a vector."""
-        if self.run not in _GROUPED or self.m is not _ONCE or self.b.strides[0] != self.run:
-            return 1
-        return _power_of_two(min(self.b.size, LINE_BYTES // self.run))
-
-
-@dataclass(frozen=True, slots=True)
-class GatherWalk:
-    """A kernel with its parameters, except the address of the indices, which comes first; offsets are in bytes.
-
-    `in_order`: items may write the same element and the last one wins, so they run one after another.
-    """
-
-    kernel: Gather | GatherElements
-    items: int
-    in_order: bool
-    dense_offset: int
-    indexed_offset: int
-    index_offset: int
-    parameters: tuple[int, ...]
-
-
 def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     """The compiled loops of a problem; None if there is nothing to move."""
     walk = gather_walk(problem, problem.mode)
     if walk is None:
         return None
     kernel, element = walk.kernel, problem.dense.element
-    run, group = kernel.run, kernel.lanes if isinstance(kernel, GatherElements) else kernel.group
+    run, group = kernel.run, kernel.group if isinstance(kernel, Gather) else kernel.lanes
     is_long = isinstance(kernel, Gather) and kernel.long
-    if isinstance(kernel, GatherElements):
+    if isinstance(kernel, GatherByRow):
+        kind, words = "elements", f"{group} elements of {run} B {kernel.words}"
+    elif isinstance(kernel, GatherElements):
         how = "gathered to a vector" if kernel.hardware else "loaded one by one"
         kind, words = "elements", f"{group} elements of {run} B {how}"
     elif group > 1:
@@ -168,8 +119,8 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     if 0 in problem.sizes:
         return None
     itemsize, index_bytes = problem.dense.element.itemsize, problem.index.element.itemsize
-    nest = _nest(problem, itemsize, index_bytes)
-    elements = _elements_walk(problem, mode, nest)
+    nest = nest_of(problem, itemsize, index_bytes)
+    elements = row_walk(problem, mode, nest) or _elements_walk(problem, mode, nest)
     if elements is not None:
         return elements
     wanted = policy().gather.bytes_of_item(problem.element_count * itemsize)
@@ -201,10 +152,10 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     )
 
 
-def _elements_walk(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherWalk | None:
+def _elements_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | None:
     """The kernel of single elements; None where rows of indices or results do not follow one another, or far away."""
     run, index_bytes = nest.run, problem.index.element.itemsize
-    if problem.scatters or run not in _GROUPED or nest.m is not _ONCE or len(problem.indexed_axes) > 1:
+    if problem.scatters or run not in GROUPED or nest.m is not ONCE or len(problem.indexed_axes) > 1:
         return None
     inner = (nest.b, nest.a) if nest.b.strides[0] == run else (nest.a, nest.b)
     width, rows = inner
@@ -248,27 +199,7 @@ def _elements_walk(problem: GatherProblem, mode: Mode, nest: _Nest) -> GatherWal
     )
 
 
-def _nest(problem: GatherProblem, itemsize: int, index_bytes: int) -> _Nest:
-    """Assign the problem's loops to the roles `run`, `m`, `b`, `a` and `outer`."""
-    loops = [
-        _Loop(size, (dense * itemsize, indexed * itemsize, index * index_bytes))
-        for size, dense, indexed, index in zip(
-            problem.sizes, problem.dense_strides, problem.indexed_strides, problem.index_strides, strict=True
-        )
-    ]
-    stop = len(loops) - problem.row_axes
-    followed, rows = loops[:stop], loops[stop:]
-    run = itemsize
-    if rows and rows[-1].strides[:2] == (itemsize, itemsize):
-        run *= rows.pop().size
-    m, b, a = (part.pop() if part else _ONCE for part in (rows, followed, followed))
-    if b.size < policy().gather.short_loop <= a.size and not problem.scatters:
-        a, b = b, a
-    # The remaining loops of an index's row become the outermost ones. Their elements differ, so the order is kept.
-    return _Nest(run, m, b, a, (*rows, *followed))
-
-
-def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
+def _blocks(nest: Nest, wanted: int) -> tuple[int, int, int, int]:
     """The block of one item along the run (bytes), `m`, `b` and `a`, for about `wanted` bytes."""
     run = min(nest.run, max(wanted, policy().gather.longest_step))
     m = max(1, min(nest.m.size, wanted // run))
@@ -281,7 +212,7 @@ def _blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
     return run, m, b, max(whole, min(nest.a.size, wanted // (run * m * b)))
 
 
-def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
+def _scatter_blocks(nest: Nest, wanted: int) -> tuple[int, int, int, int]:
     """The blocks of a scatter whose last duplicate wins: all of `b` is in one item."""
     longest, parts = policy().gather.longest_step, policy().gather.parts_of_run
     run = nest.run if nest.run <= longest else max(longest, -(-nest.run // parts))
@@ -290,7 +221,7 @@ def _scatter_blocks(nest: _Nest, wanted: int) -> tuple[int, int, int, int]:
     return run, nest.m.size, nest.b.size, max(1, min(nest.a.size, wanted // (run * nest.m.size * nest.b.size)))
 
 
-def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Gather:
+def _kernel(problem: GatherProblem, mode: Mode, nest: Nest, b_block: int) -> Gather:
     """Choose the kernel of the loops."""
     run, scatters = nest.run, problem.scatters
     group = 1 if scatters else nest.group
@@ -306,8 +237,8 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: _Nest, b_block: int) -> Ga
         rank=len(nest.outer),
         lanes=lanes_of(b_block),
         follows=scatters or nest.a.strides[2] != 0,
-        deep=nest.m is not _ONCE,
-        run=_power_of_two(min(run, policy().gather.longest_step)),
+        deep=nest.m is not ONCE,
+        run=power_of_two(min(run, policy().gather.longest_step)),
         long=run & (run - 1) != 0 or run > policy().gather.longest_step,
         packed=nest.b.strides[0] == run,
         group=group,
@@ -325,18 +256,13 @@ def _lines_ahead(run: int, span: int) -> int:
         return int(span >= policy().gather.large_span_bytes)
     if span < policy().gather.prefetched_span_bytes:
         return 0
-    return _power_of_two(min(policy().gather.most_lines_ahead, run // LINE_BYTES))
+    return power_of_two(min(policy().gather.most_lines_ahead, run // LINE_BYTES))
 
 
-def _lines_of_next(problem: GatherProblem, nest: _Nest) -> int:
+def _lines_of_next(problem: GatherProblem, nest: Nest) -> int:
     """Cache lines that the indices of one step of `a` select from; 0 if there are too many to stay in the cache."""
     entry, itemsize = problem.indexed_axes[0], problem.indexed.element.itemsize
     lines = entry.size * entry.stride * itemsize // LINE_BYTES
     is_row = len(problem.indexed_axes) == 1 and entry.stride > 0 and not nest.b.strides[1] and nest.run < LINE_BYTES
     worth = min(policy().gather.most_lines_of_row, nest.b.size // policy().gather.uses_of_line)
     return lines if is_row and lines <= worth else 0
-
-
-def _power_of_two(most: int) -> int:
-    """The largest power of two up to `most`."""
-    return 1 << (most.bit_length() - 1)

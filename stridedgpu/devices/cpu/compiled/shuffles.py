@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from .ir import Code, Value, vector_type
 
-__all__ = ["gathered", "odd_unit", "packed", "transposed_lanes", "unpacked", "word_bytes"]
+__all__ = ["gathered", "joined", "odd_unit", "packed", "transposed_lanes", "unpacked", "word_bytes"]
 
 
 def gathered(code: Code, vectors: Sequence[Value], places: Sequence[int]) -> Value:
@@ -78,7 +78,7 @@ def unpacked(code: Code, address: Value, lanes: int, nbytes: int) -> Value:
     parts, units = word // unit, nbytes // unit
     places = [element * units + part if part < units else -1 for element in range(lanes) for part in range(parts)]
     words = [gathered(code, pieces, places[first : first + lanes]) for first in range(0, len(places), lanes)]
-    return code.recast(_joined(code, words), f"i{8 * word}")
+    return code.recast(joined(code, words), f"i{8 * word}")
 
 
 def packed(code: Code, vector: Value, nbytes: int) -> list[Value]:
@@ -91,7 +91,7 @@ def packed(code: Code, vector: Value, nbytes: int) -> list[Value]:
     return [gathered(code, pieces, places[first : first + lanes]) for first in range(0, len(places), lanes)]
 
 
-def _joined(code: Code, vectors: list[Value]) -> Value:
+def joined(code: Code, vectors: list[Value]) -> Value:
     """Concatenate a power of two of vectors."""
     while len(vectors) > 1:
         places = range(2 * vectors[0].lanes)

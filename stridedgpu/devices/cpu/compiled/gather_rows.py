@@ -1,0 +1,160 @@
+"""Plan gathers of elements row by row: from registers where the rows fit, and how many of them together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.gather_problem import GatherProblem
+from stridedgpu.planning.index_rule import Mode
+
+from .gather_indices import IndexKind
+from .gather_row_loop import RowsInMemory, RowsInRegisters
+from .gather_walk import GROUPED, ONCE, GatherWalk, Nest
+from .ir import LINE_BYTES
+from .jit import processor, processor_features
+
+__all__ = ["row_walk"]
+
+_LEAST_STEPS: Final = 4
+"""Vectors of a row from which on little of it is gathered twice, where the last vector overlaps the one before it."""
+
+_MOST_STEPS: Final = 4
+"""Vectors of a group of several rows: more pay off no better."""
+
+
+_Common = tuple[IndexKind, int, int]
+"""What both kernels have: the kind of indices, the number of outer loops, and the bytes of an element."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of `width` indices each: the elements of one run of `run` bytes that they select from, and their number.
+
+    `stride` is the bytes from one of these to the next. `step` is the bytes from row to row; None where several rows
+    cannot be looked up as one, since they do not follow one another on the dense side and in the indices.
+    """
+
+    run: int
+    width: int
+    size: int
+    stride: int
+    count: int
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A kernel, the rows of a group, the kernel's own number, and the places of the elements' rows, in words."""
+
+    kernel: RowsInRegisters | RowsInMemory
+    rows: int
+    own: int
+    places: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows that are looked up together, in how many registers, and the instructions that an element then costs."""
+
+    rows: int
+    registers: int
+    cost: float
+
+
+def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | None:
+    """The kernel of rows in registers, or in memory; None where rows are too short, and where another does better."""
+    run, (entry, *others) = nest.run, problem.indexed_axes
+    itemsize, index_bytes = problem.indexed.element.itemsize, problem.index.element.itemsize
+    if problem.scatters or run not in GROUPED or nest.m is not ONCE or others or mode == "wrap":
+        return None
+    width, loop = (nest.b, nest.a) if nest.b.strides[0] == run else (nest.a, nest.b)
+    if width.strides != (run, 0, index_bytes):
+        return None
+    dense, indexed, index = loop.strides
+    follow = (dense, index) == (width.size * run, width.size * index_bytes) and indexed >= 0 and indexed % run == 0
+    rows = _Rows(run, width.size, entry.size, entry.stride * itemsize, loop.size, indexed if follow else None)
+    result_bytes = problem.element_count * itemsize
+    kind = IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode)
+    common = kind, len(nest.outer), run
+    chosen = _in_registers(rows, common) or _in_memory(
+        rows, common, result_bytes, problem.indexed.layout.span * itemsize
+    )
+    if chosen is None:
+        return None
+    kernel, together = chosen.kernel, chosen.rows
+    count, groups = together * rows.width, -(-rows.count // together)
+    wanted = policy().gather.bytes_of_item(result_bytes) // run
+    block, many = max(kernel.lanes, min(wanted, count)), max(1, min(wanted // count, groups))
+    blocks, parts = -(-count // block), -(-groups // many)
+    fields = [entry.size, chosen.own, together, rows.count - together, *loop.strides, count, block, blocks, many, parts]
+    for outer in reversed(nest.outer):
+        fields += [outer.size, *outer.strides]
+    return GatherWalk(
+        kernel,
+        blocks * parts * prod(outer.size for outer in nest.outer),
+        in_order=False,
+        dense_offset=problem.dense_offset * itemsize,
+        indexed_offset=problem.indexed_offset * itemsize,
+        index_offset=problem.index_offset * index_bytes,
+        parameters=(*fields, *chosen.places),
+    )
+
+
+def _in_registers(rows: _Rows, common: _Common) -> _Choice | None:
+    """The kernel that permutes; None where single loads take less, or this processor does not permute so."""
+    run = rows.run
+    if rows.stride != run or not _permutes(run):
+        return None
+    group = _group(rows)
+    if group is None or group.cost > policy().gather.load_cost:
+        return None
+    kernel = RowsInRegisters(*common, group.registers, grouped=group.rows > 1)
+    if not kernel.grouped:
+        return _Choice(kernel, 1, rows.size - kernel.lanes * (group.registers - 1), [])
+    step = (rows.step or 0) // run
+    tail = (group.rows - 1) * step + rows.size - kernel.lanes * (group.registers - 1)
+    return _Choice(kernel, group.rows, tail, _places(rows.width, group.rows, step, kernel.position_bytes))
+
+
+def _in_memory(rows: _Rows, common: _Common, result_bytes: int, span: int) -> _Choice | None:
+    """The kernel that loads elements into lanes; None where others are as quick, or prefetch what is far apart."""
+    chosen = policy().gather
+    if chosen.hardware or rows.run < chosen.loaded_bytes or rows.width < _LEAST_STEPS * LINE_BYTES // rows.run:
+        return None
+    if rows.count == 1 and (result_bytes >= chosen.streamed_bytes or span >= chosen.large_span_bytes):
+        return None
+    return _Choice(RowsInMemory(*common, adjacent=rows.stride == rows.run), 1, rows.stride, [])
+
+
+def _permutes(run: int) -> bool:
+    """Whether one instruction permutes elements of so many bytes from two vectors of a cache line."""
+    needed = {1: "avx512vbmi", 2: "avx512bw"}.get(run, "avx512f")
+    return processor() in ("x86_64", "amd64") and needed in processor_features()
+
+
+def _group(rows: _Rows) -> _Group | None:
+    """The group of the least cost whose elements fill a vector; None if there is none in the registers."""
+    lanes, step = LINE_BYTES // rows.run, rows.step or 0
+    least = -(-lanes // rows.width)
+    if least > (1 if rows.step is None else rows.count):
+        return None
+    most = least if least == 1 or rows.step is None else max(least, min(rows.count, _MOST_STEPS * lanes // rows.width))
+    found = []
+    for count in range(least, most + 1):
+        registers = -(-((count - 1) * step + rows.size * rows.run) // LINE_BYTES)
+        if registers > policy().gather.row_registers:
+            break
+        elements, lookups = count * rows.width, -(-registers // 2)
+        # Every lookup but one is followed by a selection, by one of the upper bits of the positions.
+        one = 2 * lookups - 1 + (lookups - 1).bit_length()
+        found.append(_Group(count, registers, (registers + -(-elements // lanes) * one) / elements))
+    return min(found, key=lambda group: group.cost, default=None)
+
+
+def _places(width: int, rows: int, step: int, nbytes: int) -> list[int]:
+    """The first position of the row of each element of a group, in so many bytes each, in words of 64 bits."""
+    places = b"".join((row * step).to_bytes(nbytes, "little") * width for row in range(rows))
+    return [int.from_bytes(places[first : first + 8], "little") for first in range(0, len(places), 8)]
