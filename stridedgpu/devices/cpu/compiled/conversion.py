@@ -23,6 +23,7 @@ from stridedgpu.values.conversion import Conversion, Rounding
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
 from .ir import Code, Value, vector_type
+from .jit import processor
 
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
 
@@ -31,6 +32,7 @@ _WORDS: Final = frozenset({name for name, element in ELEMENT_TYPES.items() if el
 """Types that the processor has arithmetic for."""
 
 _UINT8: Final = ELEMENT_TYPES["uint8"]
+_INT32: Final = ELEMENT_TYPES["int32"]
 _FLOAT32: Final = ELEMENT_TYPES["float32"]
 _FLOAT64: Final = ELEMENT_TYPES["float64"]
 _ROUNDINGS: Final[dict[Rounding, str]] = {"nearest": "llvm.roundeven", "truncate": "llvm.trunc"}
@@ -199,6 +201,9 @@ def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: 
         vector = code.select(code.compare("fcmp olt", vector, highest), vector, highest)
         if signed:
             vector = code.select(is_number, vector, code.full(vector.type, "0.0"))
+            if target.itemsize < 4 and rounding == "nearest" and processor() in ("x86_64", "amd64"):
+                # What is too low becomes the lowest int32 (x86's "integer indefinite"), and is clamped as an integer.
+                return _saturated(code, _whole(code, vector, "i32", rounding), _INT32, target)
             vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)
         if target.itemsize < 4:
             return code.cast("trunc", _whole(code, vector, "i32", rounding), word)
