@@ -27,6 +27,7 @@ from stridedgpu.devices.cpu.compiled.channels import Channels
 from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.rows import Rows
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
+from stridedgpu.devices.cpu.compiled.transpose_strips import TransposeStrips
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cpu.policy import Policy, using
@@ -68,7 +69,7 @@ def check(source_layout, target_layout, made, channel_axis, seed, words=None, fi
     return compiled_kernel(plan)[0].kernel
 
 
-variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles"])
+variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles", "strips"])
 
 
 @contextmanager
@@ -90,6 +91,7 @@ def planned_as(variant):
     changes = {
         "cached": {"prefetched_bytes": 0, "prefetched_targets_bytes": 0},
         "streaming": {**streams, "row_gap_bytes": 1},
+        "strips": {"strips": True, "least_side": 0, "blocks_bytes": 0, "item_bytes": range(2048, 2049)},
     }.get(variant, {})
     with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
         if variant == "16-byte shuffles":
@@ -385,6 +387,27 @@ def test_small_transposes_are_squares_in_registers(element, height, width):
         kernel = kernel_of((height, width), (width, 1), (1, height), element)
     assert kernel.in_registers
     assert kernel.rows == kernel.columns
+
+
+@pytest.mark.parametrize("element", ["uint8", "uint16", "float32", "float64"])
+@pytest.mark.parametrize("height, width", [(64, 32), (100, 130), (65, 1000), (300, 33)])
+def test_strips_of_long_lines(element, height, width):
+    """Strips and steps that are moved back to the ends, and items that cut the lines."""
+    layouts, number = (Layout((width, height), (1, width)), Layout((width, height))), element_type(element)
+    for item_bytes in (512, 4096, 1 << 20):
+        with policy_with(relayout={"strips": True, "item_bytes": range(item_bytes, item_bytes + 1)}):
+            kernel = check(
+                *layouts, conversion(element_type(element), element_type(element)), None, height + item_bytes
+            )
+        assert type(kernel) is TransposeStrips
+        assert (kernel.rows, kernel.columns) == (64 // number.itemsize, 16 // number.itemsize)
+
+
+@pytest.mark.parametrize("height, width, target", [(63, 400, "float32"), (400, 31, "float32"), (400, 400, "float64")])
+def test_short_lines_and_conversions_are_no_strips(height, width, target):
+    with policy_with(relayout={"strips": True}):
+        kernel = kernel_of((height, width), (width, 1), (1, height), "float32", target)
+    assert type(kernel) is not TransposeStrips
 
 
 @pytest.mark.parametrize("target, in_registers", [("float32", True), ("uint16", False)])

@@ -21,6 +21,7 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
         streamed_tiles_bytes=int(8 * MB * share),
         blocks_bytes=int(8 * MB * share),
         byte_squares=not amd,
+        strips=amd,
         prefetched_targets_bytes=1 << 62 if amd else MB,
     )
     streamed = 16 * MB if amd else 4 * MB

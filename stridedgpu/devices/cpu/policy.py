@@ -329,7 +329,7 @@ def _of_this_machine() -> Policy:
     share = min(1.0, last_level_cache_bytes() / MEASURED_CACHE_BYTES)
     relayout, gather = RelayoutPolicy(), GatherPolicy()
     if is_amd():
-        relayout = relayout._replace(byte_squares=False, prefetched_targets_bytes=1 << 62)
+        relayout = relayout._replace(byte_squares=False, strips=True, prefetched_targets_bytes=1 << 62)
         gather = gather._replace(hardware=False, streamed_bytes=16 * _MB)
     return Policy(
         relayout=relayout._replace(

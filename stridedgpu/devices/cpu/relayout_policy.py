@@ -45,6 +45,14 @@ class RelayoutPolicy(NamedTuple):
     """Whether elements of 1 byte are transposed in squares, too: on AMD's Zen 4 they took 1.1 to 1.2 times as long as
     tiles for 90 KB to 2 MB."""
 
+    strips: bool = False
+    """Whether elements of up to 8 bytes that move unchanged are transposed in strips along the source's lines. On AMD's
+    Zen 4 that took 0.55 to 1 of the time of squares and tiles, and up to 1.1 where lines are 1 or 2 KB apart; it is not
+    measured elsewhere."""
+
+    least_strip: int = 64
+    """Elements of a target line from which on: a short line's last strip repeats much, and 20 took 1.2 to 1.5 times."""
+
     small_matrix_bytes: int = 2 * _MB
     """Bytes that one matrix moves below which it is transposed so, however many there are: a core's cache holds it. On
     the Xeon, 49 MB of matrices of 10 KB to 1.4 MB took 0.4 to 1.15 of the time of tiles, 0.85 on average."""

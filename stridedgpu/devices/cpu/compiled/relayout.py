@@ -36,6 +36,7 @@ from .relayout_walk import (
 from .rows import Rows, Step
 from .shuffles import odd_unit, word_bytes
 from .transpose import LANE_BYTES, Transpose
+from .transpose_strips import TransposeStrips
 from .unrolled_rows import UnrolledRows
 from .worker_pool import run_shared
 
@@ -83,7 +84,8 @@ def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
     if isinstance(kernel, Channels):
         wide = kernel.pixels * nbytes >= _shuffled_bytes(nbytes) and len(kernel.order) < limits.long_channels
     elif isinstance(kernel, Transpose):
-        wide = _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and min(a.size, b.size) >= limits.least_side)
+        alone = kernel.in_registers or isinstance(kernel, TransposeStrips)
+        wide = _shuffled_bytes(1) < LINE_BYTES or (alone and min(a.size, b.size) >= limits.least_side)
     elif isinstance(kernel, Rows):
         forward = kernel.source_step is kernel.target_step is Step.FORWARD
         strided = Step.STRIDED in (kernel.source_step, kernel.target_step)
@@ -243,6 +245,10 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     most = limits.streamed_tiles_bytes if aligned else limits.squares_bytes
     small = not aligned and matrix < limits.small_matrix_bytes
     side = _side_in_registers(draft, min(target_loop.size, source_loop.size))
+    if small or problem.bytes_moved < most:
+        strips = _strips(problem, draft, source_loop, target_loop)
+        if strips is not None:
+            return strips
     if side and (small or problem.bytes_moved < most):
         elements = elements_of(problem, draft, source_loop, target_loop)
         kernel = Transpose(elements, len(outer), side, side, in_registers=True)
@@ -255,6 +261,23 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     streaming = aligned and large and rows * draft.target_bytes == LINE_BYTES
     extent = policy().relayout.tile_bytes if aligned else policy().relayout.unaligned_tile_bytes
     return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent, streaming=streaming)
+
+
+def _strips(problem: Problem, draft: Draft, source_loop: Loop, target_loop: Loop) -> Walk | None:
+    """The transpose in strips; None for conversions, short target lines, and where squares are used instead."""
+    limits, nbytes = policy().relayout, draft.target_bytes
+    rows, columns = LINE_BYTES // nbytes, LANE_BYTES // nbytes
+    if not limits.strips or not problem.conversion.is_bitwise_copy or nbytes & (nbytes - 1) or columns < 2:
+        return None
+    if target_loop.size < limits.least_strip:
+        return None
+    outer = draft.besides(target_loop, source_loop)
+    kernel = TransposeStrips(elements_of(problem, draft, source_loop, target_loop), len(outer), rows, columns)
+    # An item is some strips along whole source lines.
+    wanted = limits.bytes_of_item(problem.bytes_moved) // (2 * nbytes)
+    along = min(source_loop.size, wanted // rows)
+    extents = along, wanted // along
+    return make_walk(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
 
 
 def _side_in_registers(draft: Draft, size: int) -> int:
@@ -327,6 +350,7 @@ _FAMILIES: Final = {
     UnrolledRows: "unrolled_rows",
     Channels: "channels",
     Transpose: "transpose",
+    TransposeStrips: "transpose",
     Blocks: "blocks",
 }
 
