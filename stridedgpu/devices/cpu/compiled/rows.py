@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
+from stridedgpu.devices.cpu.policy import policy
+
 from .conversion import Affine
 from .ir import Code, Value, constant, vector_type
 from .work_grid import Constants, Elements, Grid
@@ -66,6 +68,8 @@ class Rows:
                 with grid.places(item.b, self.lanes, start, elements.target_bytes) as (b, apart):
                     affine = of_row or grid.affine(b, self.lanes, along=True)
                     here = code.at(source, code.multiply(b, source_step))
+                    if self.streaming and self.source_step is Step.BACKWARD:
+                        code.prefetch(code.at(here, -policy().relayout.backward_ahead_bytes))
                     if self.reads_ahead:
                         grid.prefetch_row(here, self.lanes * elements.source_bytes)
                     there = code.at(target, code.multiply(b, target_step))
