@@ -136,7 +136,8 @@ def browser(driver, tmp_path) -> Iterator[Browser]:
     page.resize(1100)
     yield page
     page.media("")
-    assert driver.get_log("browser") == []
+    # What the search of the page before had still to say comes late; pictures have no workers.
+    assert [entry for entry in driver.get_log("browser") if entry["source"] != "worker"] == []
     assert page.requests() == {page.address}
 
 
