@@ -396,9 +396,7 @@ def test_strips_of_long_lines(element, height, width):
     layouts, number = (Layout((width, height), (1, width)), Layout((width, height))), element_type(element)
     for item_bytes in (512, 4096, 1 << 20):
         with policy_with(relayout={"strips": True, "item_bytes": range(item_bytes, item_bytes + 1)}):
-            kernel = check(
-                *layouts, conversion(element_type(element), element_type(element)), None, height + item_bytes
-            )
+            kernel = check(*layouts, conversion(number, number), None, height + item_bytes)
         assert type(kernel) is TransposeStrips
         assert (kernel.rows, kernel.columns) == (64 // number.itemsize, 16 // number.itemsize)
 

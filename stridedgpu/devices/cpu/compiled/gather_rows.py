@@ -25,10 +25,6 @@ _MOST_STEPS: Final = 4
 """Vectors of a group of several rows: more pay off no better."""
 
 
-_Common = tuple[IndexKind, int, int]
-"""What both kernels have: the kind of indices, the number of outer loops, and the bytes of an element."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Rows of `width` indices each: the elements of one run of `run` bytes that they select from, and their number.
@@ -78,10 +74,8 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
     rows = _Rows(run, width.size, entry.size, entry.stride * itemsize, loop.size, indexed if follow else None)
     result_bytes = problem.element_count * itemsize
     kind = IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode)
-    common = kind, len(nest.outer), run
-    chosen = _in_registers(rows, common) or _in_memory(
-        rows, common, result_bytes, problem.indexed.layout.span * itemsize
-    )
+    rank, span = len(nest.outer), problem.indexed.layout.span * itemsize
+    chosen = _in_registers(rows, kind, rank) or _in_memory(rows, kind, rank, result_bytes, span)
     if chosen is None:
         return None
     kernel, together = chosen.kernel, chosen.rows
@@ -103,7 +97,7 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
     )
 
 
-def _in_registers(rows: _Rows, common: _Common) -> _Choice | None:
+def _in_registers(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
     """The kernel that permutes; None where single loads take less, or this processor does not permute so."""
     run = rows.run
     if rows.stride != run or not _permutes(run):
@@ -111,7 +105,7 @@ def _in_registers(rows: _Rows, common: _Common) -> _Choice | None:
     group = _group(rows)
     if group is None or group.cost > policy().gather.load_cost:
         return None
-    kernel = RowsInRegisters(*common, group.registers, grouped=group.rows > 1)
+    kernel = RowsInRegisters(kind, rank, run, group.registers, grouped=group.rows > 1)
     if not kernel.grouped:
         return _Choice(kernel, 1, rows.size - kernel.lanes * (group.registers - 1), [])
     step = (rows.step or 0) // run
@@ -119,14 +113,14 @@ def _in_registers(rows: _Rows, common: _Common) -> _Choice | None:
     return _Choice(kernel, group.rows, tail, _places(rows.width, group.rows, step, kernel.position_bytes))
 
 
-def _in_memory(rows: _Rows, common: _Common, result_bytes: int, span: int) -> _Choice | None:
+def _in_memory(rows: _Rows, kind: IndexKind, rank: int, result_bytes: int, span: int) -> _Choice | None:
     """The kernel that loads elements into lanes; None where others are as quick, or prefetch what is far apart."""
     chosen = policy().gather
     if chosen.hardware or rows.run < chosen.loaded_bytes or rows.width < _LEAST_STEPS * LINE_BYTES // rows.run:
         return None
     if rows.count == 1 and (result_bytes >= chosen.streamed_bytes or span >= chosen.large_span_bytes):
         return None
-    return _Choice(RowsInMemory(*common, adjacent=rows.stride == rows.run), 1, rows.stride, [])
+    return _Choice(RowsInMemory(kind, rank, rows.run, adjacent=rows.stride == rows.run), 1, rows.stride, [])
 
 
 def _permutes(run: int) -> bool:

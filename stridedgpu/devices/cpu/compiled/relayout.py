@@ -84,8 +84,7 @@ def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
     if isinstance(kernel, Channels):
         wide = kernel.pixels * nbytes >= _shuffled_bytes(nbytes) and len(kernel.order) < limits.long_channels
     elif isinstance(kernel, Transpose):
-        alone = kernel.in_registers or isinstance(kernel, TransposeStrips)
-        wide = _shuffled_bytes(1) < LINE_BYTES or (alone and min(a.size, b.size) >= limits.least_side)
+        wide = _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and min(a.size, b.size) >= limits.least_side)
     elif isinstance(kernel, Rows):
         forward = kernel.source_step is kernel.target_step is Step.FORWARD
         strided = Step.STRIDED in (kernel.source_step, kernel.target_step)
@@ -244,12 +243,12 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     limits, matrix = policy().relayout, target_loop.size * source_loop.size * (draft.source_bytes + draft.target_bytes)
     most = limits.streamed_tiles_bytes if aligned else limits.squares_bytes
     small = not aligned and matrix < limits.small_matrix_bytes
+    in_registers = small or problem.bytes_moved < most
+    strips = _strips(problem, draft, source_loop, target_loop) if in_registers else None
+    if strips is not None:
+        return strips
     side = _side_in_registers(draft, min(target_loop.size, source_loop.size))
-    if small or problem.bytes_moved < most:
-        strips = _strips(problem, draft, source_loop, target_loop)
-        if strips is not None:
-            return strips
-    if side and (small or problem.bytes_moved < most):
+    if side and in_registers:
         elements = elements_of(problem, draft, source_loop, target_loop)
         kernel = Transpose(elements, len(outer), side, side, in_registers=True)
         return make_walk(problem, kernel, draft, outer, (source_loop, side), (target_loop, side))
@@ -272,7 +271,8 @@ def _strips(problem: Problem, draft: Draft, source_loop: Loop, target_loop: Loop
     if target_loop.size < limits.least_strip:
         return None
     outer = draft.besides(target_loop, source_loop)
-    kernel = TransposeStrips(elements_of(problem, draft, source_loop, target_loop), len(outer), rows, columns)
+    elements = elements_of(problem, draft, source_loop, target_loop)
+    kernel = TransposeStrips(elements, len(outer), rows, columns, in_registers=True)
     # An item is some strips along whole source lines.
     wanted = limits.bytes_of_item(problem.bytes_moved) // (2 * nbytes)
     along = min(source_loop.size, wanted // rows)

@@ -35,7 +35,8 @@ class Transpose:
     """A kernel over tiles of `rows` (along `b`) by `columns` (along `a`) elements.
 
     Both are multiples of the target elements in a lane. The lines of a `streaming` kernel are whole cache lines;
-    aligned ones are written by non-temporal stores. `in_registers`: the tile is square, and needs no scratch memory.
+    aligned ones are written by non-temporal stores. `in_registers`: the tile needs no scratch memory, and
+    is square but in strips.
     """
 
     elements: Elements
