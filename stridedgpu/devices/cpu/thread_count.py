@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 from stridedgpu.values.errors import StridedGpuError
@@ -40,13 +40,14 @@ def get_num_threads() -> int:
     >>> get_num_threads() >= 1
     True
     """
-    limit: int | None = getattr(_this_thread, "limit", None)
-    if limit is not None:
-        return limit
+    if _some_are_limited:
+        limit: int | None = getattr(_this_thread, "limit", None)
+        if limit is not None:
+            return limit
     return _default() if _chosen is None else _chosen
 
 
-@lru_cache(maxsize=1)
+@cache
 def _default() -> int:
     """The number of threads if none was set."""
     said = os.environ.get(VARIABLE, "").strip()
@@ -70,7 +71,9 @@ def set_num_threads(count: int) -> None:
 
 def limit_this_thread(count: int) -> None:
     """Set the number of threads of the calls that this thread makes: one in a pool whose threads share the cores."""
+    global _some_are_limited  # noqa: PLW0603
     _this_thread.limit = count
+    _some_are_limited = True
 
 
 def suggest_num_threads(count: int) -> None:
@@ -81,3 +84,5 @@ def suggest_num_threads(count: int) -> None:
 
 _chosen: int | None = None
 _this_thread: Final = threading.local()
+_some_are_limited = False
+"""Whether any thread has a limit: to look for one takes a microsecond where the caches hold other data."""

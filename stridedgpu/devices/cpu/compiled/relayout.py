@@ -417,8 +417,8 @@ def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> Callable[[Buffer, int, 
     def move_shared(
         source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Parameters = parameters
     ) -> None:
-        reads = source.address + source_start + source_offset
-        writes = target.address + target_start + target_offset
+        reads = source.address + (source_start + source_offset)
+        writes = target.address + (target_start + target_offset)
         run_shared(loop, reads, writes, place, items, nbytes=nbytes)
 
     return move if kernel.shared_bytes is None or nbytes < kernel.shared_bytes else move_shared

@@ -38,13 +38,15 @@ def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int
     Waking a parked worker takes 50 to 150 us. A small call wakes workers only if the previous call was so recent that
     they will still be spinning at the next one; otherwise the caller runs all items alone.
     """
-    threads = min(get_num_threads(), _MOST_SLOTS + 1)
-    pool = _pool
-    if threads > pool.threads:
-        pool.grow(threads)
+    threads = get_num_threads()
     if threads == 1 or items < 2:
         loop.alone(source, target, parameters, 0, items)
         return
+    pool = _pool
+    if threads > pool.threads:
+        threads = min(threads, _MOST_SLOTS + 1)
+        if threads > pool.threads:
+            pool.grow(threads)
     sharing, jobs = policy().sharing, pool.jobs
     try:
         job = jobs.pop()
@@ -85,6 +87,8 @@ def _code() -> _Code:
 
 class _Pool:
     """Workers that wait for jobs, up to the largest number ever requested at once."""
+
+    __slots__ = ("_lock", "_workers", "cores", "ended", "jobs", "run", "slots", "threads")
 
     def __init__(self) -> None:
         """A pool without workers."""
