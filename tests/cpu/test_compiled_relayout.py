@@ -72,6 +72,9 @@ def check(source_layout, target_layout, made, channel_axis, seed, words=None, fi
 variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles", "strips"])
 
 
+WITHOUT_BLOCKS = dict.fromkeys(("blocks_bytes", "short_rows_bytes", "long_pixels_bytes"), 0)
+
+
 @contextmanager
 def planned_as(variant):
     """Kernels that prefetch, those that write past the caches, or those of a processor of another make."""
@@ -82,6 +85,7 @@ def planned_as(variant):
         "small_matrix_bytes",
         "blocks_bytes",
         "short_rows_bytes",
+        "long_pixels_bytes",
         "streamed_row_bytes",
         "long_row_bytes",
         "prefetched_bytes",
@@ -91,7 +95,7 @@ def planned_as(variant):
     changes = {
         "cached": {"prefetched_bytes": 0, "prefetched_targets_bytes": 0},
         "streaming": {**streams, "row_gap_bytes": 1},
-        "strips": {"strips": True, "least_side": 0, "blocks_bytes": 0, "item_bytes": range(2048, 2049)},
+        "strips": {"strips": True, "least_side": 0, **WITHOUT_BLOCKS, "item_bytes": range(2048, 2049)},
     }.get(variant, {})
     with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
         if variant == "16-byte shuffles":
@@ -368,14 +372,25 @@ def test_kernels_follow_the_strides():
 
 def no_blocks():
     """Kernels as for moves beyond the cache, where short runs are left to the other families."""
-    return policy_with(relayout={"blocks_bytes": 0, "short_rows_bytes": 0})
+    return policy_with(relayout=WITHOUT_BLOCKS)
+
+
+@pytest.mark.parametrize("field", ["short_rows_bytes", "long_pixels_bytes"])
+def test_rows_and_pixels_are_in_blocks_below_limits_of_their_own(field):
+    rows = (64, 14, 2, 32), (896, 32, 448, 1), (896, 64, 32, 1)
+    pixels = (9, 5000), (1, 9), (5000, 1)
+    moved = rows if field == "short_rows_bytes" else pixels
+    nbytes = 2 * prod(moved[0])
+    for limit, kernel in ((nbytes + 1, Blocks), (nbytes, Rows if moved is rows else Channels)):
+        with policy_with(relayout=WITHOUT_BLOCKS | {field: limit}):
+            assert type(kernel_of(*moved)) is kernel
 
 
 @pytest.mark.parametrize(
     "size, rows", [(17, 16), (33, 16), (64, 64), (72, 16), (100, 16), (128, 128), (150, 32), (300, 64), (600, 128)]
 )
 def test_tiles_overlap_little(size, rows):
-    with policy_with(relayout={"squares_bytes": 0, "small_matrix_bytes": 0, "blocks_bytes": 0}):
+    with policy_with(relayout={"squares_bytes": 0, "small_matrix_bytes": 0, **WITHOUT_BLOCKS}):
         kernel = kernel_of((2, size, 40), (size * 40, 40, 1), (size * 41 + 1, 1, size), "float32")
     assert (type(kernel), kernel.rows) == (Transpose, rows)
 
@@ -605,7 +620,7 @@ def test_items_of_unrolled_rows_have_whole_rows(item_bytes, items):
 @pytest.mark.parametrize("small_bytes, in_registers", [(2 * 49 * 64 * 4 + 1, True), (2 * 49 * 64 * 4, False)])
 def test_many_small_matrices_are_transposed_in_registers(small_bytes, in_registers):
     sizes, rows, columns = (70, 49, 64), (49 * 64, 64, 1), (49 * 64, 1, 49)
-    with policy_with(relayout={"squares_bytes": 0, "blocks_bytes": 0, "small_matrix_bytes": small_bytes}):
+    with policy_with(relayout={"squares_bytes": 0, **WITHOUT_BLOCKS, "small_matrix_bytes": small_bytes}):
         assert kernel_of(sizes, rows, columns, "float32").in_registers == in_registers
 
 

@@ -23,6 +23,8 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
         byte_squares=not amd,
         strips=amd,
         prefetched_targets_bytes=1 << 62 if amd else MB,
+        short_rows_bytes=1 << 62 if amd else 16 * MB,
+        long_pixels_bytes=int((24 if amd else 8) * MB * share),
     )
     streamed = 16 * MB if amd else 4 * MB
     assert made.gather == GatherPolicy()._replace(streamed_bytes=int(streamed * share), hardware=not amd)

@@ -329,13 +329,20 @@ def _of_this_machine() -> Policy:
     share = min(1.0, last_level_cache_bytes() / MEASURED_CACHE_BYTES)
     relayout, gather = RelayoutPolicy(), GatherPolicy()
     if is_amd():
-        relayout = relayout._replace(byte_squares=False, strips=True, prefetched_targets_bytes=1 << 62)
+        relayout = relayout._replace(
+            byte_squares=False,
+            strips=True,
+            prefetched_targets_bytes=1 << 62,
+            short_rows_bytes=1 << 62,
+            long_pixels_bytes=24 * _MB,
+        )
         gather = gather._replace(hardware=False, streamed_bytes=16 * _MB)
     return Policy(
         relayout=relayout._replace(
             streamed_bytes=int(relayout.streamed_bytes * share),
             streamed_tiles_bytes=int(relayout.streamed_tiles_bytes * share),
             blocks_bytes=int(relayout.blocks_bytes * share),
+            long_pixels_bytes=int(relayout.long_pixels_bytes * share),
         ),
         gather=gather._replace(streamed_bytes=int(gather.streamed_bytes * share)),
     )

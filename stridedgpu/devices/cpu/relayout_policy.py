@@ -62,7 +62,12 @@ class RelayoutPolicy(NamedTuple):
     patches below took 0.07 to 1 of the time of the other kernels, larger ones 0.5 to 3 times as long."""
 
     short_rows_bytes: int = 16 * _MB
-    """The same for rows of less than a cache line: in blocks, rows of 32 bytes were 1.6 times as fast for 9 MB."""
+    """The same for rows of less than a cache line: in blocks, rows of 32 bytes were 1.6 times as fast for 9 MB. On
+    AMD's Zen 4 those of 32 and 48 bytes took 0.4 to 0.9 of the time for 19 and 158 MB, and there is no limit."""
+
+    long_pixels_bytes: int = 8 * _MB
+    """The same for pixels of `long_channels` and more, which other kernels take apart in registers: on AMD's Zen 4
+    blocks took 0.4 to 0.7 of the time for 12 to 24 MB, and up to 1.1 beyond."""
 
     least_side: int = 32
     """Elements of the shorter side from which on squares are as fast as blocks: of 9 to 17 they took 1.5 times as long.

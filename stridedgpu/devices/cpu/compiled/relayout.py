@@ -82,7 +82,9 @@ def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
     kernel, (a, b), limits = walk.kernel, walk.inner, policy().relayout
     nbytes, wide, most = kernel.elements.target_bytes, isinstance(kernel, UnrolledRows), limits.blocks_bytes
     if isinstance(kernel, Channels):
-        wide = kernel.pixels * nbytes >= _shuffled_bytes(nbytes) and len(kernel.order) < limits.long_channels
+        long = len(kernel.order) >= limits.long_channels
+        wide = kernel.pixels * nbytes >= _shuffled_bytes(nbytes) and not long
+        most = limits.long_pixels_bytes if long else most
     elif isinstance(kernel, Transpose):
         wide = _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and min(a.size, b.size) >= limits.least_side)
     elif isinstance(kernel, Rows):
