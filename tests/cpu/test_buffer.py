@@ -120,3 +120,18 @@ def test_repr_names_the_facts():
     text = repr(Buffer.of(b"1234"))
     assert text.startswith("<Buffer 4 bytes on cpu, aligned to ")
     assert text.endswith(", borrowed, read-only>")
+
+
+@pytest.mark.parametrize("make", [sg.empty, sg.zeros], ids=["empty", "zeros"])
+@pytest.mark.parametrize(
+    "nbytes, alignment, place", [(65532, 64, 0), (65536, 64, 2048), (65536, 2048, 2048), (300_000, 4096, 0)]
+)
+def test_large_memory_begins_half_a_page_off(make, nbytes, alignment, place):
+    """Away from arrays of other libraries, which begin shortly behind a page."""
+    for _ in range(3):
+        tensor = make((nbytes,), "uint8", alignment=alignment, device="cpu")
+        address = tensor.buffer.address
+        assert address % alignment == 0
+        assert address % (4096 if nbytes >= 65536 else 64) == place
+        assert tensor.buffer.nbytes == nbytes
+        tensor.numpy()[-1] = 1

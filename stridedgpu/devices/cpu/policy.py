@@ -335,6 +335,7 @@ def _of_this_machine() -> Policy:
             prefetched_targets_bytes=1 << 62,
             short_rows_bytes=1 << 62,
             long_pixels_bytes=24 * _MB,
+            step_bytes=256,
         )
         gather = gather._replace(hardware=False, streamed_bytes=16 * _MB)
     return Policy(

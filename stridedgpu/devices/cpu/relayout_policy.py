@@ -98,7 +98,8 @@ class RelayoutPolicy(NamedTuple):
     them, took 0.65 to 1 of the time of a loop along each row; longer ones gain nothing."""
 
     step_bytes: int = 128
-    """Bytes of one step along a row of the wider side: two cache lines."""
+    """Bytes of one step along a row of the wider side: two cache lines. On AMD's Zen 4 four, loaded before any is
+    stored, took 0.91 to 0.96 of the time where both sides begin at nearly the same place of a page, and else 1."""
 
     narrowing_step_bytes: int = 64
     """The same where the source is the wider one: two lines took 1.02 to 1.13 of the time."""

@@ -286,6 +286,10 @@ class Code:
         self._declared[f"declare void @{intrinsic}(ptr, i32, i32, i32)"] = None
         self._lines.append(f"  call void @{intrinsic}(ptr {address.name}, i32 {int(written)}, i32 2, i32 1)")
 
+    def barrier(self) -> None:
+        """Keep loads and stores on their sides of this place in the machine code; no instruction stands for it."""
+        self._lines.append('  fence syncscope("singlethread") acq_rel')
+
     def scratch(self, nbytes: int) -> Value:
         """Allocate memory on the stack, 64-byte aligned; only outside loops."""
         return self.value("ptr", f"alloca [{nbytes} x i8], align 64")

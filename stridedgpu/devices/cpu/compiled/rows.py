@@ -104,7 +104,9 @@ class Rows:
         """Load the lanes from an address on."""
         type_, nbytes = self.elements.source_type, self.elements.source_bytes
         if self.source_step is Step.FORWARD:
-            return code.load(vector_type(self.lanes, type_), address, 1)
+            vector = code.load(vector_type(self.lanes, type_), address, 1)
+            code.barrier()  # all loads of a step first: fewer wait for stores at the same place of another page
+            return vector
         if self.source_step is Step.REPEATED:
             return code.splat(code.load(type_, address, 1), self.lanes)
         if self.source_step is Step.BACKWARD:
