@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from harness.compiled_loops import needs_compiler
 import stridedgpu as sg
 from stridedgpu.devices.cpu import prepared
 from stridedgpu.devices.cpu.compiled import jit as machine_code, kernel_cache
+from stridedgpu.devices.cpu.compiled.ir import Code
 from stridedgpu.devices.cpu.compiled.object_file import reads_objects
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
 from stridedgpu.devices.cpu.policy import policy
@@ -225,6 +227,38 @@ def test_python_calls_machine_code_with_words(arity):
     assert [called(*words) for _ in range(3)] == [None] * 3
     assert taken == [words] * 3
     assert abs(sys.getrefcount(None) - before) < 20  # each call returns None, which it owns
+
+
+@needs_compiler
+@pytest.mark.parametrize("offsets", [(3, -5), (0, 2**40, -(2**33))], ids=["two sides", "with indices"])
+@pytest.mark.parametrize("keeps_lock", [False, True])
+@pytest.mark.parametrize("python", ["cpython", "pypy"])
+def test_a_move_knows_what_is_the_same_in_every_call(monkeypatch, offsets, keeps_lock, python):
+    taken = []
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(lambda *given: taken.append([*given, parameters[0]]))
+    parameters = (ctypes.c_uint64 * 2)(7, 8)
+    address, place = ctypes.cast(function, ctypes.c_void_p).value, ctypes.addressof(parameters)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "implementation", SimpleNamespace(name=python))
+        move = machine_code.moving_function(address, place, 2**34, offsets, keeps_lock=keeps_lock)
+    sides = [(2**63, 2**20), (2**47 + 1, 100), (2**46, 2**34)][: len(offsets)]
+    assert [move(*itertools.chain(*sides)) for _ in range(2)] == [None] * 2
+    reads, writes, *indices = (sum(side) + offset for side, offset in zip(sides, offsets, strict=True))
+    assert taken == [[reads, writes, place, 0, 2**34, *(indices or [7])]] * 2
+    assert parameters[1] == 8
+
+
+@needs_compiler
+@pytest.mark.parametrize("keeps_lock", [False, True])
+def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
+    code = Code()
+    code.store(code.call_for("i32", code.pointer(code.parameter(0))), code.target, 4)
+    (address,) = machine_code.machine_functions(code.text("kernel"), "")
+    asked = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
+    parameters, answer = (ctypes.c_uint64 * 1)(asked), ctypes.c_int32(-1)
+    place = ctypes.addressof(parameters)
+    machine_code.moving_function(address, place, 1, (0, 0), keeps_lock=keeps_lock)(0, 0, ctypes.addressof(answer), 0)
+    assert answer.value == keeps_lock
 
 
 def test_numpy_does_all_where_it_is_asked_to(tmp_path):

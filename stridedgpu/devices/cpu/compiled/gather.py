@@ -21,7 +21,7 @@ from .gather_row_loop import GatherByRow
 from .gather_rows import row_walk
 from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, nest_of, power_of_two
 from .ir import LINE_BYTES
-from .jit import compiled
+from .jit import compiled, moving_function
 from .worker_pool import run_shared
 
 __all__ = ["compiled_gather", "gather_kernel", "gather_walk"]
@@ -77,41 +77,46 @@ def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None
     loop = compiled(walk.kernel.text)
     if loop is None:
         return None
-    scatters, items = problem.scatters, walk.items
-    dense_offset, indexed_offset, index_offset = walk.dense_offset, walk.indexed_offset, walk.index_offset
-    nbytes = plan.bytes_moved
-    alone = None if chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes else loop.alone
-    unused: list[_Parameters] = []
+    scatters, items, nbytes = problem.scatters, walk.items, plan.bytes_moved
+    sides = (walk.indexed_offset, walk.dense_offset)
+    offsets = (*(sides[::-1] if scatters else sides), walk.index_offset)
+    brief = nbytes < policy().sharing.brief_bytes
+    is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes
+    unused: list[tuple[_Parameters, Callable[..., None]]] = []
+
+    def alone_with(parameters: _Parameters) -> Callable[..., None]:
+        """The loop with parameters that no other call uses at a time."""
+        return moving_function(loop.address, ctypes.addressof(parameters), items, offsets, keeps_lock=brief)
 
     def move(dense: Located, indexed: Located, indices: Located) -> None:
-        (held, start), (other, other_start), (numbers, numbers_start) = dense, indexed, indices
+        (source, start), (target, target_start), (numbers, place) = (
+            (dense, indexed, indices) if scatters else (indexed, dense, indices)
+        )
         try:
-            parameters, place = unused.pop()
+            used = unused.pop()
         except IndexError:  # calls at the same time have parameters of their own
-            parameters, place = _parameters(walk)
-        parameters[0] = numbers.address + (numbers_start + index_offset)
-        reads = other.address + (other_start + indexed_offset)
-        writes = held.address + (start + dense_offset)
-        if scatters:
-            reads, writes = writes, reads
-        if alone is not None:
-            alone(reads, writes, place, 0, items)
+            parameters = _parameters(walk)
+            used = parameters, alone_with(parameters)
+        if is_shared:
+            read_offset, write_offset, index_offset = offsets
+            used[0][0] = numbers.address + (place + index_offset)
+            reads, writes = source.address + (start + read_offset), target.address + (target_start + write_offset)
+            run_shared(loop, reads, writes, ctypes.addressof(used[0]), items, nbytes=nbytes)
         else:
-            run_shared(loop, reads, writes, place, items, nbytes=nbytes)
-        unused.append((parameters, place))
+            used[1](source.address, start, target.address, target_start, numbers.address, place)
+        unused.append(used)
 
     return move
 
 
-_Parameters = tuple[ctypes.Array[ctypes.c_uint64], int]
-"""The parameters of one call at a time, and their address."""
+_Parameters = ctypes.Array[ctypes.c_uint64]
+"""The parameters of one call at a time."""
 
 
 def _parameters(walk: GatherWalk) -> _Parameters:
     """New parameters, in which the address of the indices comes first."""
     words = [0, *(field % 2**64 for field in walk.parameters)]
-    made = (ctypes.c_uint64 * len(words))(*words)
-    return made, ctypes.addressof(made)
+    return (ctypes.c_uint64 * len(words))(*words)
 
 
 def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:

@@ -15,7 +15,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .gather_indices import IndexKind, lanes_of
 from .index_check_loop import IndexCheck
-from .jit import compiled
+from .jit import compiled, moving_function
 from .worker_pool import run_shared
 
 __all__ = ["IndicesWithin", "compiled_index_check"]
@@ -59,23 +59,23 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
     offset = nest.offsets[0] * nbytes
     items = prod(count for count, _ in loops) * blocks
     looked_at = nbytes * prod(count for count, _ in (*loops, b))
-    alone = looked_at < policy().index_check.shared_bytes
-
+    is_shared = looked_at >= policy().index_check.shared_bytes
     place = ctypes.addressof(parameters)
+    brief = looked_at < policy().sharing.brief_bytes
+    alone = moving_function(loop.address, place, items, (offset, 0), keeps_lock=brief)
     unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
 
     def within(indices: Located, _held: ctypes.Array[ctypes.c_int64] = parameters) -> bool:
         buffer, start = indices
-        reads = buffer.address + (start + offset)
         try:
             wrong, status = unused.pop()
         except IndexError:  # calls at the same time have a status each
             wrong = (ctypes.c_int64 * 1)()
             status = ctypes.addressof(wrong)
-        if alone:
-            loop.alone(reads, status, place, 0, items)
+        if is_shared:
+            run_shared(loop, buffer.address + (start + offset), status, place, items, nbytes=looked_at)
         else:
-            run_shared(loop, reads, status, place, items, nbytes=looked_at)
+            alone(buffer.address, start, status, 0)
         if wrong[0]:
             return False
         unused.append((wrong, status))

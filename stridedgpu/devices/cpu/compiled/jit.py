@@ -14,7 +14,7 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from struct import pack
 from typing import Any, Final, NamedTuple
@@ -24,7 +24,7 @@ from stridedgpu.values.errors import DeviceError
 
 from . import kernel_cache
 from .object_file import functions_of
-from .python_function_ir import ARITIES, PYTHON_FUNCTIONS, python_functions_text
+from .python_function_ir import ARITIES, MOVES, PYTHON_FUNCTIONS, python_functions_text
 from .target import Target, record_name, remember, remembered
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "assembly",
     "compiled",
     "machine_functions",
+    "moving_function",
     "processor",
     "processor_features",
     "python_function",
@@ -154,23 +155,51 @@ def python_function(address: int, arity: int) -> Callable[..., None]:
     """
     if sys.implementation.name != "cpython":
         return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
-    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
-    words = pack(f"={len(functions) + 2}Q", address, *functions, id(None))
+    return _builtin(str(arity), address)
+
+
+def moving_function(
+    address: int, parameters: int, items: int, offsets: Sequence[int], *, keeps_lock: bool
+) -> Callable[..., None]:
+    """The loop at an address as a function of the address and the start of each side, for all its items.
+
+    The sides are a source, a target and, if there is a third offset, indices, whose place is the first parameter. Each
+    offset is added to a start. A call releases Python's lock unless it `keeps_lock`. The caller keeps the parameters
+    alive, and calls no function of indices twice at a time.
+    """
+    name = ("brief_" if keeps_lock else "") + ("move" if len(offsets) < MOVES["gather"] else "gather")
+    if sys.implementation.name == "cpython":
+        return _builtin(name, address, pack(f"=QQ{len(offsets)}q", parameters, items, *offsets))
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(address)
+
+    def move(*places: int) -> None:
+        source, target, *indices = (sum(side) for side in zip(places[::2], places[1::2], offsets, strict=True))
+        for place in indices:
+            ctypes.c_uint64.from_address(parameters).value = place
+        run(source, target, parameters, 0, items)
+
+    return move
+
+
+def _builtin(name: str, address: int, more: bytes = b"") -> Callable[..., None]:
+    """The builtin function of `python_function_ir` with that name, which calls the function at an address."""
+    functions = [ctypes.cast(getattr(ctypes.pythonapi, called), ctypes.c_void_p).value for called in PYTHON_FUNCTIONS]
+    words = pack(f"={len(functions) + 2}Q", address, *functions, id(None)) + more
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
-    function: Callable[..., None] = make(ctypes.addressof(_definitions()[arity]), words, None)
+    function: Callable[..., None] = make(ctypes.addressof(_definitions()[name]), words, None)
     return function
 
 
 @lru_cache(maxsize=1)
-def _definitions() -> dict[int, _Definition]:
-    """The definition of the builtin functions, for each number of arguments. CPython refers to them for ever."""
+def _definitions() -> dict[str, _Definition]:
+    """The definition of each builtin function, by name. CPython refers to them for ever."""
     contents = b"contents"
     offset = (ctypes.cast(ctypes.c_char_p(contents), ctypes.c_void_p).value or 0) - id(contents)
-    addresses = machine_functions(python_functions_text(offset), *(f"_{arity}" for arity in ARITIES))
+    names = [*(str(arity) for arity in ARITIES), *MOVES]
+    addresses = machine_functions(python_functions_text(offset), *(f"_{name}" for name in names))
     return {
-        arity: _Definition(b"run", address, _METH_FASTCALL, None)
-        for arity, address in zip(ARITIES, addresses, strict=True)
+        name: _Definition(b"run", address, _METH_FASTCALL, None) for name, address in zip(names, addresses, strict=True)
     }
 
 

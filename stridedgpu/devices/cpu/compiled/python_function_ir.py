@@ -1,4 +1,4 @@
-"""Machine code as a builtin function of CPython, with the calling code of an extension module.
+"""Machine code as builtin functions of CPython, with the calling code of an extension module.
 
 CPython calls a builtin function with an array of objects. The generated code converts them to 64-bit words, releases
 the GIL, and calls the function at an address:
@@ -8,43 +8,90 @@ the GIL, and calls the function at an address:
     GIL          PyEval_SaveThread, the call, PyEval_RestoreThread
 
 All of these are in CPython's stable ABI. A call takes a fifth of the time of one through `ctypes`.
+
+The functions of moves know the arguments that are the same in every call of a plan: `self` goes on with the parameters'
+address, the number of items, and what is added to the starts of a source, a target and, for gathers, indices. They are
+called with the address and the start of each. Where indices lie is the first parameter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from .ir import Code, module_text
+from .ir import Code, Value, constant, module_text
 
-__all__ = ["ARITIES", "PYTHON_FUNCTIONS", "python_functions_text"]
+__all__ = ["ARITIES", "MOVES", "PYTHON_FUNCTIONS", "python_functions_text"]
 
 ARITIES: Final = (5, 10)
 """The numbers of arguments: of a loop, and of a shared call."""
+
+MOVES: Final = {"move": 2, "brief_move": 2, "gather": 3, "brief_gather": 3}
+"""The functions of moves, and how many sides each has; brief ones keep the GIL."""
 
 PYTHON_FUNCTIONS: Final = ("PyLong_AsVoidPtr", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef")
 """The functions of CPython whose addresses follow the called function's in `self`; then comes None."""
 
 
 def python_functions_text(offset: int) -> str:
-    """The module with a function `kernel_N(self, arguments, count)` for each number N of arguments.
+    """The module with a function `kernel_N(self, arguments, count)` for each number N of arguments, and those of moves.
 
     `offset` is the number of bytes from a `bytes` object to its contents.
     """
-    return module_text({f"kernel_{arity}": _builtin(arity, offset) for arity in ARITIES})
+    functions = {f"kernel_{arity}": _of_words(arity, offset) for arity in ARITIES}
+    moves = {
+        f"kernel_{name}": _of_move(offset, sides, keeps_lock=name.startswith("brief_")) for name, sides in MOVES.items()
+    }
+    return module_text(functions | moves)
 
 
-def _builtin(arity: int, offset: int) -> Code:
-    """The builtin function of `arity` arguments."""
-    code = Code("ptr self", "ptr arguments", "i64 count", returns="ptr")
-    function, as_word, save, restore, increment, none = (
-        code.load("ptr", code.at(code.argument("self"), offset + 8 * word), 1)
-        for word in range(2 + len(PYTHON_FUNCTIONS))
+class _Builtin:
+    """A builtin function under construction: what `self` says, and the arguments as words."""
+
+    def __init__(self, offset: int) -> None:
+        self.code = Code("ptr self", "ptr arguments", "i64 count", returns="ptr")
+        self._offset = offset
+        names = ("function", *PYTHON_FUNCTIONS, "none")
+        self._known = {name: self.of_self(place, "ptr") for place, name in enumerate(names)}
+
+    def of_self(self, place: int, type_: str) -> Value:
+        """A word of `self`."""
+        return self.code.load(type_, self.code.at(self.code.argument("self"), self._offset + 8 * place), 1)
+
+    def word(self, place: int, type_: str) -> Value:
+        """An argument as a word."""
+        given = self.code.load("ptr", self.code.at(self.code.argument("arguments"), 8 * place), 8)
+        return self.code.call_for(type_, self._known["PyLong_AsVoidPtr"], given)
+
+    def finish(self, words: Sequence[Value], *, keeps_lock: bool = False) -> Code:
+        """Call the function, and return None."""
+        code, known = self.code, self._known
+        state = None if keeps_lock else code.call_for("ptr", known["PyEval_SaveThread"])
+        code.run(known["function"], *words)
+        if state is not None:
+            code.run(known["PyEval_RestoreThread"], state)
+        code.run(known["Py_IncRef"], known["none"])
+        code.give(known["none"])
+        return code
+
+
+def _of_words(arity: int, offset: int) -> Code:
+    """The builtin function of `arity` words."""
+    made = _Builtin(offset)
+    return made.finish([made.word(place, "ptr") for place in range(arity)])
+
+
+def _of_move(offset: int, sides: int, *, keeps_lock: bool) -> Code:
+    """The builtin function of an address and a start for each side."""
+    made = _Builtin(offset)
+    code, first = made.code, 2 + len(PYTHON_FUNCTIONS)
+    parameters, items = made.of_self(first, "ptr"), made.of_self(first + 1, "i64")
+    source, target, *indices = (
+        code.at(
+            code.at(made.word(2 * side, "ptr"), made.word(2 * side + 1, "i64")), made.of_self(first + 2 + side, "i64")
+        )
+        for side in range(sides)
     )
-    given = [code.load("ptr", code.at(code.argument("arguments"), 8 * place), 8) for place in range(arity)]
-    words = [code.call_for("ptr", as_word, argument) for argument in given]
-    state = code.call_for("ptr", save)
-    code.run(function, *words)
-    code.run(restore, state)
-    code.run(increment, none)
-    code.give(none)
-    return code
+    for place in indices:
+        code.store(place, parameters, 8)
+    return made.finish([source, target, parameters, constant(0), items], keeps_lock=keeps_lock)

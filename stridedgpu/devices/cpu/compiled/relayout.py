@@ -18,7 +18,7 @@ from .blocks import Blocks
 from .channels import Channels
 from .conversion import can_compile
 from .ir import LINE_BYTES
-from .jit import compiled, processor_features
+from .jit import compiled, moving_function, processor_features
 from .relayout_blocks import blocks_of
 from .relayout_rows import rows_of
 from .relayout_walk import (
@@ -401,20 +401,14 @@ def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> Callable[[Buffer, int, 
         return None
     parameters, items = walk.packed(), walk.items
     source_offset, target_offset = walk.source_offset, walk.target_offset
-    place, alone = parameters.address, loop.alone
+    place, brief = parameters.address, nbytes < policy().sharing.brief_bytes
+    alone = moving_function(loop.address, place, items, (source_offset, target_offset), keeps_lock=brief)
 
-    # Small numbers are added first: a sum with an address takes Python four times as long. `_held` keeps the parameters
-    # alive at a fixed address.
+    # `_held` keeps the parameters alive at a fixed address.
     def move(
         source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Parameters = parameters
     ) -> None:
-        alone(
-            source.address + (source_start + source_offset),
-            target.address + (target_start + target_offset),
-            place,
-            0,
-            items,
-        )
+        alone(source.address, source_start, target.address, target_start)
 
     def move_shared(
         source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Parameters = parameters
