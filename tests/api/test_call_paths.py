@@ -112,6 +112,18 @@ def rows_by_indices():
     return pick
 
 
+def running_a_plan():
+    source, out = (sg.zeros((100, 10), "float32", device="cpu") for _ in range(2))
+    plan = sg.plan_relayout(source, out)
+    return lambda: plan(source, out)
+
+
+def running_a_large_plan():
+    source, out = (sg.zeros((1000, 200), "float32", device="cpu") for _ in range(2))
+    plan = sg.plan_relayout(source, out)
+    return lambda: plan(source, out)
+
+
 MOST = {
     relayout_of_a_tensor: (13, 9),
     relayout_into_out: (9, 8),
@@ -125,6 +137,8 @@ MOST = {
     a_window: (4, 3),
     axes_in_another_order: (6, 5),
     rows_by_indices: (16, 11),
+    running_a_plan: (3, 3),
+    running_a_large_plan: (6, 5),
 }
 """Calls of ours, and files that they are in."""
 

@@ -128,3 +128,18 @@ def test_mean_stands_beside_neither_scale_nor_bias():
         sg.relayout(PIXELS, dims="HWC", dtype="float32", mean=0.5, scale=2)
     with pytest.raises(sg.LayoutError, match="std="):
         sg.relayout(PIXELS, dims="HWC", dtype="float32", std=0)
+
+
+@pytest.mark.parametrize("count", [10, 200_000], ids=["small", "large"])
+@pytest.mark.parametrize("mode", [None, "raise", "clip"])
+def test_a_stream_means_nothing_on_the_cpu(count, mode):
+    """Whichever loops run, and before they do."""
+    data, out = sg.asarray(np.ones(count, np.float32)), sg.zeros((count,), "float32", device="cpu")
+    given = (data,) if mode is None else (data, sg.asarray(np.zeros(count, np.int64)))
+    plan = sg.plan_relayout(data, out) if mode is None else sg.plan_gather(*given, mode=mode, out=out)
+    for _ in range(2):
+        with pytest.raises(sg.DeviceError, match="stream=7 has no meaning on the CPU"):
+            plan(*given, out, stream=7)
+    assert not out.numpy().any()
+    plan(*given, out, stream=None)
+    assert out.numpy().all()

@@ -15,7 +15,8 @@ from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import why_unavailable
 from .plan import CpuKernel, CpuPlan
-from .prepared import check_stream, planned, prepared
+from .prepared import planned, prepared
+from .stream import check_stream
 from .thread_count import usable_cores
 
 if TYPE_CHECKING:

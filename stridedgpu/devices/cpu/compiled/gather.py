@@ -9,6 +9,8 @@ from typing import Final
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.stream import check_stream
+from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.interface import Located
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
@@ -68,8 +70,11 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     )
 
 
-def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None] | None:
-    """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it."""
+def compiled_gather(plan: CpuPlan) -> Callable[..., None] | None:
+    """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it.
+
+    It is a launch, which refuses a stream.
+    """
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
@@ -88,7 +93,9 @@ def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None
         """The loop with parameters that no other call uses at a time."""
         return moving_function(loop.address, ctypes.addressof(parameters), items, offsets, keeps_lock=brief)
 
-    def move(dense: Located, indexed: Located, indices: Located) -> None:
+    def move(dense: Located, indexed: Located, indices: Located, stream: object = None) -> None:
+        if stream is not None:
+            check_stream(stream)
         (source, start), (target, target_start), (numbers, place) = (
             (dense, indexed, indices) if scatters else (indexed, dense, indices)
         )
@@ -97,7 +104,7 @@ def compiled_gather(plan: CpuPlan) -> Callable[[Located, Located, Located], None
         except IndexError:  # calls at the same time have parameters of their own
             parameters = _parameters(walk)
             used = parameters, alone_with(parameters)
-        if is_shared:
+        if is_shared and get_num_threads() > 1:
             read_offset, write_offset, index_offset = offsets
             used[0][0] = numbers.address + (place + index_offset)
             reads, writes = source.address + (start + read_offset), target.address + (target_start + write_offset)

@@ -11,6 +11,8 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.stream import check_stream
+from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
@@ -374,7 +376,11 @@ def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:
     )
 
 
-def compiled_relayout(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
+_Move = Callable[..., None]
+"""`move(source, source_start, target, target_start, stream=None)`: a launch. A stream is refused."""
+
+
+def compiled_relayout(plan: CpuPlan) -> _Move | None:
     """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
@@ -387,14 +393,14 @@ def compiled_relayout(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], Non
     assert zeros is not None
     behind = problem.sizes[-1] * problem.target.element.itemsize
 
-    def move(source: Buffer, source_start: int, target: Buffer, target_start: int) -> None:
-        elements(source, source_start, target, target_start)
+    def move(source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object = None) -> None:
+        elements(source, source_start, target, target_start, stream)
         zeros(_ZEROS, 0, target, target_start + behind)
 
     return move
 
 
-def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> Callable[[Buffer, int, Buffer, int], None] | None:
+def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> _Move | None:
     """Prepare one walk of a plan that moves `nbytes` in all."""
     loop = compiled(walk.kernel.text)
     if loop is None:
@@ -406,13 +412,30 @@ def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> Callable[[Buffer, int, 
 
     # `_held` keeps the parameters alive at a fixed address.
     def move(
-        source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Parameters = parameters
+        source: Buffer,
+        source_start: int,
+        target: Buffer,
+        target_start: int,
+        stream: object = None,
+        _held: Parameters = parameters,
     ) -> None:
+        if stream is not None:
+            check_stream(stream)
         alone(source.address, source_start, target.address, target_start)
 
     def move_shared(
-        source: Buffer, source_start: int, target: Buffer, target_start: int, _held: Parameters = parameters
+        source: Buffer,
+        source_start: int,
+        target: Buffer,
+        target_start: int,
+        stream: object = None,
+        _held: Parameters = parameters,
     ) -> None:
+        if stream is not None:
+            check_stream(stream)
+        if get_num_threads() == 1:
+            alone(source.address, source_start, target.address, target_start)
+            return
         reads = source.address + (source_start + source_offset)
         writes = target.address + (target_start + target_offset)
         run_shared(loop, reads, writes, place, items, nbytes=nbytes)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
+from stridedgpu.devices.cpu.stream import check_stream
 from stridedgpu.devices.interface import Located
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
@@ -50,8 +51,8 @@ def _bytes(located: Located) -> NDArray[np.uint8]:
     return buffer.bytes[start:]
 
 
-_Move = Callable[[Located, Located, Located], None]
-"""`move(dense, indexed, indices)`."""
+_Move = Callable[..., None]
+"""`move(dense, indexed, indices)`; compiled ones also take a stream, and refuse it."""
 
 
 def _checked(problem: GatherProblem, move: _Move) -> _Move:
@@ -61,7 +62,9 @@ def _checked(problem: GatherProblem, move: _Move) -> _Move:
     rule = problem.rule
     look = _look(rule)
 
-    def checked(dense: Located, indexed: Located, indices: Located) -> None:
+    def checked(dense: Located, indexed: Located, indices: Located, stream: object = None) -> None:
+        if stream is not None:
+            check_stream(stream)
         if not (look.work if look.at is None else look.chosen())(indices):
             check_indices(rule, _bytes(indices))
         move(dense, indexed, indices)
@@ -87,4 +90,4 @@ def _run_compiled(plan: CpuPlan) -> _Move | None:
     return None if move is None else _checked(plan.problem, move)
 
 
-OPERATION: Final = CpuOperation(numpy_gather_kernel, _run_numpy, _compiled, _run_compiled)
+OPERATION: Final = CpuOperation(numpy_gather_kernel, _run_numpy, _compiled, _run_compiled, takes_stream=True)

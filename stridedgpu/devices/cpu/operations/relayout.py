@@ -34,4 +34,6 @@ def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
     return compiled_relayout(plan)
 
 
-OPERATION: Final = CpuOperation(numpy_relayout_kernel, _run_numpy, _compiled, _run_compiled, arguments=4)
+OPERATION: Final = CpuOperation(
+    numpy_relayout_kernel, _run_numpy, _compiled, _run_compiled, arguments=4, takes_stream=True
+)
