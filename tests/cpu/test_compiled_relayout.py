@@ -617,6 +617,21 @@ def test_items_of_unrolled_rows_have_whole_rows(item_bytes, items):
         assert compiled_kernel(chosen_relayout(*specs, conversion(byte, byte), None))[0].items == items
 
 
+@pytest.mark.parametrize(
+    "sizes, rows",
+    [((30, 14, 2, 128), 14), ((30, 4, 2, 128), 2), ((30, 5, 2, 128), 5), ((30, 16, 7, 128), 16), ((30, 40, 8, 128), 8)],
+    ids=str,
+)
+def test_an_item_has_rows_of_a_loop_that_is_not_short(sizes, rows):
+    """The innermost loop but the row, or the next one if that is much longer."""
+    _, across, down, row = sizes
+    strides = (across * down * row, row, across * row, 1)
+    byte = element_type("uint8")
+    specs = [TensorSpec.of(Layout(sizes, steps), byte, base_alignment=1) for steps in (strides, None)]
+    walk = llvm_relayout.walk_of(chosen_relayout(*specs, conversion(byte, byte), None).problem)
+    assert [loop.size for loop in walk.inner] == [rows, row]
+
+
 @pytest.mark.parametrize("small_bytes, in_registers", [(2 * 49 * 64 * 4 + 1, True), (2 * 49 * 64 * 4, False)])
 def test_many_small_matrices_are_transposed_in_registers(small_bytes, in_registers):
     sizes, rows, columns = (70, 49, 64), (49 * 64, 64, 1), (49 * 64, 1, 49)

@@ -114,6 +114,10 @@ class RelayoutPolicy(NamedTuple):
     whole_lines_bytes: int = 512
     """Bytes of a target row below which rows of whole lines are taken as they lie: aligned they took 1.03 to 1.1."""
 
+    least_rows: int = 8
+    """Rows of an item below which the next loop is taken for them if it is more than twice as long: patches of 2 x 2
+    pixels took 0.55 to 0.8 of the time by that, of 7 x 7 0.9. An item begins anew with each place in the others."""
+
     scalars: int = 4
     """Elements of a step with scalar loads, scalar stores and no conversion."""
 
@@ -137,8 +141,8 @@ class RelayoutPolicy(NamedTuple):
 
     backward_ahead_bytes: int = 2 * _KB
     """Bytes between a row that is read backward and what is prefetched of it, where stores pass the caches: mirrored
-    pixels of 4 bytes took 0.82 of the time on AMD's Zen 4, with 1 or 8 KB 0.95 to 1.1, bytes 1. Where a row begins, that
-    is the next one's end: 0.89 to 0.95 of the time for rows of 10 KB."""
+    pixels of 4 bytes took 0.82 of the time on AMD's Zen 4, with 1 or 8 KB 0.95 to 1.1, bytes 1. Where a row begins,
+    that is the next one's end: 0.89 to 0.95 of the time for rows of 10 KB."""
 
     line_ahead_bytes: int = 256
     """Bytes between the read and the prefetched part of a transpose's source line."""

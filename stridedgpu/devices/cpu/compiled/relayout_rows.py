@@ -43,7 +43,7 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
     if abs(near.source) < abs(b.source):
         a, outer = near, draft.besides(near, b)
     else:
-        a, outer = next_inner(draft, b)
+        a, outer = _rows_of_item(draft, b)
     steps = {draft.source_bytes: Step.FORWARD, -draft.source_bytes: Step.BACKWARD, 0: Step.REPEATED}
     source_step = steps.get(b.source, Step.STRIDED)
     target_step = Step.FORWARD if b.target == draft.target_bytes else Step.STRIDED
@@ -85,6 +85,16 @@ def _unrolled(problem: Problem, draft: Draft, a: Loop, b: Loop, outer: tuple[Loo
     rows = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // (2 * row.size))
     kernel = UnrolledRows(elements_of(problem, in_bytes, a, row), len(outer), -(-row.size // LINE_BYTES))
     return make_walk(problem, kernel, in_bytes, outer, (a, 1), (row, LINE_BYTES), extents=(rows, row.size))
+
+
+def _rows_of_item(draft: Draft, row: Loop) -> tuple[Loop, tuple[Loop, ...]]:
+    """The loop over an item's rows, and those around: the innermost one, or the next if that is much longer."""
+    inner, outer = next_inner(draft, row)
+    if inner.size < policy().relayout.least_rows and outer:
+        *others, after = outer
+        if after.size > 2 * inner.size and after.channels is None:
+            return after, (*others, inner)
+    return inner, outer
 
 
 def _writes_lines_ahead(problem: Problem, rows: Loop, row: Loop) -> bool:
