@@ -87,6 +87,7 @@ def planned_as(variant):
         "short_rows_bytes",
         "long_pixels_bytes",
         "streamed_row_bytes",
+        "streamed_short_row_bytes",
         "long_row_bytes",
         "prefetched_bytes",
         "prefetched_targets_bytes",
@@ -630,6 +631,15 @@ def test_an_item_has_rows_of_a_loop_that_is_not_short(sizes, rows):
     specs = [TensorSpec.of(Layout(sizes, steps), byte, base_alignment=1) for steps in (strides, None)]
     walk = llvm_relayout.walk_of(chosen_relayout(*specs, conversion(byte, byte), None).problem)
     assert [loop.size for loop in walk.inner] == [rows, row]
+
+
+@pytest.mark.parametrize("follow, least", [(True, 128), (False, 256)], ids=["one after another", "apart"])
+def test_rows_that_follow_one_another_are_streamed_when_shorter(follow, least):
+    limits = {"streamed_bytes": 0, "streamed_short_row_bytes": 128, "streamed_row_bytes": 256}
+    for row in (64, 128, 192, 256):
+        with policy_with(relayout=WITHOUT_BLOCKS | limits):
+            kernel = kernel_of((32, row), (row if follow else 3 * row, 1), (2 * row, 1))
+        assert kernel.streaming == (row >= least)
 
 
 @pytest.mark.parametrize("small_bytes, in_registers", [(2 * 49 * 64 * 4 + 1, True), (2 * 49 * 64 * 4, False)])

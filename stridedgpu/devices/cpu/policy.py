@@ -339,6 +339,7 @@ def _of_this_machine() -> Policy:
             short_rows_bytes=1 << 62,
             long_pixels_bytes=24 * _MB,
             step_bytes=256,
+            streamed_short_row_bytes=128,
         )
         gather = gather._replace(hardware=False, streamed_bytes=16 * _MB)
     return Policy(

@@ -53,7 +53,7 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
         # A source of few elements is read from the cache, and then cached stores are as fast as non-temporal ones.
         and source_step in (Step.FORWARD, Step.BACKWARD)
         and b.size >= whole
-        and b.size * draft.target_bytes >= policy().relayout.streamed_row_bytes
+        and b.size * draft.target_bytes >= _least_streamed(a, b)
         and writes_past_caches(problem, (a, *outer), b, whole)
     )
     as_it_lies = source_step is target_step is Step.FORWARD and problem.conversion.is_bitwise_copy
@@ -76,6 +76,13 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
         rows, row = policy().relayout.strided_tile
         extents = rows, min(row, _WAYS * _WAY_BYTES // gcd(b.source or 1, _WAY_BYTES))
     return make_walk(problem, kernel, draft, outer, (a, 1), (b, lanes), extents=extents)
+
+
+def _least_streamed(rows: Loop, row: Loop) -> int:
+    """Bytes of the shortest row that is written past the caches."""
+    limits = policy().relayout
+    follows = abs(rows.source) == row.size * abs(row.source)
+    return limits.streamed_short_row_bytes if follows else limits.streamed_row_bytes
 
 
 def _unrolled(problem: Problem, draft: Draft, a: Loop, b: Loop, outer: tuple[Loop, ...]) -> Walk:
