@@ -89,6 +89,7 @@ def planned_as(variant):
         "streamed_row_bytes",
         "streamed_short_row_bytes",
         "long_row_bytes",
+        "long_backward_row_bytes",
         "prefetched_bytes",
         "prefetched_targets_bytes",
     )

@@ -340,6 +340,7 @@ def _of_this_machine() -> Policy:
             long_pixels_bytes=24 * _MB,
             step_bytes=256,
             streamed_short_row_bytes=128,
+            long_backward_row_bytes=_KB,
         )
         gather = gather._replace(hardware=False, streamed_bytes=16 * _MB)
     return Policy(

@@ -80,6 +80,10 @@ class RelayoutPolicy(NamedTuple):
     long_row_bytes: int = 8 * _KB
     """Bytes of a target row from which on it is streamed at any address; shorter rows only as whole cache lines."""
 
+    long_backward_row_bytes: int = 8 * _KB
+    """The same for rows that are read backward. On AMD's Zen 4 it is 1 KB: rows of 5 KB took 0.7 of the time so, while
+    forward rows of 1 to 7 KB took up to 1.7 times as long."""
+
     prefetched_bytes: int = _MB
     """Bytes moved from which on rows are prefetched to be read; fewer are mostly in a core's cache."""
 
@@ -143,10 +147,10 @@ class RelayoutPolicy(NamedTuple):
     odd_tile: int = 64
     """Rows of a tile of elements of odd sizes: whole cache lines for any size."""
 
-    backward_ahead_bytes: int = 2 * _KB
-    """Bytes between a row that is read backward and what is prefetched of it, where stores pass the caches: mirrored
-    pixels of 4 bytes took 0.82 of the time on AMD's Zen 4, with 1 or 8 KB 0.95 to 1.1, bytes 1. Where a row begins,
-    that is the next one's end: 0.89 to 0.95 of the time for rows of 10 KB."""
+    backward_ahead_bytes: int = 8 * _KB
+    """Bytes between a row that is read backward and what is prefetched of it, where stores pass the caches, or the
+    row's length if that is less. Where a row begins, the next one's end is prefetched. On AMD's Zen 4, mirrored pixels
+    of 4 bytes took 0.44 to 0.6 of the time by that."""
 
     line_ahead_bytes: int = 256
     """Bytes between the read and the prefetched part of a transpose's source line."""

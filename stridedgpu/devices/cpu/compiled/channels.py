@@ -59,7 +59,7 @@ class Channels:
                 with grid.places(item.b, self.pixels, start, self._target_step) as (b, apart):
                     places = [grid.affine(b, self.pixels, along=True)] if self.elements.constants == Constants.B else []
                     affines = fixed or (rows or places) * len(self.order)
-                    planes = self._load(code, grid, code.at(source, code.multiply(b, self._source_step)))
+                    planes = self._load(code, grid, code.at(source, code.multiply(b, self._source_step)), b)
                     made = [
                         self.elements.convert(code, plane, affine)
                         for plane, affine in zip(planes, affines, strict=True)
@@ -88,14 +88,18 @@ class Channels:
             return [grid.affine(item.place, self.pixels, along=False)] * len(self.order)
         return []
 
-    def _load(self, code: Code, grid: Grid, address: Value) -> list[Value]:
-        """One vector of source elements for each output channel."""
+    def _load(self, code: Code, grid: Grid, address: Value, b: Value) -> list[Value]:
+        """One vector of source elements for each output channel, from pixel `b` on at an address."""
+        planes = [address]
+        if self.planar:
+            planes = [code.at(address, code.multiply(grid.small_source, channel)) for channel in self.order]
+        if self.backwards and self.streaming:
+            for plane in planes:
+                grid.prefetch_backward(plane, b, -self._source_step, self.pixels)
         if self.backwards:
-            address = code.at(address, self._source_step * (self.pixels - 1))
-        if not self.planar:
-            return self._taken_apart(code, grid, address, self.order)
-        planes = [code.at(address, code.multiply(grid.small_source, channel)) for channel in self.order]
-        return [vector for plane in planes for vector in self._taken_apart(code, grid, plane, (0,))]
+            planes = [code.at(plane, self._source_step * (self.pixels - 1)) for plane in planes]
+        order = (0,) if self.planar else self.order
+        return [vector for plane in planes for vector in self._taken_apart(code, grid, plane, order)]
 
     def _taken_apart(self, code: Code, grid: Grid, address: Value, order: tuple[int, ...]) -> list[Value]:
         """De-interleave source pixels from an address on: one vector for each position in `order`."""

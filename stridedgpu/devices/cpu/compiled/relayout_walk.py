@@ -264,8 +264,9 @@ def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | 
 def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step: int) -> bool:
     """Whether non-temporal stores pay off for rows of the target written `step` elements at a time."""
     in_lines = row.size % step == 0 and all(loop.target % LINE_BYTES == 0 for loop in outer)
-    long = row.size * row.target >= policy().relayout.long_row_bytes
-    return problem.bytes_moved >= policy().relayout.streamed_bytes and (in_lines or long)
+    limits = policy().relayout
+    long = row.size * row.target >= (limits.long_row_bytes if row.source >= 0 else limits.long_backward_row_bytes)
+    return problem.bytes_moved >= limits.streamed_bytes and (in_lines or long)
 
 
 def reads_rows_apart(problem: Problem, row: Loop, rows: Loop) -> bool:

@@ -15,8 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from stridedgpu.devices.cpu.policy import policy
-
 from .conversion import Affine
 from .ir import Code, Value, constant, vector_type
 from .work_grid import Constants, Elements, Grid
@@ -69,7 +67,7 @@ class Rows:
                     affine = of_row or grid.affine(b, self.lanes, along=True)
                     here = code.at(source, code.multiply(b, source_step))
                     if self.streaming and self.source_step is Step.BACKWARD:
-                        self._prefetch_backward(code, grid, b, here)
+                        grid.prefetch_backward(here, b, self.elements.source_bytes, self.lanes)
                     if self.reads_ahead:
                         grid.prefetch_row(here, self.lanes * elements.source_bytes)
                     there = code.at(target, code.multiply(b, target_step))
@@ -79,14 +77,6 @@ class Rows:
                         code, (here, source_step), (there, target_step), affine, apart if self.streaming else None
                     )
         return code.text(name)
-
-    def _prefetch_backward(self, code: Code, grid: Grid, b: Value, here: Value) -> None:
-        """Prefetch what is read soon: of this row, or where that begins, of the next row from its end on."""
-        ahead, nbytes = policy().relayout.backward_ahead_bytes, self.elements.source_bytes
-        left = code.multiply(code.binary("sub", grid.b.size, b), nbytes)
-        onward = code.add(grid.a.source, code.multiply(grid.b.size, nbytes))
-        place = code.select(code.compare("icmp sgt", left, ahead), code.full("i64", 0), onward)
-        code.prefetch(code.at(code.at(here, place), -ahead))
 
     def _move(
         self,
