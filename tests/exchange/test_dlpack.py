@@ -307,7 +307,8 @@ def test_without_a_device_the_reason_is_given():
 def test_their_bits_go_out_under_their_own_code(dtype):
     tensor = sg.empty((2, 3), dtype, row_pitch_bytes=16, device="cpu")
     for request in ({}, {"max_version": (1, 1)}, {"copy": True}):
-        contents = managed(tensor.__dlpack__(**request)).tensor
+        capsule = tensor.__dlpack__(**request)
+        contents = managed(capsule).tensor  # as long as there is a capsule
         assert (contents.code, contents.bits) == (dlpack._OWN_CODES[dtype], 8 * tensor.itemsize)
     with pytest.raises(RuntimeError, match="Unsupported dtype"):
         np.from_dlpack(tensor)
@@ -317,7 +318,8 @@ def test_their_bits_go_out_under_their_own_code(dtype):
 @pytest.mark.parametrize("dtype", BITS)
 def test_on_a_device_too(gpus, dtype):
     tensor = sg.zeros((2, 3), dtype, device="cuda:1")
-    contents = managed(tensor.__dlpack__(stream=5, max_version=(1, 0))).tensor
+    capsule = tensor.__dlpack__(stream=5, max_version=(1, 0))
+    contents = managed(capsule).tensor
     [(_, array, _, device)] = gpus.named("dlpack")
     assert (array.dtype, array.memory.ptr, device) == (np.dtype(BITS[dtype]), tensor.buffer.address, 1)
     assert (contents.code, tuple(contents.device)) == (dlpack._OWN_CODES[dtype], (2, 1))
