@@ -1,4 +1,4 @@
-"""Cases drawn by a seed, not listed, beside NumPy, PyTorch, OpenCV, Numba and JAX: how often is a peer quicker?
+"""Cases drawn by a seed, not listed, beside NumPy, PyTorch, OpenCV, Numba, JAX: how often is a peer quicker?
 
     python benchmarks/bench_drawn_cpu.py                     300 cases of seed 0, about ten minutes on two cores
     python benchmarks/bench_drawn_cpu.py --cases 40 --seed 7
@@ -12,7 +12,7 @@ its indices in 32 bits, and allocates. Half of the gathers check their indices b
 check them; the other half clip them, beside all peers. They take turns; compared are the quickest rounds, which other
 work on the machine disturbs least, and the medians beside them. After a peer whose threads spin there is a pause, so
 that nobody runs beside them. NumPy's copy of as many bytes takes its turns, too: the share of memcpy.
-Every result of the library must have NumPy's bits.
+Every result of the library must have NumPy's bits. Images are scaled by albucore, too, where it is installed.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ try:
     import jax
 except ImportError:
     jax = None
+try:
+    import albucore
+except ImportError:
+    albucore = None
 
 LEAST_BYTES, MOST_BYTES = 8e3, 48e6
 ROUNDS, TURN_NS = 7, 3_000_000
@@ -320,6 +324,8 @@ def images(chance: random.Random) -> Case:
         if torch is not None:
             given, made = torch.from_numpy(frames).permute(0, 3, 1, 2), torch.from_numpy(mine)
             calls["torch"] = lambda: torch.mul(given, float(factor), out=made)
+        if albucore is not None:
+            calls["albucore"] = lambda: np.copyto(mine, albucore.to_float(frames).transpose(0, 3, 1, 2))
         if cv2 is not None and target == "float32" and batch <= 64:
             calls["cv2"] = lambda: cv2.dnn.blobFromImages(list(frames), scale)
         if jax is not None:

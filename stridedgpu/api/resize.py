@@ -88,8 +88,9 @@ def resize(
     "pillow-lanczos" and "pillow-nearest" widen their filter when the image shrinks. The others are "opencv-linear",
     "opencv-linear-exact", "opencv-nearest", "opencv-area" and "opencv-cubic". Images are uint8, uint16 (Pillow's
     "I;16") or float32 (Pillow's "F"); "opencv-linear-exact" takes uint8, and the nearest ones every type. `passes` is
-    the first pass of Pillow's filters: "horizontal" (Pillow up to 12), "vertical", or "pillow-13" (Pillow 13, which
-    goes by the sizes). `premultiply` weights colours by alpha, the last channel, as Pillow does for RGBA.
+    the first pass of Pillow's filters: "horizontal" (Pillow up to 12), "vertical" (12.2 and 12.3, for images more than
+    100 times as tall as wide), or "pillow-13" (Pillow 13, which goes by the sizes). `premultiply` weights colours by
+    alpha, the last channel, as Pillow does for RGBA.
 
     The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: `layout`,
     `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `device`, `out` and `stream` are

@@ -160,8 +160,9 @@ class Draw(LaunchedResize):
         if self.source not in ("uint8", "uint16") or self.values["dtype"] is not None:
             return False
         if library == "pillow":
-            there = dataclasses.replace(self.problem, rule=dataclasses.replace(self.rule, passes=pillow_passes()))
-            return all(
+            orders = {pillow_passes(case) for case in self.cases}
+            there = dataclasses.replace(self.problem, rule=dataclasses.replace(self.rule, passes=orders.pop()))
+            return not orders and all(
                 there.taps(window).columns_first == self.problem.taps(window).columns_first for window in self.windows
             )
         # INTER_CUBIC's result depends on the processor, and INTER_AREA takes up to 4 channels.
