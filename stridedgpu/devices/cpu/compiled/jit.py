@@ -15,16 +15,16 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from struct import pack
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from stridedgpu.values.environment import variable
 from stridedgpu.values.errors import DeviceError
 
 from . import kernel_cache
 from .object_file import functions_of
-from .python_function_ir import ARITIES, MOVES, PYTHON_FUNCTIONS, python_functions_text
+from .python_function_ir import PYTHON_FUNCTIONS, moving_function_text, python_function_text
 from .target import Target, record_name, remember, remembered
 
 __all__ = [
@@ -47,18 +47,23 @@ DISABLING: Final = "STRIDEDGPU_COMPILED"
 _disabled: Final = variable(DISABLING)
 
 _METH_FASTCALL: Final = 0x80
-"""The calling convention of `python_functions_text`: `self`, an array of arguments, and their number."""
+"""The calling convention of `python_function_text`: `self`, an array of arguments, and their number."""
 
 
-class Loop(NamedTuple):
-    """A compiled loop: `alone(source, target, parameters, first, last)` runs the items from `first` to `last`.
+class Loop:
+    """A compiled loop at an address, for compiled code that calls it; and for Python, which not every loop needs."""
 
-    The first three arguments are addresses. The call releases Python's lock. `address` is the same function, for
-    compiled code that calls it.
-    """
+    def __init__(self, address: int) -> None:
+        """Remember the address."""
+        self.address = address
 
-    alone: Callable[[int, int, int, int, int], None]
-    address: int
+    @cached_property
+    def alone(self) -> Callable[[int, int, int, int, int], None]:
+        """`alone(source, target, parameters, first, last)` runs the items from `first` to `last`.
+
+        The first three arguments are addresses. The call releases Python's lock.
+        """
+        return python_function(self.address, 5)
 
 
 def why_unavailable() -> str | None:
@@ -87,7 +92,7 @@ def compiled(text: Callable[[str], str]) -> Loop | None:
         if _target().lacks:
             return None
         (address,) = machine_functions(text("kernel"), "")
-        return Loop(python_function(address, 5), address)
+        return Loop(address)
 
 
 def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
@@ -155,7 +160,7 @@ def python_function(address: int, arity: int) -> Callable[..., None]:
     """
     if sys.implementation.name != "cpython":
         return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
-    return _builtin(str(arity), address)
+    return _builtin(_of_words(arity), address)
 
 
 def moving_function(
@@ -167,9 +172,9 @@ def moving_function(
     offset is added to a start. A call releases Python's lock unless it `keeps_lock`. The caller keeps the parameters
     alive, and calls no function of indices twice at a time.
     """
-    name = ("brief_" if keeps_lock else "") + ("move" if len(offsets) < MOVES["gather"] else "gather")
     if sys.implementation.name == "cpython":
-        return _builtin(name, address, pack(f"=QQ{len(offsets)}q", parameters, items, *offsets))
+        definition = _of_move(len(offsets), keeps_lock)
+        return _builtin(definition, address, pack(f"=QQ{len(offsets)}q", parameters, items, *offsets))
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(address)
 
     def move(*places: int) -> None:
@@ -181,26 +186,38 @@ def moving_function(
     return move
 
 
-def _builtin(name: str, address: int, more: bytes = b"") -> Callable[..., None]:
-    """The builtin function of `python_function_ir` with that name, which calls the function at an address."""
-    functions = [ctypes.cast(getattr(ctypes.pythonapi, called), ctypes.c_void_p).value for called in PYTHON_FUNCTIONS]
+def _builtin(definition: _Definition, address: int, more: bytes = b"") -> Callable[..., None]:
+    """A builtin function of `python_function_ir` that calls the function at an address."""
+    functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
     words = pack(f"={len(functions) + 2}Q", address, *functions, id(None)) + more
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
-    function: Callable[..., None] = make(ctypes.addressof(_definitions()[name]), words, None)
+    function: Callable[..., None] = make(ctypes.addressof(definition), words, None)
     return function
 
 
-@lru_cache(maxsize=1)
-def _definitions() -> dict[str, _Definition]:
-    """The definition of each builtin function, by name. CPython refers to them for ever."""
+@cache
+def _of_words(arity: int) -> _Definition:
+    """The definition of functions of so many words. CPython refers to it for ever."""
+    return _defined(python_function_text(_contents_offset(), arity))
+
+
+@cache
+def _of_move(sides: int, keeps_lock: bool) -> _Definition:
+    """The definition of functions of moves. CPython refers to it for ever."""
+    return _defined(moving_function_text(_contents_offset(), sides, keeps_lock=keeps_lock))
+
+
+def _defined(text: str) -> _Definition:
+    """The definition of a module's builtin function."""
+    (address,) = machine_functions(text, "")
+    return _Definition(b"run", address, _METH_FASTCALL, None)
+
+
+def _contents_offset() -> int:
+    """Bytes from a `bytes` object to its contents."""
     contents = b"contents"
-    offset = (ctypes.cast(ctypes.c_char_p(contents), ctypes.c_void_p).value or 0) - id(contents)
-    names = [*(str(arity) for arity in ARITIES), *MOVES]
-    addresses = machine_functions(python_functions_text(offset), *(f"_{name}" for name in names))
-    return {
-        name: _Definition(b"run", address, _METH_FASTCALL, None) for name, address in zip(names, addresses, strict=True)
-    }
+    return (ctypes.cast(ctypes.c_char_p(contents), ctypes.c_void_p).value or 0) - id(contents)
 
 
 def assembly(text: str) -> str:

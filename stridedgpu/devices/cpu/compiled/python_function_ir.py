@@ -19,30 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .ir import Code, Value, constant, module_text
+from .ir import Code, Value, constant
 
-__all__ = ["ARITIES", "MOVES", "PYTHON_FUNCTIONS", "python_functions_text"]
-
-ARITIES: Final = (5, 10)
-"""The numbers of arguments: of a loop, and of a shared call."""
-
-MOVES: Final = {"move": 2, "brief_move": 2, "gather": 3, "brief_gather": 3}
-"""The functions of moves, and how many sides each has; brief ones keep the GIL."""
+__all__ = ["PYTHON_FUNCTIONS", "moving_function_text", "python_function_text"]
 
 PYTHON_FUNCTIONS: Final = ("PyLong_AsVoidPtr", "PyEval_SaveThread", "PyEval_RestoreThread", "Py_IncRef")
 """The functions of CPython whose addresses follow the called function's in `self`; then comes None."""
-
-
-def python_functions_text(offset: int) -> str:
-    """The module with a function `kernel_N(self, arguments, count)` for each number N of arguments, and those of moves.
-
-    `offset` is the number of bytes from a `bytes` object to its contents.
-    """
-    functions = {f"kernel_{arity}": _of_words(arity, offset) for arity in ARITIES}
-    moves = {
-        f"kernel_{name}": _of_move(offset, sides, keeps_lock=name.startswith("brief_")) for name, sides in MOVES.items()
-    }
-    return module_text(functions | moves)
 
 
 class _Builtin:
@@ -75,14 +57,17 @@ class _Builtin:
         return code
 
 
-def _of_words(arity: int, offset: int) -> Code:
-    """The builtin function of `arity` words."""
+def python_function_text(offset: int, arity: int) -> str:
+    """The module with the function `kernel(self, arguments, count)` of `arity` words.
+
+    `offset` is the number of bytes from a `bytes` object to its contents.
+    """
     made = _Builtin(offset)
-    return made.finish([made.word(place, "ptr") for place in range(arity)])
+    return made.finish([made.word(place, "ptr") for place in range(arity)]).text("kernel")
 
 
-def _of_move(offset: int, sides: int, *, keeps_lock: bool) -> Code:
-    """The builtin function of an address and a start for each side."""
+def moving_function_text(offset: int, sides: int, *, keeps_lock: bool) -> str:
+    """The same for moves, of an address and a start for each side."""
     made = _Builtin(offset)
     code, first = made.code, 2 + len(PYTHON_FUNCTIONS)
     parameters, items = made.of_self(first, "ptr"), made.of_self(first + 1, "i64")
@@ -94,4 +79,4 @@ def _of_move(offset: int, sides: int, *, keeps_lock: bool) -> Code:
     )
     for place in indices:
         code.store(place, parameters, 8)
-    return made.finish([source, target, parameters, constant(0), items], keeps_lock=keeps_lock)
+    return made.finish([source, target, parameters, constant(0), items], keeps_lock=keeps_lock).text("kernel")

@@ -410,34 +410,23 @@ def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> _Move | None:
     place, brief = parameters.address, nbytes < policy().sharing.brief_bytes
     alone = moving_function(loop.address, place, items, (source_offset, target_offset), keeps_lock=brief)
 
-    # `_held` keeps the parameters alive at a fixed address.
+    is_shared = kernel.shared_bytes is not None and nbytes >= kernel.shared_bytes
+
     def move(
         source: Buffer,
         source_start: int,
         target: Buffer,
         target_start: int,
         stream: object = None,
-        _held: Parameters = parameters,
+        _held: Parameters = parameters,  # alive at a fixed address
     ) -> None:
         if stream is not None:
             check_stream(stream)
-        alone(source.address, source_start, target.address, target_start)
-
-    def move_shared(
-        source: Buffer,
-        source_start: int,
-        target: Buffer,
-        target_start: int,
-        stream: object = None,
-        _held: Parameters = parameters,
-    ) -> None:
-        if stream is not None:
-            check_stream(stream)
-        if get_num_threads() == 1:
+        if is_shared and get_num_threads() > 1:
+            reads = source.address + (source_start + source_offset)
+            writes = target.address + (target_start + target_offset)
+            run_shared(loop, reads, writes, place, items, nbytes=nbytes)
+        else:
             alone(source.address, source_start, target.address, target_start)
-            return
-        reads = source.address + (source_start + source_offset)
-        writes = target.address + (target_start + target_offset)
-        run_shared(loop, reads, writes, place, items, nbytes=nbytes)
 
-    return move if kernel.shared_bytes is None or nbytes < kernel.shared_bytes else move_shared
+    return move
