@@ -72,7 +72,7 @@ def check(source_layout, target_layout, made, channel_axis, seed, words=None, fi
 variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles", "strips"])
 
 
-WITHOUT_BLOCKS = dict.fromkeys(("blocks_bytes", "short_rows_bytes", "long_pixels_bytes"), 0)
+WITHOUT_BLOCKS = dict.fromkeys(("blocks_bytes", "cached_blocks_bytes", "short_rows_bytes", "long_pixels_bytes"), 0)
 
 
 @contextmanager
@@ -84,6 +84,7 @@ def planned_as(variant):
         "squares_bytes",
         "small_matrix_bytes",
         "blocks_bytes",
+        "cached_blocks_bytes",
         "short_rows_bytes",
         "long_pixels_bytes",
         "streamed_row_bytes",
@@ -377,15 +378,42 @@ def no_blocks():
     return policy_with(relayout=WITHOUT_BLOCKS)
 
 
-@pytest.mark.parametrize("field", ["short_rows_bytes", "long_pixels_bytes"])
-def test_rows_and_pixels_are_in_blocks_below_limits_of_their_own(field):
-    rows = (64, 14, 2, 32), (896, 32, 448, 1), (896, 64, 32, 1)
-    pixels = (9, 5000), (1, 9), (5000, 1)
-    moved = rows if field == "short_rows_bytes" else pixels
-    nbytes = 2 * prod(moved[0])
-    for limit, kernel in ((nbytes + 1, Blocks), (nbytes, Rows if moved is rows else Channels)):
-        with policy_with(relayout=WITHOUT_BLOCKS | {field: limit}):
-            assert type(kernel_of(*moved)) is kernel
+def transposed(height, width):
+    return (height, width), (width, 1), (1, height)
+
+
+PATCHES_OF_2 = (9, 8, 8, 2, 2, 3), (768, 32, 2, 16, 1, 256), (768, 96, 12, 6, 3, 1)
+TILES = {"squares_bytes": 0, "small_matrix_bytes": 0}
+
+LIMITS_OF_BLOCKS = {
+    "short rows": ("short_rows_bytes", ((64, 14, 2, 32), (896, 32, 448, 1), (896, 64, 32, 1)), "uint8", Rows, {}),
+    "many channels": ("cached_blocks_bytes", ((9, 5000), (1, 9), (5000, 1)), "uint8", Channels, {}),
+    "many channels past the caches": (
+        "long_pixels_bytes",
+        ((9, 4992), (1, 9), (4992, 1)),
+        "uint8",
+        Channels,
+        {"streamed_bytes": 0, "long_row_bytes": 0},
+    ),
+    "single elements": ("cached_blocks_bytes", PATCHES_OF_2, "uint8", Rows, {}),
+    "4 pixels": ("cached_blocks_bytes", ((900, 3, 4), (12, 4, 1), (12, 1, 3)), "uint8", Channels, {}),
+    "8 pixels": ("blocks_bytes", ((900, 3, 8), (24, 8, 1), (24, 1, 3)), "uint8", Channels, {}),
+    "a side of 128 bytes": ("cached_blocks_bytes", transposed(900, 64), "float16", Transpose, TILES),
+    "a side of 130 bytes": ("blocks_bytes", transposed(900, 65), "float16", Transpose, TILES),
+    "a side of 65 bytes": ("blocks_bytes", transposed(900, 65), "uint8", Transpose, TILES),
+    "strips of 15": ("cached_blocks_bytes", transposed(900, 15), "float16", TransposeStrips, {"strips": True}),
+    "strips of 16": ("blocks_bytes", transposed(900, 16), "float16", TransposeStrips, {"strips": True}),
+    "strips of 17 bytes": ("cached_blocks_bytes", transposed(900, 17), "uint8", TransposeStrips, {"strips": True}),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS_OF_BLOCKS)
+def test_blocks_take_the_place_of_each_kernel_below_a_limit(case):
+    field, moved, element, other, changes = LIMITS_OF_BLOCKS[case]
+    nbytes = 2 * prod(moved[0]) * ELEMENT_TYPES[element].itemsize
+    for limit, kernel in ((nbytes + 1, Blocks), (nbytes, other)):
+        with policy_with(relayout=changes | WITHOUT_BLOCKS | {field: limit}):
+            assert type(kernel_of(*moved, element)) is kernel
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
     made = module._of_this_machine()
     assert made.relayout == RelayoutPolicy()._replace(
         streamed_bytes=int(24 * MB * share),
-        streamed_tiles_bytes=int(8 * MB * share),
+        streamed_tiles_bytes=int((14 if amd else 8) * MB * share),
         blocks_bytes=int(8 * MB * share),
+        cached_blocks_bytes=int((1 << 62 if amd else 8 * MB) * share),
         byte_squares=not amd,
         strips=amd,
         prefetched_targets_bytes=1 << 62 if amd else MB,

@@ -39,7 +39,9 @@ class RelayoutPolicy(NamedTuple):
     to 0.6 of the time so, and rows that lie apart 1.2 to 2.8 times as long."""
 
     streamed_tiles_bytes: int = 8 * _MB
-    """The same for transposes, a quarter of the cache: the order of their evictions defeats the prefetcher."""
+    """The same for transposes, a quarter of the cache: the order of their evictions defeats the prefetcher. On AMD's
+    Zen 4 it is 14 MB: strips and blocks took 0.4 to 1 of the time of streamed tiles in 23 of 27 cases of 8 to 14 MB,
+    1.1 to 1.6 in the others, and up to 2.1 beyond."""
 
     squares_bytes: int = 32 * _MB
     """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in squares, in registers alone: on
@@ -65,13 +67,32 @@ class RelayoutPolicy(NamedTuple):
     """Bytes moved below which short runs are permuted in registers, in blocks: a quarter of the cache. On the Xeon,
     patches below took 0.07 to 1 of the time of the other kernels, larger ones 0.5 to 3 times as long."""
 
+    cached_blocks_bytes: int = 8 * _MB
+    """The same where the other kernel does not write past the caches. On AMD's Zen 4 there is no limit: 110 moves of 8
+    to 250 MB took 0.04 to 1.1 of the time in blocks, within the three limits below, and up to 2.4 outside them."""
+
+    few_pixels: int = 4
+    """Pixels of the longest step of interleaved channels that is: for steps of 8 and 16, blocks took 1.3 times as long
+    on AMD's Zen 4, for 4 and fewer 0.3 to 1."""
+
+    narrow_side: int = 64
+    """Elements of the longest short side of a transpose that is, if they have at most `narrow_side_bytes`: 100 took
+    0.75 to 1.7, and more up to 2.4."""
+
+    narrow_side_bytes: int = 128
+    """Bytes of that side: 64 elements of 2 bytes took 0.5 to 0.9 of the time in blocks, of 4 bytes 1 to 1.6."""
+
+    narrow_strip: int = 15
+    """Elements of that side where strips are the other kernel, which is for elements of more than a byte: 9 and 13 took
+    0.65 to 0.9 of the time in blocks, and 16 and 17 up to 1.7."""
+
     short_rows_bytes: int = 16 * _MB
-    """The same for rows of less than a cache line: in blocks, rows of 32 bytes were 1.6 times as fast for 9 MB. On
-    AMD's Zen 4 those of 32 and 48 bytes took 0.4 to 0.9 of the time for 19 and 158 MB, and there is no limit."""
+    """Bytes moved below which rows of less than a cache line are: those of 32 bytes were 1.6 times as fast for 9 MB. On
+    AMD's Zen 4 rows of 32 and 48 bytes took 0.4 to 0.9 of the time for 19 and 158 MB, and there is no limit."""
 
     long_pixels_bytes: int = 8 * _MB
-    """The same for pixels of `long_channels` and more, which other kernels take apart in registers: on AMD's Zen 4
-    blocks took 0.4 to 0.7 of the time for 12 to 24 MB, and up to 1.1 beyond."""
+    """The same for pixels of `long_channels` and more that are written past the caches, which other kernels take apart
+    in registers: on AMD's Zen 4 blocks took 0.4 to 0.7 of the time for 12 to 24 MB, and up to 1.6 beyond."""
 
     least_side: int = 32
     """Elements of the shorter side from which on squares are as fast as blocks: of 9 to 17 they took 1.5 times as long.

@@ -80,24 +80,36 @@ def walk_of(problem: Problem) -> Walk | None:
 
 
 def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
-    """The walk, or that of blocks where its loads or stores are narrower than a vector."""
-    kernel, (a, b), limits = walk.kernel, walk.inner, policy().relayout
-    nbytes, wide, most = kernel.elements.target_bytes, isinstance(kernel, UnrolledRows), limits.blocks_bytes
-    if isinstance(kernel, Channels):
-        long = len(kernel.order) >= limits.long_channels
-        wide = kernel.pixels * nbytes >= _shuffled_bytes(nbytes) and not long
-        most = limits.long_pixels_bytes if long else most
-    elif isinstance(kernel, Transpose):
-        wide = _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and min(a.size, b.size) >= limits.least_side)
-    elif isinstance(kernel, Rows):
-        forward = kernel.source_step is kernel.target_step is Step.FORWARD
-        strided = Step.STRIDED in (kernel.source_step, kernel.target_step)
-        wide = b.size * nbytes >= LINE_BYTES if forward else not strided
-        most = limits.short_rows_bytes if forward else most
-    if wide or problem.bytes_moved >= most:
+    """The walk, or that of blocks where its loads or stores are narrow enough for blocks to take less time."""
+    if problem.bytes_moved >= _most_in_blocks(walk):
         return walk
     registers = 32 if "avx512f" in processor_features() else 16
     return blocks_of(problem, Draft.of(problem), _shuffled_bytes, registers) or walk
+
+
+def _most_in_blocks(walk: Walk) -> int:
+    """Bytes moved from which on a walk takes less time than blocks: 0 where its loads and stores are wide."""
+    kernel, limits = walk.kernel, policy().relayout
+    nbytes, least = kernel.elements.target_bytes, min(loop.size for loop in walk.inner)
+    most = limits.blocks_bytes if kernel.streaming else limits.cached_blocks_bytes
+    if isinstance(kernel, Channels):
+        if len(kernel.order) >= limits.long_channels:
+            return limits.long_pixels_bytes if kernel.streaming else most
+        if kernel.pixels * nbytes >= _shuffled_bytes(nbytes):
+            return 0
+        return most if kernel.pixels <= limits.few_pixels else limits.blocks_bytes
+    if isinstance(kernel, Transpose):
+        if _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and least >= limits.least_side):
+            return 0
+        in_strips = isinstance(kernel, TransposeStrips) and nbytes > 1
+        narrow = limits.narrow_strip if in_strips else min(limits.narrow_side, limits.narrow_side_bytes // nbytes)
+        return most if least <= narrow else limits.blocks_bytes
+    if isinstance(kernel, Rows):
+        if Step.STRIDED in (kernel.source_step, kernel.target_step):
+            return most
+        if kernel.source_step is kernel.target_step is Step.FORWARD:
+            return 0 if walk.inner[1].size * nbytes >= LINE_BYTES else limits.short_rows_bytes
+    return 0
 
 
 def _widened(problem: Problem, draft: Draft) -> Draft:
