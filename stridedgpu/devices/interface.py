@@ -6,13 +6,15 @@ depend on the type of the problem alone. The types of these arguments are import
 
     Problem         launch(source: Buffer, source_start, target: Buffer, target_start, stream)      `RelayoutLaunch`
     ChannelMatrixProblem, RawProblem    as Problem
-    GatherProblem   launch(dense: Located, indexed: Located, indices: Located, stream)               `GatherLaunch`
+    GatherProblem   launch(dense: Buffer, dense_start, indexed: Buffer, indexed_start,
+                           indices: Buffer, indices_start, stream)                           `GatherLaunch`
     CropProblem     launch(crops: Crops, sources: Sequence[Located], target: Located, stream)       `CropsLaunch`
     FrameProblem    launch(planes: Sequence[Operand], origin, target: Operand, stream)              `FrameLaunch`
     ResizeProblem   launch(windows, sources: Sequence[ResizeSource], target: Located, stream)       `ResizeLaunch`
     SamplesProblem  launch(colours: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
 
-A start is the byte offset of an operand's lowest element in its buffer. A launch keeps no allocation.
+A start is the byte offset of an operand's lowest element in its buffer. A launch keeps no allocation. It returns None,
+or the launch for later calls, if a quicker one has become ready.
 """
 
 from __future__ import annotations
@@ -119,15 +121,16 @@ class LocatedOperands(Sequence[Located]):
 _BUFFER: Final = attrgetter("buffer")
 _START: Final = attrgetter("start_bytes")
 
-Launch = Callable[..., None]
+Launch = Callable[..., Any]
 """A plan prepared by a device; the table above has the arguments for each type of problem."""
 
-RelayoutLaunch = Callable[[Buffer, int, Buffer, int, object], None]
+RelayoutLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, object], RelayoutLaunch | None]"
 """`launch(source, source_start, target, target_start, stream)`."""
 
-GatherLaunch = Callable[[Located, Located, Located, object], None]
-"""`launch(dense, indexed, indices, stream)`. A gather raises `IndexError` by its problem's mode, before it writes; the
-indices of a scatter have been checked."""
+GatherLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, Buffer, int, object], GatherLaunch | None]"
+"""`launch(dense, its start, indexed, its start, indices, their start, stream)`.
+
+A gather raises `IndexError` by its problem's mode, before it writes; the indices of a scatter have been checked."""
 
 CropsLaunch: TypeAlias = "Callable[[Crops, Sequence[Located], Located, object], None]"
 """`launch(crops, sources, target, stream)`, with a source for each window."""

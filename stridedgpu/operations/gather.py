@@ -137,9 +137,12 @@ def run_plan(plan: DevicePlan, dense: Operand, indexed: Operand, indices: Operan
     """Run a plan on operands that fit it."""
     launch: GatherLaunch = device_named(plan.device).prepare(plan)
     launch(
-        (dense.buffer, dense.start_bytes),
-        (indexed.buffer, indexed.start_bytes),
-        (indices.buffer, indices.start_bytes),
+        dense.buffer,
+        dense.start_bytes,
+        indexed.buffer,
+        indexed.start_bytes,
+        indices.buffer,
+        indices.start_bytes,
         stream,
     )
 
@@ -175,9 +178,18 @@ def _gathered(
         target = out
     elif made.allocation is not None:
         target = made.allocation.allocate(made.device, stream)
-    where = indices.buffer, indices.start_bytes
     launch = made.launch or made.prepared()
-    launch((target.buffer, target.start_bytes), (data.buffer, data.start_bytes), where, stream)
+    quicker = launch(
+        target.buffer,
+        target.start_bytes,
+        data.buffer,
+        data.start_bytes,
+        indices.buffer,
+        indices.start_bytes,
+        stream,
+    )
+    if quicker is not None:
+        made.launch = quicker
     return target, made.dims
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stridedgpu.devices.interface import GatherLaunch
@@ -38,7 +38,7 @@ class PlannedGather(Planned):
 
     plan: DevicePlan
     required: tuple[Requirement, Requirement, Requirement]
-    launch: GatherLaunch | None
+    launch: GatherLaunch | None = field(compare=False)
     missing: str | None = None
 
     @classmethod
@@ -84,12 +84,17 @@ class PlannedGather(Planned):
             raise BindingError("out shares memory with data.")
         if index.reach[0] < end and start < index.reach[1] and share_memory(index, target):
             raise BindingError("out shares memory with indices.")
-        launch(
-            (written, target.start_bytes),
-            (source.buffer, source.start_bytes),
-            (index.buffer, index.start_bytes),
+        quicker = launch(
+            written,
+            target.start_bytes,
+            source.buffer,
+            source.start_bytes,
+            index.buffer,
+            index.start_bytes,
             stream,
         )
+        if quicker is not None:
+            object.__setattr__(self, "launch", quicker)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -69,7 +69,9 @@ def relayout_operand(
         launch = result.launch or result.kept(
             launch_for(source.spec, result.allocation.spec, result.conversion, result.channel_axis, device)  # type: ignore[arg-type]
         )
-        launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        quicker = launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        if quicker is not None:
+            result.kept(quicker)
     elif result.blocks is not None and result.channel_axis is not None:
         _move_blocks(source, target, result.conversion, result.channel_axis, result.blocks, stream)
     else:

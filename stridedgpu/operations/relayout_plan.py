@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -61,7 +61,7 @@ class RelayoutPlan(Planned):
     plan: DevicePlan
     source: Requirement
     target: Requirement
-    launch: RelayoutLaunch | None
+    launch: RelayoutLaunch | None = field(compare=False)
     missing: str | None = None
 
     @classmethod
@@ -111,7 +111,9 @@ class RelayoutPlan(Planned):
             raise BindingError("out is read-only.")
         if source.reach[0] < target.reach[1] and target.reach[0] < source.reach[1] and share_memory(source, target):
             raise BindingError("out shares memory with src.")
-        launch(source.buffer, source.start_bytes, written, target.start_bytes, stream)
+        quicker = launch(source.buffer, source.start_bytes, written, target.start_bytes, stream)
+        if quicker is not None:
+            object.__setattr__(self, "launch", quicker)
 
 
 @lru_cache(maxsize=1024, typed=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -18,7 +19,11 @@ from hypothesis import given, settings, strategies as st
 import stridedgpu as sg
 from stridedgpu import Layout
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.cpu.compiled import jit as machine_code
+from stridedgpu.devices.cpu.compiled import (
+    gather as compiled_gather_module,
+    index_check as compiled_index_check_module,
+    jit as machine_code,
+)
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
 from stridedgpu.devices.cpu.compiled.gather_elements_loop import GatherElements
 from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInRegisters
@@ -347,14 +352,52 @@ def test_a_compiled_look_finds_every_bad_index(index_type, strides):
     rule = IndexRule(side_of(layout, index_type), ((0, 7),))
     numbers = np.zeros(layout.span, index_type)
     buffer, within = Buffer.of(numbers), compiled_index_check(rule)
-    assert within((buffer, 0))
+    assert within(buffer, 0)
     info = np.iinfo(index_type)
     wrong = (7, info.max, *((-8, info.min) if info.min else ()))
     for count, place in enumerate(layout.offset_of((row, column)) for row in (0, 23, 49) for column in (0, 501, 999)):
         numbers[place] = wrong[count % len(wrong)]
-        assert not within((buffer, 0))
+        assert not within(buffer, 0)
         numbers[place] = 6 if not info.min else -7
-        assert within((buffer, 0))
+        assert within(buffer, 0)
+
+
+@pytest.mark.parametrize("rows, locked", [(50, True), (50, False), (2000, True)], ids=["brief", "no lock", "long"])
+@pytest.mark.parametrize("mode", ["clip", "raise"])
+def test_callers_at_once_have_indices_of_their_own(monkeypatch, rows, locked, mode):
+    for module in (compiled_gather_module, compiled_index_check_module):
+        monkeypatch.setattr(module, "runs_alone", lambda: locked)
+    table = np.arange(1000 * 24, dtype=np.float32).reshape(1000, 24)
+    data = sg.asarray(table)
+
+    def gathers(seed):
+        numbers = np.random.default_rng(seed).integers(0, 1000, rows)
+        indices, out = sg.asarray(numbers), sg.empty((rows, 24), "float32")
+        for _ in range(50):
+            plan(data, indices, out)
+            if not np.array_equal(out.numpy(), table[numbers]):
+                return False
+            numbers += 1
+            numbers %= 1000
+        return True
+
+    with policy_with(promotion={"at_once_bytes": 0}):
+        plan = sg.plan_gather(data, sg.zeros((rows,), "int64"), mode=mode, out=sg.empty((rows, 24), "float32"))
+        with ThreadPoolExecutor(4) as callers:
+            assert all(callers.map(gathers, range(8)))
+
+
+def test_a_wrong_index_does_not_spoil_the_next_call():
+    data, out = sg.zeros((7, 5), "float32"), sg.empty((3, 5), "float32")
+    with policy_with(promotion={"at_once_bytes": 0}):
+        plan = sg.plan_gather(data, sg.zeros((3,), "int64"), out=out)
+        for last in (7, 6, -8, -7):
+            indices = sg.asarray(np.array([0, 1, last]))
+            if last in {7, -8}:
+                with pytest.raises(IndexError, match=str(last)):
+                    plan(data, indices, out)
+            else:
+                plan(data, indices, out)
 
 
 def test_sizes_beyond_32_bits():

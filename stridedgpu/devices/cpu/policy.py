@@ -112,8 +112,9 @@ class SharingPolicy(NamedTuple):
     waking_gap_ns: int = 50_000
     """Nanoseconds between calls within which smaller calls wake workers, too: woken workers spin for that long."""
 
-    brief_bytes: int = 32 * _KB
-    """Bytes moved below which a relayout keeps Python's lock, whose release takes 40 ns of a microsecond."""
+    brief_bytes: int = 128 * _KB
+    """Bytes moved below which a call keeps Python's lock, for some 3 us: its release takes 40 ns, and gathers at the
+    same time would need parameters of their own."""
 
 
 class GatherPolicy(NamedTuple):

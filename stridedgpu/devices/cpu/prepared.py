@@ -58,20 +58,31 @@ def prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
         return moves.work, moves  # each function on the way costs a call 0.8 us where the caches hold other data
 
     # One function for each argument count: packing and unpacking *args would cost more than all else here.
-    def launch_of_two(first: Any, second: Any, stream: object) -> None:
+    def launch_of_two(first: Any, second: Any, stream: object) -> Launch | None:
         if stream is not None:
             check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second)
+        return moves.work if operation.takes_stream and moves.is_compiled else None
 
-    def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> None:
+    def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> Launch | None:
         if stream is not None:
             check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second, third)
+        return moves.work if operation.takes_stream and moves.is_compiled else None
 
-    def launch_of_four(first: Any, second: Any, third: Any, fourth: Any, stream: object) -> None:
+    def launch_of_four(first: Any, second: Any, third: Any, fourth: Any, stream: object) -> Launch | None:
         if stream is not None:
             check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth)
+        return moves.work if operation.takes_stream and moves.is_compiled else None
 
-    launches: dict[int, Launch] = {2: launch_of_two, 3: launch_of_three, 4: launch_of_four}
+    def launch_of_six(
+        first: Any, second: Any, third: Any, fourth: Any, fifth: Any, sixth: Any, stream: object
+    ) -> Launch | None:
+        if stream is not None:
+            check_stream(stream)
+        (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth, fifth, sixth)
+        return moves.work if operation.takes_stream and moves.is_compiled else None
+
+    launches: dict[int, Launch] = {2: launch_of_two, 3: launch_of_three, 4: launch_of_four, 6: launch_of_six}
     return launches[operation.arguments], moves

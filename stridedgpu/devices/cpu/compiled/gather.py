@@ -7,11 +7,11 @@ from collections.abc import Callable
 from math import prod
 from typing import Final
 
+from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.stream import check_stream
 from stridedgpu.devices.cpu.thread_count import get_num_threads
-from stridedgpu.devices.interface import Located
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode
@@ -23,7 +23,7 @@ from .gather_row_loop import GatherByRow
 from .gather_rows import row_walk
 from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, nest_of, power_of_two
 from .ir import LINE_BYTES
-from .jit import compiled, moving_function
+from .jit import compiled, moving_function, runs_alone
 from .worker_pool import run_shared
 
 __all__ = ["compiled_gather", "gather_kernel", "gather_walk"]
@@ -87,31 +87,67 @@ def compiled_gather(plan: CpuPlan) -> Callable[..., None] | None:
     offsets = (*(sides[::-1] if scatters else sides), walk.index_offset)
     brief = nbytes < policy().sharing.brief_bytes
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes
+
+    def with_parameters() -> tuple[_Parameters, Callable[..., None]]:
+        """Parameters that no other call uses at a time, and the loop with them."""
+        parameters = _parameters(walk)
+        place = ctypes.addressof(parameters)
+        return parameters, moving_function(loop.address, place, items, offsets, keeps_lock=brief)
+
+    if brief and runs_alone():
+        return _move_alone(*with_parameters(), scatters=scatters)
     unused: list[tuple[_Parameters, Callable[..., None]]] = []
 
-    def alone_with(parameters: _Parameters) -> Callable[..., None]:
-        """The loop with parameters that no other call uses at a time."""
-        return moving_function(loop.address, ctypes.addressof(parameters), items, offsets, keeps_lock=brief)
-
-    def move(dense: Located, indexed: Located, indices: Located, stream: object = None) -> None:
+    def move(
+        dense: Buffer,
+        dense_start: int,
+        indexed: Buffer,
+        indexed_start: int,
+        indices: Buffer,
+        indices_start: int,
+        stream: object = None,
+    ) -> None:
         if stream is not None:
             check_stream(stream)
-        (source, start), (target, target_start), (numbers, place) = (
-            (dense, indexed, indices) if scatters else (indexed, dense, indices)
-        )
+        source, start, target, target_start = indexed, indexed_start, dense, dense_start
+        if scatters:
+            source, start, target, target_start = dense, dense_start, indexed, indexed_start
         try:
             used = unused.pop()
         except IndexError:  # calls at the same time have parameters of their own
-            parameters = _parameters(walk)
-            used = parameters, alone_with(parameters)
+            used = with_parameters()
+        parameters, alone = used
         if is_shared and get_num_threads() > 1:
             read_offset, write_offset, index_offset = offsets
-            used[0][0] = numbers.address + (place + index_offset)
+            parameters[0] = indices.address + (indices_start + index_offset)
             reads, writes = source.address + (start + read_offset), target.address + (target_start + write_offset)
-            run_shared(loop, reads, writes, ctypes.addressof(used[0]), items, nbytes=nbytes)
+            run_shared(loop, reads, writes, ctypes.addressof(parameters), items, nbytes=nbytes)
         else:
-            used[1](source.address, start, target.address, target_start, numbers.address, place)
+            alone(source.address, start, target.address, target_start, indices.address, indices_start)
         unused.append(used)
+
+    return move
+
+
+def _move_alone(parameters: _Parameters, alone: Callable[..., None], *, scatters: bool) -> Callable[..., None]:
+    """A launch whose calls run one after another, with the same parameters."""
+
+    def move(
+        dense: Buffer,
+        dense_start: int,
+        indexed: Buffer,
+        indexed_start: int,
+        indices: Buffer,
+        indices_start: int,
+        stream: object = None,
+        _held: _Parameters = parameters,
+    ) -> None:
+        if stream is not None:
+            check_stream(stream)
+        if scatters:
+            alone(dense.address, dense_start, indexed.address, indexed_start, indices.address, indices_start)
+        else:
+            alone(indexed.address, indexed_start, dense.address, dense_start, indices.address, indices_start)
 
     return move
 

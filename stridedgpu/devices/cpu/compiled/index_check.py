@@ -7,21 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
+from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.interface import Located
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.loop_nest import simplify
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .gather_indices import IndexKind, lanes_of
 from .index_check_loop import IndexCheck
-from .jit import compiled, moving_function
+from .jit import compiled, moving_function, runs_alone
 from .worker_pool import run_shared
 
 __all__ = ["IndicesWithin", "compiled_index_check"]
 
-IndicesWithin = Callable[[Located], bool]
-"""Returns True if all indices are known to be inside their axes."""
+IndicesWithin = Callable[[Buffer, int], bool]
+"""`within(indices, start)` is True if all indices are known to be inside their axes."""
 
 
 def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
@@ -38,7 +38,7 @@ def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
     checks = [check for part in parts if (check := _of_axis(*part)) is not None]
     if len(checks) < len(parts):
         return None
-    return checks[0] if len(checks) == 1 else lambda indices: all(check(indices) for check in checks)
+    return checks[0] if len(checks) == 1 else lambda *indices: all(check(*indices) for check in checks)
 
 
 def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
@@ -63,22 +63,33 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
     place = ctypes.addressof(parameters)
     brief = looked_at < policy().sharing.brief_bytes
     alone = moving_function(loop.address, place, items, (offset, 0), keeps_lock=brief)
-    unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
+    only = _new_status() if brief and runs_alone() else None
+    unused: list[_Status] = []
 
-    def within(indices: Located, _held: ctypes.Array[ctypes.c_int64] = parameters) -> bool:
-        buffer, start = indices
+    def within(indices: Buffer, start: int, _held: ctypes.Array[ctypes.c_int64] = parameters) -> bool:
         try:
-            wrong, status = unused.pop()
+            used = only or unused.pop()
         except IndexError:  # calls at the same time have a status each
-            wrong = (ctypes.c_int64 * 1)()
-            status = ctypes.addressof(wrong)
+            used = _new_status()
+        wrong, status = used
         if is_shared:
-            run_shared(loop, buffer.address + (start + offset), status, place, items, nbytes=looked_at)
+            run_shared(loop, indices.address + (start + offset), status, place, items, nbytes=looked_at)
         else:
-            alone(buffer.address, start, status, 0)
-        if wrong[0]:
-            return False
-        unused.append((wrong, status))
-        return True
+            alone(indices.address, start, status, 0)
+        found = wrong[0]
+        wrong[0] = 0
+        if only is None:
+            unused.append(used)
+        return not found
 
     return within
+
+
+_Status = tuple[ctypes.Array[ctypes.c_int64], int]
+"""What a check writes: not 0 for a wrong index; and its address."""
+
+
+def _new_status() -> _Status:
+    """A status of no wrong index."""
+    wrong = (ctypes.c_int64 * 1)()
+    return wrong, ctypes.addressof(wrong)

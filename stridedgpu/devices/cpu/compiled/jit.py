@@ -186,6 +186,12 @@ def moving_function(
     return move
 
 
+def runs_alone() -> bool:
+    """Whether functions that keep Python's lock run one after another, so that calls may have parameters in common."""
+    is_locked: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+    return sys.implementation.name == "cpython" and is_locked()
+
+
 def _builtin(definition: _Definition, address: int, more: bytes = b"") -> Callable[..., None]:
     """A builtin function of `python_function_ir` that calls the function at an address."""
     functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
@@ -198,20 +204,26 @@ def _builtin(definition: _Definition, address: int, more: bytes = b"") -> Callab
 
 @cache
 def _of_words(arity: int) -> _Definition:
-    """The definition of functions of so many words. CPython refers to it for ever."""
+    """The definition of functions of so many words."""
     return _defined(python_function_text(_contents_offset(), arity))
 
 
 @cache
 def _of_move(sides: int, keeps_lock: bool) -> _Definition:
-    """The definition of functions of moves. CPython refers to it for ever."""
+    """The definition of functions of moves."""
     return _defined(moving_function_text(_contents_offset(), sides, keeps_lock=keeps_lock))
 
 
 def _defined(text: str) -> _Definition:
-    """The definition of a module's builtin function."""
+    """The definition of a module's builtin function. Two threads may ask for the first one at a time, and get two."""
     (address,) = machine_functions(text, "")
-    return _Definition(b"run", address, _METH_FASTCALL, None)
+    definition = _Definition(b"run", address, _METH_FASTCALL, None)
+    _KEPT.append(definition)
+    return definition
+
+
+_KEPT: Final[list[_Definition]] = []
+"""Every definition: CPython refers to them for ever."""
 
 
 def _contents_offset() -> int:

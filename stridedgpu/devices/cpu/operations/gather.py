@@ -6,9 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
+from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
@@ -23,15 +21,16 @@ __all__ = ["OPERATION", "check_by"]
 def check_by(rule: IndexRule, indices: Located) -> None:
     """Raise `IndexError` for the first index that a rule forbids."""
     look = _look(rule)
-    if rule.axis_pitches or not (look.work if look.at is None else look.chosen())(indices):
-        check_indices(rule, _bytes(indices))
+    buffer, start = indices
+    if rule.axis_pitches or not (look.work if look.at is None else look.chosen())(buffer, start):
+        check_indices(rule, buffer.bytes[start:])
 
 
 @lru_cache(maxsize=1024)
 def _look(rule: IndexRule) -> Promotion:
     """A quick look at indices, cached by rule: True if all are in range. If not, NumPy finds the wrong one."""
 
-    def compiled() -> Callable[[Located], bool] | None:
+    def compiled() -> Callable[[Buffer, int], bool] | None:
         from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 
         return compiled_index_check(rule)
@@ -40,19 +39,13 @@ def _look(rule: IndexRule) -> Promotion:
     return Promotion(compiled_from(nbytes) if nbytes else None, lambda: _unseen, compiled)
 
 
-def _unseen(indices: Located) -> bool:  # noqa: ARG001 - as every look is called
+def _unseen(indices: Buffer, start: int) -> bool:  # noqa: ARG001 - as every look is called
     """Leave the check of all indices to NumPy."""
     return False
 
 
-def _bytes(located: Located) -> NDArray[np.uint8]:
-    """The memory from an operand's lowest element on."""
-    buffer, start = located
-    return buffer.bytes[start:]
-
-
 _Move = Callable[..., None]
-"""`move(dense, indexed, indices)`; compiled ones also take a stream, and refuse it."""
+"""A `GatherLaunch`, of which those of NumPy take no stream, and compiled ones refuse any."""
 
 
 def _checked(problem: GatherProblem, move: _Move) -> _Move:
@@ -62,19 +55,33 @@ def _checked(problem: GatherProblem, move: _Move) -> _Move:
     rule = problem.rule
     look = _look(rule)
 
-    def checked(dense: Located, indexed: Located, indices: Located, stream: object = None) -> None:
+    def checked(
+        dense: Buffer,
+        dense_start: int,
+        indexed: Buffer,
+        indexed_start: int,
+        indices: Buffer,
+        indices_start: int,
+        stream: object = None,
+    ) -> None:
         if stream is not None:
             check_stream(stream)
-        if not (look.work if look.at is None else look.chosen())(indices):
-            check_indices(rule, _bytes(indices))
-        move(dense, indexed, indices)
+        if not (look.work if look.at is None else look.chosen())(indices, indices_start):
+            check_indices(rule, indices.bytes[indices_start:])
+        move(dense, dense_start, indexed, indexed_start, indices, indices_start)
 
     return checked
 
 
 def _run_numpy(problem: GatherProblem) -> _Move:
     blocks = NumpyGather(problem)
-    return _checked(problem, lambda dense, indexed, indices: blocks(_bytes(dense), _bytes(indexed), _bytes(indices)))
+
+    def move(
+        dense: Buffer, dense_start: int, indexed: Buffer, indexed_start: int, indices: Buffer, indices_start: int
+    ) -> None:
+        blocks(dense.bytes[dense_start:], indexed.bytes[indexed_start:], indices.bytes[indices_start:])
+
+    return _checked(problem, move)
 
 
 def _compiled(problem: GatherProblem) -> CpuKernel | None:
@@ -90,4 +97,6 @@ def _run_compiled(plan: CpuPlan) -> _Move | None:
     return None if move is None else _checked(plan.problem, move)
 
 
-OPERATION: Final = CpuOperation(numpy_gather_kernel, _run_numpy, _compiled, _run_compiled, takes_stream=True)
+OPERATION: Final = CpuOperation(
+    numpy_gather_kernel, _run_numpy, _compiled, _run_compiled, arguments=6, takes_stream=True
+)

@@ -121,13 +121,22 @@ def _gather(plan: CudaPlan, gpu: _Gpu) -> GatherLaunch:
     assert prepared is not None, "there is something to move"
     defers, scatters = problem.mode == "deferred", problem.scatters
 
-    def launch(dense: Located, indexed: Located, indices: Located, stream: object) -> None:
+    def launch(
+        dense: Buffer,
+        dense_start: int,
+        indexed: Buffer,
+        indexed_start: int,
+        indices: Buffer,
+        indices_start: int,
+        stream: object,
+    ) -> None:
         errors = gpu.index_errors if defers else None
         report, number = (errors.address, errors.launched(rule)) if errors is not None else (0, 0)
-        buffer, start = indices
-        prepared.with_indices(buffer.address + start, report, number)
-        read, written = (dense, indexed) if scatters else (indexed, dense)
-        prepared(*read, *written, stream)
+        prepared.with_indices(indices.address + indices_start, report, number)
+        if scatters:
+            prepared(dense, dense_start, indexed, indexed_start, stream)
+        else:
+            prepared(indexed, indexed_start, dense, dense_start, stream)
 
     return launch
 
@@ -252,16 +261,23 @@ class IndexChecks:
         """
         check = self._in_range(rule)
 
-        def launch(dense: Located, indexed: Located, indices: Located, stream: object) -> None:
+        def launch(
+            dense: Buffer,
+            dense_start: int,
+            indexed: Buffer,
+            indexed_start: int,
+            indices: Buffer,
+            indices_start: int,
+            stream: object,
+        ) -> None:
             handle = stream_handle(stream, self._number)
             check_not_capturing(handle, _CHECKED)
             report = self._report()
-            buffer, start = indices
             with report:
-                check(buffer, start, report.memory, 0, handle)
+                check(indices, indices_start, report.memory, 0, handle)
                 if gather is not None:
-                    gather.with_indices(buffer.address + start, report.memory.address, 0)
-                    gather(*indexed, *dense, handle)
+                    gather.with_indices(indices.address + indices_start, report.memory.address, 0)
+                    gather(indexed, indexed_start, dense, dense_start, handle)
                 found = report.found(handle)
             if found is not None:
                 raise IndexError(described(rule, found))
@@ -270,7 +286,7 @@ class IndexChecks:
 
     def check(self, rule: IndexRule, indices: Located, stream: object) -> None:
         """Raise `IndexError` for the first index that breaks the rule."""
-        self.gather(rule, None)(indices, indices, indices, stream)
+        self.gather(rule, None)(*indices, *indices, *indices, stream)
         if rule.axis_pitches and self._has_doubles(rule, indices, stream):
             self._raise_for_doubles(rule, indices, stream)
 
