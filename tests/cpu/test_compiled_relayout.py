@@ -69,7 +69,7 @@ def check(source_layout, target_layout, made, channel_axis, seed, words=None, fi
     return compiled_kernel(plan)[0].kernel
 
 
-variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles", "strips"])
+variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles", "strips", "source order"])
 
 
 WITHOUT_BLOCKS = dict.fromkeys(("blocks_bytes", "cached_blocks_bytes", "short_rows_bytes", "long_pixels_bytes"), 0)
@@ -98,6 +98,7 @@ def planned_as(variant):
     changes = {
         "cached": {"prefetched_bytes": 0, "prefetched_targets_bytes": 0},
         "streaming": {**streams, "row_gap_bytes": 1},
+        "source order": {"ordered_bytes": 0, "least_rows": 2, **WITHOUT_BLOCKS},
         "strips": {"strips": True, "least_side": 0, **WITHOUT_BLOCKS, "item_bytes": range(2048, 2049)},
     }.get(variant, {})
     with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
@@ -414,6 +415,32 @@ def test_blocks_take_the_place_of_each_kernel_below_a_limit(case):
     for limit, kernel in ((nbytes + 1, Blocks), (nbytes, other)):
         with policy_with(relayout=changes | WITHOUT_BLOCKS | {field: limit}):
             assert type(kernel_of(*moved, element)) is kernel
+
+
+@pytest.mark.parametrize(
+    "heads, length, limits, source_order",
+    [
+        (8, 100, {"ordered_bytes": 0}, True),
+        (8, 100, {"ordered_bytes": 1 << 62, "ordered_ways_bytes": 0}, False),
+        (16, 100, {"ordered_bytes": 1 << 62, "ordered_ways_bytes": 0}, True),
+        (16, 128, {"ordered_bytes": 1 << 62, "ordered_ways_bytes": 0}, False),
+        (7, 100, {"ordered_bytes": 0}, False),
+    ],
+    ids=["beyond the cache", "within it", "rows 4 KB apart", "rows 4 KB apart on both sides", "few rows"],
+)
+def test_rows_are_moved_in_the_order_of_the_source(heads, length, limits, source_order):
+    row, image = 64, heads * length * 64
+    source = Layout((2, length, heads, row), (image, heads * row, row, 1))
+    target = Layout((2, length, heads, row), (image, row, length * row, 1))
+    with policy_with(relayout=limits | {"least_rows": 8}):
+        sides = [TensorSpec.of(layout, ELEMENT_TYPES["float32"], base_alignment=64) for layout in (source, target)]
+        made = conversion(ELEMENT_TYPES["float32"], ELEMENT_TYPES["float32"])
+        rows, _ = llvm_relayout.walk_of(chosen_relayout(*sides, made).problem).inner
+        for streams in ({}, {"streamed_bytes": 0, "streamed_short_row_bytes": 64}):
+            for to in ("float32", "float16"):
+                with policy_with(relayout=streams):
+                    check(source, target, conversion(ELEMENT_TYPES["float32"], ELEMENT_TYPES[to]), None, seed=3)
+    assert rows.size == (heads if source_order else length)
 
 
 @pytest.mark.parametrize(

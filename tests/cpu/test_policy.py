@@ -20,6 +20,8 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
         streamed_bytes=int(24 * MB * share),
         streamed_tiles_bytes=int((14 if amd else 8) * MB * share),
         blocks_bytes=int(8 * MB * share),
+        ordered_bytes=int((16 * MB if amd else 1 << 62) * share),
+        ordered_ways_bytes=MB if amd else 1 << 62,
         cached_blocks_bytes=int((1 << 62 if amd else 8 * MB) * share),
         byte_squares=not amd,
         strips=amd,

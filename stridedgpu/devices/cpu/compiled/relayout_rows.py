@@ -44,6 +44,8 @@ def rows_of(problem: Problem, draft: Draft) -> Walk:
         a, outer = near, draft.besides(near, b)
     else:
         a, outer = _rows_of_item(draft, b)
+        if b.source == draft.source_bytes and b.target == draft.target_bytes:
+            a, outer = _in_source_order(problem, a, b, outer)
     steps = {draft.source_bytes: Step.FORWARD, -draft.source_bytes: Step.BACKWARD, 0: Step.REPEATED}
     source_step = steps.get(b.source, Step.STRIDED)
     target_step = Step.FORWARD if b.target == draft.target_bytes else Step.STRIDED
@@ -102,6 +104,19 @@ def _rows_of_item(draft: Draft, row: Loop) -> tuple[Loop, tuple[Loop, ...]]:
         if after.size > 2 * inner.size and after.channels is None:
             return after, (*others, inner)
     return inner, outer
+
+
+def _in_source_order(problem: Problem, rows: Loop, row: Loop, outer: tuple[Loop, ...]) -> tuple[Loop, tuple[Loop, ...]]:
+    """The loop over an item's rows, and those around: over rows that follow one another in the source, if that pays."""
+    limits, nbytes = policy().relayout, row.size * row.source
+    next_rows = [loop for loop in outer if loop.source == nbytes and loop.size >= limits.least_rows]
+    if not next_rows or rows.source == nbytes or {rows.channels, next_rows[0].channels} != {None}:
+        return rows, outer
+    first = next_rows[0]
+    in_ways = rows.source % _WAY_BYTES == 0 and first.target % _WAY_BYTES != 0
+    if problem.bytes_moved < (limits.ordered_ways_bytes if in_ways else limits.ordered_bytes):
+        return rows, outer
+    return first, (*(loop for loop in outer if loop is not first), rows)
 
 
 def _writes_lines_ahead(problem: Problem, rows: Loop, row: Loop) -> bool:
