@@ -480,6 +480,12 @@ def test_short_lines_and_conversions_are_no_strips(height, width, target):
     assert type(kernel) is not TransposeStrips
 
 
+@pytest.mark.parametrize("height, kernel", [(400, Transpose), (401, TransposeStrips)], ids=["aligned", "unaligned"])
+def test_strips_take_large_moves_where_lines_are_not_aligned(height, kernel):
+    with policy_with(relayout={"strips": True, **TILES, "streamed_tiles_bytes": 0, **WITHOUT_BLOCKS}):
+        assert type(kernel_of((height, 400), (400, 1), (1, height), "float32")) is kernel
+
+
 @pytest.mark.parametrize("target, in_registers", [("float32", True), ("uint16", False)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_constants_of_either_axis_in_tiles(target, in_registers, axis):

@@ -260,7 +260,7 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     most = limits.streamed_tiles_bytes if aligned else limits.squares_bytes
     small = not aligned and matrix < limits.small_matrix_bytes
     in_registers = small or problem.bytes_moved < most
-    strips = _strips(problem, draft, source_loop, target_loop) if in_registers else None
+    strips = _strips(problem, draft, source_loop, target_loop) if in_registers or not aligned else None
     if strips is not None:
         return strips
     side = _side_in_registers(draft, min(target_loop.size, source_loop.size))
