@@ -370,6 +370,10 @@ def test_kernels_follow_the_strides():
     assert type(kernel_of((40, 50), (1, 40), (50, 1))) is Transpose
     assert type(kernel_of((40, 50), (-1, 40), (50, 1), "float32", "uint8")) is Transpose
     assert type(kernel_of((40, 50), (1, 400), (100, 20))) is Rows
+    assert type(kernel_of((40, 4), (4, -1), (4, 1), "float32")) is Channels  # RGBA to ABGR
+    assert type(kernel_of((40, 16), (16, -1), (16, 1), "float32")) is Rows
+    assert type(kernel_of((40, 4), (5, 1), (4, 1), "uint8", "float32")) is Channels
+    assert type(kernel_of((40, 8), (9, 1), (8, 1), "uint8", "float32")) is Rows
     # Four bytes that stay together are one element of four bytes.
     assert type(kernel_of((40, 50, 4), (4, 160, 1), (200, 4, 1))) is Transpose
 

@@ -68,7 +68,8 @@ def walk_of(problem: Problem) -> Walk | None:
         and (target_loop is source_loop or target_loop.source == 0)
         and target_loop.size * draft.target_bytes >= LANE_BYTES
     ):
-        return _of_short_runs(problem, rows_of(problem, draft))
+        pixels = _channels(problem, draft) if _is_pixel(problem, draft, target_loop) else None
+        return pixels or _of_short_runs(problem, rows_of(problem, draft))
     return _of_short_runs(
         problem,
         _channels(problem, draft)
@@ -77,6 +78,14 @@ def walk_of(problem: Problem) -> Walk | None:
         or _subsampled(problem, draft)
         or rows_of(problem, draft),
     )
+
+
+def _is_pixel(problem: Problem, draft: Draft, row: Loop) -> bool:
+    """Whether vectors of several rows take less time than a step for each row."""
+    limits = policy().relayout
+    if row.source < 0:
+        return row.size <= limits.longest_pixel and row.size * draft.target_bytes < LINE_BYTES
+    return row.source > 0 and row.size <= limits.longest_row_pixel and not problem.conversion.is_bitwise_copy
 
 
 def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
