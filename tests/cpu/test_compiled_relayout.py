@@ -408,8 +408,20 @@ LIMITS_OF_BLOCKS = {
     "a side of 65 bytes": ("blocks_bytes", transposed(900, 65), "uint8", Transpose, TILES),
     "strips of 15": ("cached_blocks_bytes", transposed(900, 15), "float16", TransposeStrips, {"strips": True}),
     "strips of 16": ("blocks_bytes", transposed(900, 16), "float16", TransposeStrips, {"strips": True}),
+    "strips of 17": (
+        "blocks_bytes",
+        transposed(900, 17),
+        "float16",
+        TransposeStrips,
+        {"strips": True, "wide_strip": 18},
+    ),
     "strips of 17 bytes": ("cached_blocks_bytes", transposed(900, 17), "uint8", TransposeStrips, {"strips": True}),
 }
+
+
+def test_wide_strips_are_never_blocks():
+    with policy_with(relayout={"strips": True}):
+        assert type(kernel_of(*transposed(900, 17), "float16")) is TransposeStrips
 
 
 @pytest.mark.parametrize("case", LIMITS_OF_BLOCKS)
@@ -477,7 +489,7 @@ def test_strips_of_long_lines(element, height, width):
         assert (kernel.rows, kernel.columns) == (64 // number.itemsize, 16 // number.itemsize)
 
 
-@pytest.mark.parametrize("height, width, target", [(63, 400, "float32"), (400, 31, "float32"), (400, 400, "float64")])
+@pytest.mark.parametrize("height, width, target", [(63, 400, "float32"), (400, 16, "float32"), (400, 400, "float64")])
 def test_short_lines_and_conversions_are_no_strips(height, width, target):
     with policy_with(relayout={"strips": True}):
         kernel = kernel_of((height, width), (width, 1), (1, height), "float32", target)

@@ -87,6 +87,10 @@ class RelayoutPolicy(NamedTuple):
     """Elements of that side where strips are the other kernel, which is for elements of more than a byte: 9 and 13 took
     0.65 to 0.9 of the time in blocks, and 16 and 17 up to 1.7."""
 
+    wide_strip: int = 17
+    """Elements of that side from which on such strips are as fast as blocks for any size: of 17 to 23 they took 0.56 to
+    0.8 of the time, and of 16 up to 1.6 below 8 MB."""
+
     short_rows_bytes: int = 16 * _MB
     """Bytes moved below which rows of less than a cache line are: those of 32 bytes were 1.6 times as fast for 9 MB. On
     AMD's Zen 4 rows of 32 and 48 bytes took 0.4 to 0.9 of the time for 19 and 158 MB, and there is no limit."""

@@ -108,9 +108,10 @@ def _most_in_blocks(walk: Walk) -> int:
             return 0
         return most if kernel.pixels <= limits.few_pixels else limits.blocks_bytes
     if isinstance(kernel, Transpose):
-        if _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and least >= limits.least_side):
-            return 0
         in_strips = isinstance(kernel, TransposeStrips) and nbytes > 1
+        wide = limits.wide_strip if in_strips else limits.least_side
+        if _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and least >= wide):
+            return 0
         narrow = limits.narrow_strip if in_strips else min(limits.narrow_side, limits.narrow_side_bytes // nbytes)
         return most if least <= narrow else limits.blocks_bytes
     if isinstance(kernel, Rows):
