@@ -28,6 +28,7 @@ from stridedgpu.devices.cpu.compiled.conversion import can_compile
 from stridedgpu.devices.cpu.compiled.rows import Rows
 from stridedgpu.devices.cpu.compiled.transpose import Transpose
 from stridedgpu.devices.cpu.compiled.transpose_strips import TransposeStrips
+from stridedgpu.devices.cpu.compiled.unrolled_rows import UnrolledRows
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
 from stridedgpu.devices.cpu.policy import Policy, using
@@ -69,7 +70,9 @@ def check(source_layout, target_layout, made, channel_axis, seed, words=None, fi
     return compiled_kernel(plan)[0].kernel
 
 
-variants = pytest.mark.parametrize("variant", ["cached", "streaming", "16-byte shuffles", "strips", "source order"])
+variants = pytest.mark.parametrize(
+    "variant", ["cached", "streaming", "16-byte shuffles", "strips", "source order", "pairs of rows"]
+)
 
 
 WITHOUT_BLOCKS = dict.fromkeys(("blocks_bytes", "cached_blocks_bytes", "short_rows_bytes", "long_pixels_bytes"), 0)
@@ -99,6 +102,7 @@ def planned_as(variant):
         "cached": {"prefetched_bytes": 0, "prefetched_targets_bytes": 0},
         "streaming": {**streams, "row_gap_bytes": 1},
         "source order": {"ordered_bytes": 0, "least_rows": 2, **WITHOUT_BLOCKS},
+        "pairs of rows": {"paired_row_bytes": 2048, **WITHOUT_BLOCKS},
         "strips": {"strips": True, "least_side": 0, **WITHOUT_BLOCKS, "item_bytes": range(2048, 2049)},
     }.get(variant, {})
     with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
@@ -431,6 +435,21 @@ def test_blocks_take_the_place_of_each_kernel_below_a_limit(case):
     for limit, kernel in ((nbytes + 1, Blocks), (nbytes, other)):
         with policy_with(relayout=changes | WITHOUT_BLOCKS | {field: limit}):
             assert type(kernel_of(*moved, element)) is kernel
+
+
+@pytest.mark.parametrize("row", [64, 100, 512, 600])
+@pytest.mark.parametrize("heads", [8, 9, 12])
+@pytest.mark.parametrize("order", ["heads inside", "heads outside"])
+def test_rows_beside_one_another_are_moved_in_pairs(row, heads, order):
+    sizes, length = (3, 20, heads, row), 20
+    image = length * heads * row
+    inside, outside = (image, heads * row, row, 1), (image, row, length * row, 1)
+    strides = (inside, outside) if order == "heads inside" else (outside, inside)
+    with policy_with(relayout={"paired_row_bytes": 512}):
+        kernel = kernel_of(sizes, *strides)
+    follows = heads if order == "heads inside" else length
+    assert type(kernel) is UnrolledRows
+    assert kernel.beside == (2 if row <= 512 and follows % 2 == 0 else 1)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
         blocks_bytes=int(8 * MB * share),
         ordered_bytes=int((16 * MB if amd else 1 << 62) * share),
         ordered_ways_bytes=MB if amd else 1 << 62,
+        paired_row_bytes=192 if amd else 0,
         cached_blocks_bytes=int((1 << 62 if amd else 8 * MB) * share),
         byte_squares=not amd,
         strips=amd,

@@ -341,6 +341,7 @@ def _of_this_machine() -> Policy:
             cached_blocks_bytes=1 << 62,
             streamed_tiles_bytes=14 * _MB,
             ordered_bytes=16 * _MB,
+            paired_row_bytes=192,
             ordered_ways_bytes=_MB,
             long_pixels_bytes=24 * _MB,
             step_bytes=256,

@@ -131,6 +131,11 @@ class RelayoutPolicy(NamedTuple):
     """Bytes of the rows that are unrolled: from a cache line on. On the Xeon, rows of 64 B to 2 KB, 10 KB to 20 MB of
     them, took 0.65 to 1 of the time of a loop along each row; longer ones gain nothing."""
 
+    paired_row_bytes: int = 0
+    """Bytes of the longest row that is moved together with the source's next one. On AMD's Zen 4 it is 192 bytes: such
+    rows of attention's heads within the cache took 0.56 to 1.02 of the time so, those of patches up to 1.1, and those
+    of 256 and 512 bytes 0.88 to 1.05. Not measured elsewhere."""
+
     step_bytes: int = 128
     """Bytes of one step along a row of the wider side: two cache lines. On AMD's Zen 4 four, loaded before any is
     stored, took 0.91 to 0.96 of the time where both sides begin at nearly the same place of a page, and else 1."""

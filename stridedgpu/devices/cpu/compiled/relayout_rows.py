@@ -92,8 +92,21 @@ def _unrolled(problem: Problem, draft: Draft, a: Loop, b: Loop, outer: tuple[Loo
     in_bytes = replace(draft, source_bytes=1, target_bytes=1)
     row = replace(b, size=b.size * b.target, source=1, target=1)
     rows = max(1, policy().relayout.bytes_of_item(problem.bytes_moved) // (2 * row.size))
-    kernel = UnrolledRows(elements_of(problem, in_bytes, a, row), len(outer), -(-row.size // LINE_BYTES))
-    return make_walk(problem, kernel, in_bytes, outer, (a, 1), (row, LINE_BYTES), extents=(rows, row.size))
+    pair, outer = _pair(a, row, outer)
+    elements, lines = elements_of(problem, in_bytes, a, row), -(-row.size // LINE_BYTES)
+    kernel = UnrolledRows(elements, len(outer), lines, beside=1 if pair is None else pair.size)
+    return make_walk(problem, kernel, in_bytes, outer, (a, 1), (row, LINE_BYTES), pair, extents=(rows, row.size))
+
+
+def _pair(rows: Loop, row: Loop, outer: tuple[Loop, ...]) -> tuple[Loop | None, tuple[Loop, ...]]:
+    """Two rows that follow one another in the source, as a loop taken out of those around `rows`, and what is left."""
+    if rows.source == row.size or row.size > policy().relayout.paired_row_bytes:
+        return None, outer
+    for place, loop in enumerate(outer):
+        if loop.source == row.size and loop.size % 2 == 0:
+            left = replace(loop, size=loop.size // 2, source=2 * loop.source, target=2 * loop.target)
+            return replace(loop, size=2), (*outer[:place], left, *outer[place + 1 :])
+    return None, outer
 
 
 def _rows_of_item(draft: Draft, row: Loop) -> tuple[Loop, tuple[Loop, ...]]:

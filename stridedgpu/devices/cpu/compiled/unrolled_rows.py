@@ -8,7 +8,8 @@
 
 A row is one vector after another, each stored as soon as it is loaded; the last one is moved back to end with the row,
 and repeats some of its bytes. The addresses of the next row are carried along, and lines that are written soon are
-prefetched. Each byte is read once and written once. `b` is a row in bytes, `a` runs over rows.
+prefetched. Each byte is read once and written once. `b` is a row in bytes, `a` runs over rows. Where the source's next
+row belongs elsewhere in the target, a step moves both: source pages are left half as often.
 """
 
 from __future__ import annotations
@@ -25,11 +26,15 @@ __all__ = ["UnrolledRows"]
 
 @dataclass(frozen=True, slots=True)
 class UnrolledRows:
-    """A kernel over rows that have `lines` cache lines, the last one perhaps in part. `elements` are bytes."""
+    """A kernel over rows that have `lines` cache lines, the last one perhaps in part. `elements` are bytes.
+
+    A step moves as many rows as lie `beside` one another, whose distances are those of the small loop.
+    """
 
     elements: Elements
     rank: int
     lines: int
+    beside: int = 1
 
     @property
     def streaming(self) -> bool:
@@ -53,9 +58,12 @@ class UnrolledRows:
             ]
             with code.fold(code.binary("sub", end, first), rows) as (_, carried):
                 source, target = carried
-                for start in starts:
-                    there = code.at(target, start)
-                    code.store(code.load(line, code.at(source, start), 1), there, 1)
-                    code.prefetch(code.at(there, ahead), written=True)
+                for number in range(self.beside):
+                    row = code.at(source, code.multiply(grid.small_source, number))
+                    written = code.at(target, code.multiply(grid.small_target, number))
+                    for start in starts:
+                        there = code.at(written, start)
+                        code.store(code.load(line, code.at(row, start), 1), there, 1)
+                        code.prefetch(code.at(there, ahead), written=True)
                 carried[:] = code.at(source, grid.a.source), code.at(target, grid.a.target)
         return code.text(name)
