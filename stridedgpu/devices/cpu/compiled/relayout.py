@@ -21,7 +21,7 @@ from .channels import Channels
 from .conversion import can_compile
 from .ir import LINE_BYTES
 from .jit import compiled, moving_function, processor_features
-from .relayout_blocks import blocks_of
+from .relayout_blocks import blocks_of, most_in_blocks
 from .relayout_rows import rows_of
 from .relayout_walk import (
     Draft,
@@ -35,7 +35,7 @@ from .relayout_walk import (
     reads_rows_apart,
     writes_past_caches,
 )
-from .rows import Rows, Step
+from .rows import Rows
 from .shuffles import odd_unit, word_bytes
 from .transpose import LANE_BYTES, Transpose
 from .transpose_strips import TransposeStrips
@@ -90,36 +90,10 @@ def _is_pixel(problem: Problem, draft: Draft, row: Loop) -> bool:
 
 def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
     """The walk, or that of blocks where its loads or stores are narrow enough for blocks to take less time."""
-    if problem.bytes_moved >= _most_in_blocks(walk):
+    if problem.bytes_moved >= most_in_blocks(walk, _shuffled_bytes):
         return walk
     registers = 32 if "avx512f" in processor_features() else 16
     return blocks_of(problem, Draft.of(problem), _shuffled_bytes, registers) or walk
-
-
-def _most_in_blocks(walk: Walk) -> int:
-    """Bytes moved from which on a walk takes less time than blocks: 0 where its loads and stores are wide."""
-    kernel, limits = walk.kernel, policy().relayout
-    nbytes, least = kernel.elements.target_bytes, min(loop.size for loop in walk.inner)
-    most = limits.blocks_bytes if kernel.streaming else limits.cached_blocks_bytes
-    if isinstance(kernel, Channels):
-        if len(kernel.order) >= limits.long_channels:
-            return limits.long_pixels_bytes if kernel.streaming else most
-        if kernel.pixels * nbytes >= _shuffled_bytes(nbytes):
-            return 0
-        return most if kernel.pixels <= limits.few_pixels else limits.blocks_bytes
-    if isinstance(kernel, Transpose):
-        in_strips = isinstance(kernel, TransposeStrips) and nbytes > 1
-        wide = limits.wide_strip if in_strips else limits.least_side
-        if _shuffled_bytes(1) < LINE_BYTES or (kernel.in_registers and least >= wide):
-            return 0
-        narrow = limits.narrow_strip if in_strips else min(limits.narrow_side, limits.narrow_side_bytes // nbytes)
-        return most if least <= narrow else limits.blocks_bytes
-    if isinstance(kernel, Rows):
-        if Step.STRIDED in (kernel.source_step, kernel.target_step):
-            return most
-        if kernel.source_step is kernel.target_step is Step.FORWARD:
-            return 0 if walk.inner[1].size * nbytes >= LINE_BYTES else limits.short_rows_bytes
-    return 0
 
 
 def _widened(problem: Problem, draft: Draft) -> Draft:

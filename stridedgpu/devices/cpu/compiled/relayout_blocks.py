@@ -1,4 +1,4 @@
-"""Match a relayout's loops to the kernel of blocks: which loops a block has, and how much of them."""
+"""Match a relayout's loops to the kernel of blocks: when it takes less time, which loops a block has, and how much."""
 
 from __future__ import annotations
 
@@ -12,9 +12,43 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.relayout_problem import Problem
 
 from .blocks import Blocks, Digit, pieces_of
+from .channels import Channels
+from .ir import LINE_BYTES
 from .relayout_walk import ONCE, Draft, Loop, Walk, elements_of, make_walk
+from .rows import Rows, Step
+from .transpose import Transpose
+from .transpose_strips import TransposeStrips
 
-__all__ = ["blocks_of"]
+__all__ = ["blocks_of", "most_in_blocks"]
+
+
+def most_in_blocks(walk: Walk, widest: Callable[[int], int]) -> int:
+    """Bytes moved from which on a walk takes less time than blocks: 0 where its loads and stores are wide.
+
+    `widest` is that of `blocks_of`.
+    """
+    kernel, limits = walk.kernel, policy().relayout
+    nbytes, least = kernel.elements.target_bytes, min(loop.size for loop in walk.inner)
+    most = limits.blocks_bytes if kernel.streaming else limits.cached_blocks_bytes
+    if isinstance(kernel, Channels):
+        if len(kernel.order) >= limits.long_channels:
+            return limits.long_pixels_bytes if kernel.streaming else most
+        if kernel.pixels * nbytes >= widest(nbytes):
+            return 0
+        return most if kernel.pixels <= limits.few_pixels else limits.blocks_bytes
+    if isinstance(kernel, Transpose):
+        in_strips = isinstance(kernel, TransposeStrips) and nbytes > 1
+        wide = limits.wide_strip if in_strips else limits.least_side
+        if widest(1) < LINE_BYTES or (kernel.in_registers and least >= wide):
+            return 0
+        narrow = limits.narrow_strip if in_strips else min(limits.narrow_side, limits.narrow_side_bytes // nbytes)
+        return most if least <= narrow else limits.blocks_bytes
+    if isinstance(kernel, Rows):
+        if Step.STRIDED in (kernel.source_step, kernel.target_step):
+            return most
+        if kernel.source_step is kernel.target_step is Step.FORWARD:
+            return 0 if walk.inner[1].size * nbytes >= LINE_BYTES else limits.short_rows_bytes
+    return 0
 
 
 class _Block(NamedTuple):
