@@ -452,6 +452,14 @@ def test_rows_beside_one_another_are_moved_in_pairs(row, heads, order):
     assert kernel.beside == (2 if row <= 512 and follows % 2 == 0 else 1)
 
 
+@pytest.mark.parametrize("limits", [{"paired_row_bytes": 512}, {"ordered_bytes": 0, "least_rows": 2}])
+def test_chosen_channels_do_not_follow_one_another(limits):
+    """Planes whose rows lie beside one another, in an order of channels that is no step."""
+    sizes, channels = (16, 10, 100), (5, 3, 2, 6, 7, 4, 8, 1, 0, 9)
+    with policy_with(relayout=limits):
+        kernel_of(sizes, (1024, 100, 1), (100, 1600, 1), channel_axis=1, channels=channels, source_channels=10)
+
+
 @pytest.mark.parametrize(
     "heads, length, limits, source_order",
     [

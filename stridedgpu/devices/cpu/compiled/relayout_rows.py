@@ -103,7 +103,7 @@ def _pair(rows: Loop, row: Loop, outer: tuple[Loop, ...]) -> tuple[Loop | None, 
     if rows.source == row.size or row.size > policy().relayout.paired_row_bytes:
         return None, outer
     for place, loop in enumerate(outer):
-        if loop.source == row.size and loop.size % 2 == 0:
+        if loop.source == row.size and loop.size % 2 == 0 and loop.channels is None:
             left = replace(loop, size=loop.size // 2, source=2 * loop.source, target=2 * loop.target)
             return replace(loop, size=2), (*outer[:place], left, *outer[place + 1 :])
     return None, outer
