@@ -365,8 +365,7 @@ def test_a_compiled_look_finds_every_bad_index(index_type, strides):
 @pytest.mark.parametrize("rows, locked", [(50, True), (50, False), (2000, True)], ids=["brief", "no lock", "long"])
 @pytest.mark.parametrize("mode", ["clip", "raise"])
 def test_callers_at_once_have_indices_of_their_own(monkeypatch, rows, locked, mode):
-    for module in (compiled_gather_module, compiled_index_check_module):
-        monkeypatch.setattr(module, "runs_alone", lambda: locked)
+    monkeypatch.setattr(compiled_gather_module, "runs_alone", lambda: locked)
     table = np.arange(1000 * 24, dtype=np.float32).reshape(1000, 24)
     data = sg.asarray(table)
 
@@ -385,6 +384,30 @@ def test_callers_at_once_have_indices_of_their_own(monkeypatch, rows, locked, mo
         plan = sg.plan_gather(data, sg.zeros((rows,), "int64"), mode=mode, out=sg.empty((rows, 24), "float32"))
         with ThreadPoolExecutor(4) as callers:
             assert all(callers.map(gathers, range(8)))
+
+
+def test_a_check_that_another_thread_interrupts_keeps_its_own_status(monkeypatch):
+    """Another check of the same rule runs between the loop of this one and the look at its status."""
+    rule = IndexRule(side_of(Layout((5,)), "int64"), ((0, 7),))
+    good, bad = (Buffer.of(np.full(5, number)) for number in (3, 9))
+    made, interrupting = machine_code.moving_function, []
+
+    def interrupted(*arguments, **options):
+        alone = made(*arguments, **options)
+
+        def run(*places):
+            alone(*places)
+            if interrupting:
+                assert interrupting.pop()(good, 0)
+
+        return run
+
+    monkeypatch.setattr(compiled_index_check_module, "moving_function", interrupted)
+    within = compiled_index_check(rule)
+    for _ in range(2):
+        assert within(good, 0)
+        interrupting.append(within)
+        assert not within(bad, 0)
 
 
 def test_a_wrong_index_does_not_spoil_the_next_call():

@@ -452,6 +452,18 @@ def test_rows_beside_one_another_are_moved_in_pairs(row, heads, order):
     assert kernel.beside == (2 if row <= 512 and follows % 2 == 0 else 1)
 
 
+def test_repeated_rows_are_read_once():
+    sizes, source = (20, 9, 100), (100, 0, 1)
+    with policy_with(relayout={"ordered_bytes": 0, "ordered_ways_bytes": 0}):
+        made = conversion(ELEMENT_TYPES["uint8"], ELEMENT_TYPES["uint8"])
+        sides = [
+            TensorSpec.of(Layout(sizes, strides), ELEMENT_TYPES["uint8"], base_alignment=1)
+            for strides in (source, (900, 100, 1))
+        ]
+        rows, _ = llvm_relayout.walk_of(chosen_relayout(*sides, made).problem).inner
+    assert (rows.size, rows.source) == (9, 0)
+
+
 @pytest.mark.parametrize("limits", [{"paired_row_bytes": 512}, {"ordered_bytes": 0, "least_rows": 2}])
 def test_chosen_channels_do_not_follow_one_another(limits):
     """Planes whose rows lie beside one another, in an order of channels that is no step."""

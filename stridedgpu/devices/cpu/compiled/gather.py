@@ -94,7 +94,7 @@ def compiled_gather(plan: CpuPlan) -> Callable[..., None] | None:
         place = ctypes.addressof(parameters)
         return parameters, moving_function(loop.address, place, items, offsets, keeps_lock=brief)
 
-    if brief and runs_alone():
+    if brief and not is_shared and runs_alone():
         return _move_alone(*with_parameters(), scatters=scatters)
     unused: list[tuple[_Parameters, Callable[..., None]]] = []
 

@@ -15,7 +15,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .gather_indices import IndexKind, lanes_of
 from .index_check_loop import IndexCheck
-from .jit import compiled, moving_function, runs_alone
+from .jit import compiled, moving_function
 from .worker_pool import run_shared
 
 __all__ = ["IndicesWithin", "compiled_index_check"]
@@ -63,33 +63,21 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
     place = ctypes.addressof(parameters)
     brief = looked_at < policy().sharing.brief_bytes
     alone = moving_function(loop.address, place, items, (offset, 0), keeps_lock=brief)
-    only = _new_status() if brief and runs_alone() else None
-    unused: list[_Status] = []
+    unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
 
     def within(indices: Buffer, start: int, _held: ctypes.Array[ctypes.c_int64] = parameters) -> bool:
         try:
-            used = only or unused.pop()
-        except IndexError:  # calls at the same time have a status each
-            used = _new_status()
-        wrong, status = used
+            wrong, status = unused.pop()
+        except IndexError:  # calls at the same time have a status each, which is read after the lock may have changed
+            wrong = (ctypes.c_int64 * 1)()
+            status = ctypes.addressof(wrong)
         if is_shared:
             run_shared(loop, indices.address + (start + offset), status, place, items, nbytes=looked_at)
         else:
             alone(indices.address, start, status, 0)
-        found = wrong[0]
-        wrong[0] = 0
-        if only is None:
-            unused.append(used)
-        return not found
+        if wrong[0]:
+            return False
+        unused.append((wrong, status))
+        return True
 
     return within
-
-
-_Status = tuple[ctypes.Array[ctypes.c_int64], int]
-"""What a check writes: not 0 for a wrong index; and its address."""
-
-
-def _new_status() -> _Status:
-    """A status of no wrong index."""
-    wrong = (ctypes.c_int64 * 1)()
-    return wrong, ctypes.addressof(wrong)

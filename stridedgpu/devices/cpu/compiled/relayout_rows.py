@@ -123,7 +123,7 @@ def _in_source_order(problem: Problem, rows: Loop, row: Loop, outer: tuple[Loop,
     """The loop over an item's rows, and those around: over rows that follow one another in the source, if that pays."""
     limits, nbytes = policy().relayout, row.size * row.source
     next_rows = [loop for loop in outer if loop.source == nbytes and loop.size >= limits.least_rows]
-    if not next_rows or rows.source == nbytes or {rows.channels, next_rows[0].channels} != {None}:
+    if not next_rows or rows.source in {0, nbytes} or {rows.channels, next_rows[0].channels} != {None}:
         return rows, outer
     first = next_rows[0]
     in_ways = rows.source % _WAY_BYTES == 0 and first.target % _WAY_BYTES != 0
