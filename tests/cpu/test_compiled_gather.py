@@ -167,7 +167,7 @@ def test_runs_of_every_length(variant, nbytes):
         problem = gather_problem(data, index, side_of(Layout((count, nbytes)), "uint8"), 0)
         kernel = check(problem, "raise", nbytes)
         if nbytes in (1, 2, 4, 8) and variant != "small items":
-            assert kernel.lanes == (64 if variant == "single loads" else 64 // nbytes)
+            assert kernel.lanes == {"single loads": 64, "rows in memory": 16}.get(variant, 64 // nbytes)
         else:
             assert kernel.long == (nbytes not in (1, 2, 4, 8, 16, 32, 64, 128, 256))
             assert kernel.group == (64 // nbytes if nbytes in (1, 2, 4, 8) else 1)

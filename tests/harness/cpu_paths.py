@@ -53,7 +53,7 @@ def picking_by(path: str) -> Iterator[None]:
                     "hardware": streamed_bytes == 0,
                 },
                 crops={"shared_bytes": 0, "band_bytes": 16},
-                index_check={"shared_bytes": 0, "item_indices": 64},
+                index_check={"shared_bytes": 0, "item_indices": 64, "narrowed_bytes": 0},
             )
             stack.enter_context(chosen)
         _forget()

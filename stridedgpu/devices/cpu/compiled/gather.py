@@ -22,6 +22,7 @@ from .gather_loop import Gather
 from .gather_row_loop import GatherByRow
 from .gather_rows import row_walk
 from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, nest_of, power_of_two
+from .index_check import narrowed
 from .ir import LINE_BYTES
 from .jit import compiled, moving_function, runs_alone
 from .worker_pool import run_shared
@@ -39,7 +40,8 @@ those that such offsets reach, so that rows ahead of the last one do not wrap ro
 
 def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     """The compiled loops of a problem; None if there is nothing to move."""
-    walk = gather_walk(problem, problem.mode)
+    short = narrowed(problem)
+    walk = gather_walk(short or problem, problem.mode)
     if walk is None:
         return None
     kernel, element = walk.kernel, problem.dense.element
@@ -57,11 +59,13 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     else:
         kind, words = "runs", f"runs of {run} B, a step each"
     alone = f"an index stands for {run} B"
-    read, written = Width(run, "" if is_long else alone), Width(run * group, "" if is_long else alone)
+    why = "" if is_long else alone
+    read, written = Width(min(LINE_BYTES, run), why), Width(kernel.store_bytes, why)
     return CpuKernel(
         f"{'scatter' if problem.scatters else 'gather'}_{kind}_{element}x{written.nbytes}B_{problem.index.element}",
         f"compiled {words}, indices resolved {kernel.lanes} at once"
-        + (", past the caches" if kernel.streaming else ""),
+        + (", past the caches" if kernel.streaming else "")
+        + (f"; their check writes positions of {kernel.index.nbytes} B" if short else ""),
         read,
         written,
         items=walk.items,

@@ -67,6 +67,11 @@ class GatherElements:
         """Elements of a step: those of a cache line, or as many as have their offsets on the stack."""
         return LINE_BYTES // self.run if self.hardware else _LOADED
 
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return LINE_BYTES if self.hardware else self.run
+
     def text(self, name: str) -> str:
         """The LLVM module."""
         code, lanes = Code(), self.lanes
@@ -122,10 +127,8 @@ class GatherElements:
         def spread(value: Value) -> Value:
             return value if not numbers.type.startswith("<") else code.splat(value, numbers.lanes)
 
-        size = axis.size if self.index.nbytes == _GATHERED_BYTES else code.cast("zext", axis.size, self._index_type)
-        places = resolved(code, self.index, numbers, spread(size))
-        if self.index.nbytes > _GATHERED_BYTES:
-            places = code.cast("trunc", places, "i32")
+        places = resolved(code, self.index, numbers, spread(_resized(code, axis.size, self.index.nbytes)))
+        places = _resized(code, places, _OFFSET_BYTES)
         if self.adjacent:
             return code.add(base, code.binary("mul", places, self.run))
         return code.add(base, code.binary("mul", places, spread(axis.stride)))
@@ -168,6 +171,14 @@ class GatherElements:
             return found
         bits = code.binary("mul", code.binary("sub", offsets, starts), 8)
         return code.cast("trunc", code.binary("lshr", found, bits), f"i{8 * self.run}")
+
+
+def _resized(code: Code, number: Value, nbytes: int) -> Value:
+    """A number, or a vector of them, without a sign in so many bytes."""
+    given = int((number.element if number.type.startswith("<") else number.type)[1:])
+    if given == 8 * nbytes:
+        return number
+    return code.cast("zext" if given < 8 * nbytes else "trunc", number, f"i{8 * nbytes}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,11 @@ class Gather:
     streaming: bool
     scatters: bool
 
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return min(LINE_BYTES, self.group * self.run)
+
     def text(self, name: str) -> str:
         """The module."""
         code = Code()

@@ -8,16 +8,21 @@
 `RowsInRegisters` holds rows of up to 1 KB in up to 16 registers of AVX-512, which permutes by variable positions (bytes
 with VBMI, others without): an instruction for each 128 bytes, and a selection by an upper bit of the positions for each
 of these but one. Rows shorter than a vector are a group, where each lane adds the place of its row. No byte outside the
-rows is read: the last register is loaded by a mask. `RowsInMemory` loads each element into its lane by itself.
+rows is read: the last register is loaded by a mask.
 
-The last vector of a block is moved back to end with it, and the last group to end with the last row.
+`RowsInMemory` loads each element into its lane by itself, and meanwhile prefetches a row that comes soon, which nobody
+reads in order. `RowsAtPositions` does so by positions that the check of the indices has written: they are valid and
+nobody else changes them, so that each is loaded by itself, too, and used as it is.
+
+The last step of a block is moved back to end with it, and the last group to end with the last row.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
@@ -27,7 +32,7 @@ from .ir import LINE_BYTES, Code, Value, vector_type
 from .shuffles import joined
 from .work_grid import places_of_items
 
-__all__ = ["GatherByRow", "RowsInMemory", "RowsInRegisters"]
+__all__ = ["STEP", "GatherByRow", "RowsAtPositions", "RowsInMemory", "RowsInRegisters"]
 
 _OUTER_PLACE: Final = 13
 """Parameters before the outer loops: the address of the indices; the indexed axis' size; a number of the kernel's own;
@@ -45,11 +50,32 @@ _TWO: Final = {1: "vpermi2var.qi", 2: "vpermi2var.hi", 4: "vpermi2var.d", 8: "vp
 _NARROW: Final = 128
 """Elements of one byte up to which a position is one byte, too."""
 
+STEP: Final = 16
+"""Elements of memory that one step loads."""
+
 _INDICES: Final = 8
 """Indices that are resolved as one vector of 64-bit numbers, to be taken out of it one by one."""
 
-_Found = Callable[[Value, Value], Value]
-"""The elements of a vector: from the address of its indices and its first element's number in its group."""
+_WORD_BYTES: Final = 8
+"""Bytes of the widest store of elements that were loaded to general registers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block of a row, or of a group of short ones: the row on each side, and the first and the last elements.
+
+    `pitch` is the bytes from row to row of the indexed side.
+    """
+
+    dense: Value
+    indexed: Value
+    indices: Value
+    pitch: Value
+    start: Value
+    end: Value
+
+
+_Move = Callable[[_Block], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +92,18 @@ class GatherByRow(ABC):
         return False
 
     @property
+    @abstractmethod
     def lanes(self) -> int:
-        """Elements of a vector."""
-        return LINE_BYTES // self.run
+        """Elements of a step."""
+
+    @property
+    @abstractmethod
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
 
     def text(self, name: str) -> str:
         """The LLVM module."""
-        code, lanes = Code(), self.lanes
+        code = Code()
         index, size, own, step, last, *strides, count, block, blocks, many, parts = (
             code.parameter(place) for place in range(_OUTER_PLACE)
         )
@@ -80,7 +111,7 @@ class GatherByRow(ABC):
             [code.parameter(_OUTER_PLACE + _OUTER_FIELDS * loop + field) for field in range(_OUTER_FIELDS)]
             for loop in range(self.rank)
         ]
-        row_of = self._rows(code, size, own)
+        move = self._mover(code, size, own)
         groups = code.add(code.binary("udiv", code.add(last, code.add(step, -1)), step), 1)
         with places_of_items(code, [blocks, parts, *(size for size, *_ in outer)]) as (b, a, *places):
             sides = [code.target, code.source, code.pointer(index)]
@@ -88,17 +119,12 @@ class GatherByRow(ABC):
                 sides = [code.at(side, code.multiply(place, by)) for side, by in zip(sides, moved, strict=True)]
             start, first = code.multiply(b, block), code.multiply(a, many)
             end = code.smaller(code.add(start, block), count)
-            latest = code.add(end, -lanes)
             with code.loop(first, code.smaller(code.add(first, many), groups)) as group:
                 row = code.smaller(code.multiply(group, step), last)
                 dense, indexed, indices = (
                     code.at(side, code.multiply(row, stride)) for side, stride in zip(sides, strides, strict=True)
                 )
-                found = row_of(indexed)
-                with code.loop(start, end, lanes) as place:
-                    at = code.smaller(place, latest)
-                    elements = found(code.at(indices, code.multiply(at, self.index.nbytes)), at)
-                    code.store(elements, code.at(dense, code.multiply(at, self.run)), 1)
+                move(_Block(dense, indexed, indices, strides[1], start, end))
         return code.text(name)
 
     @property
@@ -107,12 +133,8 @@ class GatherByRow(ABC):
         """How elements are gathered."""
 
     @abstractmethod
-    def _rows(self, code: Code, size: Value, own: Value) -> Callable[[Value], _Found]:
-        """What finds the elements of a group of rows, by the group's address."""
-
-    @property
-    def _vector(self) -> str:
-        return vector_type(self.lanes, f"i{8 * self.run}")
+    def _mover(self, code: Code, size: Value, own: Value) -> _Move:
+        """What gathers the elements of a block, from the indexed axis' size and the kernel's own number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,25 +157,38 @@ class RowsInRegisters(GatherByRow):
         """Bytes of a position among the elements of the registers."""
         return 2 if self.run == 1 and self.registers * LINE_BYTES > _NARROW else self.run
 
-    def _rows(self, code: Code, size: Value, own: Value) -> Callable[[Value], _Found]:
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return LINE_BYTES // self.run
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return LINE_BYTES
+
+    def _mover(self, code: Code, size: Value, own: Value) -> _Move:
         places = code.at(Value("ptr", "%parameters"), 8 * (_OUTER_PLACE + _OUTER_FIELDS * self.rank))
         numbers = ", ".join(f"i{8 * self.run} {lane}" for lane in range(self.lanes))
         tail = own if self.run == 8 else code.cast("trunc", own, f"i{8 * self.run}")
         inside = code.compare("icmp ult", Value(self._vector, f"<{numbers}>"), code.splat(tail, self.lanes))
 
-        def row(indexed: Value) -> _Found:
-            table = self._table(code, indexed, inside)
-
-            def found(indices: Value, at: Value) -> Value:
-                positions = self._positions(code, indices, size)
+        def move(block: _Block) -> None:
+            table, latest = self._table(code, block.indexed, inside), code.add(block.end, -self.lanes)
+            with code.loop(block.start, block.end, self.lanes) as place:
+                at = code.smaller(place, latest)
+                positions = self._positions(code, code.at(block.indices, code.multiply(at, self.index.nbytes)), size)
                 if self.grouped:
                     where = code.at(places, code.multiply(at, self.position_bytes))
                     positions = code.add(positions, code.load(positions.type, where, 1))
-                return self._permuted(code, table, positions)
+                found = self._permuted(code, table, positions)
+                code.store(found, code.at(block.dense, code.multiply(at, self.run)), 1)
 
-            return found
+        return move
 
-        return row
+    @property
+    def _vector(self) -> str:
+        return vector_type(self.lanes, f"i{8 * self.run}")
 
     def _table(self, code: Code, indexed: Value, inside: Value) -> list[Value]:
         """The registers with the rows from an address on; `inside`: the lanes of the last one that are of the rows."""
@@ -203,43 +238,114 @@ class RowsInRegisters(GatherByRow):
 
 
 @dataclass(frozen=True, slots=True)
-class RowsInMemory(GatherByRow):
-    """Elements loaded one by one into the lanes of a vector; `adjacent`: the indexed axis is contiguous.
+class _RowsOfMemory(GatherByRow):
+    """Elements loaded one by one from memory; `adjacent`: the indexed axis is contiguous.
 
-    The kernel's own number is the indexed axis' stride in bytes.
+    For each step `lines_ahead` cache lines are prefetched of the row that comes `rows_ahead` after this one. The
+    kernel's own number is the indexed axis' stride in bytes.
     """
 
     adjacent: bool
+    lines_ahead: int
+    rows_ahead: int
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a step."""
+        return STEP
+
+    def _mover(self, code: Code, size: Value, own: Value) -> _Move:
+        stride = self.run if self.adjacent else own
+
+        def move(block: _Block) -> None:
+            latest = code.add(block.end, -STEP)
+            soon = code.at(block.indexed, code.multiply(block.pitch, self.rows_ahead))
+            with code.loop(code.smaller(block.start, latest), block.end, STEP) as place:
+                for line in range(self.lines_ahead):
+                    ahead = code.multiply(place, self.lines_ahead * LINE_BYTES // STEP)
+                    code.prefetch(code.at(code.at(soon, ahead), line * LINE_BYTES))
+                at = code.smaller(place, latest)
+                indices = code.at(block.indices, code.multiply(at, self.index.nbytes))
+                # One by one where they are asked for: as many positions as a step's would not fit the registers.
+                elements = (
+                    code.load(f"i{8 * self.run}", code.at(block.indexed, code.multiply(position, stride)), 1)
+                    for position in self._positions(code, indices, size)
+                )
+                self._store(code, elements, code.at(block.dense, code.multiply(at, self.run)))
+
+        return move
+
+    @abstractmethod
+    def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:
+        """The positions of a step's elements, in 64 bits."""
+
+    @abstractmethod
+    def _store(self, code: Code, elements: Iterator[Value], written: Value) -> None:
+        """Store the elements of a step one after another."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsInMemory(_RowsOfMemory):
+    """Elements loaded one by one into the lanes of a vector."""
 
     @property
     def words(self) -> str:
         """How elements are gathered."""
         return "loaded one by one to a vector"
 
-    def _rows(self, code: Code, size: Value, own: Value) -> Callable[[Value], _Found]:
-        stride = self.run if self.adjacent else own
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return min(LINE_BYTES, STEP * self.run)
 
-        def row(indexed: Value) -> _Found:
-            def found(indices: Value, at: Value) -> Value:  # noqa: ARG001
-                # Indices are read in bursts, which defeats the hardware prefetcher.
-                for line in range(0, self.lanes * self.index.nbytes, LINE_BYTES):
-                    code.prefetch(code.at(indices, policy().gather.index_ahead_bytes + line))
-                vector = Value(self._vector, "poison")
-                for first in range(0, self.lanes, _INDICES):
-                    positions = self._positions(code, code.at(indices, first * self.index.nbytes), size)
-                    for lane in range(_INDICES):
-                        place = code.at(indexed, code.multiply(code.extract(positions, lane), stride))
-                        vector = code.insert(vector, code.load(f"i{8 * self.run}", place, 1), first + lane)
-                return vector
-
-            return found
-
-        return row
-
-    def _positions(self, code: Code, address: Value, size: Value) -> Value:
-        """The indices of a vector, resolved to positions in 64 bits."""
-        element = f"i{8 * self.index.nbytes}"
-        numbers = code.load(vector_type(_INDICES, element), address, 1)
+    def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:
+        nbytes = self.index.nbytes
+        # Indices are read in bursts, which defeats the hardware prefetcher.
+        for line in range(0, STEP * nbytes, LINE_BYTES):
+            code.prefetch(code.at(indices, policy().gather.index_ahead_bytes + line))
+        element = f"i{8 * nbytes}"
         scalar = size if element == "i64" else code.cast("trunc", size, element)
-        made = resolved(code, self.index, numbers, code.splat(scalar, _INDICES))
-        return made if element == "i64" else code.cast("zext", made, "i64")
+        for first in range(0, STEP, _INDICES):
+            numbers = code.load(vector_type(_INDICES, element), code.at(indices, first * nbytes), 1)
+            made = resolved(code, self.index, numbers, code.splat(scalar, _INDICES))
+            made = made if element == "i64" else code.cast("zext", made, "i64")
+            yield from (code.extract(made, lane) for lane in range(_INDICES))
+
+    def _store(self, code: Code, elements: Iterator[Value], written: Value) -> None:
+        lanes = self.store_bytes // self.run
+        for first in range(0, STEP, lanes):
+            vector = Value(vector_type(lanes, f"i{8 * self.run}"), "poison")
+            for lane, element in enumerate(islice(elements, lanes)):
+                vector = code.insert(vector, element, lane)
+            code.store(vector, code.at(written, first * self.run), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsAtPositions(_RowsOfMemory):
+    """Elements loaded one by one, at positions that the check of the indices has written."""
+
+    @property
+    def words(self) -> str:
+        """How elements are gathered."""
+        return "loaded one by one"
+
+    @property
+    def store_bytes(self) -> int:
+        """Bytes of one store."""
+        return _WORD_BYTES
+
+    def _positions(self, code: Code, indices: Value, size: Value) -> Iterator[Value]:  # noqa: ARG002 - they are valid
+        for place in range(STEP):
+            position = code.load(f"i{8 * self.index.nbytes}", code.at(indices, place * self.index.nbytes), 1)
+            yield code.cast("zext", position, "i64")
+
+    def _store(self, code: Code, elements: Iterator[Value], written: Value) -> None:
+        each = _WORD_BYTES // self.run
+        for first in range(0, STEP, each):
+            word = next(elements)
+            if each > 1:
+                word = code.cast("zext", word, "i64")
+            for number, other in enumerate(islice(elements, each - 1), start=1):
+                shifted = code.binary("shl", code.cast("zext", other, "i64"), 8 * self.run * number)
+                word = code.binary("or", word, shifted)
+            code.store(word, code.at(written, first * self.run), 1)

@@ -11,8 +11,8 @@ from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode
 
 from .gather_indices import IndexKind
-from .gather_row_loop import RowsInMemory, RowsInRegisters
-from .gather_walk import GROUPED, ONCE, GatherWalk, Nest
+from .gather_row_loop import STEP, RowsAtPositions, RowsInMemory, RowsInRegisters
+from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, power_of_two
 from .ir import LINE_BYTES
 from .jit import processor, processor_features
 
@@ -20,6 +20,9 @@ __all__ = ["row_walk"]
 
 _LEAST_STEPS: Final = 4
 """Vectors of a row from which on little of it is gathered twice, where the last vector overlaps the one before it."""
+
+_LEAST_INDEX: Final = 4
+"""Bytes of the shortest index that a caller gives: shorter ones are positions that a check has written."""
 
 _MOST_STEPS: Final = 4
 """Vectors of a group of several rows: more pay off no better."""
@@ -29,8 +32,9 @@ _MOST_STEPS: Final = 4
 class _Rows:
     """Rows of `width` indices each: the elements of one run of `run` bytes that they select from, and their number.
 
-    `stride` is the bytes from one of these to the next. `step` is the bytes from row to row; None where several rows
-    cannot be looked up as one, since they do not follow one another on the dense side and in the indices.
+    `stride` is the bytes from one of these to the next. `is_apart`: each row is selected from elements of its own.
+    `step` is the bytes from row to row; None where several rows cannot be looked up as one, since they do not follow
+    one another on the dense side and in the indices.
     """
 
     run: int
@@ -38,6 +42,7 @@ class _Rows:
     size: int
     stride: int
     count: int
+    is_apart: bool
     step: int | None
 
 
@@ -45,7 +50,7 @@ class _Rows:
 class _Choice:
     """A kernel, the rows of a group, the kernel's own number, and the places of the elements' rows, in words."""
 
-    kernel: RowsInRegisters | RowsInMemory
+    kernel: RowsInRegisters | RowsInMemory | RowsAtPositions
     rows: int
     own: int
     places: list[int]
@@ -71,7 +76,8 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
         return None
     dense, indexed, index = loop.strides
     follow = (dense, index) == (width.size * run, width.size * index_bytes) and indexed >= 0 and indexed % run == 0
-    rows = _Rows(run, width.size, entry.size, entry.stride * itemsize, loop.size, indexed if follow else None)
+    step = indexed if follow else None
+    rows = _Rows(run, width.size, entry.size, entry.stride * itemsize, loop.size, indexed != 0, step)
     result_bytes = problem.element_count * itemsize
     kind = IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode)
     rank, span = len(nest.outer), problem.indexed.layout.span * itemsize
@@ -114,13 +120,25 @@ def _in_registers(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
 
 
 def _in_memory(rows: _Rows, kind: IndexKind, rank: int, result_bytes: int, span: int) -> _Choice | None:
-    """The kernel that loads elements into lanes; None where others are as quick, or prefetch what is far apart."""
+    """The kernel that loads elements one by one; None where others are as quick, or prefetch what is far apart."""
     chosen = policy().gather
     if chosen.hardware or rows.run < chosen.loaded_bytes or rows.width < _LEAST_STEPS * LINE_BYTES // rows.run:
         return None
     if rows.count == 1 and (result_bytes >= chosen.streamed_bytes or span >= chosen.large_span_bytes):
         return None
-    return _Choice(RowsInMemory(kind, rank, rows.run, adjacent=rows.stride == rows.run), 1, rows.stride, [])
+    kernel = RowsInMemory if kind.nbytes >= _LEAST_INDEX else RowsAtPositions
+    adjacent = rows.stride == rows.run
+    ahead = _lines_ahead(rows) if adjacent and rows.is_apart and span >= chosen.prefetched_span_bytes else 0
+    later = -(-chosen.row_ahead_bytes // (rows.size * rows.run)) if ahead else 0
+    return _Choice(kernel(kind, rank, rows.run, adjacent, ahead, later and power_of_two(later)), 1, rows.stride, [])
+
+
+def _lines_ahead(rows: _Rows) -> int:
+    """Cache lines of a later row to prefetch in each step; 0 where too few of its elements are read."""
+    nbytes = rows.size * rows.run
+    lines = -(-nbytes // LINE_BYTES)
+    is_used = lines * policy().gather.uses_of_line <= rows.width and lines <= policy().gather.most_lines_of_row
+    return -(-lines * STEP // rows.width) if is_used and nbytes >= policy().gather.least_row_ahead_bytes else 0
 
 
 def _permutes(run: int) -> bool:

@@ -7,21 +7,31 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from stridedgpu.devices.buffer import Buffer
+import numpy as np
+
+from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.loop_nest import simplify
+from stridedgpu.values.dtypes import element_type
+from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .gather_indices import IndexKind, lanes_of
-from .index_check_loop import IndexCheck
+from .index_check_loop import NARROWED_BYTES, IndexCheck, IndexNarrowing
+from .ir import LINE_BYTES
 from .jit import compiled, moving_function
 from .worker_pool import run_shared
 
-__all__ = ["IndicesWithin", "compiled_index_check"]
+__all__ = ["IndicesWithin", "Positions", "compiled_index_check", "compiled_narrowing", "narrowed"]
 
 IndicesWithin = Callable[[Buffer, int], bool]
 """`within(indices, start)` is True if all indices are known to be inside their axes."""
+
+Positions = Callable[[Buffer, int], tuple[bool, Buffer]]
+"""`positions(indices, start)`: whether all indices are known to be inside their axis, and their positions, in memory of
+their own; those of wrong indices are undefined."""
 
 
 def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
@@ -81,3 +91,64 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
         return True
 
     return within
+
+
+def narrowed(problem: GatherProblem) -> GatherProblem | None:
+    """The problem with the positions that its check writes in place of its indices.
+
+    None where the gather reads the indices themselves: where they are not checked or not contiguous, and where that
+    takes no longer.
+    """
+    index = problem.index
+    if not problem.refuses_indices or problem.has_tuples or not index.layout.is_packed:
+        return None
+    (entry,) = problem.indexed_axes
+    nbytes = next((nbytes for nbytes in (1, 2) if entry.size <= 1 << 8 * nbytes), None)
+    if nbytes is None or not _pays(problem, index.layout.element_count, nbytes):
+        return None
+    return replace(problem, index=replace(index, element=element_type(f"uint{8 * nbytes}")))
+
+
+def _pays(problem: GatherProblem, count: int, nbytes: int) -> bool:
+    """Whether writing so many positions of `nbytes` each and reading them takes less time than reading indices twice.
+
+    Few indices are in the near caches, and long runs hide them.
+    """
+    limits = policy().index_check
+    if count * problem.index.element.itemsize < max(limits.narrowed_bytes, NARROWED_BYTES):
+        return False
+    run = problem.element_count * problem.dense.element.itemsize // count
+    if run > limits.narrowed_run or count * nbytes > limits.most_position_bytes:
+        return False
+    return run < policy().gather.loaded_bytes or problem.bytes_moved not in limits.crowded_bytes
+
+
+def compiled_narrowing(problem: GatherProblem, nbytes: int) -> Positions | None:
+    """Compile the check of a problem's contiguous indices, which writes positions of `nbytes` each.
+
+    None where the compiler is unavailable.
+    """
+    index, (entry,) = problem.index, problem.indexed_axes
+    kind = IndexKind(index.element.itemsize, index.element.kind == "i", packed=True, mode="raise")
+    loop = compiled(IndexNarrowing(kind, nbytes).text)
+    if loop is None:
+        return None
+    count = index.layout.element_count
+    block = min(count, policy().index_check.item_indices)
+    items = -(-count // block)
+    fields = [entry.size, count, block, items]
+    parameters = (ctypes.c_int64 * len(fields))(*fields)
+    place, moved = ctypes.addressof(parameters), count * (kind.nbytes + nbytes)
+
+    def positions(indices: Buffer, start: int, _held: ctypes.Array[ctypes.c_int64] = parameters) -> tuple[bool, Buffer]:
+        try:
+            memory = np.empty(LINE_BYTES + count * nbytes, np.uint8)
+        except MemoryError as error:
+            raise DeviceError(f"The CPU has no {count * nbytes} bytes of memory left to check indices.") from error
+        target = address_of(memory)
+        wrong = ctypes.c_int64.from_address(target)
+        wrong.value = 0
+        run_shared(loop, indices.address + start, target, place, items, nbytes=moved)
+        return not wrong.value, Buffer.trusted(target + LINE_BYTES, count * nbytes, memory)
+
+    return positions

@@ -1,18 +1,23 @@
-"""The kernel that checks whether all indices are inside their axis, in vectors, before anything is written.
+"""The kernels that check whether all indices are inside their axis, in vectors, before anything is written.
 
-It reports only that an index is wrong. NumPy then finds the first wrong index and words the error.
+They report only that an index is wrong. NumPy then finds the first wrong index and words the error. One of them writes
+the positions, too, in as few bytes as the axis needs:
+
+    indices      7  -1   3 ...    8 bytes each, read here and nowhere else
+    positions    7 9 3 ...        1 or 2 bytes each, which the gather reads
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Final
 
 from .gather_indices import IndexKind, load_indices
-from .ir import Code, Value, vector_type
+from .ir import LINE_BYTES, Code, Value, vector_type
 from .work_grid import places_of_items
 
-__all__ = ["CHECK_OUTER_PLACE", "IndexCheck"]
+__all__ = ["CHECK_OUTER_PLACE", "NARROWED_BYTES", "IndexCheck", "IndexNarrowing"]
 
 _SIZE, _B = 0, 1
 CHECK_OUTER_PLACE: Final = 5
@@ -53,5 +58,58 @@ class IndexCheck:
                 wrong = code.compare("icmp uge", code.binary("add", numbers, shift), valid)
                 found[0] = code.binary("or", found[0], wrong)
             with code.when(code.call(f"llvm.vector.reduce.or.v{self.lanes}i1", "i1", found[0])):
+                code.store(Value("i64", "1"), code.target, 8)
+        return code.text(name)
+
+
+_VECTORS: Final = 4
+NARROWED_BYTES: Final = _VECTORS * LINE_BYTES
+"""Vectors, and bytes of indices, of one step of the kernel that narrows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexNarrowing:
+    """A kernel over contiguous indices, at least a `step`, that writes their positions in `nbytes` each.
+
+    The positions begin a cache line behind the target, a 64-bit number that a wrong index sets to 1; its own position
+    is undefined. The parameters are the axis' size, which `nbytes` hold all positions of; indices in all and of a
+    block, and the number of blocks.
+    """
+
+    index: IndexKind
+    nbytes: int
+
+    @property
+    def step(self) -> int:
+        """Indices of a step."""
+        return NARROWED_BYTES // self.index.nbytes
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code, lanes, element = Code(), LINE_BYTES // self.index.nbytes, f"i{8 * self.index.nbytes}"
+        type_, limits = vector_type(lanes, element), f".v{lanes}{element}"
+        axis, count, block, blocks = (code.parameter(place) for place in range(4))
+        size = code.splat(axis if element == "i64" else code.cast("trunc", axis, element), lanes)
+        positions = code.at(code.target, LINE_BYTES)
+        with places_of_items(code, [blocks]) as (number,):
+            start = code.multiply(number, block)
+            end = code.smaller(code.add(start, block), count)
+            latest = code.add(end, -self.step)
+            steps = code.binary("udiv", code.add(code.binary("sub", end, start), self.step - 1), self.step)
+            with code.fold(steps, [code.full(type_, 0)] * _VECTORS) as (step, largest):
+                first = code.smaller(code.add(start, code.multiply(step, self.step)), latest)
+                for vector in range(_VECTORS):
+                    at = code.add(first, vector * lanes)
+                    found = code.load(type_, code.at(code.source, code.multiply(at, self.index.nbytes)), 1)
+                    if self.index.signed:
+                        # Without a sign, a valid negative index is the larger number, and a wrong one stays large.
+                        found = code.call(f"llvm.umin{limits}", type_, found, code.binary("add", found, size))
+                    largest[vector] = code.call(f"llvm.umax{limits}", type_, largest[vector], found)
+                    narrow = code.cast("trunc", found, f"i{8 * self.nbytes}")
+                    code.store(narrow, code.at(positions, code.multiply(at, self.nbytes)), 1)
+            # The largest position is looked at once for each item.
+            wrong = [code.compare("icmp uge", vector, size) for vector in largest]
+            any_wrong = reduce(partial(code.binary, "or"), wrong)
+            with code.when(code.call(f"llvm.vector.reduce.or.v{lanes}i1", "i1", any_wrong)):
                 code.store(Value("i64", "1"), code.target, 8)
         return code.text(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
@@ -14,6 +14,9 @@ from stridedgpu.devices.cpu.stream import check_stream
 from stridedgpu.devices.interface import Located
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
+
+if TYPE_CHECKING:
+    from stridedgpu.devices.cpu.compiled.index_check import Positions
 
 __all__ = ["OPERATION", "check_by"]
 
@@ -73,6 +76,30 @@ def _checked(problem: GatherProblem, move: _Move) -> _Move:
     return checked
 
 
+def _narrowed(problem: GatherProblem, positions: Positions, move: _Move) -> _Move:
+    """A move by the positions that the check of its indices writes into memory of its own."""
+    rule = problem.rule
+
+    def checked(
+        dense: Buffer,
+        dense_start: int,
+        indexed: Buffer,
+        indexed_start: int,
+        indices: Buffer,
+        indices_start: int,
+        stream: object = None,
+    ) -> None:
+        if stream is not None:
+            check_stream(stream)
+        are_within, found = positions(indices, indices_start)
+        while not are_within:
+            check_indices(rule, indices.bytes[indices_start:])
+            are_within, found = positions(indices, indices_start)  # somebody has changed the wrong one
+        move(dense, dense_start, indexed, indexed_start, found, 0)
+
+    return checked
+
+
 def _run_numpy(problem: GatherProblem) -> _Move:
     blocks = NumpyGather(problem)
 
@@ -92,9 +119,14 @@ def _compiled(problem: GatherProblem) -> CpuKernel | None:
 
 def _run_compiled(plan: CpuPlan) -> _Move | None:
     from stridedgpu.devices.cpu.compiled.gather import compiled_gather
+    from stridedgpu.devices.cpu.compiled.index_check import compiled_narrowing, narrowed
 
     move = compiled_gather(plan)
-    return None if move is None else _checked(plan.problem, move)
+    short = narrowed(plan.problem)
+    if move is None or short is None:
+        return None if move is None else _checked(plan.problem, move)
+    positions = compiled_narrowing(plan.problem, short.index.element.itemsize)
+    return None if positions is None else _narrowed(plan.problem, positions, move)
 
 
 OPERATION: Final = CpuOperation(
