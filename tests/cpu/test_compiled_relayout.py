@@ -517,10 +517,12 @@ def test_small_transposes_are_squares_in_registers(element, height, width):
 
 
 @pytest.mark.parametrize("element", ["uint8", "uint16", "float32", "float64"])
-@pytest.mark.parametrize("height, width", [(64, 32), (100, 130), (65, 1000), (300, 33)])
+@pytest.mark.parametrize("height, width", [(28, 300), (47, 129), (64, 32), (100, 130), (65, 1000), (300, 33)])
 def test_strips_of_long_lines(element, height, width):
     """Strips and steps that are moved back to the ends, and items that cut the lines."""
-    layouts, number = (Layout((width, height), (1, width)), Layout((width, height))), element_type(element)
+    number = element_type(element)
+    height = max(height, 64 // number.itemsize)
+    layouts = Layout((width, height), (1, width)), Layout((width, height))
     for item_bytes in (512, 4096, 1 << 20):
         with policy_with(relayout={"strips": True, "item_bytes": range(item_bytes, item_bytes + 1)}):
             kernel = check(*layouts, conversion(number, number), None, height + item_bytes)
@@ -528,11 +530,33 @@ def test_strips_of_long_lines(element, height, width):
         assert (kernel.rows, kernel.columns) == (64 // number.itemsize, 16 // number.itemsize)
 
 
-@pytest.mark.parametrize("height, width, target", [(63, 400, "float32"), (400, 16, "float32"), (400, 400, "float64")])
-def test_short_lines_and_conversions_are_no_strips(height, width, target):
+@pytest.mark.parametrize(
+    "height, width, source, target",
+    [
+        (27, 400, "float32", "float32"),
+        (31, 400, "float16", "float16"),
+        (63, 400, "uint8", "uint8"),
+        (400, 16, "float32", "float32"),
+        (400, 400, "float32", "float64"),
+    ],
+)
+def test_short_lines_and_conversions_are_no_strips(height, width, source, target):
     with policy_with(relayout={"strips": True}):
-        kernel = kernel_of((height, width), (width, 1), (1, height), "float32", target)
+        kernel = kernel_of((height, width), (width, 1), (1, height), source, target)
     assert type(kernel) is not TransposeStrips
+
+
+@pytest.mark.parametrize(
+    "height, element, columns", [(65, "float32", 128), (64, "float32", 1000), (65, "uint16", 1000)], ids=str
+)
+def test_strips_go_on_soon_where_they_share_cache_lines(height, element, columns):
+    number, sizes = element_type(element), (height, 1000)
+    sides = (TensorSpec.of(Layout(sizes, strides), number, base_alignment=4) for strides in ((1000, 1), (1, height)))
+    problem = chosen_relayout(*sides, conversion(number, number), None).problem
+    with policy_with(relayout={"strips": True, "item_bytes": range(1 << 20, 2 << 20)}):
+        assert llvm_relayout.walk_of(problem).blocks == (columns, height)
+        with policy_with(relayout={"short_strips_bytes": problem.bytes_moved}):
+            assert llvm_relayout.walk_of(problem).blocks == (1000, height)
 
 
 @pytest.mark.parametrize("height, kernel", [(400, Transpose), (401, TransposeStrips)], ids=["aligned", "unaligned"])

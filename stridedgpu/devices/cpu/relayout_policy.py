@@ -57,8 +57,19 @@ class RelayoutPolicy(NamedTuple):
     target lines are not aligned they are of any size: 36 to 275 MB took 0.63 to 1 of the time of tiles in 21 of 22
     cases, and 1.2 in the other. It is not measured elsewhere."""
 
-    least_strip: int = 64
-    """Elements of a target line from which on: a short line's last strip repeats much, and 20 took 1.2 to 1.5 times."""
+    least_strip: int = 28
+    """Elements of a target line from which on: of a shorter one the last strip repeats much. From 28 on they took 0.75
+    to 0.95 of the time of squares, and 0.2 to 0.5 where source lines lie a power of two apart; 20 took 1.2 to 1.5."""
+
+    strip_columns: int = 128
+    """Elements of source lines after which the next strip goes on, if target lines are no whole cache lines: two strips
+    share some, which are in the first-level cache then. They took 0.8 to 0.95 of the time of whole lines."""
+
+    short_strips_bytes: int = 8 * _MB
+    """Bytes moved up to which; 16 MB and more took 1.1 to 1.4 times as long."""
+
+    short_strips_element: int = 4
+    """Bytes of an element from which on; of narrower ones as many are too few of a line's to be worth it."""
 
     small_matrix_bytes: int = 2 * _MB
     """Bytes that one matrix moves below which it is transposed so, however many there are: a core's cache holds it. On

@@ -244,7 +244,7 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     most = limits.streamed_tiles_bytes if aligned else limits.squares_bytes
     small = not aligned and matrix < limits.small_matrix_bytes
     in_registers = small or problem.bytes_moved < most
-    strips = _strips(problem, draft, source_loop, target_loop) if in_registers or not aligned else None
+    strips = _strips(problem, draft, (source_loop, target_loop), aligned) if in_registers or not aligned else None
     if strips is not None:
         return strips
     side = _side_in_registers(draft, min(target_loop.size, source_loop.size))
@@ -262,20 +262,25 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent, streaming=streaming)
 
 
-def _strips(problem: Problem, draft: Draft, source_loop: Loop, target_loop: Loop) -> Walk | None:
-    """The transpose in strips; None for conversions, short target lines, and where squares are used instead."""
-    limits, nbytes = policy().relayout, draft.target_bytes
+def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop], aligned: bool) -> Walk | None:
+    """The transpose of a source and a target loop in strips; `aligned`: target lines are whole cache lines.
+
+    None for conversions, short target lines, and where squares are used instead.
+    """
+    (source_loop, target_loop), limits, nbytes = loops, policy().relayout, draft.target_bytes
     rows, columns = LINE_BYTES // nbytes, LANE_BYTES // nbytes
     if not limits.strips or not problem.conversion.is_bitwise_copy or nbytes & (nbytes - 1) or columns < 2:
         return None
-    if target_loop.size < limits.least_strip:
+    if target_loop.size < max(rows, limits.least_strip):
         return None
     outer = draft.besides(target_loop, source_loop)
     elements = elements_of(problem, draft, source_loop, target_loop)
     kernel = TransposeStrips(elements, len(outer), rows, columns, in_registers=True)
-    # An item is some strips along whole source lines.
+    # An item is some strips along whole source lines, or so long that the cache lines that two of them share are near.
     wanted = limits.bytes_of_item(problem.bytes_moved) // (2 * nbytes)
     along = min(source_loop.size, wanted // rows)
+    if not aligned and nbytes >= limits.short_strips_element and problem.bytes_moved < limits.short_strips_bytes:
+        along = min(along, limits.strip_columns)
     extents = along, wanted // along
     return make_walk(problem, kernel, draft, outer, (source_loop, columns), (target_loop, rows), extents=extents)
 
