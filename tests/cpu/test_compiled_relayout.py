@@ -425,7 +425,10 @@ LIMITS_OF_BLOCKS = {
 
 def test_wide_strips_are_never_blocks():
     with policy_with(relayout={"strips": True}):
-        assert type(kernel_of(*transposed(900, 17), "float16")) is TransposeStrips
+        for height, width, element in ((900, 17, "float16"), (912, 16, "float32"), (912, 16, "float64")):
+            assert type(kernel_of(*transposed(height, width), element)) is TransposeStrips
+        for height, width, element in ((896, 16, "float16"), (900, 16, "float32"), (912, 15, "float32")):
+            assert type(kernel_of(*transposed(height, width), element)) is Blocks
 
 
 @pytest.mark.parametrize("case", LIMITS_OF_BLOCKS)
@@ -536,7 +539,7 @@ def test_strips_of_long_lines(element, height, width):
         (27, 400, "float32", "float32"),
         (31, 400, "float16", "float16"),
         (63, 400, "uint8", "uint8"),
-        (400, 16, "float32", "float32"),
+        (401, 16, "float32", "float32"),
         (400, 400, "float32", "float64"),
     ],
 )

@@ -102,6 +102,10 @@ class RelayoutPolicy(NamedTuple):
     """Elements of that side from which on such strips are as fast as blocks for any size: of 17 to 23 they took 0.56 to
     0.8 of the time, and of 16 up to 1.6 below 8 MB."""
 
+    wide_aligned_strip: int = 16
+    """The same of elements of 4 bytes and more where target lines are whole cache lines: of 16 they took 0.72 to 1 of
+    the time."""
+
     short_rows_bytes: int = 16 * _MB
     """Bytes moved below which rows of less than a cache line are: those of 32 bytes were 1.6 times as fast for 9 MB. On
     AMD's Zen 4 rows of 32 and 48 bytes took 0.4 to 0.9 of the time for 19 and 158 MB, and there is no limit."""

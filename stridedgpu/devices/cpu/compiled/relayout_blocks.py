@@ -38,7 +38,9 @@ def most_in_blocks(walk: Walk, widest: Callable[[int], int]) -> int:
         return most if kernel.pixels <= limits.few_pixels else limits.blocks_bytes
     if isinstance(kernel, Transpose):
         in_strips = isinstance(kernel, TransposeStrips) and nbytes > 1
-        wide = limits.wide_strip if in_strips else limits.least_side
+        aligned = nbytes >= 4 and walk.inner[0].target % LINE_BYTES == 0
+        of_strips = limits.wide_aligned_strip if aligned else limits.wide_strip
+        wide = of_strips if in_strips else limits.least_side
         if widest(1) < LINE_BYTES or (kernel.in_registers and least >= wide):
             return 0
         narrow = limits.narrow_strip if in_strips else min(limits.narrow_side, limits.narrow_side_bytes // nbytes)
