@@ -26,8 +26,8 @@ def set_verbose(on: bool = True) -> None:
         raise LayoutError(f"on={on!r} is not a bool.")
     verbose.set_verbose(on)
     # Cached launches were prepared in the other mode.
-    device_move.launch_for.cache_clear()
+    device_move.move_for.cache_clear()
     relayout._result.cache_clear()
-    relayout._launch_into.cache_clear()
+    relayout._move_into.cache_clear()
     gather._gathering.cache_clear()
     crops._launch.cache_clear()

@@ -14,7 +14,8 @@ depend on the type of the problem alone. The types of these arguments are import
     SamplesProblem  launch(colours: Sequence[Operand], planes: Sequence[Operand], stream)           `SamplesLaunch`
 
 A start is the byte offset of an operand's lowest element in its buffer. A launch keeps no allocation. It returns None,
-or the launch for later calls, if a quicker one has become ready.
+or a `DirectLaunch` for later calls without a stream, if there is one: the same work, from the addresses of the lowest
+elements alone, in the same order.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ __all__ = [
     "CropsLaunch",
     "Device",
     "DeviceInfo",
+    "DirectLaunch",
     "EvenlyLocated",
     "FrameLaunch",
     "GatherLaunch",
@@ -124,10 +126,13 @@ _START: Final = attrgetter("start_bytes")
 Launch = Callable[..., Any]
 """A plan prepared by a device; the table above has the arguments for each type of problem."""
 
-RelayoutLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, object], RelayoutLaunch | None]"
+DirectLaunch = Callable[..., None]
+"""`direct(source, target)` or `direct(dense, indexed, indices)`, with addresses; the caller keeps the memory alive."""
+
+RelayoutLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, object], DirectLaunch | None]"
 """`launch(source, source_start, target, target_start, stream)`."""
 
-GatherLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, Buffer, int, object], GatherLaunch | None]"
+GatherLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, Buffer, int, object], DirectLaunch | None]"
 """`launch(dense, its start, indexed, its start, indices, their start, stream)`.
 
 A gather raises `IndexError` by its problem's mode, before it writes; the indices of a scatter have been checked."""

@@ -78,8 +78,6 @@ class PlannedCrops(Planned):
         element, target = problem.conversion.source, out.operand
         images.check(problem.source_channels, element, self.device, "the plan")
         self.target.check("out", target)
-        if target.buffer.readonly:
-            raise BindingError("out is read-only.")
         for name, operand in images.near(target).items():
             if share_memory(operand, target):
                 raise BindingError(f"out shares memory with {name}.")

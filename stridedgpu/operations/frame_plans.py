@@ -19,7 +19,7 @@ from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .crops import CropRequest, flips_of, origins_of
-from .frame_requirement import FrameRequirement, check_written, frames_like
+from .frame_requirement import FrameRequirement, check_apart, frames_like
 from .frame_sources import check_frames
 from .frames import frame_problem, write_frame_crops
 from .options import ValueOptions
@@ -108,7 +108,7 @@ class PlannedFrames(_OfFrames):
             raise no_tensor(out=out)
         target = out.operand
         self.target.check("out", target)
-        check_written(read, target)
+        check_apart(read, target)
         for number, (frame, launch) in enumerate(zip(read, self.launches, strict=True)):
             image = target.with_layout(target.layout.sliced(number)) if self.is_batch else target
             _run(launch, frame, image, stream)
@@ -173,7 +173,7 @@ class PlannedFrameCrops(_OfFrames):
             raise no_tensor(out=out)
         target, count = out.operand, len(read)
         self.target.check("out", target)
-        check_written(read, target)
+        check_apart(read, target)
         starts, flips = origins_of(origins, count), flips_of(flip, count)
         write_frame_crops(read, starts, flips, self.request.conversion, self.request.fill, target, stream)
 

@@ -12,7 +12,7 @@ from stridedgpu.values.errors import BindingError, LayoutError
 
 from .requirements import Given, Requirement
 
-__all__ = ["FrameRequirement", "check_written", "frames_like"]
+__all__ = ["FrameRequirement", "check_apart", "frames_like"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,8 @@ def frames_like(required: Sequence[FrameRequirement], frames: object, *, is_batc
     return [kind.check(f"frames[{number}]", frame) for number, (kind, frame) in pairs]
 
 
-def check_written(frames: Sequence[FrameOperand], target: Operand) -> None:
-    """Raise `BindingError` unless a planned target may be written and shares no memory with a frame."""
-    if target.buffer.readonly:
-        raise BindingError("out is read-only.")
+def check_apart(frames: Sequence[FrameOperand], target: Operand) -> None:
+    """Raise `BindingError` if a planned target shares memory with a frame."""
     for number, frame in enumerate(frames):
         if any(share_memory(plane, target) for plane in frame.planes):
             raise BindingError(f"out shares memory with {'the frame' if len(frames) == 1 else f'frames[{number}]'}.")

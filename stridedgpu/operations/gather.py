@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from stridedgpu.devices.interface import Device, GatherLaunch
+from stridedgpu.devices.interface import Device, DirectLaunch, GatherLaunch
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import CPU, device_named
 from stridedgpu.planning.device_plan import DevicePlan
@@ -104,6 +104,7 @@ class _Gathering:
     target: TensorSpec
     device: Device
     launch: GatherLaunch | None = None
+    direct: DirectLaunch | None = None
 
     def prepared(self) -> GatherLaunch:
         """The launch, prepared once and kept."""
@@ -178,8 +179,12 @@ def _gathered(
         target = out
     elif made.allocation is not None:
         target = made.allocation.allocate(made.device, stream)
+    direct = made.direct
+    if direct is not None and stream is None:
+        direct(target.reach[0], data.reach[0], indices.reach[0])
+        return target, made.dims
     launch = made.launch or made.prepared()
-    quicker = launch(
+    made.direct = launch(
         target.buffer,
         target.start_bytes,
         data.buffer,
@@ -188,8 +193,6 @@ def _gathered(
         indices.start_bytes,
         stream,
     )
-    if quicker is not None:
-        made.launch = quicker
     return target, made.dims
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stridedgpu.devices.interface import GatherLaunch
+from stridedgpu.devices.interface import DirectLaunch, GatherLaunch
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
@@ -40,6 +40,7 @@ class PlannedGather(Planned):
     required: tuple[Requirement, Requirement, Requirement]
     launch: GatherLaunch | None = field(compare=False)
     missing: str | None = None
+    direct: DirectLaunch | None = field(default=None, init=False, compare=False)
 
     @classmethod
     def of(cls, problem: GatherProblem, *required: Requirement) -> PlannedGather:
@@ -77,15 +78,17 @@ class PlannedGather(Planned):
             for_indices.check("indices", index)
         if target.fitted is not for_out:
             for_out.check("out", target)
-        written, (start, end) = target.buffer, target.reach
-        if written.readonly:
-            raise BindingError("out is read-only.")
-        if source.reach[0] < end and start < source.reach[1] and share_memory(source, target):
+        (start, end), (read, read_end), (numbers, numbers_end) = target.reach, source.reach, index.reach
+        if read < end and start < read_end and share_memory(source, target):
             raise BindingError("out shares memory with data.")
-        if index.reach[0] < end and start < index.reach[1] and share_memory(index, target):
+        if numbers < end and start < numbers_end and share_memory(index, target):
             raise BindingError("out shares memory with indices.")
-        quicker = launch(
-            written,
+        direct = self.direct
+        if direct is not None and stream is None:
+            direct(start, read, numbers)
+            return
+        direct = launch(
+            target.buffer,
             target.start_bytes,
             source.buffer,
             source.start_bytes,
@@ -93,8 +96,8 @@ class PlannedGather(Planned):
             index.start_bytes,
             stream,
         )
-        if quicker is not None:
-            object.__setattr__(self, "launch", quicker)
+        if direct is not None:
+            object.__setattr__(self, "direct", direct)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -193,8 +196,6 @@ def _check_operands(operands: Mapping[str, Operand], required: Sequence[Requirem
     for (name, operand), requirement in zip(operands.items(), required, strict=True):
         requirement.check(name, operand)
     target = operands["out"]
-    if target.buffer.readonly:
-        raise BindingError("out is read-only.")
     for name, operand in operands.items():
         if name != "out" and share_memory(operand, target):
             raise BindingError(f"out shares memory with {name}.")

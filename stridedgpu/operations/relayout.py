@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import Device, RelayoutLaunch
+from stridedgpu.devices.interface import Device
 from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import CPU, chosen_device, device_named
 from stridedgpu.values.axis_labels import dims_of, inferred_labels
@@ -20,7 +20,7 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .channel_blocks import ChannelOrder, parse_order, parts
-from .device_move import launch_for, zero_bytes
+from .device_move import Move, move_for, zero_bytes
 from .kept_launch import KeptLaunch
 from .move import move_elements
 from .options import NO_MEMORY_OPTIONS, MemoryOptions, ValueOptions
@@ -53,10 +53,10 @@ def relayout_operand(
         if out.buffer.readonly:
             raise BindingError("out is read-only.")
         # mypy has no protocol for hashable
-        launch = _launch_into(source.spec, dims, *options, out.spec, CPU if here == "cpu" else device_named(here))  # type: ignore[arg-type]
+        move = _move_into(source.spec, dims, *options, out.spec, CPU if here == "cpu" else device_named(here))  # type: ignore[arg-type]
         if source.reach[0] < out.reach[1] and out.reach[0] < source.reach[1]:
             _check_apart(source, out, "out")
-        launch(source.buffer, source.start_bytes, out.buffer, out.start_bytes, stream)
+        move(source, out, stream)
         return out, dims
     layout, row_pitch_bytes, alignment, there = memory
     if row_pitch_bytes is not None or alignment is not None or type(layout) not in _SIMPLE_LAYOUTS:
@@ -66,12 +66,10 @@ def relayout_operand(
     result = _result(source.spec, dims, *options, layout, row_pitch_bytes, alignment, here, device)  # type: ignore[arg-type]
     target = result.allocation.allocate(device, stream)
     if result.is_one_launch:
-        launch = result.launch or result.kept(
-            launch_for(source.spec, result.allocation.spec, result.conversion, result.channel_axis, device)  # type: ignore[arg-type]
+        move = result.launch or result.kept(
+            move_for(source.spec, result.allocation.spec, result.conversion, result.channel_axis, device)  # type: ignore[arg-type]
         )
-        quicker = launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
-        if quicker is not None:
-            result.kept(quicker)
+        move(source, target, stream)
     elif result.blocks is not None and result.channel_axis is not None:
         _move_blocks(source, target, result.conversion, result.channel_axis, result.blocks, stream)
     else:
@@ -98,7 +96,7 @@ def conversion_key(values: ValueOptions) -> ConversionKey:
 
 
 @dataclass(slots=True)
-class _Result(KeptLaunch[RelayoutLaunch]):
+class _Result(KeptLaunch[Move]):
     """The result of a relayout: its memory and labels, and the launch once prepared, if one launch does it all.
 
     `blocks` is the memory order if it fills channels up, else None.
@@ -149,7 +147,7 @@ def _result(
 
 
 @lru_cache(maxsize=4096)
-def _launch_into(
+def _move_into(
     source: TensorSpec,
     dims: str | None,
     dtype: object,
@@ -161,8 +159,8 @@ def _launch_into(
     unit: int | None,
     target: TensorSpec,
     device: Device,
-) -> RelayoutLaunch:
-    """The launch of a relayout into an existing `out`, whose layout and type are checked; cached."""
+) -> Move:
+    """A relayout into an existing `out`, whose layout and type are checked; cached."""
     labels = inferred_labels(dims, source.layout.ndim, None)
     channel_axis = labels.index("C") if "C" in labels else None
     values = ValueOptions(dtype, scale, bias, channels, rounding, matrix, unit)
@@ -170,7 +168,7 @@ def _launch_into(
     if target.element != made.target:
         raise LayoutError(f"dtype={made.target} is not what out holds, {target.element}.")
     _check_layout(target.layout, result_sizes(source.layout.sizes, made, channel_axis), "out")
-    return launch_for(source, target, made, channel_axis, device)  # type: ignore[arg-type]
+    return move_for(source, target, made, channel_axis, device)  # type: ignore[arg-type]
 
 
 def _conversion(

@@ -8,7 +8,7 @@ from typing import Any
 
 from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.policy import is_temporary
-from stridedgpu.devices.interface import RelayoutLaunch
+from stridedgpu.devices.interface import DirectLaunch, RelayoutLaunch
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.devices.verbose import is_verbose
@@ -63,6 +63,7 @@ class RelayoutPlan(Planned):
     target: Requirement
     launch: RelayoutLaunch | None = field(compare=False)
     missing: str | None = None
+    direct: DirectLaunch | None = field(default=None, init=False, compare=False)
 
     @classmethod
     def between(cls, source: Given, target: Given, dims: str | None, values: ValueOptions, device: str) -> RelayoutPlan:
@@ -106,14 +107,16 @@ class RelayoutPlan(Planned):
             self.source.check("src", source)
         if target.fitted is not self.target:
             self.target.check("out", target)
-        written = target.buffer
-        if written.readonly:
-            raise BindingError("out is read-only.")
-        if source.reach[0] < target.reach[1] and target.reach[0] < source.reach[1] and share_memory(source, target):
+        (read, read_end), (start, end) = source.reach, target.reach
+        if read < end and start < read_end and share_memory(source, target):
             raise BindingError("out shares memory with src.")
-        quicker = launch(source.buffer, source.start_bytes, written, target.start_bytes, stream)
-        if quicker is not None:
-            object.__setattr__(self, "launch", quicker)
+        direct = self.direct
+        if direct is not None and stream is None:
+            direct(read, start)
+            return
+        direct = launch(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        if direct is not None:
+            object.__setattr__(self, "direct", direct)
 
 
 @lru_cache(maxsize=1024, typed=True)

@@ -36,15 +36,16 @@ class Given:
         if device == "cpu" and not self.promised:
             alignment = min(spec.alignment, spec.element.itemsize)
             spec = replace(spec, alignment=alignment, slack_bytes=0, owns_padding=False)
-        return Requirement(spec, device)
+        return Requirement(spec, device, is_written)
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What a tensor must be for a plan to run on it: its layout, type, alignment, slack and device."""
+    """What a tensor must be for a plan to run on it: its layout, type, alignment, slack and device, and writable."""
 
     spec: TensorSpec
     device: str
+    is_written: bool = False
 
     def check(self, name: str, operand: Operand) -> None:
         """Raise `BindingError` unless the operand, which is the argument `name`, meets the requirement."""
@@ -73,6 +74,8 @@ class Requirement:
             raise BindingError(
                 f"{name} does not own its padding, which this plan may write; plan for this tensor instead."
             )
+        if self.is_written and operand.buffer.readonly:
+            raise BindingError(f"{name} is read-only.")
         operand.fitted = self
 
 

@@ -157,8 +157,6 @@ class PlannedResize(Planned):
         places, operands = self.read.located(src)
         target = out.operand
         self.target.check("out", target)
-        if target.buffer.readonly:
-            raise BindingError("out is read-only.")
         if any(share_memory(operand, target) for operand in operands):
             raise BindingError("out shares memory with src.")
         if not self.windows:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import itertools
+import operator
 import os
 import stat
 import subprocess
 import sys
+import weakref
 from types import SimpleNamespace
 
 import numpy as np
@@ -232,20 +235,44 @@ def test_python_calls_machine_code_with_words(arity):
 @needs_compiler
 @pytest.mark.parametrize("offsets", [(3, -5), (0, 2**40, -(2**33))], ids=["two sides", "with indices"])
 @pytest.mark.parametrize("keeps_lock", [False, True])
+@pytest.mark.parametrize("target_first", [False, True])
 @pytest.mark.parametrize("python", ["cpython", "pypy"])
-def test_a_move_knows_what_is_the_same_in_every_call(monkeypatch, offsets, keeps_lock, python):
+def test_a_move_knows_what_is_the_same_in_every_call(monkeypatch, offsets, keeps_lock, target_first, python):
     taken = []
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(lambda *given: taken.append([*given, parameters[0]]))
     parameters = (ctypes.c_uint64 * 2)(7, 8)
-    address, place = ctypes.cast(function, ctypes.c_void_p).value, ctypes.addressof(parameters)
+    loop = machine_code.Loop(ctypes.cast(function, ctypes.c_void_p).value)
+    place = ctypes.addressof(parameters)
+    options = {"held": parameters, "keeps_lock": keeps_lock, "target_first": target_first}
     with monkeypatch.context() as patch:
         patch.setattr(sys, "implementation", SimpleNamespace(name=python))
-        move = machine_code.moving_function(address, place, 2**34, offsets, keeps_lock=keeps_lock)
-    sides = [(2**63, 2**20), (2**47 + 1, 100), (2**46, 2**34)][: len(offsets)]
-    assert [move(*itertools.chain(*sides)) for _ in range(2)] == [None] * 2
-    reads, writes, *indices = (sum(side) + offset for side, offset in zip(sides, offsets, strict=True))
+        move = machine_code.moving_function(loop, place, 2**34, offsets, **options)
+    sides = [2**63, 2**47 + 1, 2**46][: len(offsets)]
+    assert [move(*sides) for _ in range(2)] == [None] * 2
+    one, other, *indices = map(operator.add, sides, offsets)
+    reads, writes = (other, one) if target_first else (one, other)
     assert taken == [[reads, writes, place, 0, 2**34, *(indices or [7])]] * 2
     assert parameters[1] == 8
+
+
+@needs_compiler
+@pytest.mark.parametrize("python", ["cpython", "pypy"])
+def test_a_move_keeps_its_parameters_alive(monkeypatch, python):
+    class Parameters:
+        pass
+
+    held = Parameters()
+    alive = weakref.ref(held)
+    loop = machine_code.compiled(kernel_text("uint8"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "implementation", SimpleNamespace(name=python))
+        move = machine_code.moving_function(loop, 0, 0, (0, 0), held=held, keeps_lock=True)
+    del held
+    gc.collect()
+    assert alive() is not None
+    del move
+    gc.collect()
+    assert alive() is None
 
 
 @needs_compiler
@@ -256,8 +283,9 @@ def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
     (address,) = machine_code.machine_functions(code.text("kernel"), "")
     asked = ctypes.cast(ctypes.pythonapi.PyGILState_Check, ctypes.c_void_p).value
     parameters, answer = (ctypes.c_uint64 * 1)(asked), ctypes.c_int32(-1)
-    place = ctypes.addressof(parameters)
-    machine_code.moving_function(address, place, 1, (0, 0), keeps_lock=keeps_lock)(0, 0, ctypes.addressof(answer), 0)
+    loop, place = machine_code.Loop(address), ctypes.addressof(parameters)
+    move = machine_code.moving_function(loop, place, 1, (0, 0), held=parameters, keeps_lock=keeps_lock)
+    move(0, ctypes.addressof(answer))
     assert answer.value == keeps_lock
 
 

@@ -72,10 +72,10 @@ def _forget() -> None:
         gather._gathering,
         gather._scatter_plan,
         crops._launch,
-        relayout._launch_into,
+        relayout._move_into,
         relayout._result,
         relayout_plan._plan_on_cpu,
-        device_move.launch_for,
+        device_move.move_for,
         whole_resize._prepared,
     )
     for cache in caches:

@@ -54,8 +54,8 @@ class CpuOperation:
     """How the CPU does one type of problem: both ways of planning it, and of running what was planned.
 
     `compiled` returns None where a problem is left to NumPy, and `run_compiled` where this processor cannot run it.
-    What runs takes so many `arguments`: those of the launch without the stream. With `takes_stream`, compiled loops
-    take it, too, and refuse any but None: where they do every call, they are the launch. `at_once_bytes` are the bytes
+    What runs takes so many `arguments`: those of the launch without the stream. `by_address`: compiled loops take an
+    address for each of its buffers and their starts instead. `at_once_bytes` are the bytes
     moved from which on compiled loops do the first call. `why_numpy` says in words why a problem has none although this
     processor compiles, where that is worth telling.
     """
@@ -65,7 +65,7 @@ class CpuOperation:
     compiled: Callable[[Any], CpuKernel | None]
     run_compiled: Callable[[CpuPlan], Callable[..., None] | None]
     arguments: int = 3
-    takes_stream: bool = False
+    by_address: bool = False
     at_once_bytes: Callable[[], int] | None = None
     why_numpy: Callable[[Any], str | None] | None = None
 

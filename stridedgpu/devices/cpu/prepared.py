@@ -11,7 +11,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final
 
-from stridedgpu.devices.interface import Launch
+from stridedgpu.devices.buffer import Buffer
+from stridedgpu.devices.interface import DirectLaunch, GatherLaunch, Launch, RelayoutLaunch
 
 from .plan import CpuOperation, CpuPlan, cpu_plan
 from .promotion import Promotion
@@ -53,36 +54,72 @@ def prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
     moves = Promotion(
         plan.compiled_from, lambda: operation.run_numpy(plan.problem), lambda: operation.run_compiled(plan)
     )
-
-    if operation.takes_stream and moves.at is None and moves.is_compiled:
-        return moves.work, moves  # each function on the way costs a call 0.8 us where the caches hold other data
+    if operation.by_address:
+        return (_launch_of_three if operation.arguments == 6 else _launch_of_two)(moves), moves
 
     # One function for each argument count: packing and unpacking *args would cost more than all else here.
-    def launch_of_two(first: Any, second: Any, stream: object) -> Launch | None:
+    def launch_of_two(first: Any, second: Any, stream: object) -> None:
         if stream is not None:
             check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second)
-        return moves.work if operation.takes_stream and moves.is_compiled else None
 
-    def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> Launch | None:
+    def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> None:
         if stream is not None:
             check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second, third)
-        return moves.work if operation.takes_stream and moves.is_compiled else None
 
-    def launch_of_four(first: Any, second: Any, third: Any, fourth: Any, stream: object) -> Launch | None:
+    def launch_of_four(first: Any, second: Any, third: Any, fourth: Any, stream: object) -> None:
         if stream is not None:
             check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth)
-        return moves.work if operation.takes_stream and moves.is_compiled else None
 
-    def launch_of_six(
-        first: Any, second: Any, third: Any, fourth: Any, fifth: Any, sixth: Any, stream: object
-    ) -> Launch | None:
+    launches: dict[int, Launch] = {2: launch_of_two, 3: launch_of_three, 4: launch_of_four}
+    return launches[operation.arguments], moves
+
+
+def _launch_of_two(moves: Promotion) -> RelayoutLaunch:
+    """The launch of loops that take a source and a target: compiled ones by their addresses."""
+    plain = moves.work
+
+    def launch(
+        source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object
+    ) -> DirectLaunch | None:
         if stream is not None:
             check_stream(stream)
-        (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth, fifth, sixth)
-        return moves.work if operation.takes_stream and moves.is_compiled else None
+        if moves.at is not None:
+            moves.chosen()
+        loops = moves.loops
+        if loops is None:
+            plain(source, source_start, target, target_start)
+            return None
+        loops(source.address + source_start, target.address + target_start)
+        return loops
 
-    launches: dict[int, Launch] = {2: launch_of_two, 3: launch_of_three, 4: launch_of_four, 6: launch_of_six}
-    return launches[operation.arguments], moves
+    return launch
+
+
+def _launch_of_three(moves: Promotion) -> GatherLaunch:
+    """The same with indices."""
+    plain = moves.work
+
+    def launch(
+        dense: Buffer,
+        dense_start: int,
+        indexed: Buffer,
+        indexed_start: int,
+        indices: Buffer,
+        indices_start: int,
+        stream: object,
+    ) -> DirectLaunch | None:
+        if stream is not None:
+            check_stream(stream)
+        if moves.at is not None:
+            moves.chosen()
+        loops = moves.loops
+        if loops is None:
+            plain(dense, dense_start, indexed, indexed_start, indices, indices_start)
+            return None
+        loops(dense.address + dense_start, indexed.address + indexed_start, indices.address + indices_start)
+        return loops
+
+    return launch

@@ -32,11 +32,12 @@ class Promotion:
     """Runs NumPy's loops until call number `at`, then the loops that `compiled` returns.
 
     That call starts a thread, which loads the compiler and the loops; meanwhile NumPy does the work. With verbose
-    lines, which name the kernel that ran, the call itself loads them. `work` is the current function. `at` is None once
-    loading has begun. `compiled` returns None if this CPU cannot run the loops.
+    lines, which name the kernel that ran, the call itself loads them. `work` is the current function, and `loops` the
+    compiled one once it is loaded. `at` is None once loading has begun. `compiled` returns None if this CPU cannot run
+    the loops.
     """
 
-    __slots__ = ("_calls", "_compiled", "at", "is_compiled", "work")
+    __slots__ = ("_calls", "_compiled", "at", "loops", "work")
 
     def __init__(
         self, at: int | None, plain: Callable[[], Callable[..., Any]], compiled: Callable[[], Callable[..., Any] | None]
@@ -46,8 +47,13 @@ class Promotion:
         self._compiled = compiled
         first = compiled() if at == 1 else None
         self.work = plain() if first is None else first
-        self.is_compiled = first is not None
+        self.loops = first
         self.at = None if at == 1 else at
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the compiled loops are loaded."""
+        return self.loops is not None
 
     def chosen(self) -> Callable[..., Any]:
         """The function for this call."""
@@ -73,4 +79,4 @@ class Promotion:
         with COMPILING, suppress(DeviceError, MemoryError):
             made = self._compiled()
             if made is not None:
-                self.work, self.is_compiled = made, True
+                self.work = self.loops = made

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from math import prod
+from operator import add
 from typing import Final
 
-from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.stream import check_stream
 from stridedgpu.devices.cpu.thread_count import get_num_threads
+from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode
@@ -74,11 +73,8 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
     )
 
 
-def compiled_gather(plan: CpuPlan) -> Callable[..., None] | None:
-    """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it.
-
-    It is a launch, which refuses a stream.
-    """
+def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
+    """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
@@ -86,72 +82,35 @@ def compiled_gather(plan: CpuPlan) -> Callable[..., None] | None:
     loop = compiled(walk.kernel.text)
     if loop is None:
         return None
-    scatters, items, nbytes = problem.scatters, walk.items, plan.bytes_moved
-    sides = (walk.indexed_offset, walk.dense_offset)
-    offsets = (*(sides[::-1] if scatters else sides), walk.index_offset)
+    items, nbytes, gathers = walk.items, plan.bytes_moved, not problem.scatters
     brief = nbytes < policy().sharing.brief_bytes
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes
+    offsets = walk.dense_offset, walk.indexed_offset, walk.index_offset
 
-    def with_parameters() -> tuple[_Parameters, Callable[..., None]]:
+    def with_parameters() -> tuple[_Parameters, DirectLaunch]:
         """Parameters that no other call uses at a time, and the loop with them."""
         parameters = _parameters(walk)
         place = ctypes.addressof(parameters)
-        return parameters, moving_function(loop.address, place, items, offsets, keeps_lock=brief)
+        alone = moving_function(loop, place, items, offsets, held=parameters, keeps_lock=brief, target_first=gathers)
+        return parameters, alone
 
     if brief and not is_shared and runs_alone():
-        return _move_alone(*with_parameters(), scatters=scatters)
-    unused: list[tuple[_Parameters, Callable[..., None]]] = []
+        return with_parameters()[1]
+    unused: list[tuple[_Parameters, DirectLaunch]] = []
 
-    def move(
-        dense: Buffer,
-        dense_start: int,
-        indexed: Buffer,
-        indexed_start: int,
-        indices: Buffer,
-        indices_start: int,
-        stream: object = None,
-    ) -> None:
-        if stream is not None:
-            check_stream(stream)
-        source, start, target, target_start = indexed, indexed_start, dense, dense_start
-        if scatters:
-            source, start, target, target_start = dense, dense_start, indexed, indexed_start
+    def move(dense: int, indexed: int, indices: int) -> None:
         try:
             used = unused.pop()
         except IndexError:  # calls at the same time have parameters of their own
             used = with_parameters()
         parameters, alone = used
         if is_shared and get_num_threads() > 1:
-            read_offset, write_offset, index_offset = offsets
-            parameters[0] = indices.address + (indices_start + index_offset)
-            reads, writes = source.address + (start + read_offset), target.address + (target_start + write_offset)
+            ours, theirs, parameters[0] = map(add, (dense, indexed, indices), offsets)
+            reads, writes = (theirs, ours) if gathers else (ours, theirs)
             run_shared(loop, reads, writes, ctypes.addressof(parameters), items, nbytes=nbytes)
         else:
-            alone(source.address, start, target.address, target_start, indices.address, indices_start)
+            alone(dense, indexed, indices)
         unused.append(used)
-
-    return move
-
-
-def _move_alone(parameters: _Parameters, alone: Callable[..., None], *, scatters: bool) -> Callable[..., None]:
-    """A launch whose calls run one after another, with the same parameters."""
-
-    def move(
-        dense: Buffer,
-        dense_start: int,
-        indexed: Buffer,
-        indexed_start: int,
-        indices: Buffer,
-        indices_start: int,
-        stream: object = None,
-        _held: _Parameters = parameters,
-    ) -> None:
-        if stream is not None:
-            check_stream(stream)
-        if scatters:
-            alone(dense.address, dense_start, indexed.address, indexed_start, indices.address, indices_start)
-        else:
-            alone(indexed.address, indexed_start, dense.address, dense_start, indices.address, indices_start)
 
     return move
 

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from stridedgpu.devices.buffer import Buffer, address_of
+from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
@@ -26,12 +26,12 @@ from .worker_pool import run_shared
 
 __all__ = ["IndicesWithin", "Positions", "compiled_index_check", "compiled_narrowing", "narrowed"]
 
-IndicesWithin = Callable[[Buffer, int], bool]
-"""`within(indices, start)` is True if all indices are known to be inside their axes."""
+IndicesWithin = Callable[[int], bool]
+"""`within(indices)` is True if all indices, the lowest of which is at an address, are known to be inside their axes."""
 
-Positions = Callable[[Buffer, int], tuple[bool, Buffer]]
-"""`positions(indices, start)`: whether all indices are known to be inside their axis, and their positions, in memory of
-their own; those of wrong indices are undefined."""
+Positions = Callable[[int], tuple[bool, int, object]]
+"""`positions(indices)`: whether all indices at an address are known to be inside their axis, the address of their
+positions, and the memory that these are in; those of wrong indices are undefined."""
 
 
 def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
@@ -48,7 +48,7 @@ def compiled_index_check(rule: IndexRule) -> IndicesWithin | None:
     checks = [check for part in parts if (check := _of_axis(*part)) is not None]
     if len(checks) < len(parts):
         return None
-    return checks[0] if len(checks) == 1 else lambda *indices: all(check(*indices) for check in checks)
+    return checks[0] if len(checks) == 1 else lambda indices: all(check(indices) for check in checks)
 
 
 def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
@@ -72,19 +72,19 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
     is_shared = looked_at >= policy().index_check.shared_bytes
     place = ctypes.addressof(parameters)
     brief = looked_at < policy().sharing.brief_bytes
-    alone = moving_function(loop.address, place, items, (offset, 0), keeps_lock=brief)
+    alone = moving_function(loop, place, items, (offset, 0), held=parameters, keeps_lock=brief)
     unused: list[tuple[ctypes.Array[ctypes.c_int64], int]] = []
 
-    def within(indices: Buffer, start: int, _held: ctypes.Array[ctypes.c_int64] = parameters) -> bool:
+    def within(indices: int) -> bool:
         try:
             wrong, status = unused.pop()
         except IndexError:  # calls at the same time have a status each, which is read after the lock may have changed
             wrong = (ctypes.c_int64 * 1)()
             status = ctypes.addressof(wrong)
         if is_shared:
-            run_shared(loop, indices.address + (start + offset), status, place, items, nbytes=looked_at)
+            run_shared(loop, indices + offset, status, place, items, nbytes=looked_at)
         else:
-            alone(indices.address, start, status, 0)
+            alone(indices, status)
         if wrong[0]:
             return False
         unused.append((wrong, status))
@@ -140,7 +140,7 @@ def compiled_narrowing(problem: GatherProblem, nbytes: int) -> Positions | None:
     parameters = (ctypes.c_int64 * len(fields))(*fields)
     place, moved = ctypes.addressof(parameters), count * (kind.nbytes + nbytes)
 
-    def positions(indices: Buffer, start: int, _held: ctypes.Array[ctypes.c_int64] = parameters) -> tuple[bool, Buffer]:
+    def positions(indices: int, _held: ctypes.Array[ctypes.c_int64] = parameters) -> tuple[bool, int, object]:
         try:
             memory = np.empty(LINE_BYTES + count * nbytes, np.uint8)
         except MemoryError as error:
@@ -148,7 +148,7 @@ def compiled_narrowing(problem: GatherProblem, nbytes: int) -> Positions | None:
         target = address_of(memory)
         wrong = ctypes.c_int64.from_address(target)
         wrong.value = 0
-        run_shared(loop, indices.address + start, target, place, items, nbytes=moved)
-        return not wrong.value, Buffer.trusted(target + LINE_BYTES, count * nbytes, memory)
+        run_shared(loop, indices, target, place, items, nbytes=moved)
+        return not wrong.value, target + LINE_BYTES, memory
 
     return positions

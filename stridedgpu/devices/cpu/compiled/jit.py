@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, lru_cache
+from operator import add
 from struct import pack
 from typing import Any, Final
 
@@ -164,24 +165,32 @@ def python_function(address: int, arity: int) -> Callable[..., None]:
 
 
 def moving_function(
-    address: int, parameters: int, items: int, offsets: Sequence[int], *, keeps_lock: bool
+    loop: Loop,
+    parameters: int,
+    items: int,
+    offsets: Sequence[int],
+    *,
+    held: object,
+    keeps_lock: bool,
+    target_first: bool = False,
 ) -> Callable[..., None]:
-    """The loop at an address as a function of the address and the start of each side, for all its items.
+    """A loop as a function of the addresses of its sides, for all its items and the parameters at an address.
 
-    The sides are a source, a target and, if there is a third offset, indices, whose place is the first parameter. Each
-    offset is added to a start. A call releases Python's lock unless it `keeps_lock`. The caller keeps the parameters
-    alive, and calls no function of indices twice at a time.
+    The sides are a source, a target and, if there is a third offset, indices, whose place is the first parameter;
+    `target_first`: a target and a source. Each offset is added to an address. A call releases Python's lock unless it
+    `keeps_lock`. The function keeps what is `held` alive: the parameters. One of indices is not called twice at a time.
     """
     if sys.implementation.name == "cpython":
-        definition = _of_move(len(offsets), keeps_lock)
-        return _builtin(definition, address, pack(f"=QQ{len(offsets)}q", parameters, items, *offsets))
-    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(address)
+        definition = _of_move(len(offsets), keeps_lock, target_first)
+        words = pack(f"=QQ{len(offsets)}q", parameters, items, *offsets)
+        return _builtin(definition, loop.address, words, held)
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loop.address)
 
-    def move(*places: int) -> None:
-        source, target, *indices = (sum(side) for side in zip(places[::2], places[1::2], offsets, strict=True))
-        for place in indices:
-            ctypes.c_uint64.from_address(parameters).value = place
-        run(source, target, parameters, 0, items)
+    def move(*addresses: int, _held: object = held) -> None:
+        one, other, *indices = map(add, addresses, offsets)
+        for first in indices:
+            ctypes.c_uint64.from_address(parameters).value = first
+        run(*((other, one) if target_first else (one, other)), parameters, 0, items)
 
     return move
 
@@ -192,13 +201,16 @@ def runs_alone() -> bool:
     return sys.implementation.name == "cpython" and is_locked()
 
 
-def _builtin(definition: _Definition, address: int, more: bytes = b"") -> Callable[..., None]:
-    """A builtin function of `python_function_ir` that calls the function at an address."""
+def _builtin(definition: _Definition, address: int, more: bytes = b"", held: object = None) -> Callable[..., None]:
+    """A builtin function of `python_function_ir` that calls the function at an address.
+
+    It keeps what is `held` alive, in the place of its module.
+    """
     functions = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
     words = pack(f"={len(functions) + 2}Q", address, *functions, id(None)) + more
     make = ctypes.pythonapi.PyCFunction_NewEx
-    make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
-    function: Callable[..., None] = make(ctypes.addressof(definition), words, None)
+    make.argtypes, make.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.py_object), ctypes.py_object
+    function: Callable[..., None] = make(ctypes.addressof(definition), words, held)
     return function
 
 
@@ -209,9 +221,10 @@ def _of_words(arity: int) -> _Definition:
 
 
 @cache
-def _of_move(sides: int, keeps_lock: bool) -> _Definition:
+def _of_move(sides: int, keeps_lock: bool, target_first: bool) -> _Definition:
     """The definition of functions of moves."""
-    return _defined(moving_function_text(_contents_offset(), sides, keeps_lock=keeps_lock))
+    text = moving_function_text(_contents_offset(), sides, keeps_lock=keeps_lock, target_first=target_first)
+    return _defined(text)
 
 
 def _defined(text: str) -> _Definition:

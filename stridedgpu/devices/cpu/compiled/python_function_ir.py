@@ -10,8 +10,8 @@ the GIL, and calls the function at an address:
 All of these are in CPython's stable ABI. A call takes a fifth of the time of one through `ctypes`.
 
 The functions of moves know the arguments that are the same in every call of a plan: `self` goes on with the parameters'
-address, the number of items, and what is added to the starts of a source, a target and, for gathers, indices. They are
-called with the address and the start of each. Where indices lie is the first parameter.
+address, the number of items, and what is added to the addresses of a source, a target and, for gathers, indices, with
+which they are called. Where indices lie is the first parameter.
 """
 
 from __future__ import annotations
@@ -66,17 +66,15 @@ def python_function_text(offset: int, arity: int) -> str:
     return made.finish([made.word(place, "ptr") for place in range(arity)]).text("kernel")
 
 
-def moving_function_text(offset: int, sides: int, *, keeps_lock: bool) -> str:
-    """The same for moves, of an address and a start for each side."""
+def moving_function_text(offset: int, sides: int, *, keeps_lock: bool, target_first: bool) -> str:
+    """The same for moves, of an address for each side: the source's first, or the target's."""
     made = _Builtin(offset)
     code, first = made.code, 2 + len(PYTHON_FUNCTIONS)
     parameters, items = made.of_self(first, "ptr"), made.of_self(first + 1, "i64")
-    source, target, *indices = (
-        code.at(
-            code.at(made.word(2 * side, "ptr"), made.word(2 * side + 1, "i64")), made.of_self(first + 2 + side, "i64")
-        )
-        for side in range(sides)
+    one, other, *indices = (
+        code.at(made.word(side, "ptr"), made.of_self(first + 2 + side, "i64")) for side in range(sides)
     )
+    source, target = (other, one) if target_first else (one, other)
     for place in indices:
         code.store(place, parameters, 8)
     return made.finish([source, target, parameters, constant(0), items], keeps_lock=keeps_lock).text("kernel")

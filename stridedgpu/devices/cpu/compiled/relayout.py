@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -11,8 +10,8 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.stream import check_stream
 from stridedgpu.devices.cpu.thread_count import get_num_threads
+from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
@@ -26,7 +25,6 @@ from .relayout_rows import rows_of
 from .relayout_walk import (
     Draft,
     Loop,
-    Parameters,
     Walk,
     elements_of,
     make_walk,
@@ -377,11 +375,7 @@ def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:
     )
 
 
-_Move = Callable[..., None]
-"""`move(source, source_start, target, target_start, stream=None)`: a launch. A stream is refused."""
-
-
-def compiled_relayout(plan: CpuPlan) -> _Move | None:
+def compiled_relayout(plan: CpuPlan) -> DirectLaunch | None:
     """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
@@ -394,40 +388,29 @@ def compiled_relayout(plan: CpuPlan) -> _Move | None:
     assert zeros is not None
     behind = problem.sizes[-1] * problem.target.element.itemsize
 
-    def move(source: Buffer, source_start: int, target: Buffer, target_start: int, stream: object = None) -> None:
-        elements(source, source_start, target, target_start, stream)
-        zeros(_ZEROS, 0, target, target_start + behind)
+    def move(source: int, target: int) -> None:
+        elements(source, target)
+        zeros(_ZEROS.address, target + behind)
 
     return move
 
 
-def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> _Move | None:
+def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> DirectLaunch | None:
     """Prepare one walk of a plan that moves `nbytes` in all."""
     loop = compiled(walk.kernel.text)
     if loop is None:
         return None
     parameters, items = walk.packed(), walk.items
-    source_offset, target_offset = walk.source_offset, walk.target_offset
+    offsets = walk.source_offset, walk.target_offset
     place, brief = parameters.address, nbytes < policy().sharing.brief_bytes
-    alone = moving_function(loop.address, place, items, (source_offset, target_offset), keeps_lock=brief)
+    alone = moving_function(loop, place, items, offsets, held=parameters, keeps_lock=brief)
+    if kernel.shared_bytes is None or nbytes < kernel.shared_bytes:
+        return alone
 
-    is_shared = kernel.shared_bytes is not None and nbytes >= kernel.shared_bytes
-
-    def move(
-        source: Buffer,
-        source_start: int,
-        target: Buffer,
-        target_start: int,
-        stream: object = None,
-        _held: Parameters = parameters,  # alive at a fixed address
-    ) -> None:
-        if stream is not None:
-            check_stream(stream)
-        if is_shared and get_num_threads() > 1:
-            reads = source.address + (source_start + source_offset)
-            writes = target.address + (target_start + target_offset)
-            run_shared(loop, reads, writes, place, items, nbytes=nbytes)
+    def move(source: int, target: int) -> None:
+        if get_num_threads() > 1:
+            run_shared(loop, source + offsets[0], target + offsets[1], place, items, nbytes=nbytes)
         else:
-            alone(source.address, source_start, target.address, target_start)
+            alone(source, target)
 
     return move

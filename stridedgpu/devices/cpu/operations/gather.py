@@ -10,8 +10,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
-from stridedgpu.devices.cpu.stream import check_stream
-from stridedgpu.devices.interface import Located
+from stridedgpu.devices.interface import DirectLaunch, Located
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 
@@ -25,7 +24,7 @@ def check_by(rule: IndexRule, indices: Located) -> None:
     """Raise `IndexError` for the first index that a rule forbids."""
     look = _look(rule)
     buffer, start = indices
-    if rule.axis_pitches or not (look.work if look.at is None else look.chosen())(buffer, start):
+    if rule.axis_pitches or not (look.work if look.at is None else look.chosen())(buffer.address + start):
         check_indices(rule, buffer.bytes[start:])
 
 
@@ -33,7 +32,7 @@ def check_by(rule: IndexRule, indices: Located) -> None:
 def _look(rule: IndexRule) -> Promotion:
     """A quick look at indices, cached by rule: True if all are in range. If not, NumPy finds the wrong one."""
 
-    def compiled() -> Callable[[Buffer, int], bool] | None:
+    def compiled() -> Callable[[int], bool] | None:
         from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 
         return compiled_index_check(rule)
@@ -42,73 +41,57 @@ def _look(rule: IndexRule) -> Promotion:
     return Promotion(compiled_from(nbytes) if nbytes else None, lambda: _unseen, compiled)
 
 
-def _unseen(indices: Buffer, start: int) -> bool:  # noqa: ARG001 - as every look is called
+def _unseen(indices: int) -> bool:  # noqa: ARG001 - as every look is called
     """Leave the check of all indices to NumPy."""
     return False
 
 
-_Move = Callable[..., None]
-"""A `GatherLaunch`, of which those of NumPy take no stream, and compiled ones refuse any."""
+def _refuse(rule: IndexRule, indices: int) -> None:
+    """Raise `IndexError` for the first of the indices at an address that a rule forbids."""
+    nbytes = rule.index.layout.span * rule.index.element.itemsize
+    check_indices(rule, Buffer.trusted(indices, nbytes, None, readonly=True).bytes)
 
 
-def _checked(problem: GatherProblem, move: _Move) -> _Move:
+def _checked(problem: GatherProblem, move: DirectLaunch) -> DirectLaunch:
     """A move that looks at its indices first, where the problem's mode refuses any."""
     if not problem.refuses_indices:
         return move
     rule = problem.rule
     look = _look(rule)
 
-    def checked(
-        dense: Buffer,
-        dense_start: int,
-        indexed: Buffer,
-        indexed_start: int,
-        indices: Buffer,
-        indices_start: int,
-        stream: object = None,
-    ) -> None:
-        if stream is not None:
-            check_stream(stream)
-        if not (look.work if look.at is None else look.chosen())(indices, indices_start):
-            check_indices(rule, indices.bytes[indices_start:])
-        move(dense, dense_start, indexed, indexed_start, indices, indices_start)
+    def checked(dense: int, indexed: int, indices: int) -> None:
+        if not (look.work if look.at is None else look.chosen())(indices):
+            _refuse(rule, indices)
+        move(dense, indexed, indices)
 
     return checked
 
 
-def _narrowed(problem: GatherProblem, positions: Positions, move: _Move) -> _Move:
+def _narrowed(problem: GatherProblem, positions: Positions, move: DirectLaunch) -> DirectLaunch:
     """A move by the positions that the check of its indices writes into memory of its own."""
     rule = problem.rule
 
-    def checked(
-        dense: Buffer,
-        dense_start: int,
-        indexed: Buffer,
-        indexed_start: int,
-        indices: Buffer,
-        indices_start: int,
-        stream: object = None,
-    ) -> None:
-        if stream is not None:
-            check_stream(stream)
-        are_within, found = positions(indices, indices_start)
+    def checked(dense: int, indexed: int, indices: int) -> None:
+        are_within, found, _held = positions(indices)
         while not are_within:
-            check_indices(rule, indices.bytes[indices_start:])
-            are_within, found = positions(indices, indices_start)  # somebody has changed the wrong one
-        move(dense, dense_start, indexed, indexed_start, found, 0)
+            _refuse(rule, indices)
+            are_within, found, _held = positions(indices)  # somebody has changed the wrong one
+        move(dense, indexed, found)
 
     return checked
 
 
-def _run_numpy(problem: GatherProblem) -> _Move:
-    blocks = NumpyGather(problem)
+def _run_numpy(problem: GatherProblem) -> Callable[..., None]:
+    blocks, rule = NumpyGather(problem), problem.rule if problem.refuses_indices else None
 
     def move(
         dense: Buffer, dense_start: int, indexed: Buffer, indexed_start: int, indices: Buffer, indices_start: int
     ) -> None:
+        if rule is not None:
+            check_by(rule, (indices, indices_start))
         blocks(dense.bytes[dense_start:], indexed.bytes[indexed_start:], indices.bytes[indices_start:])
 
-    return _checked(problem, move)
+    return move
 
 
 def _compiled(problem: GatherProblem) -> CpuKernel | None:
@@ -117,7 +100,7 @@ def _compiled(problem: GatherProblem) -> CpuKernel | None:
     return gather_kernel(problem)
 
 
-def _run_compiled(plan: CpuPlan) -> _Move | None:
+def _run_compiled(plan: CpuPlan) -> DirectLaunch | None:
     from stridedgpu.devices.cpu.compiled.gather import compiled_gather
     from stridedgpu.devices.cpu.compiled.index_check import compiled_narrowing, narrowed
 
@@ -129,6 +112,4 @@ def _run_compiled(plan: CpuPlan) -> _Move | None:
     return None if positions is None else _narrowed(plan.problem, positions, move)
 
 
-OPERATION: Final = CpuOperation(
-    numpy_gather_kernel, _run_numpy, _compiled, _run_compiled, arguments=6, takes_stream=True
-)
+OPERATION: Final = CpuOperation(numpy_gather_kernel, _run_numpy, _compiled, _run_compiled, arguments=6, by_address=True)

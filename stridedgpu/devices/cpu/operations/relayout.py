@@ -8,6 +8,7 @@ from typing import Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout, numpy_relayout_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
+from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.planning.relayout_problem import Problem
 
 __all__ = ["OPERATION"]
@@ -28,12 +29,12 @@ def _compiled(problem: Problem) -> CpuKernel | None:
     return relayout_kernel(problem)
 
 
-def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
+def _run_compiled(plan: CpuPlan) -> DirectLaunch | None:
     from stridedgpu.devices.cpu.compiled.relayout import compiled_relayout
 
     return compiled_relayout(plan)
 
 
 OPERATION: Final = CpuOperation(
-    numpy_relayout_kernel, _run_numpy, _compiled, _run_compiled, arguments=4, takes_stream=True
+    numpy_relayout_kernel, _run_numpy, _compiled, _run_compiled, arguments=4, by_address=True
 )
