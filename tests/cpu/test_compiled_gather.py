@@ -277,7 +277,7 @@ def test_short_rows_share_registers(data):
         ("float32", 1000, 1000, "RowsInMemory"),
         ("int64", 128, 128, "RowsInMemory"),
         ("int64", 128, 8, "GatherElements"),
-        ("uint8", 2000, 2000, "GatherElements"),
+        ("uint8", 2000, 2000, "RowsInMemory"),
     ],
 )
 def test_rows_are_in_registers_where_that_costs_less(element, size, width, kernel):
@@ -294,7 +294,9 @@ def test_rows_are_in_registers_where_that_costs_less(element, size, width, kerne
         ("float32", 63, "GatherElements"),
         ("int64", 32, "RowsInMemory"),
         ("int64", 31, "GatherElements"),
-        ("float16", 1000, "GatherElements"),
+        ("float16", 64, "RowsInMemory"),
+        ("uint8", 64, "RowsInMemory"),
+        ("uint8", 63, "GatherElements"),
     ],
 )
 def test_longer_rows_stay_in_memory(element, width, kernel):

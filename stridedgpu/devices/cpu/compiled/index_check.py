@@ -120,7 +120,7 @@ def _pays(problem: GatherProblem, count: int, nbytes: int) -> bool:
     run = problem.element_count * problem.dense.element.itemsize // count
     if run > limits.narrowed_run or count * nbytes > limits.most_position_bytes:
         return False
-    return run < policy().gather.loaded_bytes or problem.bytes_moved not in limits.crowded_bytes
+    return run < limits.crowded_run or problem.bytes_moved not in limits.crowded_bytes
 
 
 def compiled_narrowing(problem: GatherProblem, nbytes: int) -> Positions | None:
