@@ -121,12 +121,8 @@ def _in_registers(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
 
 def _in_memory(rows: _Rows, kind: IndexKind, rank: int, result_bytes: int, span: int) -> _Choice | None:
     """The kernel that loads elements one by one; None where others are as quick, or prefetch what is far apart."""
-    chosen = policy().gather
-    if (
-        chosen.hardware
-        or rows.run < chosen.loaded_bytes
-        or rows.width < _LEAST_STEPS * min(STEP, LINE_BYTES // rows.run)
-    ):
+    chosen, least = policy().gather, _LEAST_STEPS * min(STEP, LINE_BYTES // rows.run)
+    if chosen.hardware or rows.run < chosen.loaded_bytes or rows.width < least:
         return None
     farthest = chosen.near_span_bytes if result_bytes >= chosen.streamed_bytes else chosen.large_span_bytes
     if rows.count == 1 and span >= farthest:
