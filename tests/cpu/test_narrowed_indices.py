@@ -19,6 +19,7 @@ from stridedgpu.devices.cpu.compiled import index_check
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
 from stridedgpu.devices.cpu.compiled.index_check import compiled_narrowing, narrowed
 from stridedgpu.devices.cpu.operations import gather
+from stridedgpu.devices.cpu.plan import CpuPlan
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem
 from stridedgpu.values.dtypes import element_type
@@ -137,6 +138,20 @@ def test_rows_at_positions_load_each_element(element):
     with policy_with(gather=KERNELS["rows at positions"]):
         assert type(gather_walk(narrowed(problem), "raise").kernel).__name__ == "RowsAtPositions"
         assert type(gather_walk(problem, "raise").kernel).__name__ == "RowsInMemory"
+
+
+@needs_compiler
+@pytest.mark.parametrize("planned, run", [(0, 1 << 62), (1 << 62, 0)], ids=["narrowed", "not narrowed"])
+def test_a_plan_is_run_as_it_was_planned_whatever_the_policy_is_then(planned, run):
+    problem = table_problem(300, 1000, "int64")
+    table, numbers = np.arange(300).astype(np.uint8), np.arange(-300, 700) % 300
+    out = np.zeros(1000, np.uint8)
+    plan = CpuPlan(problem, gather.OPERATION, 1)
+    with policy_with(index_check={"narrowed_bytes": planned}):
+        assert plan.compiled is not None
+    with policy_with(index_check={"narrowed_bytes": run}):
+        gather.OPERATION.run_compiled(plan)(*(array.ctypes.data for array in (out, table, numbers)))
+    assert np.array_equal(out, table[numbers])
 
 
 @needs_compiler

@@ -102,13 +102,15 @@ def _compiled(problem: GatherProblem) -> CpuKernel | None:
 
 def _run_compiled(plan: CpuPlan) -> DirectLaunch | None:
     from stridedgpu.devices.cpu.compiled.gather import compiled_gather
-    from stridedgpu.devices.cpu.compiled.index_check import compiled_narrowing, narrowed
+    from stridedgpu.devices.cpu.compiled.index_check import compiled_narrowing
 
     move = compiled_gather(plan)
-    short = narrowed(plan.problem)
-    if move is None or short is None:
-        return None if move is None else _checked(plan.problem, move)
-    positions = compiled_narrowing(plan.problem, short.index.element.itemsize)
+    if move is None or plan.compiled is None:
+        return None
+    nbytes = plan.compiled.walks[0].kernel.index.nbytes
+    if nbytes == plan.problem.index.element.itemsize:
+        return _checked(plan.problem, move)
+    positions = compiled_narrowing(plan.problem, nbytes)
     return None if positions is None else _narrowed(plan.problem, positions, move)
 
 
