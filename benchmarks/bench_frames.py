@@ -136,7 +136,7 @@ def encoding(case):
         call()
     assert case.format == "nv12" or np.array_equal(memory, made), "one bit more or less"  # OpenCV writes no NV12
     moved = picture.nbytes + memory.nbytes
-    block = np.zeros(moved // 2, np.uint8)
+    block = np.ones(moved // 2, np.uint8)
     other = np.empty_like(block)
     calls["memcpy"] = lambda: np.copyto(other, block)
     return calls, moved
@@ -234,7 +234,7 @@ def calls_of(case) -> tuple[dict[str, Callable[[], object]], int]:
         if "box" in case.goal
         else out.layout.element_count // 2
     )
-    block = np.zeros(moved // 2, np.uint8)
+    block = np.ones(moved // 2, np.uint8)
     other = np.empty_like(block)
     calls["memcpy"] = lambda: np.copyto(other, block)
     return calls, moved

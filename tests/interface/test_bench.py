@@ -19,7 +19,7 @@ from stridedgpu.__main__ import main
 from stridedgpu.commands.bench import chart, measure, table
 from stridedgpu.commands.bench.clocks import CudaClock, HostClock
 from stridedgpu.commands.bench.facts import facts_of
-from stridedgpu.commands.bench.measure import Bench, check_result
+from stridedgpu.commands.bench.measure import Bench, _written, check_result
 from stridedgpu.commands.bench.peers import registry
 from stridedgpu.commands.bench.peers.numpy_peer import NumpyPeer
 from stridedgpu.commands.bench.records import (
@@ -322,3 +322,8 @@ def test_facts_are_json_and_the_same_each_time(workload):
     assert json.loads(json.dumps(facts)) == facts == facts_of(workload)
     assert facts["launches"]
     assert all(launch["grid"][0] >= 1 for launch in facts["launches"])
+
+
+def test_what_is_copied_lies_in_pages_of_its_own():
+    """The system gives memory of zeros one page in common until it is written: reading it measures no memory."""
+    assert _written(100_000, "cpu").numpy().all()

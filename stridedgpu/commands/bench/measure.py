@@ -184,15 +184,22 @@ def _clear(work: Work) -> None:
     work.target[...] = 0
 
 
+def _written(nbytes: int, device: str) -> sg.StridedTensor:
+    """New bytes in pages of their own: until they are written, all pages of zeros are one, which is in every cache."""
+    tensor = sg.empty((nbytes,), "uint8", device=device)
+    tensor[...] = np.ones(nbytes, np.uint8)
+    return tensor
+
+
 def _own_copy(nbytes: int, device: str) -> Call:
-    source, target = (sg.zeros((nbytes,), "uint8", device=device) for _ in range(2))
+    source, target = (_written(nbytes, device) for _ in range(2))
     plan = sg.plan_relayout(source, target)
     return lambda: plan(source, target)
 
 
 def _device_copy(nbytes: int, device: str) -> Call:
     if device == "cpu":
-        source, target = np.zeros(nbytes, np.uint8), np.ones(nbytes, np.uint8)
+        source, target = (np.ones(nbytes, np.uint8) for _ in range(2))
         return lambda: np.copyto(target, source)
     cupy: Any = import_module("cupy")
     held, into = cupy.zeros(nbytes, "uint8"), cupy.empty(nbytes, "uint8")
