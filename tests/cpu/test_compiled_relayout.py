@@ -568,6 +568,25 @@ def test_strips_take_large_moves_where_lines_are_not_aligned(height, kernel):
         assert type(kernel_of((height, 400), (400, 1), (1, height), "float32")) is kernel
 
 
+@pytest.mark.parametrize(
+    "element, pitch, kernel",
+    [
+        ("uint8", 2048, Transpose),
+        ("uint8", 4096, Transpose),
+        ("uint8", 1024, TransposeStrips),
+        ("uint8", 2112, TransposeStrips),
+        ("uint16", 2048, Transpose),
+        ("uint16", 1024, TransposeStrips),
+        ("float32", 1024, TransposeStrips),
+    ],
+)
+def test_strips_leave_large_moves_whose_lines_exclude_each_other(element, pitch, kernel):
+    """Source lines of 2 KB of bytes, or of 4 KB of 2 bytes: powers of two."""
+    limits = {"strips": True, "streamed_tiles_bytes": 1 << 40, "streamed_crowds_bytes": 0, **WITHOUT_BLOCKS}
+    with policy_with(relayout=limits):
+        assert type(kernel_of((128, 192), (pitch, 1), (1, 128), element)) is kernel
+
+
 @pytest.mark.parametrize("target, in_registers", [("float32", True), ("uint16", False)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_constants_of_either_axis_in_tiles(target, in_registers, axis):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stridedgpu.devices.cpu import cache_size, policy as module, vendor
-from stridedgpu.devices.cpu.policy import GatherPolicy, Policy, RelayoutPolicy, policy, using
+from stridedgpu.devices.cpu.policy import GatherPolicy, IndexCheckPolicy, Policy, RelayoutPolicy, policy, using
 
 MB = 1 << 20
 
@@ -19,6 +19,7 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
     assert made.relayout == RelayoutPolicy()._replace(
         streamed_bytes=int(24 * MB * share),
         streamed_tiles_bytes=int((14 if amd else 8) * MB * share),
+        streamed_crowds_bytes=int(8 * MB * share),
         blocks_bytes=int(8 * MB * share),
         ordered_bytes=int((16 * MB if amd else 1 << 62) * share),
         ordered_ways_bytes=MB if amd else 1 << 62,
@@ -35,6 +36,10 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
     )
     streamed = 16 * MB if amd else 4 * MB
     assert made.gather == GatherPolicy()._replace(streamed_bytes=int(streamed * share), hardware=not amd)
+    assert made.index_check == IndexCheckPolicy()._replace(
+        crowded_bytes=range(int(20 * MB * share), int(32 * MB * share)),
+        narrowed_bytes=192 * 1024 if amd else 1 << 62,
+    )
 
 
 @pytest.mark.parametrize(

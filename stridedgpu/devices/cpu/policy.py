@@ -385,6 +385,7 @@ def _of_this_machine() -> Policy:
         relayout=relayout._replace(
             streamed_bytes=int(relayout.streamed_bytes * share),
             streamed_tiles_bytes=int(relayout.streamed_tiles_bytes * share),
+            streamed_crowds_bytes=int(relayout.streamed_crowds_bytes * share),
             blocks_bytes=int(relayout.blocks_bytes * share),
             ordered_bytes=int(relayout.ordered_bytes * share),
             cached_blocks_bytes=int(relayout.cached_blocks_bytes * share),

@@ -43,6 +43,10 @@ class RelayoutPolicy(NamedTuple):
     Zen 4 it is 14 MB: strips and blocks took 0.4 to 1 of the time of streamed tiles in 23 of 27 cases of 8 to 14 MB,
     1.1 to 1.6 in the others, and up to 2.1 beyond."""
 
+    streamed_crowds_bytes: int = 8 * _MB
+    """The same where source lines are so many a power of two apart that they exclude each other from the nearest cache:
+    streamed tiles, which read each line once, took 0.55 to 0.8 of the time of strips."""
+
     squares_bytes: int = 32 * _MB
     """Bytes moved below which unaligned elements of 1, 4 and 8 bytes are transposed in squares, in registers alone: on
     the Xeon 1.2 to 12 times as fast as tiles. Aligned lines are streamed instead."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -239,7 +240,10 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     outer = draft.besides(target_loop, source_loop)
     aligned = all(loop.target % LINE_BYTES == 0 for loop in (source_loop, *outer))
     limits, matrix = policy().relayout, target_loop.size * source_loop.size * (draft.source_bytes + draft.target_bytes)
-    most = limits.streamed_tiles_bytes if aligned else limits.squares_bytes
+    streamed = limits.streamed_tiles_bytes
+    if _crowds(target_loop, draft.source_bytes):
+        streamed = min(streamed, limits.streamed_crowds_bytes)
+    most = streamed if aligned else limits.squares_bytes
     small = not aligned and matrix < limits.small_matrix_bytes
     in_registers = small or problem.bytes_moved < most
     strips = _strips(problem, draft, (source_loop, target_loop), aligned) if in_registers or not aligned else None
@@ -254,10 +258,23 @@ def _transpose(problem: Problem, draft: Draft) -> Walk | None:
     line = LINE_BYTES if aligned else policy().relayout.unaligned_line_bytes[draft.target_bytes]
     rows = _rows_of_tiles(target_loop.size, line // draft.target_bytes, max(lane, LINE_BYTES // draft.target_bytes))
     columns = power_of_two(min(source_loop.size, max(lane, LINE_BYTES // draft.source_bytes)))
-    large = problem.bytes_moved >= policy().relayout.streamed_tiles_bytes
-    streaming = aligned and large and rows * draft.target_bytes == LINE_BYTES
+    streaming = aligned and problem.bytes_moved >= streamed and rows * draft.target_bytes == LINE_BYTES
     extent = policy().relayout.tile_bytes if aligned else policy().relayout.unaligned_tile_bytes
     return _tiles(problem, draft, (target_loop, source_loop), (rows, columns), extent, streaming=streaming)
+
+
+_WAY_BYTES: Final = 4096
+_WAYS: Final = 8
+"""A first-level cache: lines so many bytes apart, or a multiple, have a place in common, which holds so many."""
+
+_CROWD: Final = 4
+"""Source lines for each place in the cache from which on a strip's exclude each other."""
+
+
+def _crowds(lines: Loop, nbytes: int) -> bool:
+    """Whether a strip's source lines have few places in the nearest cache: bytes 2 KB apart, or 2 bytes 4 KB apart."""
+    places = _WAYS * _WAY_BYTES // gcd(lines.source, _WAY_BYTES)
+    return LINE_BYTES // nbytes >= _CROWD * places
 
 
 def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop], aligned: bool) -> Walk | None:
