@@ -302,7 +302,7 @@ class IndexCheckPolicy(NamedTuple):
 
     narrowed_bytes: int = 1 << 62
     """Bytes of indices from which on their check writes their positions for the gather, which then reads one or two
-    bytes for each: 0.6 to 0.95 of the time for elements in 0.2 to 150 MB; 192 KB on an AMD, where it was measured."""
+    bytes for each: 0.6 to 1.05 of the time for elements in 0.2 to 150 MB; 192 KB on an AMD, where it was measured."""
 
     narrowed_run: int = 8
     """The most bytes that such an index stands for: 16 gained nothing."""

@@ -130,8 +130,8 @@ def _in_memory(rows: _Rows, kind: IndexKind, rank: int, result_bytes: int, span:
     kernel = RowsInMemory if kind.nbytes >= _LEAST_INDEX else RowsAtPositions
     adjacent = rows.stride == rows.run
     ahead = _lines_ahead(rows) if adjacent and rows.is_apart and span >= chosen.prefetched_span_bytes else 0
-    later = -(-chosen.row_ahead_bytes // (rows.size * rows.run)) if ahead else 0
-    return _Choice(kernel(kind, rank, rows.run, adjacent, ahead, later and power_of_two(later)), 1, rows.stride, [])
+    later = power_of_two(-(-chosen.row_ahead_bytes // (rows.size * rows.run))) if ahead else 0
+    return _Choice(kernel(kind, rank, rows.run, adjacent, ahead, later), 1, rows.stride, [])
 
 
 def _lines_ahead(rows: _Rows) -> int:
