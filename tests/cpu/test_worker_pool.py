@@ -22,8 +22,10 @@ import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count as threads
 from stridedgpu.devices.cpu.compiled import jit as machine_code, worker_pool
 from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
+from stridedgpu.devices.cpu.policy import policy
 
-FRAMES = np.random.default_rng(0).integers(0, 256, (2, 512, 640, 3), np.uint8)
+FRAMES = np.random.default_rng(0).integers(0, 256, (6, 512, 640, 3), np.uint8)
+assert 2 * FRAMES.nbytes >= policy().sharing.waking_bytes, "less than a worker is woken for"
 PLANES = np.ascontiguousarray(FRAMES.transpose(0, 3, 1, 2))
 
 
@@ -112,6 +114,18 @@ def test_where_no_thread_can_be_started_those_that_there_are_do_the_work(monkeyp
 
 
 @needs_compiler
+def test_a_small_call_after_a_pause_starts_no_worker_and_one_soon_after_it_does(monkeypatch):
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
+    done = []
+    with policy_with(sharing={"waking_bytes": 1001, "waking_gap_ns": 0}):
+        worker_pool.run_shared(loop_of(done.append), 0, 0, 0, 100, nbytes=1000)
+    assert (done, worker_pool._pool.threads) == ([*range(100)], 1)
+    with policy_with(sharing={"waking_bytes": 1001, "waking_gap_ns": 1 << 62}):
+        worker_pool.run_shared(loop_of(done.append), 0, 0, 0, 100, nbytes=1000)
+    assert (sorted(done), worker_pool._pool.threads) == (sorted([*range(100)] * 2), 4)
+
+
+@needs_compiler
 def test_each_thread_begins_with_its_own_part():
     sg.set_num_threads(2)
     for _ in range(5):
@@ -162,7 +176,7 @@ def test_a_process_ends_while_workers_spin():
     code = """
 import numpy as np, stridedgpu as sg
 sg.set_num_threads(4)
-sg.asarray(np.zeros((4, 512, 640, 3), np.uint8), dims="NHWC").relayout(layout="NCHW")
+sg.asarray(np.zeros((6, 512, 640, 3), np.uint8), dims="NHWC").relayout(layout="NCHW")
 """
     for _ in range(2):
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)

@@ -36,23 +36,27 @@ def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int
     Python's lock is released. The caller keeps the memory at the three addresses alive.
 
     Waking a parked worker takes 50 to 150 us. A small call wakes workers only if the previous call was so recent that
-    they will still be spinning at the next one; otherwise the caller runs all items alone.
+    they will still be spinning at the next one; otherwise the caller runs all items alone, and starts no worker, either.
     """
     threads = get_num_threads()
     if threads == 1 or items < 2:
         loop.alone(source, target, parameters, 0, items)
         return
-    pool = _pool
+    pool, sharing = _pool, policy().sharing
+    wakes = nbytes >= sharing.waking_bytes or perf_counter_ns() - pool.ended < sharing.waking_gap_ns
     if threads > pool.threads:
         threads = min(threads, _MOST_SLOTS + 1)
         if threads > pool.threads:
+            if not wakes:
+                loop.alone(source, target, parameters, 0, items)
+                pool.ended = perf_counter_ns()
+                return
             pool.grow(threads)
-    sharing, jobs = policy().sharing, pool.jobs
+    jobs = pool.jobs
     try:
         job = jobs.pop()
     except IndexError:
         job = _Block((1 + pool.threads) * LINE_WORDS)
-    wakes = nbytes >= sharing.waking_bytes or perf_counter_ns() - pool.ended < sharing.waking_gap_ns
     spins = sharing.spins if threads <= pool.cores else 0
     pool.run(loop.address, source, target, parameters, items, job.address, pool.slots.address, threads, spins, wakes)
     pool.ended = perf_counter_ns()
