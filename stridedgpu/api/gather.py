@@ -131,8 +131,8 @@ def scatter_elements(
     `data`, as in `gather`; those of `indices` and `updates` are in canonical order. If several indices select
     one element, the last one (in row-major order of `indices`) wins on the CPU. On a GPU one of them wins, whole, and
     which one is undefined. `unique=True` refuses such indices with an `IndexError`, where -1 and n-1 are the same. For
-    this check the CPU sorts the indices and needs 24 bytes for each; a GPU needs 1 bit for each element, or slice, of
-    `data`. Indices out of range are always refused. `out=data` replaces the elements in place, and copies no others.
+    this check the CPU needs up to 40 bytes for each index, and a GPU 1 bit for each element, or slice, of `data`.
+    Indices out of range are always refused. `out=data` replaces the elements in place, and copies no others.
 
     Raises before anything is written what `gather_elements` raises, `ElementTypeError` for updates of another type,
     and `BindingError` for an `out` that shares memory with `indices`, `updates` or other elements of `data`.

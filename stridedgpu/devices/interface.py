@@ -44,6 +44,7 @@ __all__ = [
     "CropsLaunch",
     "Device",
     "DeviceInfo",
+    "DirectCheck",
     "DirectLaunch",
     "EvenlyLocated",
     "FrameLaunch",
@@ -129,6 +130,9 @@ Launch = Callable[..., Any]
 DirectLaunch = Callable[..., None]
 """`direct(source, target)` or `direct(dense, indexed, indices)`, with addresses; the caller keeps the memory alive."""
 
+DirectCheck = Callable[[int], None]
+"""`check(indices)`, with the address of the lowest one; the caller keeps the memory alive."""
+
 RelayoutLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, object], DirectLaunch | None]"
 """`launch(source, source_start, target, target_start, stream)`."""
 
@@ -204,10 +208,11 @@ class Device(Planner, Protocol):
         untouched.
         """
 
-    def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> None:
+    def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> DirectCheck | None:
         """Raise `IndexError` for the first index that the rule forbids; nothing is written.
 
-        Scatters are checked before their data is copied. The launch of a gather checks its own indices.
+        Scatters are checked before their data is copied. The launch of a gather checks its own indices. Returns None,
+        or the same check for later calls without a stream, if there is one.
         """
 
     def synchronize(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from stridedgpu.devices.buffer import Buffer, address_of
-from stridedgpu.devices.interface import DeviceInfo, Launch, Located
+from stridedgpu.devices.interface import DeviceInfo, DirectCheck, Launch, Located
 from stridedgpu.devices.verbose import is_verbose, told
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.values.errors import DeviceError
@@ -75,13 +75,13 @@ class CpuDevice:
         start = base + (apart - base) % step
         return Buffer.trusted(start, nbytes, memory, alignment, "cpu", False, True)  # noqa: FBT003 - quicker
 
-    def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> None:
+    def check_indices(self, rule: IndexRule, indices: Located, stream: object) -> DirectCheck | None:
         """Check the indices at once."""
         if stream is not None:
             check_stream(stream)
         from .operations.gather import check_by
 
-        check_by(rule, indices)
+        return check_by(rule, indices)
 
     def synchronize(self) -> None:
         """Return at once: every call returns after its work is done."""

@@ -67,6 +67,10 @@ class NumpyPolicy(NamedTuple):
     searched_indices: int = 128 * _KB
     """Indices of one step of the search for a wrong index."""
 
+    flags_of_index: int = 32
+    """Elements that each of some distinct indices could name, up to which each of them has a flag, where more are
+    sorted: 100,000 indices took 0.1 to 0.6 ms by 1 to 100 flags each, and 3.8 sorted."""
+
     block_pixels: int = 64 * _KB
     """Pixels, or raw samples, of a block of any other operation; numbers take 2 to 8 bytes in each of its channels."""
 
@@ -299,6 +303,18 @@ class IndexCheckPolicy(NamedTuple):
 
     item_indices: int = 16 * _KB
     """Indices of one item."""
+
+    names_of_index: int = 32
+    """Elements that each of some distinct indices could name, up to which these have a byte each that is marked. Of
+    more, indices are looked up in a hash table: 10,000 took 0.9 to 2.5 ns each by marks from 4 to 32 elements, 4 from
+    64 on, and 3.4 by hashing; a million took 1.4 to 2.8 and 17 to 21. The memory is up to 32 bytes for each index."""
+
+    table_bytes: int = 16 * _KB
+    """Bytes of a table that several positions share, half a first-level cache: 2 to 128 KB took the same time."""
+
+    least_columns: int = 64
+    """Positions beside one another whose indices, a row each, are checked together: 16 took up to 1.7 times as long,
+    since a cache line of indices was read again."""
 
     narrowed_bytes: int = 1 << 62
     """Bytes of indices from which on their check writes their positions for the gather, which then reads one or two

@@ -90,7 +90,7 @@ class EmulatedDevice:
 
         return launch
 
-    def _submit(self, stream: Stream, work: Callable[..., None], *arguments: Any) -> None:
+    def _submit(self, stream: Stream, work: Callable[..., object], *arguments: Any) -> None:
         """Queue work on aliases of its arguments."""
         used: set[Pages] = set()
         seen = [_alias(argument, used) for argument in arguments]

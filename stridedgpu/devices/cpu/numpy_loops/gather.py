@@ -179,7 +179,7 @@ def check_indices(rule: IndexRule, index: Array) -> None:
     """Raise `IndexError` for the first index outside its axis, or for a duplicate.
 
     `index` is the bytes of the indices from their lowest element on. Memory proportional to the indices is allocated
-    only if the rule has pitches: the indices are then sorted, which takes 24 bytes for each.
+    only if the rule has pitches: for names of 64 bits, and flags of these or a sorted copy.
     """
     layout = rule.index.layout
     if 0 in layout.sizes:
@@ -216,18 +216,31 @@ def _check_range(rule: IndexRule, numbers: Array, component: int, size: int) -> 
 def _check_distinct(rule: IndexRule, numbers: Array) -> None:
     """Raise when two indices, or tuples of them, name the same element of the result."""
     shape = numbers.shape[:-1] if rule.has_tuples else numbers.shape
+    own_pitches, axis_pitches = rule.name_pitches
     names = np.zeros(shape, np.int64)
-    for axis, pitch in enumerate(rule.own_pitches):
+    for axis, pitch in enumerate(own_pitches):
         names += (np.arange(shape[axis], dtype=np.int64) * pitch).reshape(-1, *(1,) * (len(shape) - axis - 1))
-    for component, ((_, size), pitch) in enumerate(zip(rule.axes, rule.axis_pitches, strict=True)):
+    for component, ((_, size), pitch) in enumerate(zip(rule.axes, axis_pitches, strict=True)):
         names += resolved(numbers[..., component] if rule.has_tuples else numbers, size, "raise") * pitch
     flat = names.reshape(-1)
+    if _are_distinct(flat, rule.name_count):
+        return
     order = np.argsort(flat, kind="stable")
     same = np.flatnonzero(flat[order[1:]] == flat[order[:-1]])
     if same.size:
         places = [np.unravel_index(order[same[0] + step], shape) for step in (0, 1)]
         first, second = (tuple(int(along) for along in place) for place in places)
         raise IndexError(rule.named_twice(first, second, [numbers[place].tolist() for place in (first, second)]))
+
+
+def _are_distinct(names: NDArray[np.int64], count: int) -> bool:
+    """Whether no two of some names, from 0 to `count` - 1, are equal."""
+    if count <= policy().numpy.flags_of_index * names.size:
+        flags = np.zeros(count, bool)
+        flags[names] = True
+        return int(np.count_nonzero(flags)) == names.size
+    ordered = np.sort(names)
+    return not bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _array_of(side: TensorSpec, memory: Array) -> Array:

@@ -10,7 +10,7 @@ from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import NumpyGather, check_indices, numpy_gather_kernel
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuOperation, CpuPlan
 from stridedgpu.devices.cpu.promotion import Promotion, compiled_from
-from stridedgpu.devices.interface import DirectLaunch, Located
+from stridedgpu.devices.interface import DirectCheck, DirectLaunch, Located
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import IndexRule
 
@@ -20,19 +20,32 @@ if TYPE_CHECKING:
 __all__ = ["OPERATION", "check_by"]
 
 
-def check_by(rule: IndexRule, indices: Located) -> None:
-    """Raise `IndexError` for the first index that a rule forbids."""
+def check_by(rule: IndexRule, indices: Located) -> DirectCheck | None:
+    """Raise `IndexError` for the first index that a rule forbids; returns the compiled check if there is one."""
     look = _look(rule)
     buffer, start = indices
-    if rule.axis_pitches or not (look.work if look.at is None else look.chosen())(buffer.address + start):
+    if not (look.work if look.at is None else look.chosen())(buffer.address + start):
         check_indices(rule, buffer.bytes[start:])
+    loops = look.loops
+    if loops is None:
+        return None
+
+    def check(indices: int) -> None:
+        if not loops(indices):
+            _refuse(rule, indices)
+
+    return check
 
 
 @lru_cache(maxsize=1024)
 def _look(rule: IndexRule) -> Promotion:
-    """A quick look at indices, cached by rule: True if all are in range. If not, NumPy finds the wrong one."""
+    """A quick look at indices, cached by rule: True if all are allowed. If not, NumPy finds the wrong one."""
 
     def compiled() -> Callable[[int], bool] | None:
+        if rule.axis_pitches:
+            from stridedgpu.devices.cpu.compiled.distinct_check import compiled_distinct_check
+
+            return compiled_distinct_check(rule)
         from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 
         return compiled_index_check(rule)
