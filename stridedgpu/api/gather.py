@@ -7,9 +7,8 @@ from stridedgpu.operations.gather import (
     gather_elements_operand,
     gather_nd_operand,
     gather_operand,
-    scatter_elements_operand,
-    scatter_nd_operand,
 )
+from stridedgpu.operations.scatter import scatter_elements_operand, scatter_nd_operand
 from stridedgpu.typing import IndexMode, StreamLike, TensorLike
 
 from .arguments import index_tensor
@@ -143,10 +142,12 @@ def scatter_elements(
     >>> scatter_elements(table, [1], asarray([20]), out=table).numpy().tolist()
     [1, 20, 3]
     """
-    tensor, written = asarray(data, dims=dims), output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
+    new = updates.operand if type(updates) is StridedTensor else asarray(updates).operand
     target = None if written is None else written.operand
-    operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
-    found = scatter_elements_operand(*operands, axis, unique=unique, out=target, stream=stream)
+    found = scatter_elements_operand(tensor.operand, index, new, axis, unique=unique, out=target, stream=stream)
     return StridedTensor.over(found, tensor.dims) if written is None else written
 
 
@@ -169,10 +170,12 @@ def scatter_nd(
     >>> scatter_nd(asarray([[1, 2], [3, 4]]), [[1]], asarray([[7, 8]])).numpy().tolist()
     [[1, 2], [7, 8]]
     """
-    tensor, written = asarray(data, dims=dims), output_tensor(out)
+    tensor = data if type(data) is StridedTensor and dims is None else asarray(data, dims=dims)
+    written = out if out is None or type(out) is StridedTensor else output_tensor(out)
+    index = indices.operand if type(indices) is StridedTensor else _indices(indices, tensor, stream)
+    new = updates.operand if type(updates) is StridedTensor else asarray(updates).operand
     target = None if written is None else written.operand
-    operands = (tensor.operand, _indices(indices, tensor, stream), asarray(updates).operand)
-    found = scatter_nd_operand(*operands, unique=unique, out=target, stream=stream)
+    found = scatter_nd_operand(tensor.operand, index, new, unique=unique, out=target, stream=stream)
     return StridedTensor.over(found, tensor.dims) if written is None else written
 
 

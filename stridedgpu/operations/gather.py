@@ -1,4 +1,4 @@
-"""Gather elements, rows and slices of an operand by indices, and scatter them into one."""
+"""Gather elements, rows and slices of an operand by indices."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from functools import lru_cache
 from stridedgpu.devices.interface import Device, DirectLaunch, GatherLaunch
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import CPU, device_named
-from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.index_rule import Mode
 from stridedgpu.values.axis_labels import Labels, dims_of, labels_of
-from stridedgpu.values.dtypes import ElementType
-from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import integer
 from stridedgpu.values.tensor_spec import TensorSpec
 
-from .allocation import DEFAULT_ALIGNMENT, allocate_operand
+from .allocation import DEFAULT_ALIGNMENT
 from .index_arguments import (
     INDEX_TYPES,
     IndexedAccess,
@@ -28,17 +25,12 @@ from .index_arguments import (
     slices_access,
     tuples_access,
 )
-from .relayout import assign_operand
-from .requirements import check_output, check_output_layout, check_output_memory
+from .requirements import check_output_layout, check_output_memory
 
 __all__ = [
-    "check_updates",
     "gather_elements_operand",
     "gather_nd_operand",
     "gather_operand",
-    "run_plan",
-    "scatter_elements_operand",
-    "scatter_nd_operand",
 ]
 
 
@@ -134,20 +126,6 @@ def _gathering(
     return _Gathering(access, wanted, labels, allocation, data, allocation.spec, device)
 
 
-def run_plan(plan: DevicePlan, dense: Operand, indexed: Operand, indices: Operand, stream: object) -> None:
-    """Run a plan on operands that fit it."""
-    launch: GatherLaunch = device_named(plan.device).prepare(plan)
-    launch(
-        dense.buffer,
-        dense.start_bytes,
-        indexed.buffer,
-        indexed.start_bytes,
-        indices.buffer,
-        indices.start_bytes,
-        stream,
-    )
-
-
 def _gathered(
     access_of: _Access,
     data: Operand,
@@ -194,75 +172,3 @@ def _gathered(
         stream,
     )
     return target, made.dims
-
-
-def scatter_elements_operand(
-    data: Operand,
-    indices: Operand,
-    updates: Operand,
-    axis: int,
-    *,
-    unique: bool,
-    out: Operand | None,
-    stream: object,
-) -> Operand:
-    """`stridedgpu.scatter_elements` on operands."""
-    check_index_operand(indices, data.buffer.device)
-    access = elements_access(data.spec, indices.spec, axis, unique=unique)
-    return _scattered(access, data, indices, updates, out, stream)
-
-
-def scatter_nd_operand(
-    data: Operand, indices: Operand, updates: Operand, *, unique: bool, out: Operand | None, stream: object
-) -> Operand:
-    """`stridedgpu.scatter_nd` on operands."""
-    check_index_operand(indices, data.buffer.device)
-    access = tuples_access(data.spec, indices.spec, 0, unique=unique)
-    return _scattered(access, data, indices, updates, out, stream)
-
-
-def _scattered(
-    access: IndexedAccess, data: Operand, indices: Operand, updates: Operand, out: Operand | None, stream: object
-) -> Operand:
-    """Check everything, copy the data unless `out` is the data itself, then write the updates over it."""
-    device = data.buffer.device
-    check_updates(updates.spec, data.element, access.sizes)
-    if updates.buffer.device != device:
-        raise BindingError(f"updates are on {updates.buffer.device} and the data on {device}.")
-    if out is None:
-        target = allocate_operand(Layout(data.layout.sizes), data.element, DEFAULT_ALIGNMENT, device, stream=stream)
-    else:
-        inputs = {"indices": indices, "updates": updates} | ({} if _is_same(data, out) else {"data": data})
-        check_output(out, data.layout.sizes, data.element, device, inputs)
-        target = out
-    device_named(device).check_indices(access.rule, (indices.buffer, indices.start_bytes), stream)
-    if not _is_same(data, target):
-        assign_operand(data, target, stream)
-    # mypy has no protocol for hashable
-    plan = _scatter_plan(access, target.spec, updates.spec, device_named(device))  # type: ignore[arg-type]
-    run_plan(plan, updates, target, indices, stream)
-    return target
-
-
-def _is_same(one: Operand, other: Operand) -> bool:
-    """Whether two operands are the same elements at the same places of one memory."""
-    if (one.buffer.device, one.address, one.element) != (other.buffer.device, other.address, other.element):
-        return False
-    return (one.layout.sizes, one.layout.strides) == (other.layout.sizes, other.layout.strides)
-
-
-@lru_cache(maxsize=1024)
-def _scatter_plan(access: IndexedAccess, target: TensorSpec, updates: TensorSpec, device: Device) -> DevicePlan:
-    """The plan that writes updates into a target; cached."""
-    return device.plan(access.problem(target, updates, scatters=True))
-
-
-def check_updates(updates: TensorSpec, element: ElementType, sizes: tuple[int, ...]) -> None:
-    """Raise unless the updates have the data's element type and the sizes that the indices select."""
-    if updates.element != element:
-        raise ElementTypeError(
-            f"updates hold {updates.element} and data {element}; both must be of one type: "
-            f"convert with relayout(updates, dtype={element.name!r})."
-        )
-    if updates.layout.sizes != sizes:
-        raise LayoutError(f"updates have sizes {updates.layout.sizes}; these indices need sizes {sizes}.")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from stridedgpu.devices.interface import DirectLaunch, GatherLaunch
-from stridedgpu.devices.operand import Operand, share_memory
+from stridedgpu.devices.interface import DirectCheck, DirectLaunch, GatherLaunch, RelayoutLaunch
+from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.device_plan import DevicePlan
 from stridedgpu.planning.gather_problem import GatherProblem
@@ -19,11 +18,10 @@ from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT
-from .gather import check_updates, run_plan
 from .index_arguments import IndexedAccess
 from .planned import HasOperand, Planned, no_tensor
-from .relayout import assign_operand
 from .requirements import Given, Requirement, check_output_layout
+from .scatter import check_updates
 
 __all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter"]
 
@@ -111,14 +109,22 @@ class PlannedScatter(Planned):
     plan: DevicePlan
     rule: IndexRule
     copy: DevicePlan
-    required: tuple[Requirement, ...]
+    required: tuple[Requirement, Requirement, Requirement, Requirement]
+    launches: tuple[RelayoutLaunch, GatherLaunch] | None = field(compare=False)
     missing: str | None = None
+    direct: tuple[DirectCheck, DirectLaunch, DirectLaunch] | None = field(default=None, init=False, compare=False)
 
     @classmethod
     def of(cls, problem: GatherProblem, rule: IndexRule, copy: Problem, *required: Requirement) -> PlannedScatter:
-        """Plan for the device that the tensors are on."""
-        planner, missing = planner_named(required[0].device)
-        return cls(planner.plan(problem), rule, planner.plan(copy), required, missing)
+        """Plan for the device that the tensors are on, and prepare both launches if it is available."""
+        data, indices, updates, out = required
+        planner, missing = planner_named(data.device)
+        plan, first = planner.plan(problem), planner.plan(copy)
+        launches = None
+        if missing is None:
+            device = device_named(data.device)
+            launches = device.prepare(first), device.prepare(plan)
+        return cls(plan, rule, first, (data, indices, updates, out), launches, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the problem and the requirements."""
@@ -138,16 +144,52 @@ class PlannedScatter(Planned):
         self, data: HasOperand, indices: HasOperand, updates: HasOperand, out: HasOperand, stream: object = None
     ) -> None:
         """Run on four tensors; raises what a `PlannedGather` raises, before anything is written."""
-        self.check_runnable()
+        launches = self.launches
+        if launches is None:
+            self.check_runnable()
+            return
         try:
-            index, target = indices.operand, out.operand
-            operands = {"data": data.operand, "indices": index, "updates": updates.operand, "out": target}
+            source, index, new, target = data.operand, indices.operand, updates.operand, out.operand
         except AttributeError:
             raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
-        _check_operands(operands, self.required)
-        device_named(self.device).check_indices(self.rule, (index.buffer, index.start_bytes), stream)
-        assign_operand(data.operand, target, stream)
-        run_plan(self.plan, updates.operand, target, index, stream)
+        data_required, indices_required, updates_required, out_required = self.required
+        if source.fitted is not data_required:
+            data_required.check("data", source)
+        if index.fitted is not indices_required:
+            indices_required.check("indices", index)
+        if new.fitted is not updates_required:
+            updates_required.check("updates", new)
+        if target.fitted is not out_required:
+            out_required.check("out", target)
+        (start, end), (read, read_end) = target.reach, source.reach
+        (named, named_end), (written, written_end) = index.reach, new.reach
+        if read < end and start < read_end and share_memory(source, target):
+            raise BindingError("out shares memory with data.")
+        if named < end and start < named_end and share_memory(index, target):
+            raise BindingError("out shares memory with indices.")
+        if written < end and start < written_end and share_memory(new, target):
+            raise BindingError("out shares memory with updates.")
+        direct = self.direct
+        if direct is not None and stream is None:
+            check, copy, write = direct
+            check(named)
+            copy(read, start)
+            write(written, start, named)
+            return
+        copies, writes = launches
+        checked = device_named(self.device).check_indices(self.rule, (index.buffer, index.start_bytes), stream)
+        copied = copies(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        moved = writes(
+            new.buffer,
+            new.start_bytes,
+            target.buffer,
+            target.start_bytes,
+            index.buffer,
+            index.start_bytes,
+            stream,
+        )
+        if checked is not None and copied is not None and moved is not None:
+            object.__setattr__(self, "direct", (checked, copied, moved))
 
 
 def planned_gather(
@@ -189,13 +231,3 @@ def _output(out: Given | None, sizes: tuple[int, ...], data: Given) -> Given:
         return Given(TensorSpec.of(Layout(sizes), element, base_alignment=DEFAULT_ALIGNMENT, owns_padding=True))
     check_output_layout(out.spec.layout, out.spec.element, sizes, element)
     return out
-
-
-def _check_operands(operands: Mapping[str, Operand], required: Sequence[Requirement]) -> None:
-    """Raise `BindingError` unless each operand is as planned, and `out` is writable and apart from the others."""
-    for (name, operand), requirement in zip(operands.items(), required, strict=True):
-        requirement.check(name, operand)
-    target = operands["out"]
-    for name, operand in operands.items():
-        if name != "out" and share_memory(operand, target):
-            raise BindingError(f"out shares memory with {name}.")

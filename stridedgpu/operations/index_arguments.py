@@ -23,6 +23,7 @@ __all__ = [
     "check_index_operand",
     "check_index_type",
     "checked_mode",
+    "checked_unique",
     "elements_access",
     "index_rule",
     "slices_access",
@@ -157,7 +158,7 @@ def _slices(data: TensorSpec, index: TensorSpec, place: int) -> IndexedAccess:
 
 def elements_access(data: TensorSpec, index: TensorSpec, axis: int, *, unique: bool = False) -> IndexedAccess:
     """One element for each index, which is its coordinate along `axis`. Raises what `slices_access` raises."""
-    return _elements(data, index, data.layout.axis_of(axis), unique=_checked_unique(unique))
+    return _elements(data, index, data.layout.axis_of(axis), unique=checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
@@ -171,7 +172,7 @@ def _elements(data: TensorSpec, index: TensorSpec, place: int, *, unique: bool) 
 
 def tuples_access(data: TensorSpec, index: TensorSpec, batch_dims: int, *, unique: bool = False) -> IndexedAccess:
     """Elements or slices for tuples of coordinates after `batch_dims` shared axes. Raises as `slices_access`."""
-    return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=_checked_unique(unique))
+    return _tuples(data, index, _tuple_axes(data.layout, index.layout, batch_dims), unique=checked_unique(unique))
 
 
 @lru_cache(maxsize=1024)
@@ -182,7 +183,7 @@ def _tuples(data: TensorSpec, index: TensorSpec, axes: range, *, unique: bool) -
     return IndexedAccess(index, axes, (*index.layout.sizes[:-1], *data.layout.sizes[axes.stop :]), rule)
 
 
-def _checked_unique(unique: bool) -> bool:
+def checked_unique(unique: bool) -> bool:
     """`unique`, checked. Raises `LayoutError` for anything but a bool."""
     if not isinstance(unique, bool):
         raise LayoutError(f"unique={unique!r} is not a bool.")

@@ -17,7 +17,7 @@ from stridedgpu.devices.cpu import (
 )
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.operations import gather as cpu_gather
-from stridedgpu.operations import crops, device_move, gather, relayout, relayout_plan, whole_resize
+from stridedgpu.operations import crops, device_move, gather, relayout, relayout_plan, scatter, whole_resize
 
 __all__ = ["cpu_paths", "picking_by"]
 
@@ -70,7 +70,7 @@ def _forget() -> None:
         cpu_gather._look,
         cpu_plan._planned,
         gather._gathering,
-        gather._scatter_plan,
+        scatter._scattering,
         crops._launch,
         relayout._move_into,
         relayout._result,

@@ -23,6 +23,14 @@ def relayout_into(data, out, stream=None):
     return sg.relayout(data, dtype="int32", out=out, stream=stream)
 
 
+TUPLES, UPDATES = NUMBERS[:, None], -DATA[:2]
+SCATTERED = np.array([UPDATES[1], DATA[1], UPDATES[0]])
+
+
+def scatter_into(data, indices, updates, out, stream=None):
+    return sg.scatter_nd(data, indices, updates, unique=True, out=out, stream=stream)
+
+
 CALLS = {
     "planned relayout": (lambda: sg.plan_relayout(sg.asarray(DATA), sg.empty((3, 4), "int32")), (DATA,), DATA),
     "planned gather": (
@@ -30,8 +38,14 @@ CALLS = {
         (DATA, NUMBERS),
         DATA[NUMBERS],
     ),
+    "planned scatter": (
+        lambda: sg.plan_scatter_nd(DATA, TUPLES, UPDATES, unique=True, out=sg.empty((3, 4), "float32")),
+        (DATA, TUPLES, UPDATES),
+        SCATTERED,
+    ),
     "relayout": (lambda: relayout_into, (DATA,), DATA),
     "gather": (lambda: gather_into, (DATA, NUMBERS), DATA[NUMBERS]),
+    "scatter": (lambda: scatter_into, (DATA, TUPLES, UPDATES), SCATTERED),
 }
 calls = pytest.mark.parametrize("call", list(CALLS))
 
@@ -87,3 +101,94 @@ def test_a_planned_out_is_refused_if_it_is_read_only_however_often():
     for _ in range(2):
         with pytest.raises(sg.BindingError, match="out is read-only"):
             plan(sg.asarray(DATA), sg.asarray(locked))
+
+
+SCATTERS = {
+    "by tuples": lambda data, numbers, updates, **more: sg.scatter_nd(data, numbers, updates, unique=True, **more),
+    "by elements": lambda data, numbers, updates, **more: sg.scatter_elements(
+        data, sg.asarray(numbers).broadcast_to((2, 4)), updates, 0, unique=True, **more
+    ),
+}
+scatters = pytest.mark.parametrize("scatter", list(SCATTERS))
+
+
+@scatters
+@pytest.mark.parametrize("at_once", [True, False], ids=["from the first call on", "later"])
+def test_data_is_replaced_in_place_time_and_again(scatter, at_once):
+    with policy_with(promotion={"at_once_bytes": 0} if at_once else {}):
+        for count in range(policy().promotion.calls + 2):
+            data = sg.asarray(DATA.copy())
+            assert SCATTERS[scatter](data, TUPLES, UPDATES * count, out=data) is data
+            assert np.array_equal(data.numpy()[[0, 2]], UPDATES[::-1] * count)
+            assert np.array_equal(data.numpy()[1], DATA[1])
+            wait_for_loops()
+
+
+@scatters
+def test_the_same_layouts_at_other_places_are_copied_and_checked(scatter):
+    """What a call in place has prepared is that of one into another tensor, or beside its data."""
+    run = SCATTERS[scatter]
+    with policy_with(promotion={"at_once_bytes": 0}):
+        memory = sg.asarray(np.concatenate([DATA, DATA]))
+        before = memory.numpy().copy()
+        data, other, beside = memory[:3], sg.zeros((3, 4), "float32"), memory[1:4]
+        locked = np.zeros((3, 4), np.float32)
+        locked.flags.writeable = False
+        for _ in range(2):
+            with pytest.raises(sg.BindingError, match="out shares memory with data"):
+                run(data, TUPLES, UPDATES, out=beside)
+            with pytest.raises(sg.BindingError, match="out shares memory with updates"):
+                run(data, TUPLES, data[:2], out=data)
+            with pytest.raises(sg.BindingError, match="out is read-only"):
+                run(data, TUPLES, UPDATES, out=sg.asarray(locked))
+            assert np.array_equal(memory.numpy(), before)
+            assert np.array_equal(run(data, TUPLES, UPDATES, out=other).numpy(), SCATTERED)
+            assert np.array_equal(run(data, TUPLES, UPDATES).numpy(), SCATTERED)
+            run(data, TUPLES, DATA[[2, 0]], out=data)  # as it was
+        assert np.array_equal(memory.numpy(), before)
+
+
+WRONG = {
+    "out of range": ([2, 3], r"= 3 is out of range for axis 0 of size 3"),
+    "below": ([-4, 0], r"= -4 is out of range for axis 0 of size 3"),
+    "twice": ([2, -1], r"name the same element of the result"),
+}
+
+
+@pytest.mark.parametrize("wrong", list(WRONG))
+@pytest.mark.parametrize("call", ["planned scatter", "scatter", "in place"])
+def test_wrong_indices_of_a_scatter_are_named_then_too(call, wrong):
+    numbers, message = WRONG[wrong]
+    with policy_with(promotion={"at_once_bytes": 0}):
+        run = CALLS[call][0]() if call in CALLS else lambda data, *more: scatter_into(data, *more[:2], data)
+        data, updates, out = sg.asarray(DATA.copy()), sg.asarray(UPDATES), sg.zeros((3, 4), "float32")
+        tuples = TUPLES.copy()
+        indices = sg.asarray(tuples)
+        for _ in range(2):
+            run(data, indices, updates, out)
+        held, written = data.numpy().copy(), out.numpy().copy()
+        tuples[:, 0] = numbers
+        for _ in range(2):
+            with pytest.raises(IndexError, match=message):
+                run(data, indices, updates, out)
+        assert np.array_equal(data.numpy(), held)
+        assert np.array_equal(out.numpy(), written)
+
+
+@pytest.mark.parametrize("name", ["data", "indices", "updates"])
+def test_a_planned_scatter_is_refused_beside_its_operands_however_often(name):
+    run = CALLS["planned scatter"][0]()
+    with policy_with(promotion={"at_once_bytes": 0}):
+        for _ in range(2):
+            memory = sg.zeros((16,), "float32")
+            out = memory[:12].reinterpret(sizes=(3, 4))
+            given = {"data": sg.asarray(DATA), "indices": sg.asarray(TUPLES), "updates": sg.asarray(UPDATES)}
+            run(*given.values(), sg.empty((3, 4), "float32"))
+            given[name] = {
+                "data": memory[4:].reinterpret(sizes=(3, 4)),
+                "indices": memory[10:14].reinterpret(dtype="int64").reinterpret(sizes=(2, 1)),
+                "updates": memory[8:].reinterpret(sizes=(2, 4)),
+            }[name]
+            with pytest.raises(sg.BindingError, match=f"out shares memory with {name}"):
+                run(*given.values(), out)
+            assert not memory.numpy().any()

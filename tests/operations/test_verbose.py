@@ -22,7 +22,7 @@ from hypothesis import given, settings, strategies as st
 import stridedgpu as sg
 from stridedgpu.devices import verbose
 from stridedgpu.devices.cpu import plan as cpu_plan, prepared
-from stridedgpu.operations import gather
+from stridedgpu.operations import gather, scatter
 from stridedgpu.picture.footprint import footprint_of
 
 
@@ -48,7 +48,7 @@ some_or_all = pytest.mark.parametrize(
 @contextmanager
 def forgotten():
     """What was planned under other thresholds is not used, before and after."""
-    caches = prepared.prepared, cpu_plan._planned, gather._gathering, gather._scatter_plan
+    caches = prepared.prepared, cpu_plan._planned, gather._gathering, scatter._scattering
     for cache in caches:
         cache.cache_clear()
     try:
