@@ -27,6 +27,9 @@ from itertools import repeat
 from operator import add, attrgetter, mul
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from .buffer import Buffer
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ __all__ = [
     "ResizeLaunch",
     "ResizeSource",
     "SamplesLaunch",
+    "addresses_of",
 ]
 
 EMULATED: Final = "cuda-emulated"
@@ -119,6 +123,15 @@ class LocatedOperands(Sequence[Located]):
             return LocatedOperands(self.operands[place], self.addresses[place])
         operand = self.operands[place]
         return operand.buffer, operand.start_bytes
+
+
+def addresses_of(sources: Sequence[Located]) -> NDArray[np.int64]:
+    """The address of each operand's lowest element, as two's complement of 64 bits."""
+    if isinstance(sources, EvenlyLocated):
+        return sources.buffer.address + sources.start + np.arange(sources.number) * sources.step
+    if isinstance(sources, LocatedOperands):
+        return np.array(sources.addresses, np.uint64).view(np.int64)
+    return np.array([buffer.address + start for buffer, start in sources], np.uint64).view(np.int64)
 
 
 _BUFFER: Final = attrgetter("buffer")

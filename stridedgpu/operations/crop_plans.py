@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from stridedgpu.devices.interface import CropsLaunch
@@ -34,14 +34,17 @@ class PlannedCrops(Planned):
 
     plan: DevicePlan
     target: Requirement
+    launch: CropsLaunch | None = field(compare=False)
     missing: str | None = None
     mixing: ChannelMixing | None = None
 
     @classmethod
     def of(cls, problem: CropProblem, target: Requirement, mixing: ChannelMixing | None = None) -> PlannedCrops:
-        """Plan windows for the device that the requirement of the target names."""
+        """Plan windows for the device that the requirement of the target names, and prepare the launch if it can."""
         planner, missing = planner_named(target.device)
-        return cls(planner.plan(problem), target, missing, mixing)
+        plan = planner.plan(problem)
+        launch = device_named(target.device).prepare(plan) if missing is None else None
+        return cls(plan, target, launch, missing, mixing)
 
     @property
     def steps(self) -> tuple[DevicePlan, ...]:
@@ -67,7 +70,10 @@ class PlannedCrops(Planned):
         other types, strides, alignment or device than planned, and for an `out` that is read-only or shares memory with
         an image; `DeviceError` if the plan's device is unavailable.
         """
-        self.check_runnable()
+        launch = self.launch
+        if launch is None:
+            self.check_runnable()
+            return
         problem: CropProblem = self.plan.problem
         images = _images(sources)
         count = problem.target.layout.sizes[0]
@@ -87,7 +93,6 @@ class PlannedCrops(Planned):
                 f"sources have channel and column strides {steps}; the plan is for {problem.source_steps}."
             )
         crops = Crops(images.layouts, origins_of(origins, count), flips_of(flip, count))
-        launch: CropsLaunch = device_named(self.device).prepare(self.plan)
         if self.mixing is None:
             launch(crops, images.places, (target.buffer, target.start_bytes), stream)
         else:

@@ -28,7 +28,7 @@ from stridedgpu.devices.cpu.promotion import Promotion
 
 MOVE = """
 import sys, numpy as np, stridedgpu as sg
-frame = np.random.default_rng(0).integers(0, 256, (2, 640, 480, 3), np.uint8)
+frame = np.random.default_rng(0).integers(0, 256, (3, 640, 480, 3), np.uint8)
 made = sg.asarray(frame, dims="NHWC").relayout(layout="NCHW", dtype="float32", scale=1 / 255)
 assert np.array_equal(made.numpy(), frame.transpose(0, 3, 1, 2).astype(np.float32) * np.float32(1 / 255))
 print("numba" in sys.modules, "llvmlite" in sys.modules)

@@ -225,6 +225,10 @@ class CropsPolicy(NamedTuple):
     least_entries: int = 16
     """Entries that threads share evenly; smaller batches are cut into pieces."""
 
+    least_alike: int = 12
+    """Windows of sources with one layout from which on their entries are worked out together, by NumPy: 64 took 35 us
+    instead of 99, and 8 of them 27 instead of 23."""
+
     most_recipes: int = 4 * _KB
     """Kinds of rectangles whose loops and parameters are kept; a limit of memory, not measured."""
 

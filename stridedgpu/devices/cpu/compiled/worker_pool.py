@@ -36,7 +36,7 @@ def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int
     Python's lock is released. The caller keeps the memory at the three addresses alive.
 
     Waking a parked worker takes 50 to 150 us. A small call wakes workers only if the previous call was so recent that
-    they will still be spinning at the next one; otherwise the caller runs all items alone, and starts no worker, either.
+    they will still be spinning at the next one; otherwise the caller runs all items alone, and starts no worker.
     """
     threads = get_num_threads()
     if threads == 1 or items < 2:

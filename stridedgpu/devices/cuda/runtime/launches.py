@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.numpy_loops.gather import check_indices
@@ -31,15 +30,14 @@ from stridedgpu.devices.cuda.planning.frames import FrameChoice
 from stridedgpu.devices.cuda.planning.gpu import KernelLaunch
 from stridedgpu.devices.interface import (
     CropsLaunch,
-    EvenlyLocated,
     FrameLaunch,
     GatherLaunch,
     Launch,
     Located,
-    LocatedOperands,
     ResizeLaunch,
     ResizeSource,
     SamplesLaunch,
+    addresses_of,
 )
 from stridedgpu.devices.operand import Operand
 from stridedgpu.devices.verbose import is_verbose, told
@@ -149,19 +147,10 @@ def _crops(plan: CudaPlan, gpu: _Gpu) -> CropsLaunch:
     window = (size[0], size[1])
 
     def launch(crops: Crops, sources: Sequence[Located], target: Located, stream: object) -> None:
-        records = crop_records(crops, _addresses(sources), window, itemsize)
+        records = crop_records(crops, addresses_of(sources), window, itemsize)
         prepared(gpu.records.sent(records, stream), 0, *target, stream)
 
     return launch
-
-
-def _addresses(sources: Sequence[Located]) -> NDArray[np.int64]:
-    """The address of each source's lowest element, as two's complement of 64 bits."""
-    if isinstance(sources, EvenlyLocated):
-        return sources.buffer.address + sources.start + np.arange(sources.number) * sources.step
-    if isinstance(sources, LocatedOperands):
-        return np.array(sources.addresses, np.uint64).view(np.int64)
-    return np.array([buffer.address + start for buffer, start in sources], np.uint64).view(np.int64)
 
 
 def _frames(plan: CudaPlan, gpu: _Gpu) -> FrameLaunch:
