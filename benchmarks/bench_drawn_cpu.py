@@ -21,7 +21,7 @@ import argparse
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log, prod
 from statistics import median
@@ -72,14 +72,18 @@ class Case:
     make: Callable[[], dict[str, Call]]
 
 
-def draw(seed: int, count: int) -> Iterator[Case]:
-    """So many cases; the same for the same seed."""
+Maker = Callable[[random.Random], Case]
+"""A family: a case by chance."""
+
+
+def draw(seed: int, count: int, families: Sequence[tuple[Maker, int]] | None = None) -> Iterator[Case]:
+    """So many cases of families with weights, by default this file's; the same for the same seed."""
     chance = random.Random(seed)
-    families = [
+    chosen = families or [
         (orders, 6), (matrices, 3), (attention, 2), (patches, 2), (windows, 3), (flips, 2), (steps, 2), (casts, 6),
         (images, 3), (rows, 4), (elements, 3),
     ]  # fmt: skip
-    makers, weights = zip(*families, strict=True)
+    makers, weights = zip(*chosen, strict=True)
     for _ in range(count):
         (maker,) = chance.choices(makers, weights)
         yield maker(chance)
@@ -410,6 +414,7 @@ def measured(calls: dict[str, Call], rounds: int = ROUNDS) -> dict[str, tuple[fl
         for thread in threading.enumerate():
             if thread.name == "stridedgpu-compiler":
                 thread.join()  # NumPy does the work meanwhile
+        call()
         start = perf_counter_ns()
         call()
         repeats[name] = max(1, min(200, TURN_NS // max(1, perf_counter_ns() - start)))
@@ -449,9 +454,9 @@ def use_one_core() -> None:
         cv2.setNumThreads(1)
 
 
-def main() -> None:
+def main(title: str, families: Sequence[tuple[Maker, int]] | None = None) -> None:
     """Draw, measure, and print a line for each case, then the shares."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=title)
     parser.add_argument("--cases", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
@@ -461,7 +466,7 @@ def main() -> None:
         use_one_core()
     found: dict[str, list[tuple[float, float, float, str]]] = {}
     losses: dict[str, int] = {}
-    for number, case in enumerate(draw(options.seed, options.cases)):
+    for number, case in enumerate(draw(options.seed, options.cases, families)):
         taken = measured(case.make() | {MEMCPY: memcpy(case.nbytes)}, options.rounds)
         own, copied, peers = taken.pop("stridedgpu"), taken.pop(MEMCPY), taken
         best = min(peers, key=lambda name: peers[name][0])
@@ -491,4 +496,4 @@ def test_results_are_numpys(case: Case) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__.splitlines()[0])
