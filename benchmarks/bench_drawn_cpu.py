@@ -146,8 +146,11 @@ def movers(
         calls["torch"] = lambda: made.copy_(seen)
     elif torch is not None:
         axes = [axis for axis, step in enumerate(view.strides) if step < 0]
-        given = torch.from_numpy(np.flip(view, axes))
-        calls["torch"] = lambda: torch.flip(given, axes)
+        given, made = torch.from_numpy(np.flip(view, axes)), torch.from_numpy(mine)
+        if given.is_contiguous():
+            calls["torch"] = lambda: torch.flip(given, axes)
+        else:  # its result would be ordered as the source is
+            calls["torch"] = lambda: made.copy_(torch.flip(given, axes))
     if numba_loops.understands(view, mine):
         calls["numba"] = lambda: numba_loops.copied(view, mine)
     if jax is not None and max(source.itemsize, np.dtype(wanted).itemsize) < 8:  # it would make them 32-bit numbers

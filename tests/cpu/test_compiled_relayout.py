@@ -219,6 +219,20 @@ def test_short_runs_on_both_sides_move_in_blocks(sizes, axes, element):
     assert type(kernel) is Blocks
 
 
+@pytest.mark.parametrize("element", ["uint8", "uint16"])
+def test_a_picture_that_is_turned_either_way_moves_in_the_same_blocks(element):
+    """Clockwise, the other way, along either diagonal: columns that are read backward continue a source run."""
+    made, picture = conversion(element_type(element), element_type(element)), np.zeros((40, 50, 3), np.int64)
+    kernels = set()
+    for rows, columns in ((1, 1), (-1, 1), (1, -1), (-1, -1)):
+        turned = picture[::rows, ::columns].transpose(1, 0, 2)
+        offset = (39 * 50 * 3 if rows < 0 else 0) + (49 * 3 if columns < 0 else 0)
+        source = Layout(turned.shape, [stride // 8 for stride in turned.strides], offset)
+        kernels.add(check(source, Layout(turned.shape), made, None, seed=1))
+    (kernel,) = kernels
+    assert type(kernel) is Blocks
+
+
 def test_blocks_are_named_and_described():
     source = sg.empty((2, 3, 32, 2, 32, 2), "float32").permute((0, 2, 4, 3, 5, 1))
     with policy_with(promotion={"at_once_bytes": 0}):

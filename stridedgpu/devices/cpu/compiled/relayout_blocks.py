@@ -69,7 +69,9 @@ def blocks_of(problem: Problem, draft: Draft, widest: Callable[[int], int], regi
     if not problem.conversion.is_bitwise_copy or problem.filler:
         return None
     draft = _in_words(draft)
-    loops, word = draft.loops, draft.source_bytes
+    word = draft.source_bytes
+    draft = _read_forward(draft, widest(word))
+    loops = draft.loops
     lanes = widest(word) // word
     runs = [
         _run_of([loop.source for loop in loops], loops, word),
@@ -96,6 +98,17 @@ def _in_words(draft: Draft) -> Draft:
     if words > 1:
         loops = (*loops, Loop(words, word, word, axis=-1 if unit is None else unit.axis))
     return replace(draft, loops=loops, source_bytes=word, target_bytes=word)
+
+
+def _read_forward(draft: Draft, vector_bytes: int) -> Draft:
+    """The same work with the loops reversed that read backward, so that they continue a source run.
+
+    A loop that continues a target run of less than a vector stays as it is.
+    """
+    for loop in draft.loops:
+        if loop.source < 0 and not 0 < loop.target < vector_bytes and not loop.channels:
+            draft, _ = draft.flipped(loop)
+    return draft
 
 
 def _run_of(strides: Sequence[int], loops: Sequence[Loop], word: int) -> tuple[int, ...]:
@@ -173,7 +186,7 @@ def _walk(problem: Problem, draft: Draft, block: _Block, lanes: int) -> Walk:
     inner = sorted((n for n in rest if loops[n].channels is None), key=lambda n: (block.sizes[n] == 1, -loops[n].size))[
         :2
     ]
-    inner.sort(key=lambda n: -loops[n].target)
+    inner.sort(key=lambda n: -abs(loops[n].target))
     outer = tuple(loops[n] for n in rest if n not in inner)
     absent = [(ONCE, Digit(1, 0, 0))] * (2 - len(inner))
     a, b = absent + [(loops[n], digits[n]) for n in inner]
