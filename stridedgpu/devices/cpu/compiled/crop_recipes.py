@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, covered, rectangles
+from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, rectangles
 from stridedgpu.planning.relayout_problem import Problem, relayout_problem
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -135,10 +135,12 @@ class CropRecipes:
         """The kind of a window."""
         layout, (y, x), flip = crop
         (rows, columns), (_, height, width) = self._size, layout.sizes
-        key: tuple[object, ...] = layout.strides, flip
-        if not (0 <= y <= height - rows and 0 <= x <= width - columns):  # most windows are inside their source
-            down, across = covered(y, rows, height), covered(x, columns, width)
-            key = (*key, down.start, down.stop, across.start, across.stop)
+        if 0 <= y <= height - rows and 0 <= x <= width - columns:  # most windows are inside their source
+            key: tuple[object, ...] = layout.strides, flip
+        else:  # the rows and columns beyond each edge, as many as a window has at most
+            above, below = min(max(-y, 0), rows), min(max(y + rows - height, 0), rows)
+            before, behind = min(max(-x, 0), columns), min(max(x + columns - width, 0), columns)
+            key = layout.strides, flip, above, below, before, behind
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._made_kind(crop)
