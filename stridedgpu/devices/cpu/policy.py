@@ -230,7 +230,8 @@ class CropsPolicy(NamedTuple):
     instead of 99, and 8 of them 27 instead of 23."""
 
     most_recipes: int = 4 * _KB
-    """Kinds of rectangles whose loops and parameters are kept; a limit of memory, not measured."""
+    """Kinds of windows, and of rectangles with their loops and parameters, that are kept; a limit of memory, not
+    measured."""
 
     band_bytes: int = 4 * _KB
     """Bytes of source of a band: long enough to prefetch the next one, and the L1 cache fits both."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.thread_count import usable_cores
+from stridedgpu.devices.cpu.thread_count import get_num_threads, usable_cores
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.planning.loop_nest import simplify
 from stridedgpu.values.errors import DeviceError
@@ -155,7 +155,8 @@ def _marked(
     count = prod(loop.size for loop in (*outer, a[0], b[0]))
     looked_at = count * len(pitches) * rule.index.element.itemsize
     is_shared = looked_at >= policy().index_check.shared_bytes
-    tables = min(items, usable_cores()) if is_shared and counts else 1
+    # As many as threads: one that waits for another's table would keep that one from its core.
+    tables = min(items, max(usable_cores(), get_num_threads())) if is_shared and counts else 1
     table, start = round_up(names, LINE_BYTES), round_up(HEADER_BYTES + 8 * tables, LINE_BYTES)
     kernel = IndexMarks(_kind(rule, b[0].stride), len(pitches), len(outer), lanes_of(b[0].size), counts)
     parameters = [table, start, tables, *inner, *_axes(rule, pitches)]
