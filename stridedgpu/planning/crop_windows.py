@@ -17,7 +17,17 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["Crop", "CropProblem", "Crops", "Rectangle", "covered", "distinct_layouts", "rectangles", "source_steps"]
+__all__ = [
+    "Crop",
+    "CropProblem",
+    "Crops",
+    "Rectangle",
+    "are_alike",
+    "covered",
+    "distinct_layouts",
+    "rectangles",
+    "source_steps",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +171,18 @@ def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:
     yield Rectangle(inner_rows, inner_columns, (y + inner_rows.start, x + inner_columns.start))
 
 
+def are_alike(layouts: Sequence[Layout]) -> bool:
+    """Whether there are layouts, and all are one."""
+    if not layouts:
+        return False
+    first = layouts[0]
+    return layouts[-1] is first and layouts.count(first) == len(layouts)  # by identity, in C
+
+
 def distinct_layouts(layouts: Sequence[Layout]) -> dict[int, Layout]:
     """The layouts without repetitions, by identity: images that are laid out alike have one layout."""
-    if not layouts:
-        return {}
-    first = layouts[0]
-    if layouts[-1] is first and layouts.count(first) == len(layouts):  # by identity, in C
-        return {id(first): first}
+    if are_alike(layouts):
+        return {id(layouts[0]): layouts[0]}
     return dict(zip(map(id, layouts), layouts, strict=True))
 
 
@@ -176,6 +191,8 @@ def source_steps(layouts: Sequence[Layout]) -> tuple[int, int]:
     if not layouts:
         return 0, 0
     channel, _, column = layouts[0].strides
+    if are_alike(layouts):
+        return channel, column
     for layout in distinct_layouts(layouts).values():
         strides = layout.strides
         channel = channel if strides[0] == channel else 0

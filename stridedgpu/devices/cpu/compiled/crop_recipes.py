@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from .jit import compiled
 from .relayout import walk_of
 from .relayout_walk import Walk
 
-__all__ = ["CropRecipes", "Kind", "Part", "band_of", "band_rows"]
+__all__ = ["CropRecipes", "Kind", "band_of", "band_rows"]
 
 
 class Part(NamedTuple):
@@ -123,7 +123,7 @@ class CropRecipes:
     def __init__(self, problem: CropProblem) -> None:
         """Store the problem."""
         self._problem = problem
-        self._fill: Final = Buffer.of(problem.fill)
+        self._fill = Buffer.of(problem.fill)
         self._recipes: dict[tuple[object, ...], _Recipe] = {}
         self._kinds: dict[tuple[object, ...], Kind] = {}
         self._band_rows = band_rows(problem)

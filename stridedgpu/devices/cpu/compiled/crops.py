@@ -12,7 +12,7 @@ from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.interface import Located, addresses_of
-from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, distinct_layouts
+from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, are_alike
 from stridedgpu.values.layout import Layout
 
 from .conversion import can_compile
@@ -72,7 +72,7 @@ class _Crops:
         """Write every window."""
         buffer, first = target
         place = buffer.address + first
-        if len(crops.layouts) >= policy().crops.least_alike and len(distinct_layouts(crops.layouts)) == 1:
+        if len(crops.layouts) >= policy().crops.least_alike and are_alike(crops.layouts):
             entries, _kept = self._of_alike(crops.layouts[0], crops, sources, place)
         else:
             entries, _kept = self._of_each(crops, sources, place)

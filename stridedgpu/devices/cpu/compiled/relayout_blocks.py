@@ -70,9 +70,9 @@ def blocks_of(problem: Problem, draft: Draft, widest: Callable[[int], int], regi
         return None
     draft = _in_words(draft)
     word = draft.source_bytes
-    draft = _read_forward(draft, widest(word))
-    loops = draft.loops
-    lanes = widest(word) // word
+    vector_bytes = widest(word)
+    draft = _read_forward(draft, vector_bytes)
+    loops, lanes = draft.loops, vector_bytes // word
     runs = [
         _run_of([loop.source for loop in loops], loops, word),
         _run_of([loop.target for loop in loops], loops, word),
