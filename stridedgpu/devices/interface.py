@@ -15,7 +15,7 @@ depend on the type of the problem alone. The types of these arguments are import
 
 A start is the byte offset of an operand's lowest element in its buffer. A launch keeps no allocation. It returns None,
 or a `DirectLaunch` for later calls without a stream, if there is one: the same work, from the addresses of the lowest
-elements alone, in the same order.
+elements alone, in the same order. That of windows is a `DirectCrops`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ __all__ = [
     "Device",
     "DeviceInfo",
     "DirectCheck",
+    "DirectCrops",
     "DirectLaunch",
     "EvenlyLocated",
     "FrameLaunch",
@@ -143,6 +144,12 @@ Launch = Callable[..., Any]
 DirectLaunch = Callable[..., None]
 """`direct(source, target)` or `direct(dense, indexed, indices)`, with addresses; the caller keeps the memory alive."""
 
+DirectCrops: TypeAlias = "Callable[[int, int, NDArray[np.int64]], bool]"
+"""`direct(source, target, origins)`: the windows of a batch laid out alike that begin there, none of them mirrored.
+
+The addresses are those of the first image's and of the target's lowest element; origins lie row by row. False for
+windows that only the launch writes: nothing is written then."""
+
 DirectCheck = Callable[[int], None]
 """`check(indices)`, with the address of the lowest one; the caller keeps the memory alive."""
 
@@ -154,7 +161,7 @@ GatherLaunch: TypeAlias = "Callable[[Buffer, int, Buffer, int, Buffer, int, obje
 
 A gather raises `IndexError` by its problem's mode, before it writes; the indices of a scatter have been checked."""
 
-CropsLaunch: TypeAlias = "Callable[[Crops, Sequence[Located], Located, object], None]"
+CropsLaunch: TypeAlias = "Callable[[Crops, Sequence[Located], Located, object], DirectCrops | None]"
 """`launch(crops, sources, target, stream)`, with a source for each window."""
 
 FrameLaunch: TypeAlias = "Callable[[Sequence[Operand], tuple[int, int], Operand, object], None]"

@@ -63,7 +63,7 @@ class ChannelMixing:
         """Pickle what is written first, the problem and the device's name."""
         return ChannelMixing.of, (self.room, self.plan.problem, self.plan.device)
 
-    def run(self, write: Callable[[Located], None], target: Operand, stream: object) -> None:
+    def run(self, write: Callable[[Located], object], target: Operand, stream: object) -> None:
         """Let the first step write into new memory, and mix that into `target`."""
         device = device_named(self.plan.device)
         unmixed = self.room.allocate(device, stream)

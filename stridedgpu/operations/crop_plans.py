@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from stridedgpu.devices.interface import CropsLaunch
+import numpy as np
+
+from stridedgpu.devices.interface import CropsLaunch, DirectCrops
 from stridedgpu.devices.operand import share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
@@ -23,6 +25,8 @@ from .requirements import Given, Requirement, check_output_layout
 
 __all__ = ["PlannedCrops", "planned_crops"]
 
+_INT64: Final = np.dtype(np.int64)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedCrops(Planned):
@@ -37,6 +41,7 @@ class PlannedCrops(Planned):
     launch: CropsLaunch | None = field(compare=False)
     missing: str | None = None
     mixing: ChannelMixing | None = None
+    direct: tuple[Requirement, DirectCrops] | None = field(default=None, init=False, compare=False)
 
     @classmethod
     def of(cls, problem: CropProblem, target: Requirement, mixing: ChannelMixing | None = None) -> PlannedCrops:
@@ -74,6 +79,8 @@ class PlannedCrops(Planned):
         if launch is None:
             self.check_runnable()
             return
+        if self.direct is not None and flip is None is stream and self._ran(*self.direct, sources, origins, out):
+            return
         problem: CropProblem = self.plan.problem
         images = _images(sources)
         count = problem.target.layout.sizes[0]
@@ -94,9 +101,27 @@ class PlannedCrops(Planned):
             )
         crops = Crops(images.layouts, origins_of(origins, count), flips_of(flip, count))
         if self.mixing is None:
-            launch(crops, images.places, (target.buffer, target.start_bytes), stream)
+            direct = launch(crops, images.places, (target.buffer, target.start_bytes), stream)
+            if direct is not None and images.begins_lowest:
+                batch = Given(images.operands[0].spec).required(self.device)
+                object.__setattr__(self, "direct", (batch, direct))
         else:
             self.mixing.run(lambda unmixed: launch(crops, images.places, unmixed, stream), target, stream)
+
+    def _ran(
+        self, required: Requirement, direct: DirectCrops, sources: object, origins: object, out: HasOperand
+    ) -> bool:
+        """Run on a batch like the one that `required` is of, if nothing more has to be looked at than its memory."""
+        if type(origins) is not np.ndarray or not hasattr(sources, "operand") or not hasattr(out, "operand"):
+            return False
+        batch, target = sources.operand, out.operand
+        if origins.dtype is not _INT64 or origins.shape != (batch.layout.sizes[0], 2) or not origins.flags.c_contiguous:
+            return False
+        if batch.fitted is not required and not required.fits(batch):
+            return False
+        self.target.check("out", target)
+        (begin, end), (start, stop) = batch.reach, target.reach
+        return (start >= end or stop <= begin) and direct(begin, start, origins)
 
 
 def planned_crops(request: CropRequest, sources: Sequence[TensorSpec], out: Given, device: str) -> PlannedCrops:

@@ -113,6 +113,11 @@ class CropSources:
         *_, height, width = self.operands[0].layout.sizes
         return height, width
 
+    @property
+    def begins_lowest(self) -> bool:
+        """Whether these are the images of a batch in ascending order: the first one has its lowest element."""
+        return self.is_batch and self.operands[0].layout.strides[0] >= 0
+
     def name(self, number: int) -> str:
         """What messages call an operand."""
         return self.argument if self.is_batch else f"{self.argument}[{number}]"

@@ -210,7 +210,7 @@ def _signed(origins: NDArray[Any]) -> NDArray[np.int64]:
         origins = np.minimum(origins, _FARTHEST[1])
         if origins.dtype.kind == "i":
             origins = np.maximum(origins, _FARTHEST[0])
-    return origins.astype(np.int64, copy=False)
+    return origins.astype(np.int64, "C", copy=False)
 
 
 _FARTHEST: Final = (np.int64(-(2**62)), np.int64(2**62))

@@ -47,6 +47,14 @@ class Requirement:
     device: str
     is_written: bool = False
 
+    def fits(self, operand: Operand) -> bool:
+        """Whether an operand that is read meets the requirement."""
+        try:
+            self.check("", operand)
+        except BindingError:
+            return False
+        return True
+
     def check(self, name: str, operand: Operand) -> None:
         """Raise `BindingError` unless the operand, which is the argument `name`, meets the requirement."""
         if operand.fitted is self:

@@ -25,6 +25,7 @@ __all__ = [
     "are_alike",
     "covered",
     "distinct_layouts",
+    "overhang",
     "rectangles",
     "source_steps",
 ]
@@ -142,6 +143,21 @@ def covered(origin: int, size: int, extent: int) -> slice:
     """
     first, stop = (min(max(edge, 0), size) for edge in (-origin, extent - origin))
     return slice(first, stop) if first < stop else slice(0, 0)
+
+
+def overhang(crop: Crop, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """The rows above and below a source and the columns before and behind it, as many as a window has at most.
+
+    >>> overhang(Crop(Layout((3, 10, 10)), (-2, 7)), (5, 6)), overhang(Crop(Layout((3, 10, 10)), (20, 0)), (5, 6))
+    ((2, 0, 0, 3), (0, 5, 0, 0))
+    """
+    (y, x), (height, width), (_, rows, columns) = crop.origin, size, crop.layout.sizes
+    return (
+        min(max(-y, 0), height),
+        min(max(y + height - rows, 0), height),
+        min(max(-x, 0), width),
+        min(max(x + width - columns, 0), width),
+    )
 
 
 def rectangles(crop: Crop, size: tuple[int, int]) -> Iterator[Rectangle]:

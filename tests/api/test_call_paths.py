@@ -127,8 +127,8 @@ def running_a_large_plan():
 MOST = {
     relayout_of_a_tensor: (13, 9),
     relayout_into_out: (9, 8),
-    crops_of_two_images: (67, 22),
-    preprocessing_with_crop: (66, 25),
+    crops_of_two_images: (67, 23),
+    preprocessing_with_crop: (66, 26),
     preprocessing_whole_pictures: (60, 22),
     wrapping_an_array: (7, 5),
     planning_again: (15, 11),

@@ -63,7 +63,7 @@ class CpuOperation:
     numpy: Callable[[Any], CpuKernel]
     run_numpy: Callable[[Any], Callable[..., None]]
     compiled: Callable[[Any], CpuKernel | None]
-    run_compiled: Callable[[CpuPlan], Callable[..., None] | None]
+    run_compiled: Callable[[CpuPlan], Callable[..., object] | None]
     arguments: int = 3
     by_address: bool = False
     at_once_bytes: Callable[[], int] | None = None

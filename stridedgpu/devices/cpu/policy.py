@@ -233,6 +233,9 @@ class CropsPolicy(NamedTuple):
     """Kinds of windows, and of rectangles with their loops and parameters, that are kept; a limit of memory, not
     measured."""
 
+    most_batches: int = 64
+    """Layouts of batches whose moves are kept for each problem; not measured, either."""
+
     band_bytes: int = 4 * _KB
     """Bytes of source of a band: long enough to prefetch the next one, and the L1 cache fits both."""
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from stridedgpu.devices.buffer import Buffer
-from stridedgpu.devices.interface import DirectLaunch, GatherLaunch, Launch, RelayoutLaunch
+from stridedgpu.devices.interface import DirectCrops, DirectLaunch, GatherLaunch, Launch, RelayoutLaunch
 
 from .plan import CpuOperation, CpuPlan, cpu_plan
 from .promotion import Promotion
@@ -63,10 +63,11 @@ def prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
             check_stream(stream)
         (moves.work if moves.at is None else moves.chosen())(first, second)
 
-    def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> None:
+    def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> DirectCrops | None:
         if stream is not None:
             check_stream(stream)
-        (moves.work if moves.at is None else moves.chosen())(first, second, third)
+        direct: DirectCrops | None = (moves.work if moves.at is None else moves.chosen())(first, second, third)
+        return direct
 
     def launch_of_four(first: Any, second: Any, third: Any, fourth: Any, stream: object) -> None:
         if stream is not None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from .ir import LINE_BYTES, Code, Value
 
-__all__ = ["ENTRY_FIELDS", "Band", "batch_text"]
+__all__ = ["ENTRY_FIELDS", "LIST_FIELDS", "Band", "batch_text", "list_text"]
 
 ENTRY_FIELDS: Final = 6
 """Fields of an entry: the kernel's source and target address in the first row, the address of its band, its number
@@ -36,12 +36,12 @@ class Band:
     parameters: int
     items: int
     height: int
-    source_stride: int
-    target_stride: int
-    lowest: int
-    runs: int
-    run_stride: int
-    lines: int
+    source_stride: int = 0
+    target_stride: int = 0
+    lowest: int = 0
+    runs: int = 0
+    run_stride: int = 0
+    lines: int = 0
 
 
 def batch_text(name: str) -> str:
@@ -72,6 +72,38 @@ def batch_text(name: str) -> str:
                 code.full("i64", 0),
                 items,
             )
+    return code.text(name)
+
+
+LIST_FIELDS: Final = 9
+"""Parameters of `list_text`: the last row and column where a window inside begins, the bytes from a row, a column and
+an image to the next one, and from a window to the next one, the address of a band, its rows and the number of bands."""
+
+
+def list_text(name: str) -> str:
+    """The module: a function that makes the entries of windows inside their images, one a window, of even steps.
+
+    Its arguments are the addresses of the origins (rows and columns), of the list, and of the parameters, those of the
+    first image's pixel at row and column 0 and of the first window's element that entries begin with, and the number
+    of windows. The list has a word before the entries that is 0 afterwards if every window is inside.
+    """
+    code = Code("ptr origins", "ptr list", "ptr parameters", "i64 pixel", "i64 written", "i64 count")
+    fields = _fields(code, code.argument("parameters"), LIST_FIELDS)
+    last_row, last_column, down, right, next_image, next_window, band, rows, bands = fields
+    place = code.argument("origins")
+    zero = code.full("i64", 0)
+    with code.fold(code.argument("count"), [zero]) as (number, carried):
+        y, x = _fields(code, code.at(place, code.multiply(number, 16)), 2)
+        # Unsigned, rows and columns before the first one are far behind the last one.
+        beyond = code.binary("or", code.compare("icmp ugt", y, last_row), code.compare("icmp ugt", x, last_column))
+        carried[0] = code.select(beyond, code.full("i64", 1), carried[0])
+        offset = code.add(code.add(code.multiply(y, down), code.multiply(x, right)), code.multiply(number, next_image))
+        source = code.add(code.argument("pixel"), offset)
+        target = code.add(code.argument("written"), code.multiply(number, next_window))
+        entry = code.at(code.argument("list"), code.add(code.multiply(number, 8 * ENTRY_FIELDS), 8))
+        for field, value in enumerate((source, target, band, rows, zero, bands)):
+            code.store(value, code.at(entry, 8 * field), 8)
+    code.store(carried[0], code.argument("list"), 8)
     return code.text(name)
 
 

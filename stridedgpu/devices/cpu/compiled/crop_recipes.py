@@ -19,18 +19,16 @@ from numpy.typing import NDArray
 
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, rectangles
-from stridedgpu.planning.relayout_problem import Problem, relayout_problem
+from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, overhang, rectangles
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.tensor_spec import TensorSpec
 
 from .crop_batch import ENTRY_FIELDS, Band
+from .crop_walks import band_of, band_rows, bordered_walk
 from .ir import LINE_BYTES
 from .jit import compiled
-from .relayout import walk_of
 from .relayout_walk import Walk
 
-__all__ = ["CropRecipes", "Kind", "band_of", "band_rows"]
+__all__ = ["CropRecipes", "Kind"]
 
 
 class Part(NamedTuple):
@@ -85,38 +83,6 @@ class _Recipe:
     kept: tuple[object, ...]
 
 
-def band_rows(problem: CropProblem) -> int:
-    """Rows of one band."""
-    return max(1, policy().crops.band_bytes // (len(problem.fill) * problem.target.layout.sizes[3]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """A band of a rectangle as a relayout: its walk, and both layouts from the lowest element on."""
-
-    problem: Problem
-    source: Layout
-    target: Layout
-    walk: Walk
-
-
-def band_of(problem: CropProblem, crop: Crop, part: Rectangle, height: int) -> _Rows:
-    """The first `height` rows of a rectangle."""
-    conversion, whole = problem.conversion, slice(None)
-    window = problem.target.layout.sliced(0)
-    if crop.flip:
-        window = window.sliced((whole, whole, slice(None, None, -1)))
-    target = window.sliced((whole, slice(0, height), part.columns))
-    sizes = (crop.layout.sizes[0], *target.sizes[1:])
-    source = Layout(sizes, (1, 0, 0) if part.source is None else crop.layout.strides)
-    read = TensorSpec(source.shifted(-source.first_offset), conversion.source, 1)
-    written = TensorSpec(target.shifted(-target.first_offset), conversion.target, 1)
-    rows = relayout_problem(read, written, conversion, 0)
-    walk = walk_of(rows)
-    assert walk is not None, "the conversion can be compiled, and no rectangle is empty"
-    return _Rows(rows, source, target, walk)
-
-
 class CropRecipes:
     """The kinds of windows of one problem that were seen so far; each is planned on first use."""
 
@@ -137,10 +103,8 @@ class CropRecipes:
         (rows, columns), (_, height, width) = self._size, layout.sizes
         if 0 <= y <= height - rows and 0 <= x <= width - columns:  # most windows are inside their source
             key: tuple[object, ...] = layout.strides, flip
-        else:  # the rows and columns beyond each edge, as many as a window has at most
-            above, below = min(max(-y, 0), rows), min(max(y + rows - height, 0), rows)
-            before, behind = min(max(-x, 0), columns), min(max(x + columns - width, 0), columns)
-            key = layout.strides, flip, above, below, before, behind
+        else:
+            key = layout.strides, flip, overhang(crop, self._size)
         kind = self._kinds.get(key)
         if kind is None:
             kind = self._made_kind(crop)
@@ -177,7 +141,10 @@ class CropRecipes:
         return found, which if len(found) > 1 else None
 
     def _made_kind(self, crop: Crop) -> Kind:
-        """Plan the rectangles of a kind, of which this is a window."""
+        """Plan the rectangles of a kind, of which this is a window: one, if a kernel writes its rows with a border."""
+        bordered = bordered_walk(self._problem, crop) if any(overhang(crop, self._size)) else None
+        if bordered is not None:
+            return _one_part(*bordered)
         (y, x), (_, down, right) = crop.origin, crop.layout.strides
         parts, recipes = [], []
         for part in rectangles(crop, self._size):
@@ -230,6 +197,17 @@ class CropRecipes:
             ctypes.addressof(fields),
             (parameters, loop, fields),
         )
+
+
+def _one_part(walk: Walk, memory: Buffer) -> Kind:
+    """A kind of windows that one walk writes, as one band of one row."""
+    loop, parameters = compiled(walk.kernel.text), walk.packed()
+    assert loop is not None, "the loop over entries was compiled here"
+    band = Band(loop.address, parameters.address, walk.items, height=1)
+    fields = (ctypes.c_int64 * len(astuple(band)))(*astuple(band))
+    offsets = walk.source_offset, walk.target_offset
+    part = Part(is_fill=False, source=offsets[0], target=offsets[1], band=ctypes.addressof(fields), rows=1, bands=1)
+    return Kind((part,), ((parameters, loop, fields, memory),))
 
 
 def _runs_of_row(layout: Layout, itemsize: int) -> tuple[int, int, int]:

@@ -7,20 +7,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from stridedgpu.devices.buffer import address_of
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.thread_count import get_num_threads
-from stridedgpu.devices.interface import Located, addresses_of
+from stridedgpu.devices.interface import DirectCrops, EvenlyLocated, Located, addresses_of
 from stridedgpu.planning.crop_windows import Crop, CropProblem, Crops, Rectangle, are_alike
 from stridedgpu.values.layout import Layout
 
 from .conversion import can_compile
 from .crop_batch import ENTRY_FIELDS, batch_text
-from .crop_recipes import CropRecipes, Kind, band_of, band_rows
+from .crop_moves import BatchMoves, run_entries
+from .crop_recipes import CropRecipes, Kind
+from .crop_walks import band_of, band_rows
 from .jit import Loop, compiled
 from .relayout import kernel_of
-from .worker_pool import run_shared
 
 __all__ = ["compiled_crops", "crops_kernel"]
 
@@ -52,7 +51,7 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
     )
 
 
-def compiled_crops(plan: CpuPlan) -> Callable[[Crops, Sequence[Located], Located], None] | None:
+def compiled_crops(plan: CpuPlan) -> Callable[[Crops, Sequence[Located], Located], DirectCrops | None] | None:
     """Compile a plan's loops; None where the plan has none, or this processor cannot run them."""
     loop = None if plan.compiled is None else compiled(batch_text)
     return None if loop is None else _Crops(plan.problem, loop)
@@ -63,22 +62,38 @@ class _Crops:
 
     def __init__(self, problem: CropProblem, loop: Loop) -> None:
         """Store the problem; recipes are planned on first use."""
-        self._loop = loop
+        self._problem, self._loop, self._nbytes = problem, loop, problem.bytes_moved
+        self._batches: dict[tuple[Layout, int], BatchMoves] = {}
         self._recipes = CropRecipes(problem)
         self._pitch = problem.target.layout.strides[0] * problem.conversion.target.itemsize
-        self._bytes_moved = problem.bytes_moved
 
-    def __call__(self, crops: Crops, sources: Sequence[Located], target: Located) -> None:
+    def __call__(self, crops: Crops, sources: Sequence[Located], target: Located) -> DirectCrops | None:
         """Write every window."""
-        buffer, first = target
+        (buffer, first), layouts = target, crops.layouts
         place = buffer.address + first
-        if len(crops.layouts) >= policy().crops.least_alike and are_alike(crops.layouts):
-            entries, _kept = self._of_alike(crops.layouts[0], crops, sources, place)
+        if isinstance(sources, EvenlyLocated) and True not in crops.flips:
+            direct = self._of_batch(layouts[0], sources.step)
+            if direct(sources.buffer.address + sources.start, place, crops.origins):
+                return direct
+        if len(layouts) >= policy().crops.least_alike and are_alike(layouts):
+            entries, _kept = self._of_alike(layouts[0], crops, sources, place)
         else:
             entries, _kept = self._of_each(crops, sources, place)
         # Kinds are kept until the loop is done: another thread may forget them meanwhile.
         if len(entries):
-            _run(self._loop, entries, self._bytes_moved)
+            run_entries(self._loop, entries, self._nbytes)
+        return None
+
+    def _of_batch(self, image: Layout, step: int) -> BatchMoves:
+        """The moves of batches of such images, which are `step` bytes apart."""
+        key = image, step
+        try:
+            return self._batches[key]
+        except KeyError:
+            if len(self._batches) >= policy().crops.most_batches:
+                self._batches.clear()
+            made = self._batches[key] = BatchMoves(self._problem, self._recipes, self._loop, image, step)
+            return made
 
     def _of_each(self, crops: Crops, sources: Sequence[Located], place: int) -> tuple[NDArray[np.int64], list[Kind]]:
         """The entries of windows of any sources, one by one, and their kinds."""
@@ -117,22 +132,3 @@ class _Crops:
         entries[:, :, 0] += moves * pixels[:, np.newaxis]
         entries[:, :, 1] += windows[:, np.newaxis]
         return (entries.reshape(-1, ENTRY_FIELDS) if which is None else entries[entries[:, :, -1] > 0]), kinds
-
-
-def _run(loop: Loop, entries: NDArray[np.int64], nbytes: int) -> None:
-    """Run a kernel over a list of entries; the caller keeps the memory that the entries point to alive."""
-    limits = policy().crops
-    if nbytes < limits.shared_bytes:
-        loop.alone(0, 0, address_of(entries), 0, len(entries))
-        return
-    pieces = -(-limits.least_entries // len(entries))
-    if pieces > 1 and get_num_threads() > 1:
-        # Each entry's bands from number 0 on, in about as many pieces.
-        steps = [(*fixed, bands, -(-bands // pieces)) for *fixed, _, bands in entries.tolist()]
-        cut = [
-            (*fixed, first, min(first + step, bands))
-            for *fixed, bands, step in steps
-            for first in range(0, bands, step)
-        ]
-        entries = np.array(cut, np.int64)
-    run_shared(loop, 0, 0, address_of(entries), len(entries), nbytes=nbytes)

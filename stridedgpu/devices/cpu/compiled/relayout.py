@@ -17,6 +17,7 @@ from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
 
 from .blocks import Blocks
+from .bordered_rows import BorderedRows
 from .channels import Channels
 from .conversion import can_compile
 from .ir import LINE_BYTES
@@ -41,7 +42,7 @@ from .transpose_strips import TransposeStrips
 from .unrolled_rows import UnrolledRows
 from .worker_pool import run_shared
 
-__all__ = ["compiled_relayout", "kernel_of", "relayout_kernel", "walk_of"]
+__all__ = ["compiled_relayout", "kernel_of", "moving", "relayout_kernel", "walk_of"]
 
 _ZEROS: Final = Buffer.of(np.zeros(WIDEST_ACCESS, np.uint8))
 """The source of filler zeros."""
@@ -368,6 +369,7 @@ def relayout_kernel(problem: Problem) -> CpuKernel | None:
 _FAMILIES: Final = {
     Rows: "rows",
     UnrolledRows: "unrolled_rows",
+    BorderedRows: "bordered_rows",
     Channels: "channels",
     Transpose: "transpose",
     TransposeStrips: "transpose",
@@ -397,7 +399,7 @@ def compiled_relayout(plan: CpuPlan) -> DirectLaunch | None:
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
-    moves = [_move(walk, chosen, plan.bytes_moved) for walk in chosen.walks]
+    moves = [moving(walk, plan.bytes_moved, chosen.shared_bytes) for walk in chosen.walks]
     if len(moves) == 1 or None in moves:
         return None if None in moves else moves[0]
     elements, zeros = moves
@@ -412,16 +414,19 @@ def compiled_relayout(plan: CpuPlan) -> DirectLaunch | None:
     return move
 
 
-def _move(walk: Walk, kernel: CpuKernel, nbytes: int) -> DirectLaunch | None:
-    """Prepare one walk of a plan that moves `nbytes` in all."""
+def moving(walk: Walk, nbytes: int, shared_bytes: int | None, held: object = None) -> DirectLaunch | None:
+    """The compiled loop of a walk, one of those that move `nbytes` in all; None if this processor cannot run it.
+
+    Threads share it from `shared_bytes` on, if that is given. What is `held` is kept alive with it.
+    """
     loop = compiled(walk.kernel.text)
     if loop is None:
         return None
     parameters, items = walk.packed(), walk.items
     offsets = walk.source_offset, walk.target_offset
     place, brief = parameters.address, nbytes < policy().sharing.brief_bytes
-    alone = moving_function(loop, place, items, offsets, held=parameters, keeps_lock=brief)
-    if kernel.shared_bytes is None or nbytes < kernel.shared_bytes:
+    alone = moving_function(loop, place, items, offsets, held=(parameters, held), keeps_lock=brief)
+    if shared_bytes is None or nbytes < shared_bytes:
         return alone
 
     def move(source: int, target: int) -> None:

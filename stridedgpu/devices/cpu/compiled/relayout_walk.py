@@ -11,11 +11,13 @@ import numpy as np
 
 from stridedgpu.devices.cpu.numpy_loops.conversion import Array, constants
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
 
 from .blocks import Blocks
+from .bordered_rows import BorderedRows
 from .channels import Channels
 from .ir import LINE_BYTES
 from .rows import Rows, Step
@@ -38,7 +40,7 @@ __all__ = [
     "writes_past_caches",
 ]
 
-Kernel = Rows | UnrolledRows | Channels | Transpose | Blocks
+Kernel = Rows | UnrolledRows | BorderedRows | Channels | Transpose | Blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Walk:
 
     `inner` are the loops `a` and `b`, `blocks` their extents in an item, `outer` the loops around them, outermost
     first. `small` is the loop that the kernel unrolls, `unrolled` are those of blocks. `constants_of` gives the number
-    and the stride of scales and biases.
+    and the stride of scales and biases. `more` are a kernel's own parameters, behind those of all loops.
     """
 
     kernel: Kernel
@@ -77,6 +79,7 @@ class Walk:
     outer: tuple[Loop, ...]
     small: Loop | None
     unrolled: tuple[Loop, ...] = ()
+    more: tuple[int, ...] = ()
 
     def packed(self) -> Parameters:
         """Pack the parameters as the kernel reads them."""
@@ -100,6 +103,7 @@ class Walk:
             fields += [loop.size, loop.source, loop.target, loop.constants, table]
         for loop in self.unrolled:
             fields += [loop.size, loop.source, loop.target, 0, 0]
+        fields += self.more
         return Parameters(np.array(fields, np.int64), tuple(kept))
 
     @property
@@ -114,6 +118,8 @@ class Walk:
             return f"channels: {ends}, {kernel.pixels} pixels of {len(kernel.order)} elements a step{streams}"
         if isinstance(kernel, Blocks):
             return f"blocks of {prod(digit.size for digit in kernel.digits)} words, permuted in registers"
+        if isinstance(kernel, BorderedRows):
+            return f"rows of {self.inner[1].size} B with a border"
         if isinstance(kernel, UnrolledRows):
             return f"rows of {self.inner[1].size} B, unrolled"
         return f"rows: {kernel.lanes} elements a step, read {kernel.source_step}, written {kernel.target_step}{streams}"
@@ -129,6 +135,9 @@ class Walk:
                 _row_width(kernel.source_step, elements.source_bytes, lanes, b.size, limit),
                 _row_width(kernel.target_step, elements.target_bytes, lanes, b.size, limit),
             )
+        if isinstance(kernel, BorderedRows):
+            limit = f"rows are {b.size} B of a source"
+            return Width(kernel.lanes, limit), Width(kernel.lanes, limit)
         if isinstance(kernel, UnrolledRows):
             return Width(LINE_BYTES), Width(LINE_BYTES)
         if isinstance(kernel, Channels):
@@ -152,7 +161,7 @@ class Walk:
             steps = kernel.columns, kernel.rows
         elif isinstance(kernel, Blocks):
             steps = kernel.digits[0].size, kernel.digits[1].size
-        elif isinstance(kernel, UnrolledRows):
+        elif isinstance(kernel, UnrolledRows | BorderedRows):
             steps = 1, b.size
         else:
             steps = 1, kernel.pixels if isinstance(kernel, Channels) else kernel.lanes
@@ -276,7 +285,7 @@ def reads_rows_apart(problem: Problem, row: Loop, rows: Loop) -> bool:
 
 
 def make_walk(
-    problem: Problem,
+    problem: Problem | CropProblem,
     kernel: Kernel,
     draft: Draft,
     outer: tuple[Loop, ...],

@@ -30,7 +30,7 @@ def _compiled(problem: CropProblem) -> CpuKernel | None:
     return crops_kernel(problem)
 
 
-def _run_compiled(plan: CpuPlan) -> Callable[..., None] | None:
+def _run_compiled(plan: CpuPlan) -> Callable[..., object] | None:
     from stridedgpu.devices.cpu.compiled.crops import compiled_crops
 
     return compiled_crops(plan)

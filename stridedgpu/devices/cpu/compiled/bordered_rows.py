@@ -1,0 +1,89 @@
+"""Rows with a border: windows that reach over the edges of their sources, as bytes that move unchanged.
+
+    filled    f f f f f f f f      rows above and below the source
+    filled    f f f f f f f f
+    bordered  f f x x x x f f      the fill by whole vectors from both ends, and then the source's row over them
+
+Every byte of a window is written in one pass, in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .ir import LINE_BYTES, Code, Value, constant, vector_type
+from .work_grid import OUTER_FIELDS, OUTER_PLACE, Elements, Grid
+
+__all__ = ["BorderedRows"]
+
+
+@dataclass(frozen=True, slots=True)
+class BorderedRows:
+    """A kernel over rows of at least `fill_lanes` bytes, of which at least `lanes` are of the source.
+
+    Loop `b` runs along the source's bytes, `a` over all rows of a window. `reads_ahead`: source rows are prefetched,
+    because they lie far apart. `dense`: target rows follow one another.
+
+    Parameters behind the outer loops: the first row of the source and the one behind its last, the bytes of the border
+    before and behind a row, and the address of `LINE_BYTES` of the fill; for channels of various fills one after the
+    other.
+    """
+
+    elements: Elements
+    rank: int
+    lanes: int
+    fill_lanes: int
+    reads_ahead: bool
+    dense: bool
+    streaming: ClassVar[bool] = False
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code = Code()
+        grid = Grid(code, self.elements, self.rank)
+        place = OUTER_PLACE + OUTER_FIELDS * self.rank
+        above, below, before, behind, fills = (code.parameter(place + field) for field in range(5))
+        length = code.add(code.add(before, grid.b.size), behind)
+        last = code.add(length, -self.fill_lanes)
+        with grid.items(1, self.lanes) as item:
+            begin, end = item.a
+            target = code.at(item.target, code.binary("sub", constant(0), before))
+            pattern = code.at(code.pointer(fills), code.multiply(item.place, LINE_BYTES))
+            fill = code.load(vector_type(self.fill_lanes, "i8"), pattern, 1)
+            for rows in ((begin, code.smaller(end, above)), (_larger(code, begin, below), end)):
+                self._fill(code, fill, target, rows, (length, grid.a.target))
+            with code.loop(_larger(code, begin, above), code.smaller(end, below)) as a:
+                row = code.at(target, code.multiply(a, grid.a.target))
+                with code.loop(0, before, self.fill_lanes) as b:
+                    code.store(fill, code.at(row, code.smaller(b, last)), 1)
+                with code.loop(0, behind, self.fill_lanes) as b:
+                    code.store(fill, code.at(row, _larger(code, code.binary("sub", last, b), constant(0))), 1)
+                source, middle = code.at(item.source, code.multiply(a, grid.a.source)), code.at(row, before)
+                with grid.steps(item.b, self.lanes) as b:
+                    here = code.at(source, b)
+                    if self.reads_ahead:
+                        grid.prefetch_row(here, self.lanes)
+                    code.store(code.load(vector_type(self.lanes, "i8"), here, 1), code.at(middle, b), 1)
+        return code.text(name)
+
+    def _fill(
+        self, code: Code, fill: Value, target: Value, rows: tuple[Value, Value], steps: tuple[Value, Value]
+    ) -> None:
+        """Fill whole rows, from the first one to the one behind them; `steps` are their length and their distance."""
+        (first, stop), (length, pitch) = rows, steps
+        if self.dense:
+            start = code.at(target, code.multiply(first, pitch))
+            whole = code.multiply(code.binary("sub", stop, first), length)
+            latest = code.add(whole, -self.fill_lanes)
+            with code.loop(0, whole, self.fill_lanes) as b:
+                code.store(fill, code.at(start, code.smaller(b, latest)), 1)
+            return
+        latest = code.add(length, -self.fill_lanes)
+        with code.loop(first, stop) as a, code.loop(0, length, self.fill_lanes) as b:
+            code.store(fill, code.at(target, code.add(code.multiply(a, pitch), code.smaller(b, latest))), 1)
+
+
+def _larger(code: Code, left: Value, right: Value) -> Value:
+    """The larger of two indices."""
+    return code.select(code.compare("icmp sgt", left, right), left, right)
