@@ -324,13 +324,16 @@ def scatters(chance: random.Random) -> Case:
             numbers = np.argsort(rng.random((count, width)), 1) if is_unique else rng.integers(0, width, (count, width))
         tensor, new = sg.asarray(data), sg.asarray(updates)
         indices = sg.asarray(numbers[:, np.newaxis] if by_row else numbers)
+        if by_row:
+            plan = sg.plan_scatter_nd(tensor, indices, new, unique=is_unique, out=tensor)
+        else:
+            plan = sg.plan_scatter_elements(tensor, indices, new, 1, unique=is_unique, out=tensor)
         calls: dict[str, Call] = {
-            "stridedgpu": lambda: sg.scatter_nd(tensor, indices, new, unique=is_unique, out=tensor),
-            "numpy": lambda: data.__setitem__(numbers, updates),
+            "stridedgpu": lambda: plan(tensor, indices, new, tensor),
+            "numpy": lambda: (
+                data.__setitem__(numbers, updates) if by_row else np.put_along_axis(data, numbers, updates, 1)
+            ),
         }
-        if not by_row:
-            calls["stridedgpu"] = lambda: sg.scatter_elements(tensor, indices, new, 1, unique=is_unique, out=tensor)
-            calls["numpy"] = lambda: np.put_along_axis(data, numbers, updates, 1)
         if is_unique:  # otherwise it is undefined which update remains
             check(calls, data)
         if torch is not None:

@@ -112,8 +112,9 @@ def plan_scatter_elements(
 ) -> PlannedScatter:
     """Plan `scatter_elements(data, indices, updates, axis, out=out)` once, the copy of the data included.
 
-    It runs as `plan(data, indices, updates, out)`; everything else is as in `plan_gather`. `bytes_moved` counts the
-    copy and the updates, and `explain()` describes both; `kernel` and widths are those of the updates.
+    It runs as `plan(data, indices, updates, out)`, with the data itself as `out` in place; everything else is as in
+    `plan_gather`. `bytes_moved` counts the copy and the updates, and `explain()` describes both; `kernel` and widths
+    are those of the updates.
 
     Raises what `scatter_elements` raises for operands that do not fit each other.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stridedgpu.devices.interface import DirectCheck, DirectLaunch, GatherLaunch, RelayoutLaunch
@@ -20,7 +20,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 from .allocation import DEFAULT_ALIGNMENT
 from .index_arguments import IndexedAccess
 from .planned import HasOperand, Planned, no_tensor
-from .requirements import Given, Requirement, check_output_layout
+from .requirements import Given, Requirement, check_output_layout, steps_alike
 from .scatter import check_updates
 
 __all__ = ["PlannedGather", "PlannedScatter", "planned_gather", "planned_scatter"]
@@ -98,12 +98,17 @@ class PlannedGather(Planned):
             object.__setattr__(self, "direct", direct)
 
 
+_DirectScatter = tuple[DirectCheck, DirectLaunch | None, DirectLaunch]
+"""The check, the copy if there was one, and the updates."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class PlannedScatter(Planned):
     """A scatter, planned once by `plan_scatter_nd` or its variants: `plan(data, indices, updates, out)`.
 
     `copy` is the plan of the first step, the data into `out`; `plan` is that of the updates over it. `required` are the
-    requirements of `data`, `indices`, `updates` and `out`, which tensors must meet as for a `PlannedGather`.
+    requirements of `data`, `indices`, `updates` and `out`, which tensors must meet as for a `PlannedGather`;
+    `alike`: what is `data` may be `out`. With the data as `out` elements are replaced in place, and nothing is copied.
     """
 
     plan: DevicePlan
@@ -111,8 +116,9 @@ class PlannedScatter(Planned):
     copy: DevicePlan
     required: tuple[Requirement, Requirement, Requirement, Requirement]
     launches: tuple[RelayoutLaunch, GatherLaunch] | None = field(compare=False)
+    alike: bool
     missing: str | None = None
-    direct: tuple[DirectCheck, DirectLaunch, DirectLaunch] | None = field(default=None, init=False, compare=False)
+    direct: _DirectScatter | None = field(default=None, init=False, compare=False)
 
     @classmethod
     def of(cls, problem: GatherProblem, rule: IndexRule, copy: Problem, *required: Requirement) -> PlannedScatter:
@@ -124,7 +130,8 @@ class PlannedScatter(Planned):
         if missing is None:
             device = device_named(data.device)
             launches = device.prepare(first), device.prepare(plan)
-        return cls(plan, rule, first, (data, indices, updates, out), launches, missing)
+        alike = replace(data, is_written=True) == out
+        return cls(plan, rule, first, (data, indices, updates, out), launches, alike, missing)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the problem and the requirements."""
@@ -153,7 +160,8 @@ class PlannedScatter(Planned):
         except AttributeError:
             raise no_tensor(data=data, indices=indices, updates=updates, out=out) from None
         data_required, indices_required, updates_required, out_required = self.required
-        if source.fitted is not data_required:
+        # One tensor in both places does not forget that it fits.
+        if source.fitted is not (out_required if self.alike and source is target else data_required):
             data_required.check("data", source)
         if index.fitted is not indices_required:
             indices_required.check("indices", index)
@@ -163,7 +171,8 @@ class PlannedScatter(Planned):
             out_required.check("out", target)
         (start, end), (read, read_end) = target.reach, source.reach
         (named, named_end), (written, written_end) = index.reach, new.reach
-        if read < end and start < read_end and share_memory(source, target):
+        replaces = read == start and steps_alike(source.layout, target.layout)
+        if not replaces and read < end and start < read_end and share_memory(source, target):
             raise BindingError("out shares memory with data.")
         if named < end and start < named_end and share_memory(index, target):
             raise BindingError("out shares memory with indices.")
@@ -173,12 +182,16 @@ class PlannedScatter(Planned):
         if direct is not None and stream is None:
             check, copy, write = direct
             check(named)
-            copy(read, start)
-            write(written, start, named)
-            return
+            if copy is not None and not replaces:
+                copy(read, start)
+            if copy is not None or replaces:
+                write(written, start, named)
+                return
         copies, writes = launches
         checked = device_named(self.device).check_indices(self.rule, (index.buffer, index.start_bytes), stream)
-        copied = copies(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
+        copied = None
+        if not replaces:
+            copied = copies(source.buffer, source.start_bytes, target.buffer, target.start_bytes, stream)
         moved = writes(
             new.buffer,
             new.start_bytes,
@@ -188,7 +201,7 @@ class PlannedScatter(Planned):
             index.start_bytes,
             stream,
         )
-        if checked is not None and copied is not None and moved is not None:
+        if checked is not None and moved is not None:
             object.__setattr__(self, "direct", (checked, copied, moved))
 
 

@@ -11,7 +11,7 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
-__all__ = ["Given", "Requirement", "check_output", "check_output_layout", "check_output_memory"]
+__all__ = ["Given", "Requirement", "check_output", "check_output_layout", "check_output_memory", "steps_alike"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Requirement:
         spec, layout = self.spec, operand.layout
         if operand.buffer.device != self.device:
             raise BindingError(f"{name} is on {operand.buffer.device}; the plan is for {self.device}.")
-        if layout.sizes != spec.layout.sizes or not _steps_alike(layout, spec.layout):
+        if layout.sizes != spec.layout.sizes or not steps_alike(layout, spec.layout):
             raise BindingError(
                 f"{name} has sizes {layout.sizes} and strides {layout.strides}; "
                 f"the plan is for {spec.layout.sizes} and {spec.layout.strides}."
@@ -87,7 +87,7 @@ class Requirement:
         operand.fitted = self
 
 
-def _steps_alike(layout: Layout, planned: Layout) -> bool:
+def steps_alike(layout: Layout, planned: Layout) -> bool:
     """True if layouts of equal sizes have the same strides; the stride of an axis of size 1 does not count."""
     return layout.strides == planned.strides or all(
         size == 1 or own == wanted

@@ -27,6 +27,7 @@ from stridedgpu.devices.cpu.compiled.gather import gather_walk
 from stridedgpu.devices.cpu.compiled.gather_elements_loop import GatherElements
 from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInRegisters
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
+from stridedgpu.devices.cpu.compiled.scatter_row_loop import ScatterRows
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
 from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
@@ -199,6 +200,43 @@ def test_elements_in_rows_of_any_width(variant, data):
     with planned_as(variant):
         check(problem, mode, seed)
         check(problem, mode, seed, valid=False)
+
+
+@pytest.mark.parametrize("group", [8, 256], ids=["small groups", "large groups"])
+@settings(max_examples=examples(150))
+@given(data=st.data(), seed=seeds)
+def test_scattered_rows_of_any_width(group, data, seed):
+    """Of updates of one element the last remains, in groups that are moved back as well, and in any order of items."""
+    element = data.draw(st.sampled_from(("uint8", "float16", "float32", "int64")))
+    index_type = data.draw(st.sampled_from(INDEX_TYPES))
+    width, height = data.draw(st.sampled_from((1, 2, 3, 7, 8, 10, 33, 70, 500, 1000))), data.draw(st.integers(1, 40))
+    size, batch = data.draw(st.sampled_from((1, 2, 9, 100, 1000))), data.draw(st.sampled_from((1, 3)))
+    layout = Layout((batch, height, size), (height * (size + 5), size + data.draw(st.sampled_from((0, 5))), 1))
+    if data.draw(st.booleans()):
+        turned = data.draw(st.sampled_from((1, 2)))
+        layout = layout.sliced(tuple(slice(None, None, -1 if axis == turned else None) for axis in range(3)))
+    sizes = Layout((batch, height, width))
+    problem = elements_problem(
+        side_of(layout, element), side_of(sizes, index_type), side_of(sizes, element), 2, scatters=True
+    )
+    with policy_with(gather={"scattered_elements": group, "item_bytes": range(64, 65)}):
+        kernel = check(problem, "raise", seed)
+        check(problem, "raise", seed, valid=False)
+    if height % 8 == 0 and layout.strides[1] > 0 and width > 1:
+        assert isinstance(kernel, ScatterRows)
+
+
+@pytest.mark.parametrize(
+    "sizes, rows", [((100, 10), 24), ((100, 9), 24), ((100, 1000), 1), ((3, 10), 0), ((9, 1025), 0)]
+)
+def test_how_many_scattered_rows_are_a_group(sizes, rows):
+    layout = Layout(sizes)
+    problem = elements_problem(
+        side_of(layout, "float32"), side_of(layout, "int64"), side_of(layout, "float32"), 1, scatters=True
+    )
+    walk = gather_walk(problem, "raise")
+    assert isinstance(walk.kernel, ScatterRows) == bool(rows)
+    assert not rows or walk.parameters[2] == rows
 
 
 def elements_of_rows(element, index_type, count, size, width, *, pitch=0):

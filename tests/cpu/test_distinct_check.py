@@ -33,10 +33,16 @@ index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
 KERNELS = {
     "as chosen": {},
-    "marks": {"names_of_index": 1 << 40, "item_indices": 8},
-    "marks in small tables": {"names_of_index": 1 << 40, "table_bytes": 0, "least_columns": 8},
-    "marks in one table": {"names_of_index": 1 << 40, "table_bytes": 1 << 20, "least_columns": 1 << 20},
-    "hashing": {"names_of_index": 0},
+    "bits": {"most_bits": 512, "item_indices": 8},
+    "marks": {"most_bits": 0, "names_of_index": 1 << 40, "item_indices": 8},
+    "marks in small tables": {"most_bits": 0, "names_of_index": 1 << 40, "table_bytes": 0, "least_columns": 8},
+    "marks in one table": {
+        "most_bits": 0,
+        "names_of_index": 1 << 40,
+        "table_bytes": 1 << 20,
+        "least_columns": 1 << 20,
+    },
+    "hashing": {"most_bits": 0, "names_of_index": 0},
 }
 kernels = pytest.mark.parametrize("kernel", list(KERNELS))
 
@@ -205,6 +211,8 @@ def test_what_each_kernel_is_for():
 
     assert kernel(Layout((100, 1)), (3200, 5)) == ("IndexMarks", False)
     assert kernel(Layout((100, 1)), (3201, 5)) == ("IndexHash", False)
+    assert kernel(Layout((100, 50)), (100, 256), 1) == ("IndexBits", False)
+    assert kernel(Layout((100, 50)), (100, 257), 1) == ("IndexMarks", True)
     assert kernel(Layout((100, 50)), (100, 1600), 1) == ("IndexMarks", True)
     assert kernel(Layout((100, 50)), (100, 1601), 1) == ("IndexHash", False)
     assert kernel(Layout((100, 50)), (100, 50), 0) == ("IndexMarks", True)
@@ -216,7 +224,7 @@ def test_what_each_kernel_is_for():
 
 @needs_compiler
 def test_tables_are_small_and_shared():
-    rule, _ = square(sizes=(100_000, 100))
+    rule, _ = square(sizes=(100_000, 300))
     with threads(1):
         assert distinct_walk(rule).nbytes < 20_000
     with threads(2):

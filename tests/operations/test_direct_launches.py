@@ -148,6 +148,54 @@ def test_the_same_layouts_at_other_places_are_copied_and_checked(scatter):
         assert np.array_equal(memory.numpy(), before)
 
 
+def planned_in_place():
+    plan = sg.plan_scatter_nd(DATA, TUPLES, UPDATES, unique=True, out=sg.empty((3, 4), "float32"))
+    return lambda data, indices, updates, _out: plan(data, indices, updates, data)
+
+
+IN_PLACE = {
+    "in place": lambda: lambda data, indices, updates, _out: scatter_into(data, indices, updates, data),
+    "planned in place": planned_in_place,
+}
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["from the first call on", "later"])
+def test_a_plan_replaces_elements_in_place_and_copies_into_others(at_once):
+    with policy_with(promotion={"at_once_bytes": 0} if at_once else {}):
+        plan = sg.plan_scatter_nd(DATA, TUPLES, UPDATES, unique=True, out=sg.empty((3, 4), "float32"))
+        tuples, other = sg.asarray(TUPLES), sg.zeros((3, 4), "float32")
+        memory = sg.asarray(np.concatenate([DATA, DATA]))
+        data, beside = memory[:3], memory[1:4]
+        for count in range(policy().promotion.calls + 2):
+            updates = sg.asarray(UPDATES * count)
+            plan(data, tuples, updates, data)
+            assert np.array_equal(memory.numpy(), np.concatenate([UPDATES[1:] * count, DATA[1:2], updates[:1], DATA]))
+            plan(sg.asarray(DATA), tuples, sg.asarray(UPDATES), other)
+            assert np.array_equal(other.numpy(), SCATTERED)
+            with pytest.raises(sg.BindingError, match="out shares memory with data"):
+                plan(data, tuples, updates, beside)
+            wait_for_loops()
+        assert plan.direct is not None
+
+
+def test_a_plan_into_another_order_does_not_run_in_place():
+    square = np.arange(9, dtype=np.float32).reshape(3, 3)
+    plan = sg.plan_scatter_nd(square, TUPLES, square[:2], out=sg.asarray(square.T.copy().T))
+    by_row, by_column = sg.asarray(square.copy()), sg.asarray(square.T.copy().T)
+    tuples, updates = sg.asarray(TUPLES), sg.asarray(-square[:2])
+    plan(by_row, tuples, updates, by_column)
+    for data, out, message in (
+        (by_row, by_row, "out has sizes .* the plan is for"),
+        (by_column, by_column, "data has sizes .* the plan is for"),
+        (by_row, by_row[:].permute((1, 0)), "out shares memory with data"),
+    ):
+        before = data.numpy().copy()
+        for _ in range(2):
+            with pytest.raises(sg.BindingError, match=message):
+                plan(data, tuples, updates, out)
+        assert np.array_equal(data.numpy(), before)
+
+
 WRONG = {
     "out of range": ([2, 3], r"= 3 is out of range for axis 0 of size 3"),
     "below": ([-4, 0], r"= -4 is out of range for axis 0 of size 3"),
@@ -156,11 +204,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", list(WRONG))
-@pytest.mark.parametrize("call", ["planned scatter", "scatter", "in place"])
+@pytest.mark.parametrize("call", ["planned scatter", "scatter", "in place", "planned in place"])
 def test_wrong_indices_of_a_scatter_are_named_then_too(call, wrong):
     numbers, message = WRONG[wrong]
     with policy_with(promotion={"at_once_bytes": 0}):
-        run = CALLS[call][0]() if call in CALLS else lambda data, *more: scatter_into(data, *more[:2], data)
+        run = (IN_PLACE[call] if call in IN_PLACE else CALLS[call][0])()
         data, updates, out = sg.asarray(DATA.copy()), sg.asarray(UPDATES), sg.zeros((3, 4), "float32")
         tuples = TUPLES.copy()
         indices = sg.asarray(tuples)

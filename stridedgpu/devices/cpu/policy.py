@@ -145,6 +145,9 @@ class GatherPolicy(NamedTuple):
     those took 0.5 to 0.95 of its time for 0.1 to 40 MB. Large results from a table, which is read in no order, took 1.1
     to 1.5 times as long by single loads, and are gathered everywhere."""
 
+    scattered_elements: int = 256
+    """Elements of a group of short rows that are scattered: groups of 40 took 1.05 to 1.35 times as long."""
+
     row_registers: int = 16
     """The most vector registers that hold rows from which elements are looked up: half of those of AVX-512."""
 
@@ -316,6 +319,10 @@ class IndexCheckPolicy(NamedTuple):
     """Elements that each of some distinct indices could name, up to which these have a byte each that is marked. Of
     more, indices are looked up in a hash table: 10,000 took 0.9 to 2.5 ns each by marks from 4 to 32 elements, 4 from
     64 on, and 3.4 by hashing; a million took 1.4 to 2.8 and 17 to 21. The memory is up to 32 bytes for each index."""
+
+    most_bits: int = 256
+    """Elements that each of a row's distinct indices could name, up to which these have a bit each in registers: 0.35
+    to 0.9 of the time of marks in memory, and 1.0 to 2.5 for 384 to 1000 of them."""
 
     table_bytes: int = 16 * _KB
     """Bytes of a table that several positions share, half a first-level cache: 2 to 128 KB took the same time."""

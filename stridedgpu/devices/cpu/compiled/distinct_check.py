@@ -19,7 +19,7 @@ from stridedgpu.values.errors import DeviceError
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.strides import round_up
 
-from .distinct_check_loop import HEADER_BYTES, IndexHash, IndexMarks
+from .distinct_check_loop import HEADER_BYTES, IndexBits, IndexHash, IndexMarks
 from .gather_indices import IndexKind, lanes_of
 from .index_check import IndicesWithin, compiled_index_check
 from .ir import LINE_BYTES
@@ -49,7 +49,7 @@ class DistinctWalk:
     number of bytes set where nothing is wrong, None if the kernel itself counts them.
     """
 
-    kernel: IndexMarks | IndexHash
+    kernel: IndexMarks | IndexBits | IndexHash
     items: int
     offset: int
     parameters: tuple[int, ...]
@@ -114,6 +114,8 @@ def distinct_walk(rule: IndexRule) -> DistinctWalk | None:
     if count > names or not all(loop.stride for loop in along):
         return None
     limits = policy().index_check
+    if own and names <= limits.most_bits and loops[-1] in along and len(rule.axes) == len(along) == 1:
+        return _in_bits(rule, own[:-1], own[-1], along[0], offset)
     if names > limits.names_of_index * count:
         return _hashed(rule, loops, offset, first)
     nearest = loops.pop()
@@ -165,6 +167,21 @@ def _marked(
     nbytes = start + tables * table
     marks = None if counts else count
     return DistinctWalk(kernel, items, offset, tuple(parameters), nbytes, marks, looked_at, is_shared)
+
+
+def _in_bits(rule: IndexRule, outer: Sequence[_Loop], rows: _Loop, line: _Loop, offset: int) -> DistinctWalk:
+    """The walk of bits in registers, for a `line` of indices in each of some rows and the loops around them."""
+    ((_, size),) = rule.axes
+    looked_at = prod(loop.size for loop in (*outer, rows, line)) * rule.index.element.itemsize
+    block = max(1, min(rows.size, policy().index_check.item_indices // line.size))
+    blocks = -(-rows.size // block)
+    parameters = [size, rows.size, rows.stride, block, blocks, line.size, line.stride]
+    for loop in reversed(outer):
+        parameters += [loop.size, loop.stride]
+    kernel = IndexBits(_kind(rule, line.stride), len(outer), lanes_of(line.size), -(-size // 64))
+    items = blocks * prod(loop.size for loop in outer)
+    is_shared = looked_at >= policy().index_check.shared_bytes
+    return DistinctWalk(kernel, items, offset, tuple(parameters), HEADER_BYTES, None, looked_at, is_shared)
 
 
 def _hashed(rule: IndexRule, loops: Sequence[_Loop], offset: int, first: int) -> DistinctWalk:

@@ -7,8 +7,8 @@ is set, and the set bytes are counted:
     table       1 0 1 ... 1       as many ones as indices: all are distinct
 
 Indices with positions of their own cannot meet those of other positions. Some of these positions share a small table,
-which stays in the nearest cache and is cleared while its bytes are counted. Few indices of many names are looked up in
-a hash table instead.
+which stays in the nearest cache and is cleared while its bytes are counted. Rows of few names have a bit for each in
+registers. Few indices of many names are looked up in a hash table.
 
 Whatever indices hold, now or in a moment, names are clamped, and no byte outside the table is touched. As other checks,
 these report only that something is wrong.
@@ -24,7 +24,7 @@ from .gather_indices import IndexKind, load_indices, resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .work_grid import places_of_items
 
-__all__ = ["HEADER_BYTES", "IndexHash", "IndexMarks"]
+__all__ = ["HEADER_BYTES", "IndexBits", "IndexHash", "IndexMarks"]
 
 HEADER_BYTES: Final = 8
 """Bytes before all else in a kernel's memory: a number that is set to 1 if an index is wrong or named twice."""
@@ -163,6 +163,67 @@ def _cleared(code: Code, table: Value, nbytes: Value) -> Value:
         total[0] = code.add(total[0], code.call("llvm.ctpop.i64", "i64", bits))
         code.store(code.full(type_, 0), at, 1)
     return total[0]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexBits:
+    """A kernel over `rank` outer loops around rows, in blocks, of `lanes` indices or more along one axis.
+
+    Each position has a bit in `words` vectors, whose lanes are joined behind a row: as many bits as indices, and all
+    are distinct. A vector that is moved back to end with its row sets bits that are set. The parameters are those of
+    the axis; size, stride in bytes, block and number of blocks of the rows; size and stride of a row; size and stride
+    of each outer loop, innermost first.
+    """
+
+    index: IndexKind
+    rank: int
+    lanes: int
+    words: int
+
+    def text(self, name: str) -> str:
+        """The module."""
+        code, lanes, words = Code(), self.lanes, self.words
+        size, count, pitch, block, blocks, length, stride = (code.parameter(n) for n in range(_BITS_OUTER_PLACE))
+        outer = [[code.parameter(_BITS_OUTER_PLACE + 2 * loop + n) for n in range(2)] for loop in range(self.rank)]
+        type_, limits = vector_type(lanes, "i64"), f".v{lanes}i64"
+        sizes, zero, one = code.splat(size, lanes), code.full(type_, 0), code.full(type_, 1)
+        steps = code.binary("udiv", code.add(length, lanes - 1), lanes)
+        latest = code.add(length, -lanes)
+        with places_of_items(code, [blocks, *(size for size, _ in outer)]) as (part, *places):
+            address, start = code.source, code.multiply(part, block)
+            for place, (_, step) in zip(places, outer, strict=True):
+                address = code.at(address, code.multiply(place, step))
+            rows = code.binary("sub", code.smaller(code.add(start, block), count), start)
+            address = code.at(address, code.multiply(start, pitch))
+            with code.fold(rows, [zero, code.full("i64", 0)]) as (row, found):
+                at_row = code.at(address, code.multiply(row, pitch))
+                with code.fold(steps, [found[0], *[zero] * words]) as (step, marks):
+                    here = code.smaller(code.multiply(step, lanes), latest)
+                    at = code.at(at_row, code.multiply(here, stride))
+                    position = load_indices(code, self.index, at, stride, lanes)
+                    if self.index.signed:
+                        # Without a sign, a valid negative index is the larger number, and a wrong one stays large.
+                        position = code.call(f"llvm.umin{limits}", type_, position, code.add(position, sizes))
+                    marks[0] = code.call(f"llvm.umax{limits}", type_, marks[0], position)
+                    for word in range(words):
+                        bit = code.binary("sub", position, _WORD * word)
+                        bits = code.select(code.compare("icmp ult", bit, _WORD), code.binary("shl", one, bit), zero)
+                        marks[word + 1] = code.binary("or", marks[word + 1], bits)
+                total = code.full("i64", 0)
+                for vector in marks[1:]:
+                    joined = code.call(f"llvm.vector.reduce.or{limits}", "i64", vector)
+                    total = code.add(total, code.call("llvm.ctpop.i64", "i64", joined))
+                differs = code.cast("zext", code.compare("icmp ne", total, length), "i64")
+                found[:] = marks[0], code.binary("or", found[1], differs)
+            _report(code, code.compare("icmp uge", found[0], sizes))
+            with code.when(code.compare("icmp ne", found[1], 0)):
+                code.store(Value("i64", "1"), code.target, 8)
+        return code.text(name)
+
+
+_BITS_OUTER_PLACE: Final = 7
+_WORD: Final = 64
+"""Bits of a lane."""
 
 
 @dataclass(frozen=True, slots=True)

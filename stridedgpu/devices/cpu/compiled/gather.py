@@ -15,10 +15,10 @@ from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode
 
+from .gather_by_row import GatherByRow
 from .gather_elements_loop import GatherElements
 from .gather_indices import IndexKind, lanes_of
 from .gather_loop import Gather
-from .gather_row_loop import GatherByRow
 from .gather_rows import row_walk
 from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, nest_of, power_of_two
 from .index_check import narrowed

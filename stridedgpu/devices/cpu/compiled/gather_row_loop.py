@@ -19,29 +19,20 @@ The last step of a block is moved back to end with it, and the last group to end
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
 
-from .gather_indices import IndexKind, resolved
+from .gather_by_row import OUTER_FIELDS, OUTER_PLACE, Block, GatherByRow, Move
+from .gather_indices import resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .shuffles import joined
-from .work_grid import places_of_items
 
-__all__ = ["STEP", "GatherByRow", "RowsAtPositions", "RowsInMemory", "RowsInRegisters"]
-
-_OUTER_PLACE: Final = 13
-"""Parameters before the outer loops: the address of the indices; the indexed axis' size; a number of the kernel's own;
-rows from one group to the next, and the first row of the last group; strides in bytes from row to row of the dense, the
-indexed and the index side; elements of a group, of a block of it, and the number of blocks; groups of a block, and the
-number of blocks. Then the size, and the strides in bytes on the dense, the indexed and the index side, of each outer
-loop, innermost first. Then, packed, the place of the row of each element of a group in registers."""
-
-_OUTER_FIELDS: Final = 4
+__all__ = ["STEP", "RowsAtPositions", "RowsInMemory", "RowsInRegisters"]
 
 _ONE: Final = {1: "permvar.qi", 2: "permvar.hi", 4: "permvar.si", 8: "permvar.di"}
 _TWO: Final = {1: "vpermi2var.qi", 2: "vpermi2var.hi", 4: "vpermi2var.d", 8: "vpermi2var.q"}
@@ -58,83 +49,6 @@ _INDICES: Final = 8
 
 _WORD_BYTES: Final = 8
 """Bytes of the widest store of elements that were loaded to general registers."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """A block of a row, or of a group of short ones: the row on each side, and the first and the last elements.
-
-    `pitch` is the bytes from row to row of the indexed side.
-    """
-
-    dense: Value
-    indexed: Value
-    indices: Value
-    pitch: Value
-    start: Value
-    end: Value
-
-
-_Move = Callable[[_Block], None]
-
-
-@dataclass(frozen=True, slots=True)
-class GatherByRow(ABC):
-    """A kernel over elements of `run` bytes, with `rank` outer loops."""
-
-    index: IndexKind
-    rank: int
-    run: int
-
-    @property
-    def streaming(self) -> bool:
-        """Whether it writes past the caches: no, which took 0.8 to 2.6 times as long."""
-        return False
-
-    @property
-    @abstractmethod
-    def lanes(self) -> int:
-        """Elements of a step."""
-
-    @property
-    @abstractmethod
-    def store_bytes(self) -> int:
-        """Bytes of one store."""
-
-    def text(self, name: str) -> str:
-        """The LLVM module."""
-        code = Code()
-        index, size, own, step, last, *strides, count, block, blocks, many, parts = (
-            code.parameter(place) for place in range(_OUTER_PLACE)
-        )
-        outer = [
-            [code.parameter(_OUTER_PLACE + _OUTER_FIELDS * loop + field) for field in range(_OUTER_FIELDS)]
-            for loop in range(self.rank)
-        ]
-        move = self._mover(code, size, own)
-        groups = code.add(code.binary("udiv", code.add(last, code.add(step, -1)), step), 1)
-        with places_of_items(code, [blocks, parts, *(size for size, *_ in outer)]) as (b, a, *places):
-            sides = [code.target, code.source, code.pointer(index)]
-            for place, (_, *moved) in zip(places, outer, strict=True):
-                sides = [code.at(side, code.multiply(place, by)) for side, by in zip(sides, moved, strict=True)]
-            start, first = code.multiply(b, block), code.multiply(a, many)
-            end = code.smaller(code.add(start, block), count)
-            with code.loop(first, code.smaller(code.add(first, many), groups)) as group:
-                row = code.smaller(code.multiply(group, step), last)
-                dense, indexed, indices = (
-                    code.at(side, code.multiply(row, stride)) for side, stride in zip(sides, strides, strict=True)
-                )
-                move(_Block(dense, indexed, indices, strides[1], start, end))
-        return code.text(name)
-
-    @property
-    @abstractmethod
-    def words(self) -> str:
-        """How elements are gathered."""
-
-    @abstractmethod
-    def _mover(self, code: Code, size: Value, own: Value) -> _Move:
-        """What gathers the elements of a block, from the indexed axis' size and the kernel's own number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,13 +81,13 @@ class RowsInRegisters(GatherByRow):
         """Bytes of one store."""
         return LINE_BYTES
 
-    def _mover(self, code: Code, size: Value, own: Value) -> _Move:
-        places = code.at(Value("ptr", "%parameters"), 8 * (_OUTER_PLACE + _OUTER_FIELDS * self.rank))
+    def _mover(self, code: Code, size: Value, own: Value) -> Move:
+        places = code.at(Value("ptr", "%parameters"), 8 * (OUTER_PLACE + OUTER_FIELDS * self.rank))
         numbers = ", ".join(f"i{8 * self.run} {lane}" for lane in range(self.lanes))
         tail = own if self.run == 8 else code.cast("trunc", own, f"i{8 * self.run}")
         inside = code.compare("icmp ult", Value(self._vector, f"<{numbers}>"), code.splat(tail, self.lanes))
 
-        def move(block: _Block) -> None:
+        def move(block: Block) -> None:
             table, latest = self._table(code, block.indexed, inside), code.add(block.end, -self.lanes)
             with code.loop(block.start, block.end, self.lanes) as place:
                 at = code.smaller(place, latest)
@@ -254,10 +168,10 @@ class _RowsOfMemory(GatherByRow):
         """Elements of a step."""
         return STEP
 
-    def _mover(self, code: Code, size: Value, own: Value) -> _Move:
+    def _mover(self, code: Code, size: Value, own: Value) -> Move:
         stride = self.run if self.adjacent else own
 
-        def move(block: _Block) -> None:
+        def move(block: Block) -> None:
             latest = code.add(block.end, -STEP)
             soon = code.at(block.indexed, code.multiply(block.pitch, self.rows_ahead))
             with code.loop(code.smaller(block.start, latest), block.end, STEP) as place:

@@ -1,9 +1,9 @@
-"""Plan gathers of elements row by row: from registers where the rows fit, and how many of them together."""
+"""Plan gathers and scatters of elements row by row: from registers where rows fit, and how many rows together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
@@ -15,6 +15,7 @@ from .gather_row_loop import STEP, RowsAtPositions, RowsInMemory, RowsInRegister
 from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, power_of_two
 from .ir import LINE_BYTES
 from .jit import processor, processor_features
+from .scatter_row_loop import MOST_SCATTERED, SCATTERED, ScatterRows
 
 __all__ = ["row_walk"]
 
@@ -50,7 +51,7 @@ class _Rows:
 class _Choice:
     """A kernel, the rows of a group, the kernel's own number, and the places of the elements' rows, in words."""
 
-    kernel: RowsInRegisters | RowsInMemory | RowsAtPositions
+    kernel: RowsInRegisters | RowsInMemory | RowsAtPositions | ScatterRows
     rows: int
     own: int
     places: list[int]
@@ -66,10 +67,10 @@ class _Group:
 
 
 def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | None:
-    """The kernel of rows in registers, or in memory; None where rows are too short, and where another does better."""
+    """The kernel of rows; None where rows are too short or do not follow one another, and where another does better."""
     run, (entry, *others) = nest.run, problem.indexed_axes
     itemsize, index_bytes = problem.indexed.element.itemsize, problem.index.element.itemsize
-    if problem.scatters or run not in GROUPED or nest.m is not ONCE or others or mode == "wrap":
+    if run not in GROUPED or nest.m is not ONCE or others or mode == "wrap":
         return None
     width, loop = (nest.b, nest.a) if nest.b.strides[0] == run else (nest.a, nest.b)
     if width.strides != (run, 0, index_bytes):
@@ -81,13 +82,17 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
     result_bytes = problem.element_count * itemsize
     kind = IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode)
     rank, span = len(nest.outer), problem.indexed.layout.span * itemsize
-    chosen = _in_registers(rows, kind, rank) or _in_memory(rows, kind, rank, result_bytes, span)
+    if problem.scatters:
+        chosen = _scattered(rows, kind, rank) if nest.items_differ else None
+    else:
+        chosen = _in_registers(rows, kind, rank) or _in_memory(rows, kind, rank, result_bytes, span)
     if chosen is None:
         return None
     kernel, together = chosen.kernel, chosen.rows
     count, groups = together * rows.width, -(-rows.count // together)
     wanted = policy().gather.bytes_of_item(result_bytes) // run
-    block, many = max(kernel.lanes, min(wanted, count)), max(1, min(wanted // count, groups))
+    block = count if problem.scatters else max(kernel.lanes, min(wanted, count))  # the last of two updates remains
+    many = max(1, min(wanted // count, groups))
     blocks, parts = -(-count // block), -(-groups // many)
     fields = [entry.size, chosen.own, together, rows.count - together, *loop.strides, count, block, blocks, many, parts]
     for outer in reversed(nest.outer):
@@ -132,6 +137,24 @@ def _in_memory(rows: _Rows, kind: IndexKind, rank: int, result_bytes: int, span:
     ahead = _lines_ahead(rows) if adjacent and rows.is_apart and span >= chosen.prefetched_span_bytes else 0
     later = power_of_two(-(-chosen.row_ahead_bytes // (rows.size * rows.run))) if ahead else 0
     return _Choice(kernel(kind, rank, rows.run, adjacent, ahead, later), 1, rows.stride, [])
+
+
+def _scattered(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
+    """The kernel that scatters elements; None where too few rows are whole steps together."""
+    together = 1
+    if rows.width < policy().gather.scattered_elements:
+        least = SCATTERED // gcd(rows.width, SCATTERED)
+        wanted = policy().gather.scattered_elements // (least * rows.width)
+        together = least * max(1, min(wanted, rows.count // least))
+    if together > rows.count or not SCATTERED <= rows.width * together <= MOST_SCATTERED:
+        return None
+    kernel = ScatterRows(kind, rank, rows.run, rows.stride == rows.run, grouped=together > 1)
+    if not kernel.grouped:
+        return _Choice(kernel, 1, rows.stride, [])
+    if rows.step is None:
+        return None
+    places = [row * rows.step for row in range(together) for _ in range(rows.width)]
+    return _Choice(kernel, together, rows.stride, places)
 
 
 def _lines_ahead(rows: _Rows) -> int:

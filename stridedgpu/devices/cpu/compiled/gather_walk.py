@@ -8,9 +8,9 @@ from typing import Final
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.gather_problem import GatherProblem
 
+from .gather_by_row import GatherByRow
 from .gather_elements_loop import GatherElements
 from .gather_loop import Gather
-from .gather_row_loop import GatherByRow
 from .ir import LINE_BYTES
 
 __all__ = ["GROUPED", "ONCE", "GatherWalk", "Loop", "Nest", "nest_of", "power_of_two"]
