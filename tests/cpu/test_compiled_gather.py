@@ -25,7 +25,7 @@ from stridedgpu.devices.cpu.compiled import (
 )
 from stridedgpu.devices.cpu.compiled.gather import gather_walk
 from stridedgpu.devices.cpu.compiled.gather_elements_loop import GatherElements
-from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInRegisters
+from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInMemory, RowsInRegisters
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.compiled.scatter_row_loop import ScatterRows
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
@@ -57,6 +57,7 @@ VARIANTS = {
     "streamed single loads": NO_ROWS | FEW | {"streamed_bytes": 0, "hardware": False},
     "rows in registers": FEW | {"load_cost": 1e9},
     "rows in memory": FEW | {"row_registers": 0, "loaded_bytes": 1, "hardware": False},
+    "blocks of columns": FEW | {"hardware": False, "near_columns_bytes": 0, "columns_bytes": 0},
 }
 variants = pytest.mark.parametrize("variant", list(VARIANTS))
 
@@ -351,6 +352,19 @@ def test_rows_in_memory_of_any_stride(step):
     with planned_as("rows in memory"):
         for mode in ("raise", "clip"):
             assert check(problem, mode, 4).adjacent == (step == 1)
+
+
+def test_which_columns_are_taken_together():
+    """All that are near, and otherwise whole cache lines of as many as fit."""
+    near, far, few = ((1000, 1000), "uint8"), ((1000, 2000), "uint8"), ((1000, 15), "uint8")
+    for ((height, width), element), block, rows in ((near, 1000, 65), (far, 256, 1000), (few, None, None)):
+        layout = Layout((height, width))
+        index = side_of(layout, "int64")
+        problem = elements_problem(side_of(layout, element), index, side_of(layout, element), 0, scatters=False)
+        with policy_with(gather={"hardware": False}):
+            walk = gather_walk(problem, "raise")
+        assert isinstance(walk.kernel, RowsInMemory) == (block is not None)
+        assert block is None or (walk.kernel.columns, walk.parameters[8], walk.parameters[10]) == (True, block, rows)
 
 
 def test_items_that_write_the_same_elements_are_done_in_order():

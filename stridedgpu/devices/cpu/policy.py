@@ -166,6 +166,13 @@ class GatherPolicy(NamedTuple):
     """Bytes between the indices of elements that are loaded one by one and those that are prefetched: beyond the caches
     0.85 of the time."""
 
+    columns_bytes: int = 256 * _KB
+    """Bytes of columns whose elements are gathered together along rows, where all are more than `near_columns_bytes`:
+    64 KB to 512 KB took 0.3 to 1 of the time of all at once for 3 to 28 MB, loaded one by one."""
+
+    near_columns_bytes: int = _MB
+    """Bytes of columns that are in a second-level cache."""
+
     row_ahead_bytes: int = 2 * _KB
     """Bytes between the row that elements are loaded from one by one and the one that is prefetched: 0.6 to 0.9 of the
     time in 3 to 40 MB."""

@@ -155,13 +155,15 @@ class RowsInRegisters(GatherByRow):
 class _RowsOfMemory(GatherByRow):
     """Elements loaded one by one from memory; `adjacent`: the indexed axis is contiguous.
 
-    For each step `lines_ahead` cache lines are prefetched of the row that comes `rows_ahead` after this one. The
-    kernel's own number is the indexed axis' stride in bytes.
+    `columns`: each element of a row is selected from a column of its own, beside that of the element before it. For
+    each step `lines_ahead` cache lines are prefetched of the row that comes `rows_ahead` after this one. The kernel's
+    own number is the indexed axis' stride in bytes.
     """
 
     adjacent: bool
-    lines_ahead: int
-    rows_ahead: int
+    lines_ahead: int = 0
+    rows_ahead: int = 0
+    columns: bool = False
 
     @property
     def lanes(self) -> int:
@@ -169,7 +171,7 @@ class _RowsOfMemory(GatherByRow):
         return STEP
 
     def _mover(self, code: Code, size: Value, own: Value) -> Move:
-        stride = self.run if self.adjacent else own
+        stride, along = self.run if self.adjacent else own, self.run if self.columns else 0
 
         def move(block: Block) -> None:
             latest = code.add(block.end, -STEP)
@@ -180,10 +182,12 @@ class _RowsOfMemory(GatherByRow):
                     code.prefetch(code.at(code.at(soon, ahead), line * LINE_BYTES))
                 at = code.smaller(place, latest)
                 indices = code.at(block.indices, code.multiply(at, self.index.nbytes))
+                indexed = code.at(block.indexed, code.multiply(at, along)) if self.columns else block.indexed
                 # One by one where they are asked for: as many positions as a step's would not fit the registers.
+                places = (code.multiply(position, stride) for position in self._positions(code, indices, size))
                 elements = (
-                    code.load(f"i{8 * self.run}", code.at(block.indexed, code.multiply(position, stride)), 1)
-                    for position in self._positions(code, indices, size)
+                    code.load(f"i{8 * self.run}", code.at(code.at(indexed, place), lane * along), 1)
+                    for lane, place in enumerate(places)
                 )
                 self._store(code, elements, code.at(block.dense, code.multiply(at, self.run)))
 

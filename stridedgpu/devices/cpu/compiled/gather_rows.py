@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Final
@@ -10,9 +11,10 @@ from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.planning.gather_problem import GatherProblem
 from stridedgpu.planning.index_rule import Mode
 
+from .gather_by_row import GatherByRow
 from .gather_indices import IndexKind
 from .gather_row_loop import STEP, RowsAtPositions, RowsInMemory, RowsInRegisters
-from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, power_of_two
+from .gather_walk import GROUPED, ONCE, GatherWalk, Loop, Nest, power_of_two
 from .ir import LINE_BYTES
 from .jit import processor, processor_features
 from .scatter_row_loop import MOST_SCATTERED, SCATTERED, ScatterRows
@@ -73,9 +75,11 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
     if run not in GROUPED or nest.m is not ONCE or others or mode == "wrap":
         return None
     width, loop = (nest.b, nest.a) if nest.b.strides[0] == run else (nest.a, nest.b)
+    dense, indexed, index = loop.strides
+    if width.strides == (run, run, index_bytes) and not indexed and not problem.scatters:
+        return _columns(problem, mode, nest, (width, loop))
     if width.strides != (run, 0, index_bytes):
         return None
-    dense, indexed, index = loop.strides
     follow = (dense, index) == (width.size * run, width.size * index_bytes) and indexed >= 0 and indexed % run == 0
     step = indexed if follow else None
     rows = _Rows(run, width.size, entry.size, entry.stride * itemsize, loop.size, indexed != 0, step)
@@ -94,18 +98,57 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
     block = count if problem.scatters else max(kernel.lanes, min(wanted, count))  # the last of two updates remains
     many = max(1, min(wanted // count, groups))
     blocks, parts = -(-count // block), -(-groups // many)
-    fields = [entry.size, chosen.own, together, rows.count - together, *loop.strides, count, block, blocks, many, parts]
+    groups_of_rows = chosen.own, together, rows.count - together, *loop.strides
+    return _walk(problem, nest, kernel, groups_of_rows, (count, block, blocks, many, parts), chosen.places)
+
+
+def _walk(
+    problem: GatherProblem,
+    nest: Nest,
+    kernel: GatherByRow,
+    rows: tuple[int, ...],
+    blocks: tuple[int, int, int, int, int],
+    places: Sequence[int] = (),
+) -> GatherWalk:
+    """A kernel with its parameters; see `gather_by_row`."""
+    itemsize, (entry,) = problem.indexed.element.itemsize, problem.indexed_axes
+    fields = [entry.size, *rows, *blocks]
     for outer in reversed(nest.outer):
         fields += [outer.size, *outer.strides]
     return GatherWalk(
         kernel,
-        blocks * parts * prod(outer.size for outer in nest.outer),
+        blocks[2] * blocks[4] * prod(outer.size for outer in nest.outer),
         in_order=False,
         dense_offset=problem.dense_offset * itemsize,
         indexed_offset=problem.indexed_offset * itemsize,
-        index_offset=problem.index_offset * index_bytes,
-        parameters=(*fields, *chosen.places),
+        index_offset=problem.index_offset * problem.index.element.itemsize,
+        parameters=(*fields, *places),
     )
+
+
+def _columns(problem: GatherProblem, mode: Mode, nest: Nest, loops: tuple[Loop, Loop]) -> GatherWalk | None:
+    """The kernel of elements of columns: all rows of some columns in turn, whose elements then are in a near cache.
+
+    None where the processor's gathers are used, and for few columns.
+    """
+    chosen, (width, loop), (entry,) = policy().gather, loops, problem.indexed_axes
+    run, index, itemsize = nest.run, problem.index.element, problem.indexed.element.itemsize
+    is_far = loop.size == 1 and problem.indexed.layout.span * itemsize >= chosen.large_span_bytes
+    if chosen.hardware or width.size < STEP or is_far:
+        return None
+    row_bytes, column_bytes = width.size * run, entry.size * run
+    if width.size * column_bytes <= chosen.near_columns_bytes:
+        block, many = width.size, min(loop.size, max(1, chosen.bytes_of_item(loop.size * row_bytes) // row_bytes))
+    else:
+        lines = max(1, chosen.columns_bytes // (column_bytes * LINE_BYTES))
+        block, many = min(width.size, lines * LINE_BYTES), loop.size
+    blocks, parts = -(-width.size // block), -(-loop.size // many)
+    kind = IndexKind(index.itemsize, index.kind == "i", packed=True, mode=mode)
+    stride = entry.stride * itemsize
+    made = RowsInMemory if index.itemsize >= _LEAST_INDEX else RowsAtPositions
+    kernel = made(kind, len(nest.outer), run, stride == run, columns=True)
+    rows = stride, 1, loop.size - 1, *loop.strides
+    return _walk(problem, nest, kernel, rows, (width.size, block, blocks, many, parts))
 
 
 def _in_registers(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
