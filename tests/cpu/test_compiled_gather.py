@@ -217,13 +217,14 @@ def test_scattered_rows_of_any_width(group, data, seed):
         turned = data.draw(st.sampled_from((1, 2)))
         layout = layout.sliced(tuple(slice(None, None, -1 if axis == turned else None) for axis in range(3)))
     sizes = Layout((batch, height, width))
+    numbers = Layout(sizes.sizes, (0, 0, 1)) if (alike := data.draw(st.booleans())) else sizes
     problem = elements_problem(
-        side_of(layout, element), side_of(sizes, index_type), side_of(sizes, element), 2, scatters=True
+        side_of(layout, element), side_of(numbers, index_type), side_of(sizes, element), 2, scatters=True
     )
     with policy_with(gather={"scattered_elements": group, "item_bytes": range(64, 65)}):
         kernel = check(problem, "raise", seed)
         check(problem, "raise", seed, valid=False)
-    if height % 8 == 0 and layout.strides[1] > 0 and width > 1:
+    if height % 8 == 0 and layout.strides[1] > 0 and width > 1 and not alike:
         assert isinstance(kernel, ScatterRows)
 
 
@@ -304,6 +305,29 @@ def test_short_rows_share_registers(data):
         kernel = check(problem, mode, seed)
         check(problem, mode, seed, valid=False)
     assert not isinstance(kernel, RowsInRegisters) or kernel.grouped
+
+
+@permutes
+@settings(max_examples=examples(150))
+@given(st.data())
+def test_rows_with_the_same_indices_share_their_positions(data):
+    """Columns of a table by number: of short rows and long ones, with gaps between them, forward and backward."""
+    element, index_type = (
+        data.draw(st.sampled_from(("uint8", "float16", "float32", "int64"))),
+        data.draw(st.sampled_from(INDEX_TYPES)),
+    )
+    width, size, count = (data.draw(st.integers(1, most)) for most in (150, 100, 80))
+    pitch, batch = data.draw(st.integers(0, 3)), data.draw(st.sampled_from((1, 2)))
+    table = Layout((batch, count, size), (count * (size + pitch), size + pitch, 1))
+    if data.draw(st.booleans()):
+        table = table.sliced((slice(None), slice(None, None, -1)))
+    index, dense = side_of(Layout((width,)), index_type), side_of(Layout((batch, count, width)), element)
+    problem = gather_problem(side_of(table, element), index, dense, 2)
+    mode, seed = data.draw(st.sampled_from(MODES)), data.draw(seeds)
+    with planned_as("rows in registers"):
+        kernel = check(problem, mode, seed)
+        check(problem, mode, seed, valid=False)
+    assert not isinstance(kernel, RowsInRegisters) or kernel.repeated == (count * batch > 1)
 
 
 @permutes

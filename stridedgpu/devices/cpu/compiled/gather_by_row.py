@@ -11,7 +11,7 @@ from .gather_indices import IndexKind
 from .ir import Code, Value
 from .work_grid import places_of_items
 
-__all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Block", "GatherByRow", "Move"]
+__all__ = ["OUTER_FIELDS", "OUTER_PLACE", "Begin", "Block", "GatherByRow", "Move"]
 
 OUTER_PLACE: Final = 13
 """Parameters before the outer loops: the address of the indices; the indexed axis' size; a number of the kernel's own;
@@ -39,6 +39,7 @@ class Block:
 
 
 Move = Callable[[Block], None]
+Begin = Callable[[Value, Value], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +80,14 @@ class GatherByRow(ABC):
             [code.parameter(OUTER_PLACE + OUTER_FIELDS * loop + field) for field in range(OUTER_FIELDS)]
             for loop in range(self.rank)
         ]
-        move = self._mover(code, size, own)
+        move, begin = self._mover(code, size, own), self._beginner(code, size)
         groups = code.add(code.binary("udiv", code.add(last, code.add(step, -1)), step), 1)
         with places_of_items(code, [blocks, parts, *(size for size, *_ in outer)]) as (b, a, *places):
             operands = (code.source, code.target) if self.scatters else (code.target, code.source)
             sides = [*operands, code.pointer(index)]
             for place, (_, *moved) in zip(places, outer, strict=True):
                 sides = [code.at(side, code.multiply(place, by)) for side, by in zip(sides, moved, strict=True)]
+            sides[2] = begin(sides[2], count)
             start, first = code.multiply(b, block), code.multiply(a, many)
             end = code.smaller(code.add(start, block), count)
             with code.loop(first, code.smaller(code.add(first, many), groups)) as group:
@@ -100,6 +102,10 @@ class GatherByRow(ABC):
     @abstractmethod
     def words(self) -> str:
         """How elements are gathered."""
+
+    def _beginner(self, code: Code, size: Value) -> Begin:  # noqa: ARG002 - for kernels that need them
+        """What an item begins with: from the address of its indices and their number to what its blocks read."""
+        return lambda indices, count: indices  # noqa: ARG005 - as every beginning is called
 
     @abstractmethod
     def _mover(self, code: Code, size: Value, own: Value) -> Move:

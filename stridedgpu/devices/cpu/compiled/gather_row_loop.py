@@ -27,12 +27,12 @@ from typing import Final
 
 from stridedgpu.devices.cpu.policy import policy
 
-from .gather_by_row import OUTER_FIELDS, OUTER_PLACE, Block, GatherByRow, Move
+from .gather_by_row import OUTER_FIELDS, OUTER_PLACE, Begin, Block, GatherByRow, Move
 from .gather_indices import resolved
 from .ir import LINE_BYTES, Code, Value, vector_type
 from .shuffles import joined
 
-__all__ = ["STEP", "RowsAtPositions", "RowsInMemory", "RowsInRegisters"]
+__all__ = ["MOST_REPEATED", "STEP", "RowsAtPositions", "RowsInMemory", "RowsInRegisters"]
 
 _ONE: Final = {1: "permvar.qi", 2: "permvar.hi", 4: "permvar.si", 8: "permvar.di"}
 _TWO: Final = {1: "vpermi2var.qi", 2: "vpermi2var.hi", 4: "vpermi2var.d", 8: "vpermi2var.q"}
@@ -47,6 +47,9 @@ STEP: Final = 16
 _INDICES: Final = 8
 """Indices that are resolved as one vector of 64-bit numbers, to be taken out of it one by one."""
 
+MOST_REPEATED: Final = 1024
+"""Indices of a group that are resolved once: at most 16 KB on the stack, with their positions."""
+
 _WORD_BYTES: Final = 8
 """Bytes of the widest store of elements that were loaded to general registers."""
 
@@ -55,11 +58,14 @@ _WORD_BYTES: Final = 8
 class RowsInRegisters(GatherByRow):
     """Elements permuted from so many `registers`; `grouped`: these hold several rows.
 
-    The kernel's own number is that of the elements in the last register.
+    The kernel's own number is that of the elements in the last register. `repeated`: all rows have the same indices, up
+    to `MOST_REPEATED` in a group, which are resolved once for each item; a parameter before the places of rows is how
+    many one row has.
     """
 
     registers: int
     grouped: bool
+    repeated: bool = False
 
     @property
     def words(self) -> str:
@@ -77,12 +83,16 @@ class RowsInRegisters(GatherByRow):
         return LINE_BYTES // self.run
 
     @property
+    def _places(self) -> int:
+        """Parameters before the places of rows; the last one of a `repeated` kernel is the indices of a row."""
+        return OUTER_PLACE + OUTER_FIELDS * self.rank + self.repeated
+
+    @property
     def store_bytes(self) -> int:
         """Bytes of one store."""
         return LINE_BYTES
 
     def _mover(self, code: Code, size: Value, own: Value) -> Move:
-        places = code.at(Value("ptr", "%parameters"), 8 * (OUTER_PLACE + OUTER_FIELDS * self.rank))
         numbers = ", ".join(f"i{8 * self.run} {lane}" for lane in range(self.lanes))
         tail = own if self.run == 8 else code.cast("trunc", own, f"i{8 * self.run}")
         inside = code.compare("icmp ult", Value(self._vector, f"<{numbers}>"), code.splat(tail, self.lanes))
@@ -91,14 +101,35 @@ class RowsInRegisters(GatherByRow):
             table, latest = self._table(code, block.indexed, inside), code.add(block.end, -self.lanes)
             with code.loop(block.start, block.end, self.lanes) as place:
                 at = code.smaller(place, latest)
-                positions = self._positions(code, code.at(block.indices, code.multiply(at, self.index.nbytes)), size)
-                if self.grouped:
-                    where = code.at(places, code.multiply(at, self.position_bytes))
-                    positions = code.add(positions, code.load(positions.type, where, 1))
+                if self.repeated:
+                    known = code.at(block.indices, code.multiply(at, self.position_bytes))
+                    positions = code.load(vector_type(self.lanes, f"i{8 * self.position_bytes}"), known, 1)
+                else:
+                    positions = self._positions(code, block.indices, at, size)
                 found = self._permuted(code, table, positions)
                 code.store(found, code.at(block.dense, code.multiply(at, self.run)), 1)
 
         return move
+
+    def _beginner(self, code: Code, size: Value) -> Begin:
+        if not self.repeated:
+            return GatherByRow._beginner(self, code, size)
+        nbytes, width = self.index.nbytes, code.parameter(self._places - 1)
+        numbers, known = (code.scratch(MOST_REPEATED * each) for each in (nbytes, self.position_bytes))
+
+        def begin(indices: Value, count: Value) -> Value:
+            with code.loop(0, count) as place:
+                column = code.binary("urem", place, width)
+                number = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(column, nbytes)), 1)
+                code.store(number, code.at(numbers, code.multiply(place, nbytes)), 1)
+            latest = code.add(count, -self.lanes)
+            with code.loop(0, count, self.lanes) as place:
+                at = code.smaller(place, latest)
+                positions = self._positions(code, numbers, at, size)
+                code.store(positions, code.at(known, code.multiply(at, self.position_bytes)), 1)
+            return known
+
+        return begin
 
     @property
     def _vector(self) -> str:
@@ -111,13 +142,19 @@ class RowsInRegisters(GatherByRow):
         name = f"llvm.masked.load.v{self.lanes}i{8 * self.run}.p0"
         return [*whole, code.call(name, self._vector, rest, Value("i32", "1"), inside, code.full(self._vector, 0))]
 
-    def _positions(self, code: Code, address: Value, size: Value) -> Value:
-        """The indices of a vector, resolved to positions in their rows."""
+    def _positions(self, code: Code, indices: Value, at: Value, size: Value) -> Value:
+        """The indices of a vector, `at` of them behind an address, resolved to positions in the registers."""
         nbytes = self.index.nbytes
+        address = code.at(indices, code.multiply(at, nbytes))
         each = min(self.lanes, LINE_BYTES // nbytes)
         type_ = vector_type(each, f"i{8 * nbytes}")
         parts = [code.load(type_, code.at(address, first * nbytes), 1) for first in range(0, self.lanes, each)]
-        return joined(code, [self._resolved(code, part, size) for part in parts])
+        positions = joined(code, [self._resolved(code, part, size) for part in parts])
+        if not self.grouped:
+            return positions
+        places = code.at(Value("ptr", "%parameters"), 8 * self._places)
+        place = code.at(places, code.multiply(at, self.position_bytes))
+        return code.add(positions, code.load(positions.type, place, 1))
 
     def _resolved(self, code: Code, numbers: Value, size: Value) -> Value:
         """A vector of indices as positions: narrowed first where they were checked, and last where they are clipped."""

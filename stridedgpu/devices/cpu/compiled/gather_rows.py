@@ -13,7 +13,7 @@ from stridedgpu.planning.index_rule import Mode
 
 from .gather_by_row import GatherByRow
 from .gather_indices import IndexKind
-from .gather_row_loop import STEP, RowsAtPositions, RowsInMemory, RowsInRegisters
+from .gather_row_loop import MOST_REPEATED, STEP, RowsAtPositions, RowsInMemory, RowsInRegisters
 from .gather_walk import GROUPED, ONCE, GatherWalk, Loop, Nest, power_of_two
 from .ir import LINE_BYTES
 from .jit import processor, processor_features
@@ -37,7 +37,7 @@ class _Rows:
 
     `stride` is the bytes from one of these to the next. `is_apart`: each row is selected from elements of its own.
     `step` is the bytes from row to row; None where several rows cannot be looked up as one, since they do not follow
-    one another on the dense side and in the indices.
+    one another on the dense side and in the indices. `repeated`: all rows have the same indices.
     """
 
     run: int
@@ -47,6 +47,7 @@ class _Rows:
     count: int
     is_apart: bool
     step: int | None
+    repeated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,10 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
         return _columns(problem, mode, nest, (width, loop))
     if width.strides != (run, 0, index_bytes):
         return None
-    follow = (dense, index) == (width.size * run, width.size * index_bytes) and indexed >= 0 and indexed % run == 0
-    step = indexed if follow else None
-    rows = _Rows(run, width.size, entry.size, entry.stride * itemsize, loop.size, indexed != 0, step)
+    repeated = loop.size > 1 and not index
+    follow = dense == width.size * run and (repeated or index == width.size * index_bytes)
+    step = indexed if follow and indexed >= 0 and indexed % run == 0 else None
+    rows = _Rows(run, width.size, entry.size, entry.stride * itemsize, loop.size, indexed != 0, step, repeated)
     result_bytes = problem.element_count * itemsize
     kind = IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode)
     rank, span = len(nest.outer), problem.indexed.layout.span * itemsize
@@ -159,12 +161,15 @@ def _in_registers(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
     group = _group(rows)
     if group is None or group.cost > policy().gather.load_cost:
         return None
-    kernel = RowsInRegisters(kind, rank, run, group.registers, grouped=group.rows > 1)
+    repeated = rows.repeated and group.rows * rows.width <= MOST_REPEATED
+    kernel = RowsInRegisters(kind, rank, run, group.registers, group.rows > 1, repeated)
+    assert repeated or not rows.repeated or group.rows == 1, "a group is no more than a few vectors"
+    more = [rows.width] if repeated else []
     if not kernel.grouped:
-        return _Choice(kernel, 1, rows.size - kernel.lanes * (group.registers - 1), [])
+        return _Choice(kernel, 1, rows.size - kernel.lanes * (group.registers - 1), more)
     step = (rows.step or 0) // run
     tail = (group.rows - 1) * step + rows.size - kernel.lanes * (group.registers - 1)
-    return _Choice(kernel, group.rows, tail, _places(rows.width, group.rows, step, kernel.position_bytes))
+    return _Choice(kernel, group.rows, tail, [*more, *_places(rows.width, group.rows, step, kernel.position_bytes)])
 
 
 def _in_memory(rows: _Rows, kind: IndexKind, rank: int, result_bytes: int, span: int) -> _Choice | None:
@@ -194,7 +199,7 @@ def _scattered(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
     kernel = ScatterRows(kind, rank, rows.run, rows.stride == rows.run, grouped=together > 1)
     if not kernel.grouped:
         return _Choice(kernel, 1, rows.stride, [])
-    if rows.step is None:
+    if rows.step is None or rows.repeated:
         return None
     places = [row * rows.step for row in range(together) for _ in range(rows.width)]
     return _Choice(kernel, together, rows.stride, places)
