@@ -308,9 +308,11 @@ def test_short_rows_share_registers(data):
 
 
 @permutes
+@pytest.mark.parametrize("parts", [1, 2, 3, 5])
+@pytest.mark.parametrize("gap", [0, 1], ids=["adjacent", "with gaps"])
 @settings(max_examples=examples(150))
-@given(st.data())
-def test_rows_with_the_same_indices_share_their_positions(data):
+@given(data=st.data())
+def test_rows_with_the_same_indices_share_their_positions(parts, gap, data):
     """Columns of a table by number: of short rows and long ones, with gaps between them, forward and backward."""
     element, index_type = (
         data.draw(st.sampled_from(("uint8", "float16", "float32", "int64"))),
@@ -318,16 +320,19 @@ def test_rows_with_the_same_indices_share_their_positions(data):
     )
     width, size, count = (data.draw(st.integers(1, most)) for most in (150, 100, 80))
     pitch, batch = data.draw(st.integers(0, 3)), data.draw(st.sampled_from((1, 2)))
-    table = Layout((batch, count, size), (count * (size + pitch), size + pitch, 1))
+    step, row = parts + gap, (parts + gap) * (size + pitch)
+    table = Layout((batch, count, size, parts), (count * row, row, step, 1))
     if data.draw(st.booleans()):
         table = table.sliced((slice(None), slice(None, None, -1)))
-    index, dense = side_of(Layout((width,)), index_type), side_of(Layout((batch, count, width)), element)
+    index, dense = side_of(Layout((width,)), index_type), side_of(Layout((batch, count, width, parts)), element)
     problem = gather_problem(side_of(table, element), index, dense, 2)
     mode, seed = data.draw(st.sampled_from(MODES)), data.draw(seeds)
     with planned_as("rows in registers"):
         kernel = check(problem, mode, seed)
         check(problem, mode, seed, valid=False)
-    assert not isinstance(kernel, RowsInRegisters) or kernel.repeated == (count * batch > 1)
+    if isinstance(kernel, RowsInRegisters):
+        assert kernel.repeated == (count * batch > 1)
+        assert kernel.parts == (parts if kernel.run == element_type(element).itemsize else 1)
 
 
 @permutes

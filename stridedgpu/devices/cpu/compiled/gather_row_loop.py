@@ -60,12 +60,13 @@ class RowsInRegisters(GatherByRow):
 
     The kernel's own number is that of the elements in the last register. `repeated`: all rows have the same indices, up
     to `MOST_REPEATED` in a group, which are resolved once for each item; a parameter before the places of rows is how
-    many one row has.
+    many elements one row has, of which an index stands for so many `parts`, also places.
     """
 
     registers: int
     grouped: bool
     repeated: bool = False
+    parts: int = 1
 
     @property
     def words(self) -> str:
@@ -119,7 +120,7 @@ class RowsInRegisters(GatherByRow):
 
         def begin(indices: Value, count: Value) -> Value:
             with code.loop(0, count) as place:
-                column = code.binary("urem", place, width)
+                column = code.binary("udiv", code.binary("urem", place, width), self.parts)
                 number = code.load(f"i{8 * nbytes}", code.at(indices, code.multiply(column, nbytes)), 1)
                 code.store(number, code.at(numbers, code.multiply(place, nbytes)), 1)
             latest = code.add(count, -self.lanes)
@@ -152,6 +153,8 @@ class RowsInRegisters(GatherByRow):
         positions = joined(code, [self._resolved(code, part, size) for part in parts])
         if not self.grouped:
             return positions
+        if self.parts > 1:
+            positions = code.multiply(positions, code.full(positions.type, self.parts))
         places = code.at(Value("ptr", "%parameters"), 8 * self._places)
         place = code.at(places, code.multiply(at, self.position_bytes))
         return code.add(positions, code.load(positions.type, place, 1))

@@ -38,6 +38,7 @@ class _Rows:
     `stride` is the bytes from one of these to the next. `is_apart`: each row is selected from elements of its own.
     `step` is the bytes from row to row; None where several rows cannot be looked up as one, since they do not follow
     one another on the dense side and in the indices. `repeated`: all rows have the same indices.
+    An index stands for so many `parts`, elements that follow one another; width and size count these.
     """
 
     run: int
@@ -48,6 +49,7 @@ class _Rows:
     is_apart: bool
     step: int | None
     repeated: bool
+    parts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +75,33 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
     """The kernel of rows; None where rows are too short or do not follow one another, and where another does better."""
     run, (entry, *others) = nest.run, problem.indexed_axes
     itemsize, index_bytes = problem.indexed.element.itemsize, problem.index.element.itemsize
-    if run not in GROUPED or nest.m is not ONCE or others or mode == "wrap":
+    unit, parts = (run, 1) if run in GROUPED else (itemsize, run // itemsize)
+    if unit not in GROUPED or nest.m is not ONCE or others or mode == "wrap":
         return None
     width, loop = (nest.b, nest.a) if nest.b.strides[0] == run else (nest.a, nest.b)
     dense, indexed, index = loop.strides
-    if width.strides == (run, run, index_bytes) and not indexed and not problem.scatters:
+    if width.strides == (run, run, index_bytes) and not indexed and not problem.scatters and parts == 1:
         return _columns(problem, mode, nest, (width, loop))
-    if width.strides != (run, 0, index_bytes):
+    if width.strides != (run, 0, index_bytes) or (parts > 1 and entry.stride * itemsize != run):
         return None
     repeated = loop.size > 1 and not index
     follow = dense == width.size * run and (repeated or index == width.size * index_bytes)
-    step = indexed if follow and indexed >= 0 and indexed % run == 0 else None
-    rows = _Rows(run, width.size, entry.size, entry.stride * itemsize, loop.size, indexed != 0, step, repeated)
+    step = indexed if follow and indexed >= 0 and indexed % unit == 0 else None
+    stride = entry.stride * itemsize // parts
+    sizes = width.size * parts, entry.size * parts
+    rows = _Rows(unit, *sizes, stride, loop.size, indexed != 0, step, repeated, parts)
     result_bytes = problem.element_count * itemsize
     kind = IndexKind(index_bytes, problem.index.element.kind == "i", packed=True, mode=mode)
     rank, span = len(nest.outer), problem.indexed.layout.span * itemsize
     if problem.scatters:
-        chosen = _scattered(rows, kind, rank) if nest.items_differ else None
+        chosen = _scattered(rows, kind, rank) if nest.items_differ and parts == 1 else None
     else:
         chosen = _in_registers(rows, kind, rank) or _in_memory(rows, kind, rank, result_bytes, span)
     if chosen is None:
         return None
     kernel, together = chosen.kernel, chosen.rows
     count, groups = together * rows.width, -(-rows.count // together)
-    wanted = policy().gather.bytes_of_item(result_bytes) // run
+    wanted = policy().gather.bytes_of_item(result_bytes) // unit
     block = count if problem.scatters else max(kernel.lanes, min(wanted, count))  # the last of two updates remains
     many = max(1, min(wanted // count, groups))
     blocks, parts = -(-count // block), -(-groups // many)
@@ -156,26 +161,28 @@ def _columns(problem: GatherProblem, mode: Mode, nest: Nest, loops: tuple[Loop, 
 def _in_registers(rows: _Rows, kind: IndexKind, rank: int) -> _Choice | None:
     """The kernel that permutes; None where single loads take less, or this processor does not permute so."""
     run = rows.run
-    if rows.stride != run or not _permutes(run):
+    if rows.stride != run or not _permutes(run) or not (rows.repeated or rows.parts == 1):
         return None
     group = _group(rows)
-    if group is None or group.cost > policy().gather.load_cost:
+    if group is None or group.cost * rows.parts > policy().gather.load_cost:
         return None
     repeated = rows.repeated and group.rows * rows.width <= MOST_REPEATED
-    kernel = RowsInRegisters(kind, rank, run, group.registers, group.rows > 1, repeated)
-    assert repeated or not rows.repeated or group.rows == 1, "a group is no more than a few vectors"
+    grouped = group.rows > 1 or rows.parts > 1
+    if rows.repeated and grouped and not repeated:
+        return None
+    kernel = RowsInRegisters(kind, rank, run, group.registers, grouped, repeated, rows.parts)
     more = [rows.width] if repeated else []
     if not kernel.grouped:
         return _Choice(kernel, 1, rows.size - kernel.lanes * (group.registers - 1), more)
     step = (rows.step or 0) // run
     tail = (group.rows - 1) * step + rows.size - kernel.lanes * (group.registers - 1)
-    return _Choice(kernel, group.rows, tail, [*more, *_places(rows.width, group.rows, step, kernel.position_bytes)])
+    return _Choice(kernel, group.rows, tail, [*more, *_places(rows, group.rows, step, kernel.position_bytes)])
 
 
 def _in_memory(rows: _Rows, kind: IndexKind, rank: int, result_bytes: int, span: int) -> _Choice | None:
     """The kernel that loads elements one by one; None where others are as quick, or prefetch what is far apart."""
     chosen, least = policy().gather, _LEAST_STEPS * min(STEP, LINE_BYTES // rows.run)
-    if chosen.hardware or rows.run < chosen.loaded_bytes or rows.width < least:
+    if chosen.hardware or rows.run < chosen.loaded_bytes or rows.width < least or rows.parts > 1:
         return None
     farthest = chosen.near_span_bytes if result_bytes >= chosen.streamed_bytes else chosen.large_span_bytes
     if rows.count == 1 and span >= farthest:
@@ -238,7 +245,9 @@ def _group(rows: _Rows) -> _Group | None:
     return min(found, key=lambda group: group.cost, default=None)
 
 
-def _places(width: int, rows: int, step: int, nbytes: int) -> list[int]:
-    """The first position of the row of each element of a group, in so many bytes each, in words of 64 bits."""
-    places = b"".join((row * step).to_bytes(nbytes, "little") * width for row in range(rows))
+def _places(rows: _Rows, count: int, step: int, nbytes: int) -> list[int]:
+    """What is added to the position of each element of `count` rows, in so many bytes each, in words of 64 bits."""
+    numbers = ([row * step + part for part in range(rows.parts)] for row in range(count))
+    of_rows = (b"".join(number.to_bytes(nbytes, "little") for number in row) for row in numbers)
+    places = b"".join(row * (rows.width // rows.parts) for row in of_rows)
     return [int.from_bytes(places[first : first + 8], "little") for first in range(0, len(places), 8)]
