@@ -62,8 +62,9 @@ def expected_of(words, origin, size, fill, flip):
 
 @cpu_paths
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "complex128"])
+@pytest.mark.parametrize("merged", [range(9, 65), range(0)], ids=["short rows as vectors", "all rows alike"])
 @given(case=batches(), seed=seeds)
-def test_a_batch_with_a_border_is_numpys_in_bits(path, dtype, case, seed):
+def test_a_batch_with_a_border_is_numpys_in_bits(path, dtype, merged, case, seed):
     layout, out_layout, origin, fill, flip = case
     tensor, memory = guarded(layout, dtype, seed)
     out, written = guarded(out_layout, dtype, seed + 1)
@@ -74,7 +75,7 @@ def test_a_batch_with_a_border_is_numpys_in_bits(path, dtype, case, seed):
     size = out_layout.sizes[2:]
     wanted = expected_of(bits_of(layout, colours.itemsize, memory), origin, size, words, flip)
     origins = np.full((len(wanted), 2), origin)
-    with picking_by(path):
+    with policy_with(crops={"merged_bytes": merged}), picking_by(path):
         sg.gather_crops(tensor, origins, size, flip=flip, fill=fill, out=out)
         assert_written(out, written, before, wanted, colours.itemsize)
         written[:] = before

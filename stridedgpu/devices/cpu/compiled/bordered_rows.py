@@ -4,7 +4,7 @@
     filled    f f f f f f f f
     bordered  f f x x x x f f      the fill by whole vectors from both ends, and then the source's row over them
 
-Every byte of a window is written in one pass, in order.
+All bytes of a window are written in one pass, in order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class BorderedRows:
     """A kernel over rows of at least `fill_lanes` bytes, of which at least `lanes` are of the source.
 
     Loop `b` runs along the source's bytes, `a` over all rows of a window. `reads_ahead`: source rows are prefetched,
-    because they lie far apart. `dense`: target rows follow one another.
+    because they lie far apart. `dense`: target rows follow one another. `merged`: bytes of a vector that holds a dense
+    row, or 0: the source's bytes are loaded into the fill by a mask, and the next row overwrites what is too much.
 
     Parameters behind the outer loops: the first row of the source and the one behind its last, the bytes of the border
     before and behind a row, and the address of `LINE_BYTES` of the fill; for channels of various fills one after the
@@ -36,6 +37,7 @@ class BorderedRows:
     fill_lanes: int
     reads_ahead: bool
     dense: bool
+    merged: int = 0
     streaming: ClassVar[bool] = False
 
     def text(self, name: str) -> str:
@@ -53,7 +55,10 @@ class BorderedRows:
             fill = code.load(vector_type(self.fill_lanes, "i8"), pattern, 1)
             for rows in ((begin, code.smaller(end, above)), (_larger(code, begin, below), end)):
                 self._fill(code, fill, target, rows, (length, grid.a.target))
-            with code.loop(_larger(code, begin, above), code.smaller(end, below)) as a:
+            first, stop = _larger(code, begin, above), code.smaller(end, below)
+            if self.merged:
+                first = self._merge(code, grid, (item.source, target), (first, stop), (before, length), pattern)
+            with code.loop(first, stop) as a:
                 row = code.at(target, code.multiply(a, grid.a.target))
                 with code.loop(0, before, self.fill_lanes) as b:
                     code.store(fill, code.at(row, code.smaller(b, last)), 1)
@@ -66,6 +71,31 @@ class BorderedRows:
                         grid.prefetch_row(here, self.lanes)
                     code.store(code.load(vector_type(self.lanes, "i8"), here, 1), code.at(middle, b), 1)
         return code.text(name)
+
+    def _merge(
+        self,
+        code: Code,
+        grid: Grid,
+        sides: tuple[Value, Value],
+        rows: tuple[Value, Value],
+        row: tuple[Value, Value],
+        pattern: Value,
+    ) -> Value:
+        """Write rows as a vector each, whose excess the next row overwrites; returns the first one that is left."""
+        (source, target), (first, stop), (before, length) = sides, rows, row
+        type_ = vector_type(self.merged, "i8")
+        fill = code.load(type_, pattern, 1)
+        numbers = Value(type_, "<" + ", ".join(f"i8 {lane}" for lane in range(self.merged)) + ">")
+        begin, count = (code.splat(code.cast("trunc", value, "i8"), self.merged) for value in (before, grid.b.size))
+        inside = code.compare("icmp ult", code.binary("sub", numbers, begin), count)
+        exact = code.compare("icmp eq", length, self.merged)
+        left = _larger(code, first, code.select(exact, stop, code.add(stop, -1)))
+        with code.loop(first, left) as a:
+            read = code.at(source, code.binary("sub", code.multiply(a, grid.a.source), before))
+            name = f"llvm.masked.load.v{self.merged}i8.p0"
+            made = code.call(name, type_, read, Value("i32", "1"), inside, fill)
+            code.store(made, code.at(target, code.multiply(a, grid.a.target)), 1)
+        return left
 
     def _fill(
         self, code: Code, fill: Value, target: Value, rows: tuple[Value, Value], steps: tuple[Value, Value]

@@ -13,6 +13,7 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .bordered_rows import BorderedRows
 from .ir import LINE_BYTES
+from .jit import processor, processor_features
 from .relayout import walk_of
 from .relayout_walk import Draft, Loop, Walk, make_walk, power_of_two
 from .work_grid import Constants, Elements
@@ -103,9 +104,17 @@ def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     apart = abs(down) - length >= limits.row_gap_bytes and nbytes >= limits.prefetched_bytes
     lanes, fill_lanes = (power_of_two(min(size, LINE_BYTES)) for size in (length, unit * width))
     elements = Elements(made, Constants.ITEM, finite=True, itemsize=1)
-    kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, apart, dense=target_down == unit * width)
+    dense = target_down == unit * width
+    merges = dense and unit * width in policy().crops.merged_bytes and _masks_bytes()
+    merged = 1 << (unit * width - 1).bit_length() if merges else 0
+    kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, apart, dense, merged)
     extents = max(1, limits.bytes_of_item(nbytes) // (2 * unit * width)), length
     draft = Draft((), 1, 1, before, problem.target.layout.offset * element + before)
     walk = make_walk(problem, kernel, draft, tuple(outer), (a, 1), (b, lanes), extents=extents)
     memory = Buffer.of(b"".join(fill * (LINE_BYTES // element) for fill in fills))
     return replace(walk, more=(rows.start, rows.stop, before, behind, memory.address)), memory
+
+
+def _masks_bytes() -> bool:
+    """Whether one instruction loads bytes of a vector of any length by a mask."""
+    return processor() in ("x86_64", "amd64") and {"avx512bw", "avx512vl"} <= set(processor_features())
