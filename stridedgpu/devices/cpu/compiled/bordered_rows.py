@@ -22,8 +22,8 @@ __all__ = ["BorderedRows"]
 class BorderedRows:
     """A kernel over rows of at least `fill_lanes` bytes, of which at least `lanes` are of the source.
 
-    Loop `b` runs along the source's bytes, `a` over all rows of a window. `reads_ahead`: source rows are prefetched,
-    because they lie far apart. `dense`: target rows follow one another. `merged`: bytes of a vector that holds a dense
+    Loop `b` runs along the source's bytes, `a` over all rows of a window. So many `rows_ahead` of each a source row is
+    prefetched, where these lie far apart. `dense`: target rows follow one another. `merged`: bytes of a vector that holds a dense
     row, or 0: the source's bytes are loaded into the fill by a mask, and the next row overwrites what is too much.
 
     Parameters behind the outer loops: the first row of the source and the one behind its last, the bytes of the border
@@ -35,7 +35,7 @@ class BorderedRows:
     rank: int
     lanes: int
     fill_lanes: int
-    reads_ahead: bool
+    rows_ahead: int
     dense: bool
     merged: int = 0
     streaming: ClassVar[bool] = False
@@ -67,8 +67,8 @@ class BorderedRows:
                 source, middle = code.at(item.source, code.multiply(a, grid.a.source)), code.at(row, before)
                 with grid.steps(item.b, self.lanes) as b:
                     here = code.at(source, b)
-                    if self.reads_ahead:
-                        grid.prefetch_row(here, self.lanes)
+                    if self.rows_ahead:
+                        code.prefetch(code.at(here, code.multiply(grid.a.source, self.rows_ahead)))
                     code.store(code.load(vector_type(self.lanes, "i8"), here, 1), code.at(middle, b), 1)
         return code.text(name)
 

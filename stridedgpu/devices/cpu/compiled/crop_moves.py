@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from functools import lru_cache
 from struct import unpack
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,8 @@ from .worker_pool import run_shared
 
 __all__ = ["BatchMoves", "run_entries"]
 
-_ORIGIN_BYTES = 16
+_ORIGIN_BYTES: Final = 16
+"""Bytes of a row and a column."""
 
 
 class BatchMoves:
@@ -40,6 +42,7 @@ class BatchMoves:
         self._problem, self._loop, self._image, self._step = problem, loop, image, step
         count, _, height, width = problem.target.layout.sizes
         self._count, self._size, self._nbytes = count, (height, width), problem.bytes_moved
+        self._is_quick = count > 1 and self._nbytes < policy().crops.moved_bytes
         self._moves: dict[tuple[int, int, int, int], DirectLaunch | None] = {}
         self._last: tuple[bytes, int, DirectLaunch] = b"", 0, _no_move
         (_, down, right), (_, rows, columns), itemsize = image.strides, image.sizes, recipes.itemsize
@@ -63,9 +66,8 @@ class BatchMoves:
         if places == known:
             move(source + offset, target)
             return True
-        count = self._count
-        is_one = places == places[:_ORIGIN_BYTES] * count
-        if is_one and count > 1:
+        is_one = places == places[:_ORIGIN_BYTES] * self._count
+        if is_one and self._is_quick:
             return self._at_once(source, target, places)
         if self._can_list and self._run_list(source, target, origins):
             return True
@@ -109,7 +111,7 @@ class BatchMoves:
         """
         problem, memory = self._problem, None
         if is_inside:
-            walk = inside_walk(problem, crop, self._step)
+            walk = inside_walk(problem, self._image, self._step)
         else:
             bordered = bordered_walk(problem, crop, self._count, self._step)
             if bordered is None:

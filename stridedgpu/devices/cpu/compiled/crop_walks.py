@@ -53,14 +53,15 @@ def band_of(problem: CropProblem, crop: Crop, part: Rectangle, height: int) -> B
     return BandWalk(rows, source, target, walk)
 
 
-def inside_walk(problem: CropProblem, crop: Crop, step: int) -> Walk:
-    """The kernel and loops of windows inside their images: a relayout."""
+def inside_walk(problem: CropProblem, image: Layout, step: int) -> Walk:
+    """The kernel and loops of windows inside their images, which lie `step` bytes apart: a relayout.
+
+    They begin at the image's pixel at a window's origin, and at the batch's lowest element.
+    """
     made, target = problem.conversion, problem.target.layout
     count, _, height, width = target.sizes
-    strides = (step // made.source.itemsize, *crop.layout.strides)
-    source = Layout((count, crop.layout.sizes[0], height, width), strides)
-    if crop.flip:
-        target = target.sliced((..., slice(None, None, -1)))
+    strides = (step // made.source.itemsize, *image.strides)
+    source = Layout((count, image.sizes[0], height, width), strides)
     lowest, first = source.first_offset, target.first_offset
     read = TensorSpec(source.shifted(-lowest), made.source, 1)
     written = TensorSpec(target.shifted(-first), made.target, 1)
@@ -102,12 +103,13 @@ def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
     a, b = Loop(height, down, target_down), Loop(length, 1, 1)
     limits, nbytes = policy().relayout, problem.bytes_moved
     apart = abs(down) - length >= limits.row_gap_bytes and nbytes >= limits.prefetched_bytes
+    ahead = max(limits.rows_ahead, policy().crops.row_ahead_bytes // length) if apart else 0
     lanes, fill_lanes = (power_of_two(min(size, LINE_BYTES)) for size in (length, unit * width))
     elements = Elements(made, Constants.ITEM, finite=True, itemsize=1)
     dense = target_down == unit * width
     merges = dense and unit * width in policy().crops.merged_bytes and _masks_bytes()
     merged = 1 << (unit * width - 1).bit_length() if merges else 0
-    kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, apart, dense, merged)
+    kernel = BorderedRows(elements, len(outer), lanes, fill_lanes, ahead, dense, merged)
     extents = max(1, limits.bytes_of_item(nbytes) // (2 * unit * width)), length
     draft = Draft((), 1, 1, before, problem.target.layout.offset * element + before)
     walk = make_walk(problem, kernel, draft, tuple(outer), (a, 1), (b, lanes), extents=extents)

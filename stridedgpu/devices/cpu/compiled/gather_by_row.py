@@ -18,7 +18,7 @@ OUTER_PLACE: Final = 13
 rows from one group to the next, and the first row of the last group; strides in bytes from row to row of the dense, the
 indexed and the index side; elements of a group, of a block of it, and the number of blocks; groups of a block, and the
 number of blocks. Then the size, and the strides in bytes on the dense, the indexed and the index side, of each outer
-loop, innermost first. Then, packed, the place of the row of each element of a group in registers."""
+loop, innermost first; then what a kernel asks for, such as the place of the row of each element of a group."""
 
 OUTER_FIELDS: Final = 4
 
@@ -39,7 +39,10 @@ class Block:
 
 
 Move = Callable[[Block], None]
+"""What gathers or scatters the elements of a block."""
+
 Begin = Callable[[Value, Value], Value]
+"""What an item begins with: from the address of its indices and their number to the address that its blocks read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class GatherByRow(ABC):
         """How elements are gathered."""
 
     def _beginner(self, code: Code, size: Value) -> Begin:  # noqa: ARG002 - for kernels that need them
-        """What an item begins with: from the address of its indices and their number to what its blocks read."""
+        """What items begin with; by default nothing, and blocks read the indices themselves."""
         return lambda indices, count: indices  # noqa: ARG005 - as every beginning is called
 
     @abstractmethod
