@@ -23,8 +23,9 @@ class BorderedRows:
     """A kernel over rows of at least `fill_lanes` bytes, of which at least `lanes` are of the source.
 
     Loop `b` runs along the source's bytes, `a` over all rows of a window. So many `rows_ahead` of each a source row is
-    prefetched, where these lie far apart. `dense`: target rows follow one another. `merged`: bytes of a vector that holds a dense
-    row, or 0: the source's bytes are loaded into the fill by a mask, and the next row overwrites what is too much.
+    prefetched, where these lie far apart. `dense`: target rows follow one another. `merged`: bytes of a vector that
+    holds a dense row, or 0: the source's bytes are loaded into the fill by a mask, and the next row overwrites what is
+    too much.
 
     Parameters behind the outer loops: the first row of the source and the one behind its last, the bytes of the border
     before and behind a row, and the address of `LINE_BYTES` of the fill; for channels of various fills one after the

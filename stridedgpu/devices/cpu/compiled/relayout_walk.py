@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from stridedgpu.devices.cpu.numpy_loops.conversion import Array, constants
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.planning.crop_windows import CropProblem
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
@@ -24,6 +23,9 @@ from .rows import Rows, Step
 from .transpose import Transpose
 from .unrolled_rows import UnrolledRows
 from .work_grid import Constants, Elements
+
+if TYPE_CHECKING:
+    from stridedgpu.planning.crop_windows import CropProblem
 
 __all__ = [
     "ONCE",
