@@ -157,6 +157,59 @@ def test_workers_are_parked_awake_and_in_between(monkeypatch, spins, waking_byte
 
 
 @needs_compiler
+@pytest.mark.parametrize("core", [0, 1, 70, 1024, -1])
+def test_a_parked_worker_is_not_woken_on_the_core_of_its_caller(monkeypatch, core):
+    # Neither where a core's number is too large for an affinity, nor where the system does not know it.
+    before = [0xFF, 0x60] + [0] * 14
+    told, words = [], ctypes.c_uint64 * 16
+
+    def get_affinity(thread, nbytes, affinity):
+        words.from_address(affinity)[:] = before
+        return 0
+
+    def set_affinity(thread, nbytes, affinity):
+        told.append((threading.get_native_id(), thread, nbytes, words.from_address(affinity)[:]))
+        return 0
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p)
+    functions = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: core), kind(get_affinity), kind(set_affinity)
+    addresses = tuple(ctypes.cast(function, ctypes.c_void_p).value for function in functions)
+    sg.set_num_threads(2)
+    monkeypatch.setattr(worker_pool, "_affinity_functions", lambda: addresses)
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
+    with policy_with(sharing={"spins": 0}):  # a worker parks at once
+        both = threading.Barrier(2, timeout=600)
+        share_items(lambda _: both.wait(), 2)
+        worker = worker_pool._pool.slots.words[worker_pool.LINE_WORDS]
+        state = ctypes.c_int64.from_address(worker)
+        while state.value != 1:  # ASLEEP
+            time.sleep(0.001)
+        told.clear()
+        share_items(lambda _: both.wait(), 2)
+    slot = (ctypes.c_int64 * worker_pool.SLOT_WORDS).from_address(worker)
+    thread = slot[worker_pool.SLOT.thread]
+    without = list(before)
+    excluded = [(threading.get_native_id(), thread, 128, without)] if 0 <= core < 1024 else []
+    if excluded:
+        without[core // 64] &= ~(1 << core % 64)
+    assert told == [*excluded, (thread, thread, 128, before)]
+
+
+@needs_compiler
+@pytest.mark.skipif(sys.platform != "linux", reason="the affinity of threads is Linux'")
+def test_a_woken_worker_may_run_on_every_core_again(monkeypatch):
+    sg.set_num_threads(2)
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
+    both = threading.Barrier(2, timeout=600)
+    for _ in range(20):
+        share_items(lambda _: both.wait(), 2)
+        worker = worker_pool._pool.slots.words[worker_pool.LINE_WORDS]
+        slot = (ctypes.c_int64 * worker_pool.SLOT_WORDS).from_address(worker)
+        assert os.sched_getaffinity(slot[worker_pool.SLOT.thread]) == os.sched_getaffinity(0)
+        time.sleep(0.002)
+
+
+@needs_compiler
 @pytest.mark.parametrize(
     "triple", ["x86_64-pc-windows-msvc", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu", "arm64-apple-darwin"]
 )

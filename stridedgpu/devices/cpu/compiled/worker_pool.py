@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,7 @@ from stridedgpu.devices.cpu.thread_count import get_num_threads, usable_cores
 
 from .ir import LINE_BYTES
 from .jit import Loop, machine_functions, processor, python_function
-from .worker_pool_ir import LINE_WORDS, SLOT, pool_text
+from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
 __all__ = ["run_shared"]
 
@@ -124,7 +125,9 @@ class _Pool:
         slot = _new_slot()
         spins = policy().sharing.spins if self._workers + 2 <= self.cores else 0
         serve = (slot.address, spins)
-        threading.Thread(target=_code().serve, args=serve, name="stridedgpu", daemon=True).start()
+        worker = threading.Thread(target=_code().serve, args=serve, name="stridedgpu", daemon=True)
+        worker.start()
+        slot.words[SLOT.thread] = -1 if worker.native_id is None else worker.native_id  # 0 would be the caller
         self.slots.words[LINE_WORDS + self._workers] = slot.address
         self._workers += 1
 
@@ -134,7 +137,7 @@ def _new_slot() -> _Block:
     python = ctypes.pythonapi
     allocate = python.PyThread_allocate_lock
     allocate.restype = ctypes.c_void_p
-    slot = _Block(2 * LINE_WORDS)
+    slot = _Block(SLOT_WORDS)
     for place in (SLOT.wake, SLOT.done):
         lock = allocate()
         python.PyThread_acquire_lock(ctypes.c_void_p(lock), 1)
@@ -144,8 +147,19 @@ def _new_slot() -> _Block:
         (SLOT.release, python.PyThread_release_lock),
     ):
         slot.words[place] = ctypes.cast(function, ctypes.c_void_p).value or 0
+    slot.words[SLOT.get_core : SLOT.set_affinity + 1] = _affinity_functions()
     _SLOTS.append(slot)
     return slot
+
+
+@lru_cache(maxsize=1)
+def _affinity_functions() -> tuple[int, ...]:
+    """The addresses of the C library's functions of a thread's core and affinity; zeros where it has none."""
+    names = ("sched_getcpu", "sched_getaffinity", "sched_setaffinity")
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if library is None or not all(hasattr(library, name) for name in names):
+        return (0,) * len(names)
+    return tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names)
 
 
 _SLOTS: Final[list[_Block]] = []

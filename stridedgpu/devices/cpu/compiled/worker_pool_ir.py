@@ -1,7 +1,8 @@
 """The worker pool's machine code: a caller shares a compiled loop's items with idle workers.
 
     pool    line 0   callers at work                        line 1 on   the addresses of the slots, then 0
-    slot    line 0   state, owner                           line 1      job, part, locks, lock functions
+    slot    line 0   state, owner                           line 1      job, part, locks, lock functions, thread
+            line 2   functions of the affinity              line 3, 4   the worker's affinity, a bit a core
     job     line 0   loop, source, target, parameters,      line 1 + p  of part p: items begun, its slot
                      items, parts
 
@@ -9,6 +10,10 @@ A line is a cache line. Each part is a range of the items, the same at each call
 in its caches. A thread takes its own part in chunks, then steals chunks of the other parts. The caller cancels a
 part that no worker has picked up, so a worker that the system has stopped delays nobody. No thread needs Python's lock.
 An idle worker spins for about 50 us, then parks.
+
+Linux may wake a worker on the caller's own core, if another thread was busy on the others shortly before. The two then
+take turns there for some milliseconds, in which shared calls take up to twice as long as on one thread. So the caller
+excludes its core from the worker's affinity before it wakes the worker, which takes the affinity back when it runs.
 
     state   FREE -> POSTED -> TAKEN -> FREE     a job is posted, picked up, finished
             FREE <-> ASLEEP                     the worker parks on "wake"; whoever posts releases it
@@ -25,7 +30,7 @@ from stridedgpu.devices.cpu.policy import policy
 
 from .ir import LINE_BYTES, Code, Value, module_text
 
-__all__ = ["LINE_WORDS", "SLOT", "pool_text"]
+__all__ = ["LINE_WORDS", "SLOT", "SLOT_WORDS", "pool_text"]
 
 LINE_WORDS: Final = LINE_BYTES // 8
 """64-bit words of a cache line."""
@@ -42,10 +47,23 @@ class _Slot(NamedTuple):
     done: int
     acquire: int
     release: int
+    thread: int
+    get_core: int
+    get_affinity: int
+    set_affinity: int
+    affinity: int
 
 
-SLOT: Final = _Slot(0, 1, *range(LINE_WORDS, LINE_WORDS + 6))
-"""The words that a worker spins on have a cache line of their own."""
+SLOT: Final = _Slot(
+    0, 1, *range(LINE_WORDS, LINE_WORDS + 7), *range(2 * LINE_WORDS, 2 * LINE_WORDS + 3), 3 * LINE_WORDS
+)
+"""The words that a worker spins on have a cache line of their own. `get_core` is 0 where there is no affinity."""
+
+SLOT_WORDS: Final = 5 * LINE_WORDS
+"""The words of a slot."""
+
+_AFFINITY_BYTES: Final = 128
+"""Bytes of an affinity, as in the C library's `cpu_set_t`."""
 
 _LOOP, _SOURCE, _TARGET, _PARAMETERS, _ITEMS, _PARTS = range(6)
 """The words of a job's first line."""
@@ -83,6 +101,8 @@ def _serve(processor: str) -> Code:
                 _release(code, slot, SLOT.done)
         with code.when(code.negated(begins)), code.when(code.replace_if(slot, _FREE, _ASLEEP)):
             _acquire(code, slot, SLOT.wake)
+            with code.when(_has_affinity(code, slot)):
+                _set_affinity(code, slot)
     return code
 
 
@@ -108,6 +128,8 @@ def _run(processor: str) -> Code:
         code.store(part, code.at(slot, 8 * SLOT.part), 8)
         before = code.exchange(slot, _POSTED)
         with code.when(code.compare("icmp eq", before, _ASLEEP)):
+            with code.when(_has_affinity(code, slot)):
+                _exclude_this_core(code, slot)
             _release(code, slot, SLOT.wake)
 
     _work(code, job, code.full("i64", 0))
@@ -185,6 +207,42 @@ def _acquire(code: Code, slot: Value, lock: int) -> None:
 def _release(code: Code, slot: Value, lock: int) -> None:
     """Release one of a slot's locks."""
     code.run(code.pointer(_word(code, slot, SLOT.release)), code.pointer(_word(code, slot, lock)))
+
+
+def _has_affinity(code: Code, slot: Value) -> Value:
+    """Whether the system has an affinity of threads."""
+    return code.compare("icmp ne", _word(code, slot, SLOT.get_core), 0)
+
+
+def _exclude_this_core(code: Code, slot: Value) -> None:
+    """Exclude the core that this thread runs on from the affinity of a parked worker, and keep the one it had.
+
+    A failure leaves the worker where it is: the only core that the process may use cannot be excluded.
+    """
+    affinity = code.at(slot, 8 * SLOT.affinity)
+    get_core, get_affinity = (code.pointer(_word(code, slot, word)) for word in (SLOT.get_core, SLOT.get_affinity))
+    failed = code.call_for("i32", get_affinity, _thread(code, slot), code.full("i64", _AFFINITY_BYTES), affinity)
+    core = code.cast("zext", code.call_for("i32", get_core), "i64")
+    is_known = code.both(code.compare("icmp eq", failed, 0), code.compare("icmp ult", core, 8 * _AFFINITY_BYTES))
+    with code.when(is_known):
+        place = code.at(affinity, code.multiply(code.binary("lshr", core, 6), 8))
+        cores = code.load("i64", place, 8)
+        bit = code.binary("shl", code.full("i64", 1), code.binary("and", core, 63))
+        code.store(code.binary("and", cores, code.binary("xor", bit, -1)), place, 8)
+        _set_affinity(code, slot)
+        code.store(cores, place, 8)
+
+
+def _set_affinity(code: Code, slot: Value) -> None:
+    """Set a worker's affinity to the one in its slot."""
+    function = code.pointer(_word(code, slot, SLOT.set_affinity))
+    affinity = code.at(slot, 8 * SLOT.affinity)
+    code.run(function, _thread(code, slot), code.full("i64", _AFFINITY_BYTES), affinity, returns="i32")
+
+
+def _thread(code: Code, slot: Value) -> Value:
+    """The system's number of a slot's worker."""
+    return code.cast("trunc", _word(code, slot, SLOT.thread), "i32")
 
 
 def _word(code: Code, base: Value, place: int) -> Value:
