@@ -570,7 +570,7 @@ def test_strips_go_on_soon_where_they_share_cache_lines(height, element, columns
     number, sizes = element_type(element), (height, 1000)
     sides = (TensorSpec.of(Layout(sizes, strides), number, base_alignment=4) for strides in ((1000, 1), (1, height)))
     problem = chosen_relayout(*sides, conversion(number, number), None).problem
-    with policy_with(relayout={"strips": True, "item_bytes": range(1 << 20, 2 << 20)}):
+    with policy_with(relayout={"strips": True, "item_bytes": range(1 << 20, 2 << 20), "shared_items": 1}):
         assert llvm_relayout.walk_of(problem).blocks == (columns, height)
         with policy_with(relayout={"short_strips_bytes": problem.bytes_moved}):
             assert llvm_relayout.walk_of(problem).blocks == (1000, height)

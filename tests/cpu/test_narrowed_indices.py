@@ -146,7 +146,7 @@ def test_a_plan_is_run_as_it_was_planned_whatever_the_policy_is_then(planned, ru
     problem = table_problem(300, 1000, "int64")
     table, numbers = np.arange(300).astype(np.uint8), np.arange(-300, 700) % 300
     out = np.zeros(1000, np.uint8)
-    plan = CpuPlan(problem, gather.OPERATION, 1)
+    plan = CpuPlan(problem, gather.OPERATION, 1, shared=False)
     with policy_with(index_check={"narrowed_bytes": planned}):
         assert plan.compiled is not None
     with policy_with(index_check={"narrowed_bytes": run}):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from harness.compiled_loops import needs_compiler, policy_with
 
-from stridedgpu.devices.cpu import cache_size, policy as module, vendor
+import stridedgpu as sg
+from stridedgpu.devices.cpu import cache_size, policy as module, thread_count, vendor
 from stridedgpu.devices.cpu.policy import GatherPolicy, IndexCheckPolicy, Policy, RelayoutPolicy, policy, using
 
 MB = 1 << 20
@@ -17,7 +19,9 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
     monkeypatch.setattr(module, "last_level_cache_bytes", lambda: cache)
     made = module._of_this_machine()
     assert made.relayout == RelayoutPolicy()._replace(
-        streamed_bytes=int(24 * MB * share),
+        streamed_bytes=int((20 if amd else 24) * MB * share),
+        streamed_written=2.6 if amd else 0,
+        streamed_shared_written=5.4 if amd else 0,
         streamed_tiles_bytes=int((14 if amd else 8) * MB * share),
         streamed_crowds_bytes=int(8 * MB * share),
         blocks_bytes=int(8 * MB * share),
@@ -35,11 +39,49 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
         long_pixels_bytes=int((24 if amd else 8) * MB * share),
     )
     streamed = 16 * MB if amd else 4 * MB
-    assert made.gather == GatherPolicy()._replace(streamed_bytes=int(streamed * share), hardware=not amd)
+    assert made.gather == GatherPolicy()._replace(
+        streamed_bytes=int(streamed * share), streamed_shared=3 if amd else 1, hardware=not amd
+    )
     assert made.index_check == IndexCheckPolicy()._replace(
         crowded_bytes=range(int(20 * MB * share), int(32 * MB * share)),
         narrowed_bytes=192 * 1024 if amd else 1 << 62,
     )
+
+
+@pytest.mark.parametrize(
+    "written, shared, least",
+    [(100, False, 26), (50, False, 13), (20, False, 10), (100, True, 54), (50, True, 27), (10, True, 10)],
+)
+def test_what_is_read_alone_leaves_the_caches_sooner(written, shared, least):
+    limits = RelayoutPolicy()._replace(streamed_bytes=10_000, streamed_written=2.6, streamed_shared_written=5.4)
+    for nbytes, streams in ((1000 * least, True), (1000 * least - 100, False)):
+        assert limits.streams(nbytes, nbytes * written // 100, shared=shared) == streams
+    assert limits._replace(streamed_bytes=0).streams(0, 0, shared=shared)
+    assert not limits._replace(streamed_bytes=1 << 40).streams(nbytes, nbytes, shared=shared)
+
+
+@needs_compiler
+def test_a_plan_for_several_threads_writes_more_into_the_caches(monkeypatch):
+    sides = sg.empty((1 << 20,), "float32"), sg.empty((1 << 20,), "float64")
+    limits = {"streamed_bytes": 6 * MB, "streamed_written": 1, "streamed_shared_written": 4}
+    plans = []
+    for count in (1, 2, 1):
+        monkeypatch.setattr(thread_count, "_chosen", count)
+        with policy_with(relayout=limits):
+            plans.append(sg.plan_relayout(*sides).plan)
+            assert plans[-1].compiled.walks[0].kernel.streaming == (count == 1)
+    assert plans[0] == plans[2] != plans[1]
+
+
+@pytest.mark.parametrize(
+    "kind, floor", [(RelayoutPolicy, 128 << 10), (GatherPolicy, 64 << 10)], ids=["moves", "gathers"]
+)
+def test_what_threads_share_has_some_items(kind, floor):
+    limits = kind()
+    least = limits.shared_bytes if kind is RelayoutPolicy else limits.shared_bytes // 2
+    assert limits.bytes_of_item(least - 1) == floor
+    assert limits.bytes_of_item(least) == least // 8
+    assert limits.bytes_of_item(8 * floor) == floor
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,10 @@ from harness.compiled_loops import needs_compiler, policy_with
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu import thread_count as threads
-from stridedgpu.devices.cpu.compiled import jit as machine_code, worker_pool
+from stridedgpu.devices.cpu.compiled import gather as gather_module, jit as machine_code, worker_pool
 from stridedgpu.devices.cpu.compiled.worker_pool_ir import pool_text
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.prepared import prepared
 
 FRAMES = np.random.default_rng(0).integers(0, 256, (6, 512, 640, 3), np.uint8)
 assert 2 * FRAMES.nbytes >= policy().sharing.waking_bytes, "less than a worker is woken for"
@@ -32,6 +33,7 @@ PLANES = np.ascontiguousarray(FRAMES.transpose(0, 3, 1, 2))
 @pytest.fixture(autouse=True)
 def four_threads(monkeypatch):
     monkeypatch.setattr(threads, "_chosen", 4)
+    monkeypatch.setattr(threads.SHARED, "several", True)
 
 
 def relayout_is_right(times=3):
@@ -126,6 +128,47 @@ def test_a_small_call_after_a_pause_starts_no_worker_and_one_soon_after_it_does(
 
 
 @needs_compiler
+@pytest.mark.parametrize("operation", ["relayout", "gather"])
+def test_small_calls_are_shared_where_they_follow_one_another(monkeypatch, operation):
+    source, out = sg.zeros((100, 5000), "uint8", device="cpu"), sg.empty((100, 5000), "uint8", device="cpu")
+    rows = sg.asarray(np.arange(100))
+    shared, shares = [], worker_pool.share
+    for module in (worker_pool, gather_module):
+        monkeypatch.setattr(module, "share", lambda *given: (shared.append(given), shares(*given)))
+    clock = iter(range(10**9, 10**12, 10))  # ten nanoseconds between two looks at it
+    for module in (worker_pool, gather_module):
+        monkeypatch.setattr(module, "perf_counter_ns", lambda: next(clock))
+    monkeypatch.setattr(threads.SHARED, "ended", 0)
+    prepared.cache_clear()
+    with policy_with(promotion={"at_once_bytes": 0}, sharing={"waking_gap_ns": 1000, "waking_bytes": 1 << 40}):
+        if operation == "relayout":
+            plan, arguments = sg.plan_relayout(source, out), (source, out)
+        else:
+            plan, arguments = sg.plan_gather(source, rows, mode="clip", out=out), (source, rows, out)
+        counts = []
+        for several, pause in ((True, 0), (True, 0), (True, 0), (True, 2000), (True, 0), (False, 0), (True, 0)):
+            monkeypatch.setattr(threads.SHARED, "several", several)
+            clock = iter(range(next(clock) + pause, 10**12, 10))
+            plan(*arguments)
+            counts.append(len(shared))
+    assert counts == [0, 1, 2, 2, 3, 3, 4]
+
+
+def test_whether_several_threads_work_is_known_beforehand(monkeypatch):
+    monkeypatch.setattr(threads, "_chosen", None)
+    for count, several in ((1, False), (3, True), (1, False)):
+        sg.set_num_threads(count)
+        assert threads.SHARED.several == several
+    monkeypatch.setattr(threads, "_chosen", None)
+    for said, several in (("1", False), ("2", True)):
+        monkeypatch.setenv(threads.VARIABLE, said)
+        threads._default.cache_clear()
+        assert sg.get_num_threads() == int(said)
+        assert threads.SHARED.several == several
+    threads._default.cache_clear()
+
+
+@needs_compiler
 def test_each_thread_begins_with_its_own_part():
     sg.set_num_threads(2)
     for _ in range(5):
@@ -149,10 +192,12 @@ def test_workers_are_parked_awake_and_in_between(monkeypatch, spins, waking_byte
     monkeypatch.setattr(worker_pool._pool, "cores", 4)
     pauses = random.Random(spins)
     source, out = sg.asarray(FRAMES, dims="NHWC"), sg.empty(PLANES.shape, "uint8")
+    prepared.cache_clear()
     with policy_with(sharing={"spins": spins, "waking_bytes": waking_bytes}):
+        plan = sg.plan_relayout(source, out)
         for _ in range(300):
             time.sleep(pauses.choice((0, 0, 1e-5, 1e-4, 1e-3)))
-            sg.relayout(source, out=out)
+            plan(source, out)
     assert np.array_equal(out.numpy(), PLANES)
 
 

@@ -128,7 +128,7 @@ def test_a_problem_is_its_elements_and_its_zeros(one):
 @given(cases())
 def test_compiled_loops_write_elements_and_zeros(one):
     source, target = Buffer.of(one.source_bytes), Buffer.of(one.pattern.copy())
-    plan = CpuPlan(one.plan.problem, OPERATION, 1)
+    plan = CpuPlan(one.plan.problem, OPERATION, 1, shared=False)
     compiled_relayout(plan)(source.address, target.address)
     assert target.bytes.tobytes() == one.expected.tobytes(), plan.explain()
 

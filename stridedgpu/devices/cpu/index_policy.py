@@ -13,8 +13,12 @@ _MB: Final = 1024 * 1024
 class GatherPolicy(NamedTuple):
     """Gather and scatter: items, non-temporal stores, and prefetching."""
 
-    shared_bytes: int = _MB
-    """Bytes moved from which on threads share a call: 128 KB took 12 us shared, and 4 us by NumPy."""
+    shared_bytes: int = 384 * _KB
+    """Bytes moved from which on threads share a call: 400 KB took 0.8 of one thread's time, 1 MB 0.6."""
+
+    shared_items: int = 8
+    """Items, at least, of a result that threads share: 320 KB moved took 0.94 of one thread's time in fewer, and 0.88
+    so."""
 
     items: int = 64
     """Approximate number of items of a large result."""
@@ -28,6 +32,10 @@ class GatherPolicy(NamedTuple):
     On a Xeon, 24 MB was slower in 18 of 20 cases, by 2. In a quiet cache of 32 MB of an EPYC it was faster by 1.2 to
     2.7 in 10 of 18, and in a busy one 16 MB by 1.05 on average.
     """
+
+    streamed_shared: float = 1
+    """Times `streamed_bytes` from which on runs are written so where threads share a call. On AMD's Zen 4 it is 3:
+    cached stores took 0.5 to 0.9 of the time for results of 10 to 42 MB from tables of 2.5 and 10 MB."""
 
     hardware: bool = True
     """Whether elements are gathered by the processor's own instruction, which takes AMD's Zen longer than single loads:
@@ -111,8 +119,9 @@ class GatherPolicy(NamedTuple):
     """Bytes of one step along a long run: four cache lines."""
 
     def bytes_of_item(self, nbytes: int) -> int:
-        """Bytes of one item, about, of so many in all."""
-        return max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
+        """Bytes of one item, about, of a result of so many, as many of which are read."""
+        wanted = max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
+        return wanted if 2 * nbytes < self.shared_bytes else min(wanted, nbytes // self.shared_items)
 
 
 class IndexCheckPolicy(NamedTuple):

@@ -11,6 +11,7 @@ from stridedgpu.planning.device_plan import Width, in_words
 
 from .compiled.jit import why_unavailable
 from .promotion import compiled_from
+from .thread_count import get_num_threads
 
 __all__ = ["NUMPY_DECIDES", "CpuKernel", "CpuOperation", "CpuPlan", "cpu_plan"]
 
@@ -75,12 +76,14 @@ class CpuPlan:
     """The plan of a problem on this CPU.
 
     Calls from number `compiled_from` on run compiled loops: 1 for all calls, None for none. The compiled loops are
-    planned on first access, because that loads the compiler.
+    planned on first access, because that loads the compiler. `shared`: it was planned for several threads, which write
+    more into the caches than one does.
     """
 
     problem: Any
     operation: CpuOperation = field(repr=False, compare=False)
     compiled_from: int | None
+    shared: bool
     _kernels: list[CpuKernel | None] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,7 +171,7 @@ class CpuPlan:
 def cpu_plan(problem: Any, operation: CpuOperation) -> CpuPlan:
     """Plan a problem for this processor; the plan is cached."""
     at_once = None if operation.at_once_bytes is None else operation.at_once_bytes()
-    return _planned(problem, operation, compiled_from(_bytes_moved(problem), at_once))
+    return _planned(problem, operation, compiled_from(_bytes_moved(problem), at_once), get_num_threads() > 1)
 
 
 @lru_cache(maxsize=4096)
@@ -179,6 +182,6 @@ def _bytes_moved(problem: Any) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _planned(problem: Any, operation: CpuOperation, call: int | None) -> CpuPlan:
-    """Plan a problem whose compiled loops begin with a given call."""
-    return CpuPlan(problem, operation, call)
+def _planned(problem: Any, operation: CpuOperation, call: int | None, shared: bool) -> CpuPlan:
+    """Plan a problem whose compiled loops begin with a given call, for one thread or several."""
+    return CpuPlan(problem, operation, call, shared)

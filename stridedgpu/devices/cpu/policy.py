@@ -269,6 +269,9 @@ def _of_this_machine() -> Policy:
     if is_amd():
         relayout = relayout._replace(
             byte_squares=False,
+            streamed_bytes=20 * _MB,
+            streamed_written=2.6,
+            streamed_shared_written=5.4,
             strips=True,
             prefetched_targets_bytes=1 << 62,
             short_rows_bytes=1 << 62,
@@ -282,7 +285,7 @@ def _of_this_machine() -> Policy:
             streamed_short_row_bytes=128,
             long_backward_row_bytes=_KB,
         )
-        gather = gather._replace(hardware=False, streamed_bytes=16 * _MB)
+        gather = gather._replace(hardware=False, streamed_bytes=16 * _MB, streamed_shared=3)
         index_check = index_check._replace(narrowed_bytes=192 * _KB)
     return Policy(
         relayout=relayout._replace(

@@ -15,8 +15,9 @@ _MB: Final = 1024 * 1024
 class RelayoutPolicy(NamedTuple):
     """Relayout: items, non-temporal stores, prefetching, and the extents of the three kernels."""
 
-    shared_bytes: int = _MB
-    """Bytes moved from which on threads share a call: at 512 KB one thread was 1.2 times as fast."""
+    shared_bytes: int = 384 * _KB
+    """Bytes moved from which on threads share a call: 400 KB took 0.75 to 0.8 of one thread's time, 1 MB 0.6, and 200
+    KB 1.0 to 1.3."""
 
     items: int = 256
     """Approximate number of items of a large move."""
@@ -24,11 +25,23 @@ class RelayoutPolicy(NamedTuple):
     item_bytes: range = range(128 * _KB, _MB)
     """Range of bytes of one item: smaller ones do not amortise their start, and larger ones are no faster."""
 
+    shared_items: int = 8
+    """Items, at least, of a call that threads share: 320 and 400 KB took 0.9 of the time in three items, 0.8 in eight."""
+
     streamed_bytes: int = 24 * _MB
     """Bytes moved from which on rows and pixels are written by non-temporal stores: three quarters of the cache.
 
     Cached stores took 1.3 to 2.4 times as long for 24 to 40 MB on a Xeon (Sapphire Rapids) whose 105 MB cache is shared
     with other virtual machines, and half as long in a quiet cache of 32 MB."""
+
+    streamed_written: float = 0
+    """Times `streamed_bytes` from which on where every byte moved is written, and in proportion where some are read,
+    but never below `streamed_bytes`. On AMD's Zen 4 it is 2.6: a core writes past the caches at 29 GB/s whatever it
+    reads, and cached stores took 0.6 to 1 of the time of copies below 25 MB, of uint8 to float32 below 42 MB."""
+
+    streamed_shared_written: float = 0
+    """The same where threads share a move. On AMD's Zen 4 it is 5.4: cached stores took 0.3 to 1 of the time of copies
+    below 55 MB, of uint8 to float32 below 85 MB; two cores at times write past the caches no faster than one."""
 
     streamed_row_bytes: int = 256
     """Bytes of the shortest row that is: on the Xeon rows of 64 and 128 bytes took 1.1 to 1.8 times as long so, those
@@ -239,6 +252,12 @@ class RelayoutPolicy(NamedTuple):
     long_channels: int = 8
     """Channels from which on a transpose takes fewer shuffles than interleaving."""
 
+    def streams(self, nbytes: int, written: int, *, shared: bool) -> bool:
+        """Whether a move of `nbytes`, of which so many are written, is one to write by non-temporal stores."""
+        times = self.streamed_shared_written if shared else self.streamed_written
+        return nbytes >= self.streamed_bytes * max(1, times * written / max(nbytes, 1))
+
     def bytes_of_item(self, nbytes: int) -> int:
         """Approximate bytes of one item of a move of `nbytes`."""
-        return max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
+        wanted = max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
+        return wanted if nbytes < self.shared_bytes else min(wanted, nbytes // self.shared_items)

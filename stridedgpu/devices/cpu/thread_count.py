@@ -11,6 +11,7 @@ from stridedgpu.values.errors import StridedGpuError
 from stridedgpu.values.strides import integer
 
 __all__ = [
+    "SHARED",
     "VARIABLE",
     "get_num_threads",
     "limit_this_thread",
@@ -23,6 +24,24 @@ VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable with the number of threads of one call."""
 
 _MOST_DIGITS: Final = 6
+
+
+class _Shared:
+    """What a call looks at to see whether its items are worth sharing.
+
+    `several`: more than one thread may work on a call, unless its own thread has a limit. `ended` is the end of the
+    last call that could have been shared, on `perf_counter_ns`.
+    """
+
+    __slots__ = ("ended", "several")
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.several = True
+
+
+SHARED: Final = _Shared()
+"""The state of this process."""
 
 
 def usable_cores() -> int:
@@ -51,13 +70,13 @@ def get_num_threads() -> int:
 def _default() -> int:
     """The number of threads if none was set."""
     said = os.environ.get(VARIABLE, "").strip()
-    if not said:
-        return usable_cores()
-    if not said.isdecimal() or len(said) > _MOST_DIGITS or int(said) < 1:
+    if said and (not said.isdecimal() or len(said) > _MOST_DIGITS or int(said) < 1):
         raise StridedGpuError(
             f"{VARIABLE}={said[:20]!r} is not a number of threads; it is 1 to {10**_MOST_DIGITS - 1}."
         )
-    return int(said)
+    count = int(said) if said else usable_cores()
+    SHARED.several = count > 1
+    return count
 
 
 def set_num_threads(count: int) -> None:
@@ -67,6 +86,7 @@ def set_num_threads(count: int) -> None:
     """
     global _chosen  # noqa: PLW0603
     _chosen = integer("count", count, least=1)
+    SHARED.several = _chosen > 1
 
 
 def limit_this_thread(count: int) -> None:

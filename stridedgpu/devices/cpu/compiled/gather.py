@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 from math import prod
 from operator import add
+from time import perf_counter_ns
 from typing import Final
 
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.thread_count import get_num_threads
+from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads
 from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.gather_problem import GatherProblem
@@ -24,7 +25,7 @@ from .gather_walk import GROUPED, ONCE, GatherWalk, Nest, nest_of, power_of_two
 from .index_check import narrowed
 from .ir import LINE_BYTES
 from .jit import compiled, moving_function, runs_alone
-from .worker_pool import run_shared
+from .worker_pool import share
 
 __all__ = ["compiled_gather", "gather_kernel", "gather_walk"]
 
@@ -83,8 +84,9 @@ def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
     if loop is None:
         return None
     items, nbytes, gathers = walk.items, plan.bytes_moved, not problem.scatters
-    brief = nbytes < policy().sharing.brief_bytes
-    is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes
+    is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1
+    sharing, shared, clock = policy().sharing, SHARED, perf_counter_ns
+    brief, gap, wakes = nbytes < sharing.brief_bytes, sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
     offsets = walk.dense_offset, walk.indexed_offset, walk.index_offset
 
     def with_parameters() -> tuple[_Parameters, DirectLaunch]:
@@ -104,12 +106,14 @@ def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
         except IndexError:  # calls at the same time have parameters of their own
             used = with_parameters()
         parameters, alone = used
-        if is_shared and get_num_threads() > 1:
+        if is_shared and shared.several and (wakes or clock() - shared.ended < gap):  # as `sharing_function` decides
             ours, theirs, parameters[0] = map(add, (dense, indexed, indices), offsets)
             reads, writes = (theirs, ours) if gathers else (ours, theirs)
-            run_shared(loop, reads, writes, ctypes.addressof(parameters), items, nbytes=nbytes)
+            share(loop, reads, writes, ctypes.addressof(parameters), items)
         else:
             alone(dense, indexed, indices)
+            if is_shared:
+                shared.ended = clock()
         unused.append(used)
 
     return move
@@ -236,7 +240,8 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: Nest, b_block: int) -> Gat
     """Choose the kernel of the loops."""
     run, scatters = nest.run, problem.scatters
     group = 1 if scatters else nest.group
-    result_bytes = problem.element_count * problem.dense.element.itemsize
+    result_bytes, limits = problem.element_count * problem.dense.element.itemsize, policy().gather
+    streamed = limits.streamed_bytes * (limits.streamed_shared if get_num_threads() > 1 else 1)
     return Gather(
         IndexKind(
             problem.index.element.itemsize,
@@ -256,7 +261,7 @@ def _kernel(problem: GatherProblem, mode: Mode, nest: Nest, b_block: int) -> Gat
         lines_ahead=0
         if scatters
         else _lines_ahead(run, problem.indexed.layout.span * problem.indexed.element.itemsize),
-        streaming=not scatters and result_bytes >= policy().gather.streamed_bytes and group * run >= LINE_BYTES,
+        streaming=not scatters and result_bytes >= streamed and group * run >= LINE_BYTES,
         scatters=scatters,
     )
 

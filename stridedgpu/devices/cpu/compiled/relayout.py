@@ -11,7 +11,6 @@ import numpy as np
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.cpu.plan import CpuKernel, CpuPlan
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.devices.interface import DirectLaunch
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.tensor_spec import WIDEST_ACCESS
@@ -40,7 +39,7 @@ from .shuffles import odd_unit, word_bytes
 from .transpose import LANE_BYTES, Transpose
 from .transpose_strips import TransposeStrips
 from .unrolled_rows import UnrolledRows
-from .worker_pool import run_shared
+from .worker_pool import sharing_function
 
 __all__ = ["compiled_relayout", "kernel_of", "moving", "relayout_kernel", "walk_of"]
 
@@ -428,11 +427,4 @@ def moving(walk: Walk, nbytes: int, shared_bytes: int | None, held: object = Non
     alone = moving_function(loop, place, items, offsets, held=(parameters, held), keeps_lock=brief)
     if shared_bytes is None or nbytes < shared_bytes:
         return alone
-
-    def move(source: int, target: int) -> None:
-        if get_num_threads() > 1:
-            run_shared(loop, source + offsets[0], target + offsets[1], place, items, nbytes=nbytes)
-        else:
-            alone(source, target)
-
-    return move
+    return sharing_function(loop, alone, place, items, offsets, nbytes)

@@ -11,6 +11,7 @@ import numpy as np
 
 from stridedgpu.devices.cpu.numpy_loops.conversion import Array, constants
 from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.thread_count import get_num_threads
 from stridedgpu.planning.device_plan import Width
 from stridedgpu.planning.relayout_problem import Problem
 from stridedgpu.values.conversion import Conversion
@@ -277,7 +278,8 @@ def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step:
     in_lines = row.size % step == 0 and all(loop.target % LINE_BYTES == 0 for loop in outer)
     limits = policy().relayout
     long = row.size * row.target >= (limits.long_row_bytes if row.source >= 0 else limits.long_backward_row_bytes)
-    return problem.bytes_moved >= limits.streamed_bytes and (in_lines or long)
+    shared = get_num_threads() > 1
+    return (in_lines or long) and limits.streams(problem.bytes_moved, problem.written_bytes, shared=shared)
 
 
 def reads_rows_apart(problem: Problem, row: Loop, rows: Loop) -> bool:

@@ -19,49 +19,83 @@ from time import perf_counter_ns
 from typing import Final, NamedTuple
 
 from stridedgpu.devices.cpu.policy import policy
-from stridedgpu.devices.cpu.thread_count import get_num_threads, usable_cores
+from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_cores
+from stridedgpu.devices.interface import DirectLaunch
 
 from .ir import LINE_BYTES
 from .jit import Loop, machine_functions, processor, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
-__all__ = ["run_shared"]
+__all__ = ["run_shared", "share", "sharing_function"]
 
 _MOST_SLOTS: Final = 1023
 """The most workers of a pool."""
 
 
 def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int, *, nbytes: int) -> None:
-    """Run a compiled loop's items, which move `nbytes`, on this thread and on idle workers; return when all are done.
+    """Run a compiled loop's items, which move `nbytes`, and return when all are done; on several threads if they gain.
 
     Python's lock is released. The caller keeps the memory at the three addresses alive.
 
-    Waking a parked worker takes 50 to 150 us. A small call wakes workers only if the previous call was so recent that
-    they will still be spinning at the next one; otherwise the caller runs all items alone, and starts no worker.
+    Waking a parked worker takes 50 to 150 us. A small call shares its items only if the previous call was so recent
+    that workers are still spinning, or will be at the next one; otherwise the caller runs all items alone, and starts
+    and looks for no worker.
     """
+    sharing = policy().sharing
+    recent = nbytes >= sharing.waking_bytes or perf_counter_ns() - SHARED.ended < sharing.waking_gap_ns
+    if recent and SHARED.several:
+        share(loop, source, target, parameters, items)
+    else:
+        loop.alone(source, target, parameters, 0, items)
+        SHARED.ended = perf_counter_ns()
+
+
+def share(loop: Loop, source: int, target: int, parameters: int, items: int) -> None:
+    """Run a compiled loop's items on this thread and on idle workers, which are woken."""
     threads = get_num_threads()
     if threads == 1 or items < 2:
         loop.alone(source, target, parameters, 0, items)
         return
-    pool, sharing = _pool, policy().sharing
-    wakes = nbytes >= sharing.waking_bytes or perf_counter_ns() - pool.ended < sharing.waking_gap_ns
+    pool, spins = _pool, policy().sharing.spins
     if threads > pool.threads:
         threads = min(threads, _MOST_SLOTS + 1)
         if threads > pool.threads:
-            if not wakes:
-                loop.alone(source, target, parameters, 0, items)
-                pool.ended = perf_counter_ns()
-                return
             pool.grow(threads)
     jobs = pool.jobs
     try:
         job = jobs.pop()
     except IndexError:
         job = _Block((1 + pool.threads) * LINE_WORDS)
-    spins = sharing.spins if threads <= pool.cores else 0
-    pool.run(loop.address, source, target, parameters, items, job.address, pool.slots.address, threads, spins, wakes)
-    pool.ended = perf_counter_ns()
+    if threads > pool.cores:
+        spins = 0
+    pool.run(loop.address, source, target, parameters, items, job.address, pool.slots.address, threads, spins)
+    SHARED.ended = perf_counter_ns()
     jobs.append(job)
+
+
+def sharing_function(
+    loop: Loop, alone: DirectLaunch, parameters: int, items: int, offsets: tuple[int, int], nbytes: int
+) -> DirectLaunch:
+    """The move `alone` of a source's and a target's address as one whose items are shared as `run_shared` does.
+
+    It decides by itself: after a pause each further function of Python takes some microseconds to come into the caches.
+    """
+    if items < 2:
+        return alone
+    sharing, (read, written) = policy().sharing, offsets
+    gap, wakes = sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
+    shared, clock = SHARED, perf_counter_ns
+
+    def move(source: int, target: int) -> None:
+        if not shared.several:
+            alone(source, target)
+        elif wakes or clock() - shared.ended < gap:
+            share(loop, source + read, target + written, parameters, items)
+        else:
+            alone(source, target)
+            shared.ended = clock()
+
+    return move
 
 
 class _Block:
@@ -87,13 +121,13 @@ class _Code(NamedTuple):
 @lru_cache(maxsize=1)
 def _code() -> _Code:
     serve, run = machine_functions(pool_text(processor()), "_serve", "_run")
-    return _Code(ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(serve), python_function(run, 10))
+    return _Code(ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(serve), python_function(run, 9))
 
 
 class _Pool:
     """Workers that wait for jobs, up to the largest number ever requested at once."""
 
-    __slots__ = ("_lock", "_workers", "cores", "ended", "jobs", "run", "slots", "threads")
+    __slots__ = ("_lock", "_workers", "cores", "jobs", "run", "slots", "threads")
 
     def __init__(self) -> None:
         """A pool without workers."""
@@ -104,8 +138,6 @@ class _Pool:
         """Unused jobs, each with room for one part a thread."""
         self.slots = _Block(LINE_WORDS + _MOST_SLOTS + 1)
         """The pool as the machine code sees it: the number of active callers, then the workers' slots."""
-        self.ended = 0
-        """The end of the last call, on `perf_counter_ns`."""
         self.run: Callable[..., None] = _not_ready
         self._workers = 0
         self._lock = threading.RLock()  # reentrant: a signal handler may call again on this thread
@@ -147,7 +179,8 @@ def _new_slot() -> _Block:
         (SLOT.release, python.PyThread_release_lock),
     ):
         slot.words[place] = ctypes.cast(function, ctypes.c_void_p).value or 0
-    slot.words[SLOT.get_core : SLOT.set_affinity + 1] = _affinity_functions()
+    for place, address in enumerate(_affinity_functions(), SLOT.get_core):
+        slot.words[place] = address
     _SLOTS.append(slot)
     return slot
 

@@ -55,7 +55,19 @@ class _Slot(NamedTuple):
 
 
 SLOT: Final = _Slot(
-    0, 1, *range(LINE_WORDS, LINE_WORDS + 7), *range(2 * LINE_WORDS, 2 * LINE_WORDS + 3), 3 * LINE_WORDS
+    state=0,
+    owner=1,
+    job=LINE_WORDS,
+    part=LINE_WORDS + 1,
+    wake=LINE_WORDS + 2,
+    done=LINE_WORDS + 3,
+    acquire=LINE_WORDS + 4,
+    release=LINE_WORDS + 5,
+    thread=LINE_WORDS + 6,
+    get_core=2 * LINE_WORDS,
+    get_affinity=2 * LINE_WORDS + 1,
+    set_affinity=2 * LINE_WORDS + 2,
+    affinity=3 * LINE_WORDS,
 )
 """The words that a worker spins on have a cache line of their own. `get_core` is 0 where there is no affinity."""
 
@@ -79,9 +91,8 @@ def pool_text(processor: str) -> str:
     """The module for a processor architecture, as in LLVM's triples.
 
     `void kernel_serve(slot, spins)` is a worker's loop and never returns. `void kernel_run(loop, source, target,
-    parameters, items, job, pool, threads, spins, wakes)` returns when every item is done and every slot is released.
-    `threads` is the most threads that may work, `spins` the polls before parking, `wakes` whether parked workers are
-    woken.
+    parameters, items, job, pool, threads, spins)` returns when every item is done and every slot is released. `threads`
+    is the most threads that may work, `spins` the polls before parking.
     """
     return module_text({"kernel_serve": _serve(processor), "kernel_run": _run(processor)})
 
@@ -109,7 +120,7 @@ def _serve(processor: str) -> Code:
 def _run(processor: str) -> Code:
     """A caller: reserve slots, post the job, work on it, and wait for the workers that took part."""
     names = ("ptr loop", "ptr source", "ptr target", "ptr parameters", "i64 items", "ptr job", "ptr pool")
-    code = Code(*names, "i64 threads", "i64 spins", "i64 wakes")
+    code = Code(*names, "i64 threads", "i64 spins")
     items, job, pool, spins = (code.argument(name) for name in ("items", "job", "pool", "spins"))
     for place, name in enumerate(("loop", "source", "target", "parameters", "items")):
         code.store(code.argument(name), code.at(job, 8 * place), 8)
@@ -148,28 +159,21 @@ def _run(processor: str) -> Code:
 
 
 def _reserve(code: Code, wanted: Value) -> None:
-    """Reserve slots until the job has `wanted` parts: spinning workers, and parked ones if the job `wakes` them."""
+    """Reserve slots until the job has `wanted` parts."""
     job, pool = code.argument("job"), code.argument("pool")
     parts = code.at(job, 8 * _PARTS)
     code.store(code.full("i64", 1), parts, 8)
-    wakes = code.compare("icmp ne", code.argument("wakes"), 0)
     with code.loop(LINE_BYTES, code.full("i64", 1 << 32), 8) as place:
         number = code.load("i64", parts, 8)
         code.leave(code.compare("icmp sge", number, wanted))
         address = code.load("i64", code.at(pool, place), 8)
         code.leave(code.compare("icmp eq", address, 0))
         slot = code.pointer(address)
-        owner = code.at(slot, 8 * SLOT.owner)
-        with code.when(code.replace_if(owner, 0, 1)):
-            awake = code.compare("icmp ne", code.load_shared(slot), _ASLEEP)
-            joins = code.value("i1", f"or i1 {awake.name}, {wakes.name}")
-            with code.when(joins):
-                line = _line(code, job, number)
-                code.store(code.full("i64", 0), code.at(line, _BEGUN), 8)
-                code.store(slot, code.at(line, _SLOT), 8)
-                code.store(code.add(number, 1), parts, 8)
-            with code.when(code.negated(joins)):
-                code.store_shared(0, owner)
+        with code.when(code.replace_if(code.at(slot, 8 * SLOT.owner), 0, 1)):
+            line = _line(code, job, number)
+            code.store(code.full("i64", 0), code.at(line, _BEGUN), 8)
+            code.store(slot, code.at(line, _SLOT), 8)
+            code.store(code.add(number, 1), parts, 8)
 
 
 def _work(code: Code, job: Value, own: Value) -> None:
