@@ -26,7 +26,7 @@ class RelayoutPolicy(NamedTuple):
     """Range of bytes of one item: smaller ones do not amortise their start, and larger ones are no faster."""
 
     shared_items: int = 8
-    """Items, at least, of a call that threads share: 320 and 400 KB took 0.9 of the time in three items, 0.8 in eight."""
+    """Items, at least, of a call that threads share: 320 and 400 KB took 0.9 of the time in three, and 0.8 in eight."""
 
     streamed_bytes: int = 24 * _MB
     """Bytes moved from which on rows and pixels are written by non-temporal stores: three quarters of the cache.
