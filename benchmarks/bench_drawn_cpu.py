@@ -7,12 +7,13 @@
 
 Nobody can tune to what is drawn: the layouts, casts and gathers that users have, in sizes from 8 KB to 48 MB that are
 as likely in each decade. The library's calls are planned before, and only run here. All contenders read the same memory
-and write into the same, so that none has better pages, except JAX, which has no strides (it gets a packed copy), gets
-its indices in 32 bits, and allocates. Half of the gathers check their indices before they write, beside peers that
-check them; the other half clip them, beside all peers. They take turns; compared are the quickest rounds, which other
-work on the machine disturbs least, and the medians beside them. After a peer whose threads spin there is a pause, so
-that nobody runs beside them. NumPy's copy of as many bytes takes its turns, too: the share of memcpy.
-Every result of the library must have NumPy's bits. Images are scaled by albucore, too, where it is installed.
+and write into the same, so that none has better pages, except JAX, which has no strides (it gets a packed copy) and
+allocates. Indices are as long for all: JAX is told to take 64-bit numbers. Half of the gathers check their indices
+before they write, beside peers that check them; the other half clip them, beside all peers. They take turns; compared
+are the quickest rounds, which other work on the machine disturbs least, and the medians beside them. After a peer whose
+threads spin there is a pause, so that nobody runs beside them. NumPy's copy of as many bytes takes its turns, too: the
+share of memcpy. Every result of the library must have NumPy's bits. Images are scaled by albucore, too, where it is
+installed.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ try:
     import jax
 except ImportError:
     jax = None
+else:
+    jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - it would make 64-bit numbers 32-bit ones
 try:
     import albucore
 except ImportError:
@@ -153,7 +156,7 @@ def movers(
             calls["torch"] = lambda: made.copy_(torch.flip(given, axes))
     if numba_loops.understands(view, mine):
         calls["numba"] = lambda: numba_loops.copied(view, mine)
-    if jax is not None and max(source.itemsize, np.dtype(wanted).itemsize) < 8:  # it would make them 32-bit numbers
+    if jax is not None:
         device = jax.device_put(source)
         jitted = jax.jit(lambda array: turn(array).astype(wanted))
         calls["jax"] = lambda: jitted(device).block_until_ready()
@@ -398,8 +401,8 @@ def gathered(
             checks = loops.checked_rows if rows else loops.checked_elements
             gathers = checks if checked else loops.rows if rows else loops.elements
             calls["numba"] = lambda: gathers(data, numbers, mine)
-        if jax is not None and np.dtype(dtype).itemsize < 8 and not checked:
-            device, along = jax.device_put(data), jax.device_put(numbers.astype(np.int32))
+        if jax is not None and not checked:
+            device, along = jax.device_put(data), jax.device_put(numbers)
             jitted = jax.jit(lambda x, i: x[i] if rows else jax.numpy.take_along_axis(x, i, 1))
             calls["jax"] = lambda: jitted(device, along).block_until_ready()
         return calls

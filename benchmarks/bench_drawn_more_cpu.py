@@ -241,7 +241,7 @@ def slices(chance: random.Random) -> Case:
             calls["torch"] = lambda: torch.index_select(given, 1, chosen, out=made)
         if numba_loops.understands(data):
             calls["numba"] = lambda: numba_loops.runs(data, numbers, mine)
-        if jax is not None and itemsize < 8:
+        if jax is not None:
             jitted = jax.jit(lambda x, i: jax.numpy.take(x, i, 1, mode="clip"))
             calls["jax"] = in_jax(jitted, data, numbers)
         return calls
@@ -251,8 +251,8 @@ def slices(chance: random.Random) -> Case:
 
 
 def in_jax(jitted: Callable[..., Any], data: Array, numbers: Array) -> Call:
-    """A jitted gather on JAX's own copies, whose indices have 32 bits."""
-    device, along = jax.device_put(data), jax.device_put(numbers.astype(np.int32))
+    """A jitted gather on JAX's own copies."""
+    device, along = jax.device_put(data), jax.device_put(numbers)
     return lambda: jitted(device, along).block_until_ready()
 
 
@@ -274,7 +274,7 @@ def columns(chance: random.Random) -> Case:
             calls["torch"] = lambda: torch.gather(given, 0, chosen, out=made)
         if numba_loops.understands(data):
             calls["numba"] = lambda: numba_loops.column_elements(data, numbers, mine)
-        if jax is not None and itemsize < 8:
+        if jax is not None:
             jitted = jax.jit(lambda x, i: jax.numpy.take_along_axis(x, i, 0, mode="clip"))
             calls["jax"] = in_jax(jitted, data, numbers)
         return calls

@@ -289,6 +289,24 @@ def test_only_a_brief_move_keeps_pythons_lock(keeps_lock):
     assert answer.value == keeps_lock
 
 
+@pytest.mark.parametrize("lanes, element, lines", [(64, "double", 8), (32, "i64", 4), (64, "i16", 2)])
+def test_a_wide_vector_is_loaded_a_line_after_another(lanes, element, lines):
+    code = Code()
+    vector = code.load_in_order(f"<{lanes} x {element}>", code.source)
+    assert (vector.lanes, vector.element) == (lanes, element)
+    text = code.text("kernel").splitlines()
+    loads = [place for place, line in enumerate(text) if " = load " in line]
+    assert [text[place - 1].rpartition(" ")[2] for place in loads] == [str(64 * line) for line in range(lines)]
+    assert all("fence" in text[place + 1] for place in loads), "nothing is loaded before what stands above it"
+
+
+def test_a_vector_of_a_line_is_one_load():
+    code = Code()
+    code.load_in_order("<16 x float>", code.source)
+    assert code.text("kernel").count(" = load ") == 1
+    assert "fence" not in code.text("kernel")
+
+
 def test_numpy_does_all_where_it_is_asked_to(tmp_path):
     assert move_in_a_process(tmp_path, **{machine_code.DISABLING: "0"}) == ["False", "False"]
     assert not kernel_files(tmp_path)

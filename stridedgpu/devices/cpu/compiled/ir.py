@@ -215,6 +215,26 @@ class Code:
         """Load a value from an address."""
         return self.value(type_, f"load {type_}, ptr {address.name}, align {alignment}")
 
+    def load_in_order(self, type_: str, address: Value) -> Value:
+        """Load a vector of any width a cache line after another.
+
+        LLVM by itself may load the parts of a wide vector from last to first, which hardware prefetchers do not follow.
+        """
+        vector = Value(type_, "")
+        lines = vector.nbytes // LINE_BYTES
+        if lines < 2:
+            return self.load(type_, address, 1)
+        parts = []
+        for line in range(lines):
+            parts.append(
+                self.load(vector_type(vector.lanes // lines, vector.element), self.at(address, line * LINE_BYTES), 1)
+            )
+            self.barrier()
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.shuffle(left, right, range(2 * left.lanes)) for left, right in pairs]
+        return parts[0]
+
     def store(self, value: Value, address: Value, alignment: int, *, streaming: bool = False) -> None:
         """Store a value; `streaming` is a non-temporal store, and of a vector it requires a cache line's alignment."""
         aligned = LINE_BYTES if streaming and value.type.startswith("<") else alignment

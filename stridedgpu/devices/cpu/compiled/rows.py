@@ -102,7 +102,7 @@ class Rows:
         """Load the lanes from an address on."""
         type_, nbytes = self.elements.source_type, self.elements.source_bytes
         if self.source_step is Step.FORWARD:
-            vector = code.load(vector_type(self.lanes, type_), address, 1)
+            vector = code.load_in_order(vector_type(self.lanes, type_), address)
             code.barrier()  # all loads of a step first: fewer wait for stores at the same place of another page
             return vector
         if self.source_step is Step.REPEATED:
