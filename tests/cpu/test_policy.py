@@ -22,6 +22,7 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
         streamed_bytes=int((20 if amd else 24) * MB * share),
         streamed_written=2.6 if amd else 0,
         streamed_shared_written=5.4 if amd else 0,
+        streamed_out_of_order=0.7 if amd else 1,
         streamed_tiles_bytes=int((14 if amd else 8) * MB * share),
         streamed_crowds_bytes=int(8 * MB * share),
         blocks_bytes=int(8 * MB * share),
@@ -49,15 +50,34 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
 
 
 @pytest.mark.parametrize(
-    "written, shared, least",
-    [(100, False, 26), (50, False, 13), (20, False, 10), (100, True, 54), (50, True, 27), (10, True, 10)],
+    "written, shared, in_order, least",
+    [
+        (100, False, True, 26), (50, False, True, 13), (20, False, True, 10), (100, False, False, 13),
+        (100, True, True, 54), (50, True, True, 27), (10, True, True, 10), (50, True, False, 13.5),
+    ],
+)  # fmt: skip
+def test_what_is_read_alone_and_out_of_order_leaves_the_caches_sooner(written, shared, in_order, least):
+    limits = RelayoutPolicy()._replace(
+        streamed_bytes=10_000, streamed_written=2.6, streamed_shared_written=5.4, streamed_out_of_order=0.5
+    )
+    case = {"shared": shared, "in_order": in_order}
+    for nbytes, streams in ((round(1000 * least), True), (round(1000 * least) - 100, False)):
+        assert limits.streams(nbytes, nbytes * written // 100, **case) == streams
+    assert limits._replace(streamed_bytes=0).streams(0, 0, **case)
+    assert not limits._replace(streamed_bytes=1 << 40).streams(nbytes, nbytes, **case)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "step, streams", [((1, 1), False), ((1, -1), True), ((2, 2), True)], ids=["all", "back", "gaps"]
 )
-def test_what_is_read_alone_leaves_the_caches_sooner(written, shared, least):
-    limits = RelayoutPolicy()._replace(streamed_bytes=10_000, streamed_written=2.6, streamed_shared_written=5.4)
-    for nbytes, streams in ((1000 * least, True), (1000 * least - 100, False)):
-        assert limits.streams(nbytes, nbytes * written // 100, shared=shared) == streams
-    assert limits._replace(streamed_bytes=0).streams(0, 0, shared=shared)
-    assert not limits._replace(streamed_bytes=1 << 40).streams(nbytes, nbytes, shared=shared)
+def test_rows_that_are_not_read_in_order_leave_the_caches_sooner(step, streams):
+    down, along = step
+    source = sg.empty((1024 * down, 1024 * abs(along)), "float32")[::down, ::along]
+    limits = {"streamed_bytes": 4 * MB, "streamed_written": 8, "streamed_shared_written": 8, "streamed_out_of_order": 0}
+    with policy_with(relayout=limits):
+        plan = sg.plan_relayout(source, sg.empty(source.sizes, "float32")).plan
+        assert plan.compiled.walks[0].kernel.streaming == streams
 
 
 @needs_compiler

@@ -272,6 +272,7 @@ def _of_this_machine() -> Policy:
             streamed_bytes=20 * _MB,
             streamed_written=2.6,
             streamed_shared_written=5.4,
+            streamed_out_of_order=0.7,
             strips=True,
             prefetched_targets_bytes=1 << 62,
             short_rows_bytes=1 << 62,

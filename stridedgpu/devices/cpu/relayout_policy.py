@@ -43,6 +43,11 @@ class RelayoutPolicy(NamedTuple):
     """The same where threads share a move. On AMD's Zen 4 it is 5.4: cached stores took 0.3 to 1 of the time of copies
     below 55 MB, of uint8 to float32 below 85 MB; two cores at times write past the caches no faster than one."""
 
+    streamed_out_of_order: float = 1
+    """Times these two where a source's rows are read backward, which are prefetched where stores pass the caches alone,
+    or have gaps, which count as bytes moved. On AMD's Zen 4 it is 0.7: mirrored images of 30 MB took 0.6 to 1 of the
+    time so on one thread, of 40 MB 0.7 to 1.1 on two, and every other pixel of 16 to 40 MB 0.6 to 0.8."""
+
     streamed_row_bytes: int = 256
     """Bytes of the shortest row that is: on the Xeon rows of 64 and 128 bytes took 1.1 to 1.8 times as long so, those
     of 256 bytes 0.9 to 1.3 times."""
@@ -252,9 +257,14 @@ class RelayoutPolicy(NamedTuple):
     long_channels: int = 8
     """Channels from which on a transpose takes fewer shuffles than interleaving."""
 
-    def streams(self, nbytes: int, written: int, *, shared: bool) -> bool:
-        """Whether a move of `nbytes`, of which so many are written, is one to write by non-temporal stores."""
+    def streams(self, nbytes: int, written: int, *, shared: bool, in_order: bool) -> bool:
+        """Whether a move through `nbytes`, of which so many are written, is one to write by non-temporal stores.
+
+        `in_order`: the source's rows are read forward, and all of what they span.
+        """
         times = self.streamed_shared_written if shared else self.streamed_written
+        if not in_order:
+            times *= self.streamed_out_of_order
         return nbytes >= self.streamed_bytes * max(1, times * written / max(nbytes, 1))
 
     def bytes_of_item(self, nbytes: int) -> int:

@@ -158,7 +158,7 @@ def _interleave(problem: Problem, draft: Draft, small: Loop, pixels: Loop) -> Wa
     streaming = (
         target_pixel in (0, count + problem.filler)
         and lanes * draft.target_bytes >= LINE_BYTES
-        and writes_past_caches(problem, rows, pixels, lanes)
+        and writes_past_caches(problem, rows, pixels, lanes, read.pixel / (1 if read.planar else count))
     )
     kernel = Channels(
         elements_of(problem, draft, a, pixels, small),

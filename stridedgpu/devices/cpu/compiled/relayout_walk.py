@@ -273,13 +273,17 @@ def elements_of(problem: Problem, draft: Draft, a: Loop, b: Loop, small: Loop | 
     )
 
 
-def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step: int) -> bool:
-    """Whether non-temporal stores pay off for rows of the target written `step` elements at a time."""
-    in_lines = row.size % step == 0 and all(loop.target % LINE_BYTES == 0 for loop in outer)
+def writes_past_caches(problem: Problem, outer: Sequence[Loop], row: Loop, step: int, spread: float = 1) -> bool:
+    """Whether non-temporal stores pay off for rows of the target written `step` elements at a time.
+
+    `spread`: the bytes of source rows for each that is read, 1 where their elements have no gaps.
+    """
+    in_lines = row.size % step == 0 and all(loop.size == 1 or loop.target % LINE_BYTES == 0 for loop in outer)
     limits = policy().relayout
     long = row.size * row.target >= (limits.long_row_bytes if row.source >= 0 else limits.long_backward_row_bytes)
-    shared = get_num_threads() > 1
-    return (in_lines or long) and limits.streams(problem.bytes_moved, problem.written_bytes, shared=shared)
+    shared, in_order, written = get_num_threads() > 1, spread <= 1 and row.source >= 0, problem.written_bytes
+    cached = written + int((problem.bytes_moved - written) * spread)
+    return (in_lines or long) and limits.streams(cached, written, shared=shared, in_order=in_order)
 
 
 def reads_rows_apart(problem: Problem, row: Loop, rows: Loop) -> bool:
