@@ -93,15 +93,21 @@ def test_a_plan_for_several_threads_writes_more_into_the_caches(monkeypatch):
     assert plans[0] == plans[2] != plans[1]
 
 
-@pytest.mark.parametrize(
-    "kind, floor", [(RelayoutPolicy, 128 << 10), (GatherPolicy, 64 << 10)], ids=["moves", "gathers"]
-)
-def test_what_threads_share_has_some_items(kind, floor):
-    limits = kind()
-    least = limits.shared_bytes if kind is RelayoutPolicy else limits.shared_bytes // 2
-    assert limits.bytes_of_item(least - 1) == floor
-    assert limits.bytes_of_item(least) == least // 8
-    assert limits.bytes_of_item(8 * floor) == floor
+def test_what_threads_share_has_some_items():
+    moves, gathers, checks = RelayoutPolicy(), GatherPolicy(), IndexCheckPolicy()
+    least = moves.shared_bytes
+    assert [moves.bytes_of_item(nbytes) for nbytes in (least - 1, least, MB, 4)] == [
+        MB // 8,
+        least // 8,
+        MB // 8,
+        MB // 8,
+    ]
+    least = gathers.shared_bytes
+    assert [gathers.bytes_of_item(80_000, moved) for moved in (least - 1, least)] == [MB // 16, 10_000]
+    assert gathers.bytes_of_item(MB, 2 * MB) == MB // 16
+    least = checks.shared_bytes
+    assert [checks.indices_of_item(80_000, nbytes) for nbytes in (least - 1, least)] == [MB // 64, 10_000]
+    assert [checks.indices_of_item(count, least) for count in (1, MB)] == [2048, MB // 64]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ __all__ = ["GatherPolicy", "IndexCheckPolicy"]
 _KB: Final = 1024
 _MB: Final = 1024 * 1024
 
+_LEAST_ITEM: Final = 2 * _KB
+"""Bytes, or indices, of the smallest item that threads share: its start is worth it, and no vector is longer."""
+
 
 class GatherPolicy(NamedTuple):
     """Gather and scatter: items, non-temporal stores, and prefetching."""
@@ -118,10 +121,10 @@ class GatherPolicy(NamedTuple):
     longest_step: int = 256
     """Bytes of one step along a long run: four cache lines."""
 
-    def bytes_of_item(self, nbytes: int) -> int:
-        """Bytes of one item, about, of a result of so many, as many of which are read."""
+    def bytes_of_item(self, nbytes: int, moved: int) -> int:
+        """Bytes of one item, about, of a result of so many in a call that moves `moved`."""
         wanted = max(self.item_bytes.start, min(nbytes // self.items, self.item_bytes.stop))
-        return wanted if 2 * nbytes < self.shared_bytes else min(wanted, nbytes // self.shared_items)
+        return wanted if moved < self.shared_bytes else min(wanted, max(nbytes // self.shared_items, _LEAST_ITEM))
 
 
 class IndexCheckPolicy(NamedTuple):
@@ -132,6 +135,9 @@ class IndexCheckPolicy(NamedTuple):
 
     item_indices: int = 16 * _KB
     """Indices of one item."""
+
+    shared_items: int = 8
+    """Items, at least, of a check that threads share: three of 45,000 indices leave one thread waiting."""
 
     names_of_index: int = 32
     """Elements that each of some distinct indices could name, up to which these have a byte each that is marked. Of
@@ -165,3 +171,9 @@ class IndexCheckPolicy(NamedTuple):
 
     most_position_bytes: int = 31 * _MB
     """The most bytes of positions: those of a larger allocation are zeroed by the system for each call."""
+
+    def indices_of_item(self, count: int, nbytes: int) -> int:
+        """Indices of one item, about, of so many in `nbytes`."""
+        if nbytes < self.shared_bytes:
+            return self.item_indices
+        return min(self.item_indices, max(count // self.shared_items, _LEAST_ITEM))

@@ -120,7 +120,7 @@ def distinct_walk(rule: IndexRule) -> DistinctWalk | None:
         return _hashed(rule, loops, offset, first)
     nearest = loops.pop()
     if not own:
-        block = min(nearest.size, limits.item_indices)
+        block = min(nearest.size, limits.indices_of_item(count, count * rule.index.element.itemsize))
         return _marked(rule, loops, (_ONCE, 1), (nearest, block), offset, names, counts=False)
     (line,) = along
     if nearest.pitch:
@@ -172,8 +172,9 @@ def _marked(
 def _in_bits(rule: IndexRule, outer: Sequence[_Loop], rows: _Loop, line: _Loop, offset: int) -> DistinctWalk:
     """The walk of bits in registers, for a `line` of indices in each of some rows and the loops around them."""
     ((_, size),) = rule.axes
-    looked_at = prod(loop.size for loop in (*outer, rows, line)) * rule.index.element.itemsize
-    block = max(1, min(rows.size, policy().index_check.item_indices // line.size))
+    count = prod(loop.size for loop in (*outer, rows, line))
+    looked_at = count * rule.index.element.itemsize
+    block = max(1, min(rows.size, policy().index_check.indices_of_item(count, looked_at) // line.size))
     blocks = -(-rows.size // block)
     parameters = [size, rows.size, rows.stride, block, blocks, line.size, line.stride]
     for loop in reversed(outer):

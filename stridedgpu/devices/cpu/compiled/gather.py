@@ -138,7 +138,7 @@ def gather_walk(problem: GatherProblem, mode: Mode) -> GatherWalk | None:
     elements = row_walk(problem, mode, nest) or _elements_walk(problem, mode, nest)
     if elements is not None:
         return elements
-    wanted = policy().gather.bytes_of_item(problem.element_count * itemsize)
+    wanted = policy().gather.bytes_of_item(problem.element_count * itemsize, problem.bytes_moved)
     blocks = _scatter_blocks(nest, wanted) if problem.scatters else _blocks(nest, wanted)
     kernel = _kernel(problem, mode, nest, blocks[2])
     fields: list[int] = []
@@ -194,7 +194,7 @@ def _elements_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk
         streaming=is_large and (hardware or run == _STREAMED),
         hardware=hardware,
     )
-    wanted = policy().gather.bytes_of_item(problem.element_count * itemsize) // run
+    wanted = policy().gather.bytes_of_item(problem.element_count * itemsize, problem.bytes_moved) // run
     block = min(-(-wanted // kernel.lanes) * kernel.lanes, total)
     # The lowest element is at offset 0 of the memory, and the first one at `indexed_offset`.
     latest = span - _LEAST_SPAN - problem.indexed_offset * itemsize

@@ -101,7 +101,7 @@ def row_walk(problem: GatherProblem, mode: Mode, nest: Nest) -> GatherWalk | Non
         return None
     kernel, together = chosen.kernel, chosen.rows
     count, groups = together * rows.width, -(-rows.count // together)
-    wanted = policy().gather.bytes_of_item(result_bytes) // unit
+    wanted = policy().gather.bytes_of_item(result_bytes, problem.bytes_moved) // unit
     block = count if problem.scatters else max(kernel.lanes, min(wanted, count))  # the last of two updates remains
     many = max(1, min(wanted // count, groups))
     blocks, parts = -(-count // block), -(-groups // many)
@@ -145,7 +145,10 @@ def _columns(problem: GatherProblem, mode: Mode, nest: Nest, loops: tuple[Loop, 
         return None
     row_bytes, column_bytes = width.size * run, entry.size * run
     if width.size * column_bytes <= chosen.near_columns_bytes:
-        block, many = width.size, min(loop.size, max(1, chosen.bytes_of_item(loop.size * row_bytes) // row_bytes))
+        block, many = (
+            width.size,
+            min(loop.size, max(1, chosen.bytes_of_item(loop.size * row_bytes, problem.bytes_moved) // row_bytes)),
+        )
     else:
         lines = max(1, chosen.columns_bytes // (column_bytes * LINE_BYTES))
         block, many = min(width.size, lines * LINE_BYTES), loop.size

@@ -62,13 +62,14 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
     loop = compiled(IndexCheck(kind, len(loops), lanes_of(b[0])).text)
     if loop is None:
         return None
-    block = min(b[0], policy().index_check.item_indices)
+    indices = prod(count for count, _ in (*loops, b))
+    looked_at = nbytes * indices
+    block = min(b[0], policy().index_check.indices_of_item(indices, looked_at))
     blocks = -(-b[0] // block)
     fields = [size, *b, block, blocks, *(field for entry in reversed(loops) for field in entry)]
     parameters = (ctypes.c_int64 * len(fields))(*fields)
     offset = nest.offsets[0] * nbytes
     items = prod(count for count, _ in loops) * blocks
-    looked_at = nbytes * prod(count for count, _ in (*loops, b))
     is_shared = looked_at >= policy().index_check.shared_bytes
     place = ctypes.addressof(parameters)
     brief = looked_at < policy().sharing.brief_bytes
@@ -134,7 +135,7 @@ def compiled_narrowing(problem: GatherProblem, nbytes: int) -> Positions | None:
     if loop is None:
         return None
     count = index.layout.element_count
-    block = min(count, policy().index_check.item_indices)
+    block = min(count, policy().index_check.indices_of_item(count, count * kind.nbytes))
     items = -(-count // block)
     fields = [entry.size, count, block, items]
     parameters = (ctypes.c_int64 * len(fields))(*fields)
