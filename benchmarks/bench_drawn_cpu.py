@@ -420,10 +420,8 @@ def measured(calls: dict[str, Call], rounds: int = ROUNDS) -> dict[str, tuple[fl
         for thread in threading.enumerate():
             if thread.name == "stridedgpu-compiler":
                 thread.join()  # NumPy does the work meanwhile
-        call()
-        start = perf_counter_ns()
-        call()
-        repeats[name] = max(1, min(200, TURN_NS // max(1, perf_counter_ns() - start)))
+        # The quickest of some calls: the first may start threads.
+        repeats[name] = max(1, min(200, TURN_NS // min(_nanoseconds(call) for _ in range(5))))
         sleep(PAUSE_SECONDS)
     order, chance = list(calls.items()), random.Random(0)
     for _ in range(rounds):
@@ -436,6 +434,13 @@ def measured(calls: dict[str, Call], rounds: int = ROUNDS) -> dict[str, tuple[fl
             if name not in ("numpy", MEMCPY):
                 sleep(PAUSE_SECONDS)
     return {name: (min(times), median(times)) for name, times in taken.items()}
+
+
+def _nanoseconds(call: Call) -> int:
+    """The time of one call."""
+    start = perf_counter_ns()
+    call()
+    return max(1, perf_counter_ns() - start)
 
 
 def mean(ratios: list[float]) -> float:
