@@ -35,7 +35,7 @@ def test_a_smaller_cache_is_written_past_sooner(monkeypatch, cache, share, amd):
         prefetched_targets_bytes=1 << 62 if amd else MB,
         short_rows_bytes=1 << 62 if amd else 16 * MB,
         step_bytes=256 if amd else 128,
-        streamed_short_row_bytes=128 if amd else 256,
+        streamed_short_row_bytes=64 if amd else 256,
         long_backward_row_bytes=1024 if amd else 8192,
         long_pixels_bytes=int((24 if amd else 8) * MB * share),
     )

@@ -283,7 +283,7 @@ def _of_this_machine() -> Policy:
             ordered_ways_bytes=_MB,
             long_pixels_bytes=24 * _MB,
             step_bytes=256,
-            streamed_short_row_bytes=128,
+            streamed_short_row_bytes=64,
             long_backward_row_bytes=_KB,
         )
         gather = gather._replace(hardware=False, streamed_bytes=16 * _MB, streamed_shared=3)
