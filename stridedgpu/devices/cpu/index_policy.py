@@ -16,8 +16,9 @@ _LEAST_ITEM: Final = 2 * _KB
 class GatherPolicy(NamedTuple):
     """Gather and scatter: items, non-temporal stores, and prefetching."""
 
-    shared_bytes: int = 384 * _KB
-    """Bytes moved from which on threads share a call: 400 KB took 0.8 of one thread's time, 1 MB 0.6."""
+    shared_bytes: int = 512 * _KB
+    """Bytes moved from which on threads share a call: 500 KB took 0.75 of one thread's time, 1 MB 0.6, and 48 rows of 4
+    KB, which are 390 KB, 1.5."""
 
     shared_items: int = 8
     """Items, at least, of a result that threads share: 320 KB moved took 0.94 of one thread's time in fewer, and 0.88
