@@ -78,6 +78,21 @@ def test_work_is_shared_between_threads():
 
 
 @needs_compiler
+@pytest.mark.parametrize("nbytes, count", [(999, 1), (1000, 2), (2999, 3), (9000, 4)])
+def test_little_work_is_shared_by_few_threads(nbytes, count):
+    all_met, workers = threading.Barrier(count, timeout=600), set()
+
+    def each(item):
+        workers.add(threading.get_ident())
+        time.sleep(0.001)  # long enough for anybody else to come
+
+    with policy_with(sharing={"thread_bytes": 1000, "waking_bytes": 0}):
+        worker_pool.run_shared(loop_of(lambda _: all_met.wait()), 0, 0, 0, count, nbytes=nbytes)
+        worker_pool.run_shared(loop_of(each), 0, 0, 0, 50, nbytes=nbytes)
+    assert len(workers) <= count
+
+
+@needs_compiler
 def test_work_may_share_out_work_of_its_own():
     sg.set_num_threads(2)
     done = []
@@ -122,7 +137,7 @@ def test_a_small_call_after_a_pause_starts_no_worker_and_one_soon_after_it_does(
     with policy_with(sharing={"waking_bytes": 1001, "waking_gap_ns": 0}):
         worker_pool.run_shared(loop_of(done.append), 0, 0, 0, 100, nbytes=1000)
     assert (done, worker_pool._pool.threads) == ([*range(100)], 1)
-    with policy_with(sharing={"waking_bytes": 1001, "waking_gap_ns": 1 << 62}):
+    with policy_with(sharing={"waking_bytes": 1001, "waking_gap_ns": 1 << 62, "thread_bytes": 1}):
         worker_pool.run_shared(loop_of(done.append), 0, 0, 0, 100, nbytes=1000)
     assert (sorted(done), worker_pool._pool.threads) == (sorted([*range(100)] * 2), 4)
 

@@ -111,6 +111,10 @@ class SharingPolicy(NamedTuple):
     chunks: int = 32
     """Chunks of a thread's share of the items; each costs an atomic addition and an indirect call."""
 
+    thread_bytes: int = 192 * _KB
+    """Bytes moved for each thread besides the caller's: the caller takes some microseconds to wake one. Not measured on
+    more than two cores, where it decides nothing."""
+
     waking_bytes: int = 10 * _MB
     """Bytes moved from which on parked workers are woken, in 50 to 150 us: 12 MB take one thread 0.7 ms."""
 

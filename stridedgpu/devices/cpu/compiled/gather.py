@@ -86,6 +86,7 @@ def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
     items, nbytes, gathers = walk.items, plan.bytes_moved, not problem.scatters
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1
     sharing, shared, clock = policy().sharing, SHARED, perf_counter_ns
+    most = 1 + nbytes // sharing.thread_bytes
     brief, gap, wakes = nbytes < sharing.brief_bytes, sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
     offsets = walk.dense_offset, walk.indexed_offset, walk.index_offset
 
@@ -109,7 +110,7 @@ def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
         if is_shared and shared.several and (wakes or clock() - shared.ended < gap):  # as `sharing_function` decides
             ours, theirs, parameters[0] = map(add, (dense, indexed, indices), offsets)
             reads, writes = (theirs, ours) if gathers else (ours, theirs)
-            share(loop, reads, writes, ctypes.addressof(parameters), items)
+            share(loop, reads, writes, ctypes.addressof(parameters), items, most)
         else:
             alone(dense, indexed, indices)
             if is_shared:

@@ -145,10 +145,8 @@ def _columns(problem: GatherProblem, mode: Mode, nest: Nest, loops: tuple[Loop, 
         return None
     row_bytes, column_bytes = width.size * run, entry.size * run
     if width.size * column_bytes <= chosen.near_columns_bytes:
-        block, many = (
-            width.size,
-            min(loop.size, max(1, chosen.bytes_of_item(loop.size * row_bytes, problem.bytes_moved) // row_bytes)),
-        )
+        wanted = chosen.bytes_of_item(loop.size * row_bytes, problem.bytes_moved)
+        block, many = width.size, min(loop.size, max(1, wanted // row_bytes))
     else:
         lines = max(1, chosen.columns_bytes // (column_bytes * LINE_BYTES))
         block, many = min(width.size, lines * LINE_BYTES), loop.size

@@ -44,15 +44,15 @@ def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int
     sharing = policy().sharing
     recent = nbytes >= sharing.waking_bytes or perf_counter_ns() - SHARED.ended < sharing.waking_gap_ns
     if recent and SHARED.several:
-        share(loop, source, target, parameters, items)
+        share(loop, source, target, parameters, items, 1 + nbytes // sharing.thread_bytes)
     else:
         loop.alone(source, target, parameters, 0, items)
         SHARED.ended = perf_counter_ns()
 
 
-def share(loop: Loop, source: int, target: int, parameters: int, items: int) -> None:
-    """Run a compiled loop's items on this thread and on idle workers, which are woken."""
-    threads = get_num_threads()
+def share(loop: Loop, source: int, target: int, parameters: int, items: int, most: int) -> None:
+    """Run a compiled loop's items on this thread and on idle workers, which are woken: on at most so many in all."""
+    threads = min(get_num_threads(), most)
     if threads == 1 or items < 2:
         loop.alone(source, target, parameters, 0, items)
         return
@@ -84,13 +84,13 @@ def sharing_function(
         return alone
     sharing, (read, written) = policy().sharing, offsets
     gap, wakes = sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
-    shared, clock = SHARED, perf_counter_ns
+    shared, clock, most = SHARED, perf_counter_ns, 1 + nbytes // sharing.thread_bytes
 
     def move(source: int, target: int) -> None:
         if not shared.several:
             alone(source, target)
         elif wakes or clock() - shared.ended < gap:
-            share(loop, source + read, target + written, parameters, items)
+            share(loop, source + read, target + written, parameters, items, most)
         else:
             alone(source, target)
             shared.ended = clock()
