@@ -41,10 +41,11 @@ def picking_by(path: str) -> Iterator[None]:
                 patch.setattr(module, "why_unavailable", lambda: "left out by a test")
         else:
             patch.setattr(threads, "_chosen", int(path.split()[1]))
+            patch.setattr(threads.SHARED, "several", int(path.split()[1]) > 1)
             streamed_bytes = 0 if path.endswith("s") else 1 << 40
             chosen = policy_with(
                 promotion={"at_once_bytes": 0, "resize_bytes": 0},
-                sharing={"waking_bytes": 0},
+                sharing={"waking_bytes": 0, "thread_bytes": 1},
                 relayout={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
                 gather={
                     "shared_bytes": 0,
