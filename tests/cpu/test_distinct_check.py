@@ -115,7 +115,7 @@ def threads(count):
     """So many threads work on every call."""
     policies = policy_with(
         index_check={"shared_bytes": 0 if count > 1 else 1 << 40},
-        sharing={"waking_bytes": 0, "thread_bytes": 1},
+        sharing={"waking_bytes": 0},
     )
     with policies, pytest.MonkeyPatch.context() as patch:
         patch.setattr(thread_count, "_chosen", count)

@@ -78,7 +78,7 @@ def test_work_is_shared_between_threads():
 
 
 @needs_compiler
-@pytest.mark.parametrize("nbytes, count", [(999, 1), (1000, 2), (2999, 3), (9000, 4)])
+@pytest.mark.parametrize("nbytes, count", [(0, 2), (999, 2), (1000, 3), (9000, 4)])
 def test_little_work_is_shared_by_few_threads(nbytes, count):
     all_met, workers = threading.Barrier(count, timeout=600), set()
 

@@ -45,7 +45,7 @@ def picking_by(path: str) -> Iterator[None]:
             streamed_bytes = 0 if path.endswith("s") else 1 << 40
             chosen = policy_with(
                 promotion={"at_once_bytes": 0, "resize_bytes": 0},
-                sharing={"waking_bytes": 0, "thread_bytes": 1},
+                sharing={"waking_bytes": 0},
                 relayout={"shared_bytes": 0, "item_bytes": range(1024, 1025), "streamed_bytes": streamed_bytes},
                 gather={
                     "shared_bytes": 0,

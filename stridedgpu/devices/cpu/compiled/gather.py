@@ -86,7 +86,7 @@ def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
     items, nbytes, gathers = walk.items, plan.bytes_moved, not problem.scatters
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1
     sharing, shared, clock = policy().sharing, SHARED, perf_counter_ns
-    most = 1 + nbytes // sharing.thread_bytes
+    most = 2 + nbytes // sharing.thread_bytes
     brief, gap, wakes = nbytes < sharing.brief_bytes, sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
     offsets = walk.dense_offset, walk.indexed_offset, walk.index_offset
 

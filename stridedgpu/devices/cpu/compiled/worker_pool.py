@@ -44,7 +44,7 @@ def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int
     sharing = policy().sharing
     recent = nbytes >= sharing.waking_bytes or perf_counter_ns() - SHARED.ended < sharing.waking_gap_ns
     if recent and SHARED.several:
-        share(loop, source, target, parameters, items, 1 + nbytes // sharing.thread_bytes)
+        share(loop, source, target, parameters, items, 2 + nbytes // sharing.thread_bytes)
     else:
         loop.alone(source, target, parameters, 0, items)
         SHARED.ended = perf_counter_ns()
@@ -84,7 +84,7 @@ def sharing_function(
         return alone
     sharing, (read, written) = policy().sharing, offsets
     gap, wakes = sharing.waking_gap_ns, nbytes >= sharing.waking_bytes
-    shared, clock, most = SHARED, perf_counter_ns, 1 + nbytes // sharing.thread_bytes
+    shared, clock, most = SHARED, perf_counter_ns, 2 + nbytes // sharing.thread_bytes
 
     def move(source: int, target: int) -> None:
         if not shared.several:
