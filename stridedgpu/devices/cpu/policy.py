@@ -112,8 +112,8 @@ class SharingPolicy(NamedTuple):
     """Chunks of a thread's share of the items; each costs an atomic addition and an indirect call."""
 
     thread_bytes: int = 192 * _KB
-    """Bytes moved for each thread from the third on: the caller takes some microseconds to wake one. Not measured, since
-    it decides nothing on two cores."""
+    """Bytes moved for each thread from the third on: the caller takes some microseconds to wake one. Not measured,
+    since it decides nothing on two cores."""
 
     waking_bytes: int = 10 * _MB
     """Bytes moved from which on parked workers are woken, in 50 to 150 us: 12 MB take one thread 0.7 ms."""
