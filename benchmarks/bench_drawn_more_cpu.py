@@ -5,8 +5,8 @@
 
 Axes of three to six dimensions in any order, windows of attention, pixel shuffle, video, rotations, packed arrays into
 a part of larger ones, borders of zeros, crops, slices and elements along other axes, tuples of indices, scatters into
-their data, and changes of type and order at once. Sizes, turns and peers are those of the other file. Half of
-the scatters ask that no element is named twice, which no peer looks at.
+their data, and changes of type and order at once. Sizes, turns and peers are those of the other file. Half of the
+scatters ask that no element is named twice, which no peer looks at.
 """
 
 from __future__ import annotations
