@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import needs_compiler, ordinary_policy, policy_with
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.index_oracle import INDEX_TYPES, MODES, limits
 from harness.profiles import examples
@@ -29,7 +29,7 @@ from stridedgpu.devices.cpu.compiled.gather_row_loop import RowsInMemory, RowsIn
 from stridedgpu.devices.cpu.compiled.index_check import compiled_index_check
 from stridedgpu.devices.cpu.compiled.scatter_row_loop import ScatterRows
 from stridedgpu.devices.cpu.numpy_loops import gather as numpy_gather
-from stridedgpu.devices.cpu.policy import Policy, using
+from stridedgpu.devices.cpu.target import Target
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem, tuples_problem
 from stridedgpu.planning.index_rule import IndexRule
 from stridedgpu.values.dtypes import element_type
@@ -41,7 +41,7 @@ pytestmark = needs_compiler
 @pytest.fixture(scope="module", autouse=True)
 def measured_thresholds():
     """Which kernel is chosen depends on the processor's caches and make: here it does not."""
-    with using(Policy()):
+    with ordinary_policy():
         yield
 
 
@@ -261,8 +261,7 @@ def test_rows_of_elements_are_gathered_as_vectors():
 
 
 permutes = pytest.mark.skipif(
-    machine_code.why_unavailable() is not None
-    or not {"avx512f", "avx512bw", "avx512vbmi"} <= machine_code.processor_features(),
+    not {"avx512f", "avx512bw", "avx512vbmi"} <= Target.here().features,
     reason="AVX-512 permutes by variable positions",
 )
 

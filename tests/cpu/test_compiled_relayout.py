@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import product
 from math import prod
 from typing import get_args
 
 import numpy as np
 import pytest
-from harness.compiled_loops import compiled_kernel, converted_words, needs_compiler, policy_with, run_items
+from harness.compiled_loops import (
+    compiled_kernel,
+    converted_words,
+    needs_compiler,
+    ordinary_policy,
+    policy_for,
+    policy_with,
+    run_items,
+)
 from harness.emulator.exact_conversion import FLOATS, INTEGERS, converted, edge_elements
 from harness.fenced_memory import Fenced, lowest_at_zero
 from harness.plans import chosen_relayout
@@ -31,7 +39,7 @@ from stridedgpu.devices.cpu.compiled.transpose_strips import TransposeStrips
 from stridedgpu.devices.cpu.compiled.unrolled_rows import UnrolledRows
 from stridedgpu.devices.cpu.numpy_loops.conversion import convert_block, storage_dtype
 from stridedgpu.devices.cpu.numpy_loops.relayout import NumpyRelayout
-from stridedgpu.devices.cpu.policy import Policy, using
+from stridedgpu.devices.cpu.target import LEVELS
 from stridedgpu.values.conversion import Rounding, conversion
 from stridedgpu.values.dtypes import ELEMENT_TYPES, element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -42,7 +50,7 @@ pytestmark = needs_compiler
 @pytest.fixture(scope="module", autouse=True)
 def measured_thresholds():
     """Which kernel is chosen depends on the processor's caches and make: here it does not."""
-    with using(Policy()):
+    with ordinary_policy():
         yield
 
 
@@ -105,9 +113,8 @@ def planned_as(variant):
         "pairs of rows": {"paired_row_bytes": 2048, **WITHOUT_BLOCKS},
         "strips": {"strips": True, "least_side": 0, **WITHOUT_BLOCKS, "item_bytes": range(2048, 2049)},
     }.get(variant, {})
-    with pytest.MonkeyPatch.context() as patch, policy_with(relayout=changes):
-        if variant == "16-byte shuffles":
-            patch.setattr(llvm_relayout, "processor_features", frozenset)
+    narrow = policy_for(LEVELS["x86-64-v3"] | {"neon"}) if variant == "16-byte shuffles" else nullcontext()
+    with narrow, policy_with(relayout=changes):
         yield
 
 

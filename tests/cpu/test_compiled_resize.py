@@ -18,8 +18,9 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import resize as compiled_resize, resize_choice, resize_recipes
-from stridedgpu.devices.cpu.compiled.jit import processor, why_unavailable
+from stridedgpu.devices.cpu.compiled.jit import why_unavailable
 from stridedgpu.devices.cpu.policy import policy, using
+from stridedgpu.devices.cpu.target import Target
 
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=f"no compiled loops: {why_unavailable()}")
 
@@ -188,7 +189,7 @@ def test_fewer_instructions_have_the_same_bits(
     monkeypatch: pytest.MonkeyPatch, instructions: tuple[bool, bool, bool], case: Resize
 ) -> None:
     """Loops for processors without AVX-512, and for those that are not x86-64."""
-    if instructions[1] and processor() not in ("x86_64", "amd64"):
+    if instructions[1] and "avx2" not in Target.here().features:
         pytest.skip("pairs are multiplied by an instruction of x86-64")
     case = replace(case, channels=3)
     half = replace(case, source=(2 * case.target[0], 2 * case.target[1]), box=None)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from harness.compiled_loops import needs_compiler, policy_with
+from harness.compiled_loops import needs_compiler, ordinary_policy, policy_with
 from harness.cpu_paths import cpu_paths, picking_by
 from harness.fenced_memory import Fenced
 from harness.index_oracle import INDEX_TYPES
@@ -20,7 +20,6 @@ from stridedgpu.devices.cpu.compiled.gather import gather_walk
 from stridedgpu.devices.cpu.compiled.index_check import compiled_narrowing, narrowed
 from stridedgpu.devices.cpu.operations import gather
 from stridedgpu.devices.cpu.plan import CpuPlan
-from stridedgpu.devices.cpu.policy import Policy, using
 from stridedgpu.planning.gather_problem import elements_problem, gather_problem
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.tensor_spec import TensorSpec
@@ -31,7 +30,7 @@ index_types = pytest.mark.parametrize("index_type", INDEX_TYPES)
 
 @pytest.fixture(autouse=True)
 def positions_wherever_they_can_be():
-    with using(Policy()), policy_with(index_check=ALWAYS, gather={"hardware": False}):
+    with ordinary_policy(), policy_with(index_check=ALWAYS, gather={"hardware": False}):
         yield
 
 

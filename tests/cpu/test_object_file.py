@@ -8,11 +8,11 @@ import os
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler
+from stridedgpu.devices.cpu.compiled.target import Target
 
 import stridedgpu as sg
 from stridedgpu.devices.cpu.compiled import jit, kernel_cache, object_file, target as targets
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
-from stridedgpu.devices.cpu.compiled.target import Target
 
 needs_loader = pytest.mark.skipif(not object_file.reads_objects(), reason="LLVM loads object files here")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,13 +14,26 @@ from harness.plans import chosen_relayout
 from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
 from stridedgpu.devices.cpu.numpy_loops.conversion import storage_dtype
-from stridedgpu.devices.cpu.policy import policy, using
+from stridedgpu.devices.cpu.policy import Policy, policy, using
+from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.tensor_spec import TensorSpec
 
 needs_compiler = pytest.mark.skipif(
     machine_code.why_unavailable() is not None, reason=f"no compiled loops: {machine_code.why_unavailable()}"
 )
+
+
+def ordinary_policy() -> AbstractContextManager[None]:
+    """The thresholds of a processor with this one's instruction sets, and with two cores and caches as stated."""
+    here = Target.here()
+    return using(Policy.of(Target(here.architecture, here.features)))
+
+
+def policy_for(features: Collection[str]) -> AbstractContextManager[None]:
+    """The thresholds and loops of a processor with those of this one's instruction sets that are named."""
+    current = policy()
+    return using(current._replace(target=current.target._replace(features=current.target.features & {*features})))
 
 
 def policy_with(**sections: dict[str, Any]) -> AbstractContextManager[None]:

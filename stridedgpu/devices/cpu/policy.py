@@ -1,6 +1,6 @@
 """The CPU's policy: every threshold of NumPy's and of compiled loops, with its unit and the origin of its value.
 
-`policy()` returns the current one, adapted to this machine's caches. Values were chosen by sweeps on AMD EPYC (Zen 4,
+`policy()` returns the current one, that of this machine's `Target`. Values were chosen by sweeps on AMD EPYC (Zen 4,
 2 cores, 32 MB of last-level cache) with `bench_cpu_*.py`; a field with another origin says so. `using` tries others.
 Named tuples are defined in a third of the time of frozen dataclasses, which were a tenth of a process' first move.
 """
@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from .cache_size import MEASURED_CACHE_BYTES, last_level_cache_bytes
 from .index_policy import GatherPolicy, IndexCheckPolicy
 from .relayout_policy import RelayoutPolicy
-from .vendor import is_amd
+from .target import Target
 
 __all__ = [
     "ChannelMatrixPolicy",
@@ -226,8 +225,9 @@ class ChannelMatrixPolicy(NamedTuple):
 
 
 class Policy(NamedTuple):
-    """All thresholds of the CPU, by what they decide."""
+    """All thresholds of a processor, by what they decide."""
 
+    target: Target
     numpy: NumpyPolicy = NumpyPolicy()
     memory: MemoryPolicy = MemoryPolicy()
     promotion: PromotionPolicy = PromotionPolicy()
@@ -240,37 +240,15 @@ class Policy(NamedTuple):
     channel_matrix: ChannelMatrixPolicy = ChannelMatrixPolicy()
     index_check: IndexCheckPolicy = IndexCheckPolicy()
 
+    @classmethod
+    def of(cls, target: Target) -> Policy:
+        """The thresholds for a processor.
 
-def policy() -> Policy:
-    """The current policy."""
-    return _chosen
-
-
-def is_temporary() -> bool:
-    """Whether the current policy is that of a `using` block, whose plans are not kept for calls after it."""
-    return _chosen is not _own
-
-
-@contextmanager
-def using(chosen: Policy) -> Iterator[None]:
-    """Plan by another policy inside the block; existing plans keep their own."""
-    global _chosen  # noqa: PLW0603
-    before, _chosen = _chosen, chosen
-    try:
-        yield
-    finally:
-        _chosen = before
-
-
-def _of_this_machine() -> Policy:
-    """The thresholds for the caches of this machine.
-
-    A last-level cache smaller than that of the measurements fills sooner. A larger one is shared by more cores.
-    """
-    share = min(1.0, last_level_cache_bytes() / MEASURED_CACHE_BYTES)
-    relayout, gather, index_check = RelayoutPolicy(), GatherPolicy(), IndexCheckPolicy()
-    crowded = index_check.crowded_bytes
-    if is_amd():
+        A last-level cache smaller than that of the measurements fills sooner. A larger one is shared by more cores.
+        """
+        share = min(1.0, target.last_level_bytes / _MEASURED_BYTES)
+        relayout, gather, index_check = RelayoutPolicy(), GatherPolicy(), IndexCheckPolicy()
+        crowded = index_check.crowded_bytes
         relayout = relayout._replace(
             byte_squares=False,
             streamed_bytes=20 * _MB,
@@ -292,22 +270,55 @@ def _of_this_machine() -> Policy:
         )
         gather = gather._replace(hardware=False, streamed_bytes=16 * _MB, streamed_shared=3)
         index_check = index_check._replace(narrowed_bytes=192 * _KB)
-    return Policy(
-        relayout=relayout._replace(
-            streamed_bytes=int(relayout.streamed_bytes * share),
-            streamed_tiles_bytes=int(relayout.streamed_tiles_bytes * share),
-            streamed_crowds_bytes=int(relayout.streamed_crowds_bytes * share),
-            blocks_bytes=int(relayout.blocks_bytes * share),
-            ordered_bytes=int(relayout.ordered_bytes * share),
-            cached_blocks_bytes=int(relayout.cached_blocks_bytes * share),
-            long_pixels_bytes=int(relayout.long_pixels_bytes * share),
-        ),
-        gather=gather._replace(streamed_bytes=int(gather.streamed_bytes * share)),
-        index_check=index_check._replace(
-            crowded_bytes=range(*(int(limit * share) for limit in (crowded.start, crowded.stop)))
-        ),
-    )
+        return cls(
+            target,
+            relayout=relayout._replace(
+                streamed_bytes=int(relayout.streamed_bytes * share),
+                streamed_tiles_bytes=int(relayout.streamed_tiles_bytes * share),
+                streamed_crowds_bytes=int(relayout.streamed_crowds_bytes * share),
+                blocks_bytes=int(relayout.blocks_bytes * share),
+                ordered_bytes=int(relayout.ordered_bytes * share),
+                cached_blocks_bytes=int(relayout.cached_blocks_bytes * share),
+                long_pixels_bytes=int(relayout.long_pixels_bytes * share),
+            ),
+            gather=gather._replace(streamed_bytes=int(gather.streamed_bytes * share)),
+            index_check=index_check._replace(
+                crowded_bytes=range(*(int(limit * share) for limit in (crowded.start, crowded.stop)))
+            ),
+        )
 
 
-_own: Final = _of_this_machine()
-_chosen: Policy = _own
+_MEASURED_BYTES: Final = 32 * _MB
+"""The last-level cache of the measurements."""
+
+
+def policy() -> Policy:
+    """The current policy: this processor's, unless a `using` block has another."""
+    return _chosen or _own or _of_this_processor()
+
+
+def is_temporary() -> bool:
+    """Whether the current policy is that of a `using` block, whose plans are not kept for calls after it."""
+    return _chosen is not None
+
+
+@contextmanager
+def using(chosen: Policy) -> Iterator[None]:
+    """Plan by another policy inside the block, for any target; existing plans keep their own."""
+    global _chosen  # noqa: PLW0603
+    before, _chosen = _chosen, chosen
+    try:
+        yield
+    finally:
+        _chosen = before
+
+
+def _of_this_processor() -> Policy:
+    """The policy of this processor, which is asked at the first call, not when modules are imported."""
+    global _own  # noqa: PLW0603
+    _own = Policy.of(Target.here())
+    return _own
+
+
+_own: Policy | None = None
+_chosen: Policy | None = None

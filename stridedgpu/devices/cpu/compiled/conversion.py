@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from struct import pack, unpack
 from typing import Final
 
+from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.values.conversion import Conversion, Rounding
 from stridedgpu.values.dtypes import ELEMENT_TYPES, ElementType
 
 from .ir import Code, Value, vector_type
-from .jit import processor
 
 __all__ = ["Affine", "can_compile", "converted", "storage_type"]
 
@@ -201,7 +201,7 @@ def _integer_of_float(code: Code, vector: Value, target: ElementType, rounding: 
         vector = code.select(code.compare("fcmp olt", vector, highest), vector, highest)
         if signed:
             vector = code.select(is_number, vector, code.full(vector.type, "0.0"))
-            if target.itemsize < 4 and rounding == "nearest" and processor() in ("x86_64", "amd64"):
+            if target.itemsize < 4 and rounding == "nearest" and policy().target.architecture == "x86_64":
                 # What is too low becomes the lowest int32 (x86's "integer indefinite"), and is clamped as an integer.
                 return _saturated(code, _whole(code, vector, "i32", rounding), _INT32, target)
             vector = code.select(code.compare("fcmp ogt", vector, lowest), vector, lowest)

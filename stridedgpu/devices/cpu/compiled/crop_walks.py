@@ -13,7 +13,6 @@ from stridedgpu.values.tensor_spec import TensorSpec
 
 from .bordered_rows import BorderedRows
 from .ir import LINE_BYTES
-from .jit import processor, processor_features
 from .relayout import walk_of
 from .relayout_walk import Draft, Loop, Walk, make_walk, power_of_two
 from .work_grid import Constants, Elements
@@ -119,4 +118,4 @@ def bordered_walk(problem: CropProblem, crop: Crop, count: int = 1, step: int = 
 
 def _masks_bytes() -> bool:
     """Whether one instruction loads bytes of a vector of any length by a mask."""
-    return processor() in ("x86_64", "amd64") and {"avx512bw", "avx512vl"} <= set(processor_features())
+    return {"avx512bw", "avx512vl"} <= policy().target.features

@@ -29,7 +29,7 @@ from stridedgpu.devices.cpu.policy import policy
 
 from .gather_by_row import OUTER_FIELDS, OUTER_PLACE, Begin, Block, GatherByRow, Move
 from .gather_indices import resolved
-from .ir import LINE_BYTES, Code, Value, vector_type
+from .ir import LINE_BYTES, Code, Value, permuting, vector_type
 from .shuffles import joined
 
 __all__ = ["MOST_REPEATED", "STEP", "RowsAtPositions", "RowsInMemory", "RowsInRegisters"]
@@ -172,15 +172,16 @@ class RowsInRegisters(GatherByRow):
 
     def _permuted(self, code: Code, table: list[Value], positions: Value) -> Value:
         """The elements at a vector of positions."""
-        lanes = positions
+        lanes, needs = positions, permuting(self.run)
         if self.position_bytes > self.run:
             lanes = code.cast("trunc", positions, f"i{8 * self.run}")
         found = [
-            code.call(f"llvm.x86.avx512.{_TWO[self.run]}.512", self._vector, left, lanes, right)
+            code.call(f"llvm.x86.avx512.{_TWO[self.run]}.512", self._vector, left, lanes, right, needs=needs)
             for left, right in zip(table[::2], table[1::2], strict=False)
         ]
         if len(table) % 2:
-            found.append(code.call(f"llvm.x86.avx512.{_ONE[self.run]}.512", self._vector, table[-1], lanes))
+            one = f"llvm.x86.avx512.{_ONE[self.run]}.512"
+            found.append(code.call(one, self._vector, table[-1], lanes, needs=needs))
         bit = 2 * self.lanes
         while len(found) > 1:
             upper = code.compare("icmp ne", code.binary("and", positions, bit), 0)

@@ -15,8 +15,7 @@ from .gather_by_row import GatherByRow
 from .gather_indices import IndexKind
 from .gather_row_loop import MOST_REPEATED, STEP, RowsAtPositions, RowsInMemory, RowsInRegisters
 from .gather_walk import GROUPED, ONCE, GatherWalk, Loop, Nest, power_of_two
-from .ir import LINE_BYTES
-from .jit import processor, processor_features
+from .ir import LINE_BYTES, permuting
 from .scatter_row_loop import MOST_SCATTERED, SCATTERED, ScatterRows
 
 __all__ = ["row_walk"]
@@ -223,8 +222,7 @@ def _lines_ahead(rows: _Rows) -> int:
 
 def _permutes(run: int) -> bool:
     """Whether one instruction permutes elements of so many bytes from two vectors of a cache line."""
-    needed = {1: "avx512vbmi", 2: "avx512bw"}.get(run, "avx512f")
-    return processor() in ("x86_64", "amd64") and needed in processor_features()
+    return permuting(run) in policy().target.features
 
 
 def _group(rows: _Rows) -> _Group | None:

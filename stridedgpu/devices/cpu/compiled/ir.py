@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["LINE_BYTES", "Code", "Value", "module_text", "vector_type"]
+__all__ = ["LINE_BYTES", "Code", "Value", "module_text", "needs_of", "permuting", "vector_type"]
 
 LINE_BYTES: Final = 64
 """Bytes of a cache line, and of the widest vector."""
@@ -69,6 +69,7 @@ class Code:
         self._count = 0
         self._loops: list[str] = []
         self._declared: dict[str, None] = {}
+        self._needs: set[str] = set()
         self._returns, self._result = returns, returns
         self._arguments = [argument.rpartition(" ") for argument in arguments or _LOOP_ARGUMENTS]
         self.source = Value("ptr", "%source")
@@ -84,6 +85,11 @@ class Code:
         """An argument of the function."""
         type_ = next(type_ for type_, _, other in self._arguments if other == name)
         return Value(type_.split(" ", 1)[0], f"%{name}")
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The instruction sets that the function needs."""
+        return frozenset(self._needs)
 
     @property
     def declarations(self) -> list[str]:
@@ -148,8 +154,14 @@ class Code:
         type_ = vector_type(lanes, element)
         return self.value(type_, f"bitcast {vector.type} {vector.name} to {type_}")
 
-    def call(self, intrinsic: str, type_: str, *arguments: Value) -> Value:
-        """Call an LLVM intrinsic by its full name."""
+    def call(self, intrinsic: str, type_: str, *arguments: Value, needs: str = "") -> Value:
+        """Call an LLVM intrinsic by its full name. One of a single architecture `needs` an instruction set.
+
+        LLVM ends its process when it is asked for an instruction that its target lacks. The module's text therefore
+        begins with what all of its functions need, and is refused before LLVM sees it (`needs_of`).
+        """
+        assert bool(needs) == intrinsic.startswith(_OF_ONE_ARCHITECTURE), f"{intrinsic} needs {needs!r}"
+        self._needs.update(needs.split())
         given = ", ".join(argument.type for argument in arguments)
         self._declared[f"declare {type_} @{intrinsic}({given})"] = None
         passed = ", ".join(f"{argument.type} {argument.name}" for argument in arguments)
@@ -338,10 +350,11 @@ class Code:
         added = constant(number) if isinstance(number, int) else number
         return self.value("i64", f"atomicrmw add ptr {address.name}, i64 {added.name} monotonic")
 
-    def pause(self, processor: str) -> None:
-        """Emit a spin-wait hint (`pause`, `yield`); `processor` is the architecture of LLVM's triples."""
-        if processor in ("x86_64", "amd64"):
+    def pause(self, architecture: str) -> None:
+        """Emit a spin-wait hint (`pause`, `yield`); `architecture` is that of a `Target`."""
+        if architecture == "x86_64":
             self._declared["declare void @llvm.x86.sse2.pause()"] = None
+            self._needs.add("sse2")
             self._lines.append("  call void @llvm.x86.sse2.pause()")
         else:
             self._lines.append("  fence seq_cst")
@@ -441,8 +454,26 @@ class Code:
         self._block = label
 
 
+def permuting(itemsize: int) -> str:
+    """The instruction set of AVX-512 that permutes a line's elements of so many bytes by positions in a vector."""
+    return {1: "avx512vbmi", 2: "avx512bw"}.get(itemsize, "avx512f")
+
+
 def module_text(functions: Mapping[str, Code]) -> str:
     """The text of a module with the given functions, by name."""
     declarations = dict.fromkeys(line for code in functions.values() for line in code.declarations)
     definitions = [code.definition(name) for name, code in functions.items()]
-    return "\n".join([*declarations, *definitions, "!0 = !{i32 1}"])
+    needs = sorted(set().union(*(code.needs for code in functions.values())))
+    return "\n".join([_NEEDS + " ".join(needs), *declarations, *definitions, "!0 = !{i32 1}"])
+
+
+def needs_of(text: str) -> frozenset[str]:
+    """The instruction sets that a module of `module_text` needs, by LLVM's names."""
+    first, _, _ = text.partition("\n")
+    return frozenset(first.removeprefix(_NEEDS).split()) if first.startswith(_NEEDS) else frozenset()
+
+
+_NEEDS: Final = "; needs "
+"""How the comment begins that is a module's first line."""
+
+_OF_ONE_ARCHITECTURE: Final = ("llvm.x86.", "llvm.aarch64.")

@@ -1,8 +1,9 @@
-"""Compile LLVM text to machine code for this processor, by llvmlite, with a cache on disk.
+"""Machine code of LLVM text for a target: from the cache on disk, else compiled by llvmlite in a process of its own.
 
-The cache key covers the whole text, the compiler's version and the processor's features: everything that determines the
-machine code, and nothing else. A process that finds all its kernels there does not load the compiler. llvmlite is the
-compiler under Numba. Numba itself would cost half a second in every process before its first cached kernel runs.
+The cache key covers the whole text, the compiler's version and the target's instruction sets: everything that
+determines the machine code, and nothing else. llvmlite is the compiler under Numba. Numba itself would cost half a
+second in every process before its first cached kernel runs. Where nothing can be compiled or loaded, `why_unavailable`
+says why, and NumPy does the work.
 """
 
 from __future__ import annotations
@@ -10,23 +11,27 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import importlib.util
-import mmap
 import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, cached_property, lru_cache
 from operator import add
 from struct import pack
-from typing import Any, Final
+from typing import Final
 
+from stridedgpu.devices.cpu.executable_memory import why_refused
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.environment import variable
 from stridedgpu.values.errors import DeviceError
 
 from . import kernel_cache
+from .compiler import Compiler, CompilerError, library_identity
+from .ir import needs_of
 from .object_file import functions_of
 from .python_function_ir import PYTHON_FUNCTIONS, moving_function_text, python_function_text
-from .target import Target, record_name, remember, remembered
 
 __all__ = [
     "COMPILING",
@@ -36,8 +41,6 @@ __all__ = [
     "compiled",
     "machine_functions",
     "moving_function",
-    "processor",
-    "processor_features",
     "python_function",
     "why_unavailable",
 ]
@@ -68,31 +71,59 @@ class Loop:
 
 
 def why_unavailable() -> str | None:
-    """None if kernels can be compiled; else the reason, and what would help."""
+    """None if kernels can be compiled and run; else the reason, and what would help."""
     if _disabled() == "0":
         return f"{DISABLING}=0 leaves all work to NumPy"
-    return _why_not_here()
+    return _FAILED.reason or policy().target.lacks or _why_not_here()
 
 
 @lru_cache(maxsize=1)
 def _why_not_here() -> str | None:
-    """What this machine lacks, without loading the compiler."""
-    if sys.byteorder != "little" or sys.maxsize < 2**32:
-        return "kernels are compiled for little-endian processors of 64 bits only"
+    """What this machine lacks, without starting the compiler."""
+    refused = why_refused()
+    if refused is not None:
+        return refused
     if importlib.util.find_spec("llvmlite") is None:
         return 'compiled loops would be faster than NumPy; pip install "stridedgpu[cpu]"'
     return None
 
 
+_MOST_DEATHS: Final = 3
+"""Deaths of the compiler after which it is not started again: each took some 50 ms, and one is of one text."""
+
+
+class _Failed:
+    """What compiling has failed at in this process.
+
+    `texts` are the digests of modules that ended the compiler. `reason` says why nothing is compiled any more.
+    """
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+        self.reason: str | None = None
+
+    def note(self, digest: str, error: CompilerError) -> None:
+        """Remember a failure."""
+        self.texts[digest] = str(error)
+        if error.permanent or len(self.texts) >= _MOST_DEATHS:
+            self.reason = str(error)
+
+
+_FAILED: Final = _Failed()
+
+
 def compiled(text: Callable[[str], str]) -> Loop | None:
     """The loop of the module `text(name)`, compiled now or loaded from the cache.
 
-    None where this processor lacks the instructions that conversions rely on.
+    None where it cannot be compiled or loaded: NumPy does the work then.
     """
     with COMPILING:
-        if _target().lacks:
+        if policy().target.lacks:
             return None
-        (address,) = machine_functions(text("kernel"), "")
+        try:
+            (address,) = machine_functions(text("kernel"), "")
+        except DeviceError:
+            return None
         return Loop(address)
 
 
@@ -100,42 +131,50 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
     """The addresses of a module's functions, named `kernel` followed by each of `endings`.
 
     They are compiled now or taken from the cache. Machine code is never freed, so each module is loaded once and its
-    addresses are kept for the life of the process. Raises `DeviceError` without the memory to do so.
+    addresses are kept for the life of the process. Raises `DeviceError` where that fails: without memory for it, on a
+    processor that lacks what the module needs, or by an error of the compiler.
     """
     with COMPILING:
-        digest = hashlib.sha256(f"{_target().identity}\n{text}".encode()).hexdigest()[:32]
-        found = _LOADED.get(digest)
-        if found is None:
-            _check_room(_KERNEL_BYTES)
+        target, library = policy().target, library_identity()
+        digest = hashlib.sha256(f"{target.identity}\n{library}\n{text}".encode()).hexdigest()[:32]
+        addresses = _LOADED.get(digest)
+        if addresses is None:
+            _check_target(text, target)
             name = f"kernel_{digest}"
-            machine_code = kernel_cache.read(digest)
-            if machine_code is None:
-                machine_code = _compiler().machine_code(text.replace("@kernel", f"@{name}"))
-                kernel_cache.write(digest, machine_code)
-            names = [name + ending for ending in endings]
-            found = _LOADED[digest] = functions_of(machine_code, *names) or _compiler().load(machine_code, *names)
-        return found
+            object_file = None if library is None else kernel_cache.read(digest)
+            if object_file is None:
+                object_file = _compiled_now(digest, text.replace("@kernel", f"@{name}"), target)
+            loaded = functions_of(object_file, *(name + ending for ending in endings))
+            if loaded is None:
+                raise DeviceError(
+                    f"A compiled loop of {len(object_file)} bytes cannot be loaded: the CPU has no memory left, or "
+                    f"makes none executable. {DISABLING}=0 leaves all work to NumPy."
+                )
+            addresses = _LOADED[digest] = loaded
+        return addresses
 
 
-_LIBRARY_BYTES: Final = 256 << 20
-"""Address space for the compiler, which grew a process by 220 MiB: llvmlite 0.50's library alone has 171."""
+def _check_target(text: str, target: Target) -> None:
+    """Raise `DeviceError` unless the module can run here, and the target has what its intrinsics need."""
+    if not target.runs_on(Target.here()):
+        raise DeviceError(f"Loops for {target.words} cannot run on this processor, {Target.here().words}.")
+    missing = sorted(needs_of(text) - target.features)
+    if missing:
+        raise DeviceError(f"A loop needs {', '.join(missing)}, which {target.words} lacks.")
 
-_KERNEL_BYTES: Final = 32 << 20
-"""Address space for one module; compiling and loading one of each operation grew a process by less than 8 MiB each."""
 
-
-def _check_room(nbytes: int) -> None:
-    """Raise `DeviceError` unless the process may have so much more address space.
-
-    LLVM ends the process when an allocation fails, so a limit (`ulimit -v`, RLIMIT_AS) has to be noticed before.
-    """
+def _compiled_now(digest: str, text: str, target: Target) -> bytes:
+    """A module's object file, which is then in the cache, too."""
+    said = _FAILED.reason or _FAILED.texts.get(digest)
+    if said is not None:
+        raise DeviceError(f"{said}. {DISABLING}=0 leaves all work to NumPy.")
     try:
-        mmap.mmap(-1, nbytes).close()
-    except (OSError, MemoryError):
-        raise DeviceError(
-            f"The CPU has no {nbytes >> 20} MiB of memory left for the compiler of its loops; {DISABLING}=0 leaves "
-            "all work to NumPy."
-        ) from None
+        object_file = _COMPILER.object_file(text, target)
+    except CompilerError as error:
+        _FAILED.note(digest, error)
+        raise
+    kernel_cache.write(digest, object_file)
+    return object_file
 
 
 _LOADED: Final[dict[str, tuple[int, ...]]] = {}
@@ -157,11 +196,12 @@ def python_function(address: int, arity: int) -> Callable[..., None]:
     """The function at an address as a Python function of so many unsigned 64-bit integers, which returns None.
 
     A call releases Python's lock. It does not check its arguments: their number and types must be right. Outside of
-    CPython it goes through `ctypes`.
+    CPython, and where this cannot be compiled, it goes through `ctypes`.
     """
-    if sys.implementation.name != "cpython":
-        return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
-    return _builtin(_of_words(arity), address)
+    if sys.implementation.name == "cpython":
+        with suppress(DeviceError):
+            return _builtin(_of_words(arity), address)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
 
 
 def moving_function(
@@ -181,9 +221,9 @@ def moving_function(
     `keeps_lock`. The function keeps what is `held` alive: the parameters. One of indices is not called twice at a time.
     """
     if sys.implementation.name == "cpython":
-        definition = _of_move(len(offsets), keeps_lock, target_first)
         words = pack(f"=QQ{len(offsets)}q", parameters, items, *offsets)
-        return _builtin(definition, loop.address, words, held)
+        with suppress(DeviceError):
+            return _builtin(_of_move(len(offsets), keeps_lock, target_first), loop.address, words, held)
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loop.address)
 
     def move(*addresses: int, _held: object = held) -> None:
@@ -246,86 +286,23 @@ def _contents_offset() -> int:
 
 
 def assembly(text: str) -> str:
-    """The assembly of a module for this processor, to read."""
+    """The assembly of a module for the policy's target, to read."""
     with COMPILING:
-        return _compiler().assembly(text)
-
-
-def processor() -> str:
-    """The processor's architecture, as in LLVM's triples: "x86_64", "aarch64" and others."""
-    with COMPILING:
-        return _target().processor
-
-
-def processor_features() -> frozenset[str]:
-    """The names of the instruction sets that kernels may use, as LLVM spells them."""
-    with COMPILING:
-        return _target().features
+        return _COMPILER.assembly(text, policy().target)
 
 
 COMPILING: Final = threading.RLock()
 """Held while the compiler is loaded or at work."""
 
+_COMPILER: Final = Compiler()
+
+
+def _leave_compiler() -> None:
+    """In a fork's child: the compiler is the parent's."""
+    _COMPILER.forget()
+    COMPILING.release()
+
+
 if hasattr(os, "register_at_fork"):
-    # A fork waits for a running compilation: the child would inherit a half-finished compiler and a lock held for ever.
-    os.register_at_fork(before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release)
-
-
-class _Compiler:
-    """LLVM, configured for the processor that this program runs on."""
-
-    def __init__(self) -> None:
-        _check_room(_LIBRARY_BYTES)
-        import llvmlite.binding as llvm
-
-        self._llvm = llvm
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self._generator = llvm.Target.from_default_triple()
-        flags = llvm.get_host_cpu_features().flatten()
-        version, triple = str(llvm.llvm_version_info), str(self._generator.triple)
-        self.target = Target(version, triple, llvm.get_host_cpu_name(), flags)
-        self._machine = self._new_machine()
-
-    def _new_machine(self) -> Any:
-        cpu, flags = self.target.cpu, self.target.flags
-        return self._generator.create_target_machine(
-            cpu=cpu, features=flags, opt=3, reloc="default", codemodel="jitdefault", jit=True
-        )
-
-    @cached_property
-    def _engine(self) -> Any:
-        """LLVM's loader, for object files that `object_file` does not load."""
-        return self._llvm.create_mcjit_compiler(self._llvm.parse_assembly(""), self._new_machine())
-
-    def machine_code(self, text: str) -> bytes:
-        """Compile a module to an object file."""
-        module = self._llvm.parse_assembly(text)
-        module.verify()
-        return bytes(self._machine.emit_object(module))
-
-    def assembly(self, text: str) -> str:
-        """Compile a module to assembly text."""
-        return str(self._machine.emit_assembly(self._llvm.parse_assembly(text)))
-
-    def load(self, machine_code: bytes, *names: str) -> tuple[int, ...]:
-        """Load an object file; the addresses of the named functions."""
-        self._engine.add_object_file(self._llvm.ObjectFileRef.from_data(machine_code))
-        self._engine.finalize_object()
-        return tuple(int(self._engine.get_function_address(name)) for name in names)
-
-
-@lru_cache(maxsize=1)
-def _compiler() -> _Compiler:
-    return _Compiler()
-
-
-@lru_cache(maxsize=1)
-def _target() -> Target:
-    """What LLVM generates code for, from its record or from LLVM."""
-    name = record_name()
-    target = remembered(name)
-    if target is None:
-        target = _compiler().target
-        remember(name, target)
-    return target
+    # A fork waits for a running compilation: the child would inherit half of an answer and a lock held for ever.
+    os.register_at_fork(before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=_leave_compiler)

@@ -1,24 +1,23 @@
-"""Load an object file without LLVM: lay out its sections, and write their addresses into the machine code.
+"""Load an object file: lay out its sections, and write their addresses into the machine code.
 
     object file    .rodata   .rodata.cst16   .ltext
     memory        [constants, constants, machine code]     writable while it is filled, then executable, never both
 
 LLVM writes a kernel as a relocatable ELF file that refers to nothing but itself, so a linker's work comes down to a few
-addresses. A process that finds its kernels on disk thereby does without LLVM, whose library is 171 MiB. Files of other
-formats and processors, and relocations that no kernel has, are left to LLVM. ELF is specified in the System V ABI.
+addresses. A process that finds its kernels on disk thereby does without LLVM. A file with anything else in it is
+refused. ELF is specified in the System V ABI, and its relocations in the ABI of each architecture.
 """
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-import os
-import sys
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from struct import Struct
+from types import MappingProxyType
 from typing import Any, Final
 
-__all__ = ["functions_of", "reads_objects"]
+from stridedgpu.devices.cpu.executable_memory import architecture, fill, reserve
+
+__all__ = ["functions_of"]
 
 _HEADER: Final = Struct("<4s12xHHIQQQIHHHHHH")
 """Of the file: magic, then type, machine, version, entry, program headers, section headers, flags, sizes and counts."""
@@ -33,28 +32,58 @@ _RELOCATION: Final = Struct("<QQq")
 """A relocation: offset, symbol and kind, addend."""
 
 _MAGIC: Final = b"\x7fELF"
-_X86_64: Final = 62
+_MACHINES: Final[Mapping[str, int]] = MappingProxyType({"x86_64": 62, "aarch64": 183})
 _PROGBITS, _SYMTAB, _RELA = 1, 2, 4
 _WRITE, _ALLOC = 1, 2
-_ABSOLUTE, _RELATIVE = 1, 24
-"""The relocations of 64 bits: R_X86_64_64 and R_X86_64_PC64."""
 
 
-def reads_objects() -> bool:
-    """Whether object files of this processor and system can be loaded here."""
-    return sys.platform == "linux" and sys.maxsize > 2**32 and os.uname().machine == "x86_64"
+def _word(address: int, place: int, old: int) -> tuple[int, int]:  # noqa: ARG001 - relocations have one signature
+    """The address in 64 bits: R_X86_64_64, R_AARCH64_ABS64."""
+    return 8, address
+
+
+def _relative(address: int, place: int, old: int) -> tuple[int, int]:  # noqa: ARG001
+    """The distance from its place in 64 bits: R_X86_64_PC64, R_AARCH64_PREL64."""
+    return 8, address - place
+
+
+def _sixteen_bits(part: int) -> Callable[[int, int, int], tuple[int, int]]:
+    """A part of the address in a `movz` or `movk`: R_AARCH64_MOVW_UABS_G0_NC to G3."""
+
+    def put(address: int, place: int, old: int) -> tuple[int, int]:  # noqa: ARG001
+        return 4, old & 0xFFFFFFFF & ~(0xFFFF << 5) | (address >> 16 * part & 0xFFFF) << 5
+
+    return put
+
+
+_RELOCATIONS: Final[Mapping[str, Mapping[int, Callable[[int, int, int], tuple[int, int]]]]] = MappingProxyType(
+    {
+        "x86_64": {1: _word, 24: _relative},
+        "aarch64": {
+            257: _word,
+            260: _relative,
+            264: _sixteen_bits(0),
+            266: _sixteen_bits(1),
+            268: _sixteen_bits(2),
+            269: _sixteen_bits(3),
+        },
+    }
+)
+"""By architecture and kind: the bytes of a relocation and their new value, from the address that is referred to, the
+relocation's own place, and the 64 bits that stand there."""
 
 
 def functions_of(content: bytes, *names: str) -> tuple[int, ...] | None:
     """Load an object file for the life of the process; the addresses of the named functions.
 
-    None if it is left to LLVM: it is no ELF file of x86-64, has a section or a relocation that kernels do not have, or
-    the system makes no memory executable.
+    None if it is no ELF file of this architecture, has a section or a relocation that kernels do not have, lacks a
+    function, or the system makes no memory executable.
     """
-    if not reads_objects() or len(content) < _HEADER.size:
+    machine_here = _MACHINES.get(architecture())
+    if len(content) < _HEADER.size:
         return None
     magic, _, machine, _, _, _, start, _, _, _, _, _, count, _ = _HEADER.unpack_from(content)
-    if magic != _MAGIC or machine != _X86_64:
+    if magic != _MAGIC or machine != machine_here:
         return None
     sections = [_SECTION.unpack_from(content, start + number * _SECTION.size) for number in range(count)]
     image, places = bytearray(), {}
@@ -66,11 +95,11 @@ def functions_of(content: bytes, *names: str) -> tuple[int, ...] | None:
         image += bytes(-len(image) % max(1, alignment))
         places[number] = len(image)
         image += content[offset : offset + size]
-    base = _reserved(len(image))
-    if base is None or not _relocate(content, sections, image, places, base):
-        return None
     found = _symbols(content, sections, places)
-    if not all(name in found for name in names) or not _fill(base, image):
+    if not all(name in found for name in names):
+        return None
+    base = reserve(len(image))
+    if base is None or not _relocate(content, sections, image, places, base) or not fill(base, image):
         return None
     return tuple(base + found[name] for name in names)
 
@@ -86,11 +115,12 @@ def _relocate(
         for at, reference, addend in _RELOCATION.iter_unpack(content[offset : offset + size]):
             number, way = reference >> 32, reference & 0xFFFFFFFF
             _, _, _, section, value, _ = _SYMBOL.unpack_from(content, symbols + number * _SYMBOL.size)
-            if section not in places or way not in (_ABSOLUTE, _RELATIVE):
+            if section not in places or way not in _RELOCATIONS[architecture()]:
                 return False
             place = places[info] + at
-            address = base + places[section] + value + addend - (base + place if way == _RELATIVE else 0)
-            image[place : place + 8] = (address % 2**64).to_bytes(8, "little")
+            old = int.from_bytes(image[place : place + 8].ljust(8, b"\0"), "little")
+            nbytes, new = _RELOCATIONS[architecture()][way](base + places[section] + value + addend, base + place, old)
+            image[place : place + nbytes] = (new % 2 ** (8 * nbytes)).to_bytes(nbytes, "little")
     return True
 
 
@@ -106,27 +136,3 @@ def _symbols(content: bytes, sections: list[tuple[Any, ...]], places: dict[int, 
                 end = content.index(b"\0", names + name)
                 found[content[names + name : end].decode()] = places[section] + value
     return found
-
-
-def _reserved(nbytes: int) -> int | None:
-    """The address of writable pages for so many bytes; None if the system has none."""
-    address = _library().mmap(
-        None, max(1, nbytes), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
-    )
-    return None if address in (None, 2**64 - 1) else address
-
-
-def _fill(address: int, content: bytes | bytearray) -> bool:
-    """Copy machine code to reserved pages and make them executable; False if the system forbids it."""
-    ctypes.memmove(address, bytes(content), len(content))
-    return not _library().mprotect(address, len(content), mmap.PROT_READ | mmap.PROT_EXEC)
-
-
-@lru_cache(maxsize=1)
-def _library() -> Any:
-    """The C library, whose pages, unlike those of Python's `mmap`, outlive every object: a worker runs to the end."""
-    library = ctypes.CDLL(None)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
-    library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return library

@@ -19,8 +19,8 @@ from .blocks import Blocks
 from .bordered_rows import BorderedRows
 from .channels import Channels
 from .conversion import can_compile
-from .ir import LINE_BYTES
-from .jit import compiled, moving_function, processor_features
+from .ir import LINE_BYTES, permuting
+from .jit import compiled, moving_function
 from .relayout_blocks import blocks_of, most_in_blocks
 from .relayout_rows import rows_of
 from .relayout_walk import (
@@ -91,7 +91,7 @@ def _of_short_runs(problem: Problem, walk: Walk) -> Walk:
     """The walk, or that of blocks where its loads or stores are narrow enough for blocks to take less time."""
     if problem.bytes_moved >= most_in_blocks(walk, _shuffled_bytes):
         return walk
-    registers = 32 if "avx512f" in processor_features() else 16
+    registers = 32 if "avx512f" in policy().target.features else 16
     return blocks_of(problem, Draft.of(problem), _shuffled_bytes, registers) or walk
 
 
@@ -217,8 +217,7 @@ def _target_pixel(draft: Draft, small: Loop, pixels: Loop, filler: int) -> int |
 
 def _shuffled_bytes(itemsize: int) -> int:
     """Bytes of the widest vector that one instruction permutes at this element size."""
-    needed = {1: "avx512vbmi", 2: "avx512bw"}.get(itemsize, "avx512f")
-    return LINE_BYTES if needed in processor_features() else LANE_BYTES
+    return LINE_BYTES if permuting(itemsize) in policy().target.features else LANE_BYTES
 
 
 def _transposes(draft: Draft, word: int) -> bool:
@@ -302,7 +301,7 @@ def _strips(problem: Problem, draft: Draft, loops: tuple[Loop, Loop], aligned: b
 
 def _side_in_registers(draft: Draft, size: int) -> int:
     """Elements of a side of the square that is transposed in registers; 0 where scratch memory takes fewer shuffles."""
-    widest = LINE_BYTES if "avx512f" in processor_features() else LINE_BYTES // 2
+    widest = LINE_BYTES if "avx512f" in policy().target.features else LINE_BYTES // 2
     sides = {1: LANE_BYTES if policy().relayout.byte_squares else 0, 4: widest // 4, 8: widest // 8}
     side = min(size, sides.get(draft.target_bytes, 0), widest // draft.source_bytes)
     return power_of_two(side) if side >= LANE_BYTES // draft.target_bytes else 0

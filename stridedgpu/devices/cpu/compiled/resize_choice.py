@@ -14,7 +14,6 @@ from stridedgpu.planning.resize_taps import AxisTaps
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.layout import Layout
 
-from .jit import processor, processor_features
 from .resize_kernel import ROWS, ResizeKernel
 from .resize_rows import WINDOW_BYTES, WORD_BYTES, HalfRows, PairRows, WordRows
 from .resize_rules import halving_passes, passes_of
@@ -162,6 +161,5 @@ def _windows(columns: AxisTaps, step: int, rows: PairRows | WordRows) -> int:
 
 def _instructions() -> tuple[bool, bool, bool]:
     """What this processor has: 32 products of 16 bits at once; sums of pairs of products; shuffles of 128 bytes."""
-    pairs = processor() in ("x86_64", "amd64")
-    features = processor_features() if pairs else frozenset()
-    return "avx512bw" in features, pairs, {"avx512bw", "avx512vbmi"} <= features
+    features = policy().target.features
+    return "avx512bw" in features, "avx2" in features, {"avx512bw", "avx512vbmi"} <= features

@@ -236,18 +236,19 @@ def pair_products(code: Code, pixels: Value | tuple[Value, Value], weights: Valu
         return code.add(code.multiply(pixels[0], low), code.multiply(pixels[1], high))
     pairs = code.recast(weights, "i16")
     if widest:
-        return code.call("llvm.x86.avx512.pmaddw.d.512", vector_type(LANES, "i32"), pixels, pairs)
+        return code.call("llvm.x86.avx512.pmaddw.d.512", vector_type(LANES, "i32"), pixels, pairs, needs="avx512bw")
     halves = []
     for first in (0, LANES):
         parts = [code.shuffle(vector, None, range(first, first + LANES)) for vector in (pixels, pairs)]
-        halves.append(code.call("llvm.x86.avx2.pmadd.wd", vector_type(LANES // 2, "i32"), *parts))
+        halves.append(code.call("llvm.x86.avx2.pmadd.wd", vector_type(LANES // 2, "i32"), *parts, needs="avx2"))
     return code.shuffle(halves[0], halves[1], range(LANES))
 
 
 def packed_words(code: Code, left: Value, right: Value, *, widest: bool) -> Value:
     """Two vectors of 16 numbers below 2^16 as 32 words: four of `left`, then four of `right`, and so on."""
     if widest:
-        return code.call("llvm.x86.avx512.packusdw.512", vector_type(2 * LANES, "i16"), left, right)
+        words = vector_type(2 * LANES, "i16")
+        return code.call("llvm.x86.avx512.packusdw.512", words, left, right, needs="avx512bw")
     order = [start + half * LANES + place for start in range(0, LANES, 4) for half in range(2) for place in range(4)]
     return code.cast("trunc", code.shuffle(left, right, order), "i16")
 

@@ -96,7 +96,9 @@ class _TapRows(RowPass):
             number = window * self.pixels // self.windows
             start = code.at(row, code.load("i64", code.at(begins, 8 * number), 8))
             first, second = (code.load(vector, code.at(start, place), 1) for place in (0, LINE_BYTES))
-            found.append(code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, first, places, second))
+            found.append(
+                code.call("llvm.x86.avx512.vpermi2var.qi.512", vector, first, places, second, needs="avx512vbmi")
+            )
         while len(found) > 1:
             # Each has the bytes of its pixels where they belong: lower parts of one, upper parts of the next.
             part = LINE_BYTES // len(found)
@@ -241,8 +243,9 @@ class HalfRows(RowPass):
         if self.widest:
             # One instruction adds neighbouring bytes.
             ordered = code.shuffle(both, None, [max(byte, 0) for pair in bytes_of for byte in pair])
+            ones = code.full(ordered.type, 1)
             return code.call(
-                "llvm.x86.avx512.pmaddubs.w.512", vector_type(_SUMS, "i16"), ordered, code.full(ordered.type, 1)
+                "llvm.x86.avx512.pmaddubs.w.512", vector_type(_SUMS, "i16"), ordered, ones, needs="avx512bw"
             )
         zeros = code.full(both.type, 0)
         terms = []

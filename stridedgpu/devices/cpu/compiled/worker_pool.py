@@ -23,7 +23,7 @@ from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_
 from stridedgpu.devices.interface import DirectLaunch
 
 from .ir import LINE_BYTES
-from .jit import Loop, machine_functions, processor, python_function
+from .jit import Loop, machine_functions, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
 __all__ = ["run_shared", "share", "sharing_function"]
@@ -120,7 +120,7 @@ class _Code(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _code() -> _Code:
-    serve, run = machine_functions(pool_text(processor()), "_serve", "_run")
+    serve, run = machine_functions(pool_text(policy().target.architecture), "_serve", "_run")
     return _Code(ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 2)(serve), python_function(run, 9))
 
 

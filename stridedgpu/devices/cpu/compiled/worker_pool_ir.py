@@ -87,22 +87,22 @@ _FREE, _ASLEEP, _POSTED, _TAKEN, _AWAITED = range(5)
 """The states of a slot."""
 
 
-def pool_text(processor: str) -> str:
-    """The module for a processor architecture, as in LLVM's triples.
+def pool_text(architecture: str) -> str:
+    """The module for the architecture of a `Target`.
 
     `void kernel_serve(slot, spins)` is a worker's loop and never returns. `void kernel_run(loop, source, target,
     parameters, items, job, pool, threads, spins)` returns when every item is done and every slot is released. `threads`
     is the most threads that may work, `spins` the polls before parking.
     """
-    return module_text({"kernel_serve": _serve(processor), "kernel_run": _run(processor)})
+    return module_text({"kernel_serve": _serve(architecture), "kernel_run": _run(architecture)})
 
 
-def _serve(processor: str) -> Code:
+def _serve(architecture: str) -> Code:
     """A worker: run the posted job, or park until one is posted."""
     code = Code("ptr slot", "i64 spins")
     slot, spins = code.argument("slot"), code.argument("spins")
     with code.forever():
-        _look(code, slot, spins, processor, state=_POSTED, until=True)
+        _look(code, slot, spins, architecture, state=_POSTED, until=True)
         begins = code.replace_if(slot, _POSTED, _TAKEN)
         with code.when(begins):
             job = code.pointer(_word(code, slot, SLOT.job))
@@ -117,7 +117,7 @@ def _serve(processor: str) -> Code:
     return code
 
 
-def _run(processor: str) -> Code:
+def _run(architecture: str) -> Code:
     """A caller: reserve slots, post the job, work on it, and wait for the workers that took part."""
     names = ("ptr loop", "ptr source", "ptr target", "ptr parameters", "i64 items", "ptr job", "ptr pool")
     code = Code(*names, "i64 threads", "i64 spins")
@@ -148,7 +148,7 @@ def _run(processor: str) -> Code:
     with code.loop(1, parts) as part:
         slot = _slot_of(code, job, part)
         with code.when(code.negated(code.replace_if(slot, _POSTED, _FREE))):
-            _look(code, slot, spins, processor, state=_TAKEN, until=False)
+            _look(code, slot, spins, architecture, state=_TAKEN, until=False)
             with code.when(code.replace_if(slot, _TAKEN, _AWAITED)):
                 _acquire(code, slot, SLOT.done)
     # Slots are released after all parts are finished: until then a worker may still read any part.
@@ -195,11 +195,11 @@ def _work(code: Code, job: Value, own: Value) -> None:
             code.run(loop, source, target, parameters, first, code.smaller(code.add(first, chunk), end))
 
 
-def _look(code: Code, slot: Value, spins: Value, processor: str, *, state: int, until: bool) -> None:
+def _look(code: Code, slot: Value, spins: Value, architecture: str, *, state: int, until: bool) -> None:
     """Spin until a slot enters a state (`until`) or leaves it, for at most `spins` polls."""
     with code.loop(0, spins):
         code.leave(code.compare("icmp eq" if until else "icmp ne", code.load_shared(slot), state))
-        code.pause(processor)
+        code.pause(architecture)
 
 
 def _acquire(code: Code, slot: Value, lock: int) -> None:

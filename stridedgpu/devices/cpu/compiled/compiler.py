@@ -1,0 +1,177 @@
+"""`Compiler`: LLVM in a process of its own, started when it is first needed, as an object that compiles.
+
+What ends that process, ends no other: the caller gets a `CompilerError` with what it said last, and does without. See
+`compiler_process` for what is sent to and fro.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from functools import lru_cache
+from typing import Final, Literal
+
+from stridedgpu.devices.cpu.target import Target
+from stridedgpu.values.errors import DeviceError
+
+__all__ = ["Compiler", "CompilerError", "library_identity"]
+
+_SCRIPT: Final = f"{__file__.rpartition(os.sep)[0]}{os.sep}compiler_process.py"
+
+_MOST_SAID: Final = 64 * 1024
+"""Bytes of the process' last words that are read."""
+
+
+class CompilerError(DeviceError):
+    """A module that was not compiled. `permanent`: no other can be compiled here either."""
+
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        """Keep the message and whether it is the last word."""
+        super().__init__(message)
+        self.permanent = permanent
+
+
+@lru_cache(maxsize=1)
+def library_identity() -> str | None:
+    """The compiler's version and the size of its library, without loading it; None if they cannot be read."""
+    folder = _library_folder()
+    if folder is None:
+        return None
+    try:
+        with open(f"{folder}/_version.py", "rb") as file:  # noqa: PTH123 - avoids importing `Path`
+            version = file.read().hex()
+        return f"{version} {os.stat(f'{folder}/binding/libllvmlite.so').st_size}"  # noqa: PTH116
+    except OSError:
+        return None
+
+
+def _library_folder() -> str | None:
+    """The folder of the package llvmlite, which is not imported."""
+    found = importlib.util.find_spec("llvmlite")
+    folders = None if found is None else found.submodule_search_locations
+    return next(iter(folders), None) if folders else None
+
+
+class Compiler:
+    """A compiler for any `Target`. One thread at a time uses it."""
+
+    def __init__(self) -> None:
+        """Begin without a process."""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def object_file(self, text: str, target: Target) -> bytes:
+        """The object file of a module. Raises `CompilerError`."""
+        return self.translated("object", text, target.architecture, target.level, _flags(target))
+
+    def assembly(self, text: str, target: Target) -> str:
+        """The assembly of a module, to read."""
+        return self.translated("assembly", text, target.architecture, target.level, _flags(target)).decode()
+
+    def translated(
+        self, kind: Literal["object", "assembly"], text: str, architecture: str, cpu: str, flags: str
+    ) -> bytes:
+        """A module for a processor by LLVM's name and flags ("+avx2,+f16c")."""
+        content = text.encode()
+        head = f"{kind} {architecture}-unknown-linux-gnu {cpu} {flags or '-'} {len(content)}\n".encode()
+        for process in (self._process, None):
+            # One that had nothing to do for a while has ended, perhaps just now.
+            with suppress(_EndedIdleError):
+                return self._exchanged(process or self._start(), head + content)
+        raise CompilerError("the compiler of loops ends as soon as it is started", permanent=True)
+
+    def _exchanged(self, process: subprocess.Popen[bytes], request: bytes) -> bytes:
+        """The answer to a request."""
+        assert process.stdin is not None
+        try:
+            process.stdin.write(request)
+            process.stdin.flush()
+            return self._answer(process)
+        except BrokenPipeError:
+            raise self._died(process) from None
+        except DeviceError:
+            raise
+        except BaseException:
+            self.stop()  # half of an answer is not taken for the next one
+            raise
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start the process, and wait until LLVM is loaded."""
+        folder = _library_folder()
+        if folder is None or not sys.executable or getattr(sys, "frozen", False):
+            missing = "llvmlite is not installed" if folder is None else "no Python is known that could run it"
+            raise CompilerError(f"the compiler of loops cannot be started: {missing}", permanent=True)
+        try:
+            # A session of its own: an interrupt at the keyboard is for the caller alone.
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", _SCRIPT, os.path.dirname(folder)],  # noqa: PTH120
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CompilerError(f"the compiler of loops cannot be started: {error}") from error
+        self._process = process
+        atexit.register(self.stop)
+        try:
+            self._answer(process)
+        except DeviceError as error:
+            raise CompilerError(str(error), permanent=True) from None
+        return process
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
+        """The content of the next answer."""
+        assert process.stdout is not None
+        head = process.stdout.readline().split()
+        content = process.stdout.read(int(head[1])) if len(head) == 2 else b""
+        if len(head) != 2 or len(content) < int(head[1]):
+            raise self._died(process)
+        if head[0] != b"ok":
+            raise CompilerError(f"LLVM refuses a loop: {content.decode(errors='replace')[:500]}")
+        return content
+
+    def _died(self, process: subprocess.Popen[bytes]) -> DeviceError:
+        """What the process said last."""
+        assert process.stderr is not None
+        said = process.stderr.read(_MOST_SAID).decode(errors="replace").strip().splitlines()
+        code = process.wait()
+        self.stop()
+        if code == 0:
+            return _EndedIdleError()
+        last = next((line for line in said if "LLVM ERROR" in line), said[-1] if said else "it said nothing")
+        return CompilerError(f"the compiler of loops ended with code {code}: {last[:500]}")
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            _close(process)
+
+    def forget(self) -> None:
+        """In a fork's child: leave the process to the parent."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.returncode = 0  # it is not waited for here
+            _close(process)
+
+
+class _EndedIdleError(DeviceError):
+    """The process ended in peace before it took a request."""
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes of a process. What was to be written to one that has died is lost."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        assert pipe is not None
+        with suppress(OSError):
+            pipe.close()
+
+
+def _flags(target: Target) -> str:
+    return ",".join(f"+{name}" for name in sorted(target.features))

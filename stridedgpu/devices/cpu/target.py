@@ -1,0 +1,287 @@
+"""`Target`: a processor as a value, which the policy, the planner of kernels and the compiler are handed alike.
+
+Nothing in it names a vendor or a model: an architecture, the instruction sets that kernels may use, the sizes of the
+caches and the number of cores. `Target.here` asks the processor itself (CPUID, not what an operating system or a
+compiler's library says of it, which emulators and debuggers leave as it was), and `STRIDEDGPU_CPU` leaves instruction
+sets out, as ONEDNN_MAX_CPU_ISA and NPY_DISABLE_CPU_FEATURES do. `Target.stated` is any other processor.
+
+The levels of x86-64 are those of its ABI: https://gitlab.com/x86-psABIs/x86-64-ABI.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from stridedgpu.values.errors import StridedGpuError
+
+from .executable_memory import architecture, load, why_refused
+from .thread_count import usable_cores
+
+__all__ = ["LEVELS", "VARIABLE", "Target"]
+
+VARIABLE: Final = "STRIDEDGPU_CPU"
+"""The environment variable with the instruction sets that compiled loops may use: a level of x86-64, or "native"."""
+
+_KB: Final = 1024
+_MB: Final = 1024 * 1024
+
+_V1: Final = frozenset({"sse2"})
+_V2: Final = _V1 | {"cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"}
+_V3: Final = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}
+_V4: Final = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+
+LEVELS: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {"x86-64": _V1, "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
+)
+"""The instruction sets of each level, by LLVM's names."""
+
+_NEEDED: Final = frozenset({"avx2", "f16c"})
+"""What loops on x86-64 need: without either, a conversion to float16 or a rounding takes many instructions."""
+
+
+class Target(NamedTuple):
+    """A processor. Sizes of caches are in bytes: of one core's first and second level, and of the last level.
+
+    >>> Target.stated("x86-64-v3", cores=8).features >= {"avx2", "f16c"}
+    True
+    """
+
+    architecture: str
+    features: frozenset[str]
+    cores: int = 2
+    l1_bytes: int = 32 * _KB
+    l2_bytes: int = _MB
+    last_level_bytes: int = 32 * _MB
+
+    @classmethod
+    def stated(cls, level: str, more: Collection[str] = (), **sizes: int) -> Target:
+        """A processor that need not be here: a level of x86-64 with more instruction sets, or "aarch64".
+
+        `sizes` are `cores`, `l1_bytes`, `l2_bytes` and `last_level_bytes`; without them two cores with 32 KB, 1 MB and
+        32 MB.
+        """
+        if level == "aarch64":
+            return cls("aarch64", frozenset({"neon", *more}), **sizes)
+        return cls("x86_64", LEVELS[level] | {*more}, **sizes)
+
+    @classmethod
+    def here(cls) -> Target:
+        """The processor that this process runs on, as far as `STRIDEDGPU_CPU` lets it be used.
+
+        Raises `StridedGpuError` if that is neither a level nor "native", or names a level on another architecture.
+        """
+        said = os.environ.get(VARIABLE, "").strip() or "native"
+        features = _features_here()
+        if said != "native":
+            if said not in LEVELS:
+                raise StridedGpuError(f"{VARIABLE}={said[:20]!r} is no processor; it is {', '.join(LEVELS)} or native.")
+            if architecture() != "x86_64":
+                raise StridedGpuError(
+                    f"{VARIABLE}={said} is a level of x86-64, and this processor is {architecture()!r}; native is all "
+                    "that it has."
+                )
+            features &= LEVELS[said]
+        return cls(architecture(), features, usable_cores(), *_cache_sizes())
+
+    @property
+    def level(self) -> str:
+        """The name that LLVM knows for the largest part of the instruction sets: a level, or "generic"."""
+        if self.architecture != "x86_64":
+            return "generic"
+        return max((name for name, sets in LEVELS.items() if sets <= self.features), default="x86-64")
+
+    @property
+    def identity(self) -> str:
+        """All that machine code depends on beside its text and the compiler."""
+        return " ".join([self.architecture, *sorted(self.features)])
+
+    @property
+    def words(self) -> str:
+        """The processor in a line: its level, and what it has beyond.
+
+        >>> Target.stated("x86-64-v4", ["avx512vbmi"]).words
+        'x86-64-v4 with avx512vbmi'
+        """
+        if self.architecture != "x86_64":
+            return self.architecture
+        beyond = sorted(self.features - LEVELS[self.level])
+        return self.level + (f" with {', '.join(beyond)}" if beyond else "")
+
+    @property
+    def lacks(self) -> str | None:
+        """What compiled loops need and this processor has not, in words; None if it has all."""
+        if self.architecture == "aarch64" or (self.architecture == "x86_64" and self.features >= _NEEDED):
+            return None
+        if self.architecture != "x86_64":
+            return f"compiled loops have run on x86-64 and AArch64 alone, and this is {self.architecture!r}"
+        missing = " and ".join(sorted(name.upper() for name in _NEEDED - self.features))
+        return f"compiled loops need {missing}, which this processor has not, or {VARIABLE} leaves out"
+
+    def runs_on(self, other: Target) -> bool:
+        """Whether machine code for this processor runs on another."""
+        return self.architecture == other.architecture and self.features <= other.features
+
+
+class _Bit(NamedTuple):
+    """A bit of CPUID's answer to a leaf and subleaf, in register EAX to EDX (0 to 3)."""
+
+    leaf: int
+    register: int
+    bit: int
+
+
+_BITS: Final[Mapping[str, _Bit]] = MappingProxyType(
+    {
+        **{
+            name: _Bit(1, 2, bit)
+            for name, bit in {
+                "sse3": 0, "ssse3": 9, "fma": 12, "cx16": 13, "sse4.1": 19, "sse4.2": 20, "movbe": 22, "popcnt": 23,
+                "avx": 28, "f16c": 29,
+            }.items()
+        },
+        **{
+            name: _Bit(7, 1, bit)
+            for name, bit in {
+                "bmi": 3, "avx2": 5, "bmi2": 8, "avx512f": 16, "avx512dq": 17, "avx512cd": 28, "avx512bw": 30,
+                "avx512vl": 31,
+            }.items()
+        },
+        **{
+            name: _Bit(7, 2, bit)
+            for name, bit in {
+                "avx512vbmi": 1, "avx512vbmi2": 6, "gfni": 8, "avx512bitalg": 12, "avx512vpopcntdq": 14,
+            }.items()
+        },
+        **{name: _Bit(0x80000001, 2, bit) for name, bit in {"sahf": 0, "lzcnt": 5}.items()},
+    }
+)  # fmt: skip
+"""Where CPUID says so: Intel's Software Developer's Manual, volume 2A, and AMD's Architecture Programmer's Manual."""
+
+_SAVES_REGISTERS: Final = _Bit(1, 2, 27)
+"""OSXSAVE: the operating system says in a register of its own (XCR0) which vector registers it saves."""
+
+_SAVED_YMM: Final = 0x06
+_SAVED_ZMM: Final = 0xE6
+"""The bits of XCR0 for registers of 256 bits, and for those of 512 with their masks."""
+
+_CPUID: Final = bytes.fromhex(
+    "53"  # push rbx
+    "4989d0"  # mov r8, rdx
+    "89f8"  # mov eax, edi
+    "89f1"  # mov ecx, esi
+    "0fa2"  # cpuid
+    "418900"  # mov [r8], eax
+    "41895804"  # mov [r8+4], ebx
+    "41894808"  # mov [r8+8], ecx
+    "4189500c"  # mov [r8+12], edx
+    "5b"  # pop rbx
+    "c3"  # ret
+)
+"""A function of a leaf, a subleaf and the address of four words that it fills."""
+
+_XGETBV: Final = bytes.fromhex("31c90f01d048c1e2204809d0c3")
+"""A function that returns XCR0: xor ecx, ecx; xgetbv; shl rdx, 32; or rax, rdx; ret."""
+
+_CODE_BYTES: Final = 64
+"""Where the second function begins in their page."""
+
+
+@lru_cache(maxsize=1)
+def _features_here() -> frozenset[str]:
+    """The instruction sets of this processor that its operating system supports."""
+    if why_refused() is not None:
+        return frozenset()  # no machine code can be run, neither to ask nor afterwards
+    if architecture() == "aarch64":
+        return frozenset({"neon"})
+    base = load(_CPUID.ljust(_CODE_BYTES, b"\xc3") + _XGETBV)
+    if base is None:
+        return LEVELS["x86-64"]
+    fill_words: Any = ctypes.CFUNCTYPE(None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)(base)
+    saved: Callable[[], int] = ctypes.CFUNCTYPE(ctypes.c_uint64)(base + _CODE_BYTES)
+
+    def said(leaf: int) -> tuple[int, ...]:
+        words = ctypes.create_string_buffer(16)
+        fill_words(leaf, 0, ctypes.addressof(words))
+        return struct.unpack("=4I", words.raw)
+
+    return features_of(said, saved)
+
+
+def features_of(said: Callable[[int], tuple[int, ...]], saved: Callable[[], int]) -> frozenset[str]:
+    """The instruction sets by what CPUID has `said` of a leaf (EAX to EDX), and by XCR0, which says what is `saved`.
+
+    A hypervisor may hide a set and leave others that build on it: sets without their foundation do not count.
+    """
+    last = {0: said(0)[0], 0x80000000: said(0x80000000)[0]}
+    leaves = {leaf: said(leaf) for leaf in (1, 7, 0x80000001) if leaf <= last[leaf & 0x80000000]}
+
+    def has(place: _Bit) -> bool:
+        return bool(leaves.get(place.leaf, (0,) * 4)[place.register] >> place.bit & 1)
+
+    features = {"sse2", *(name for name, place in _BITS.items() if has(place))}
+    registers = saved() if has(_SAVES_REGISTERS) else 0
+    if registers & _SAVED_YMM != _SAVED_YMM or "avx" not in features:
+        features -= {"avx", "avx2", "f16c", "fma"}
+    if registers & _SAVED_ZMM != _SAVED_ZMM or not {"avx2", "f16c", "fma", "avx512f"} <= features:
+        features = {name for name in features if not name.startswith("avx512")}
+    if "avx512bw" not in features:
+        features -= {"avx512vbmi", "avx512vbmi2", "avx512bitalg"}
+    return frozenset(features)
+
+
+_CACHES: Final = "/sys/devices/system/cpu/cpu0/cache"
+"""Where Linux describes the caches of the first core."""
+
+_ASSUMED: Final = (32 * _KB, _MB, 32 * _MB)
+"""The sizes of caches that no system reports."""
+
+
+@lru_cache(maxsize=1)
+def _cache_sizes() -> tuple[int, int, int]:
+    """Bytes of a core's data cache of the first level, of its second level, and of the last level."""
+    found = _said_by_linux() or _said_by_posix()
+    first, second = (found.get(level) or _ASSUMED[level - 1] for level in (1, 2))
+    return first, second, max(found.values(), default=_ASSUMED[2])
+
+
+def _said_by_linux() -> dict[int, int]:
+    """The sizes of the first core's caches by level, as Linux reports them; empty if there is no such directory."""
+    sizes: dict[int, int] = {}
+    try:
+        found = [entry.path for entry in os.scandir(_CACHES) if entry.name.startswith("index")]
+    except OSError:
+        return sizes
+    for path in found:
+        try:
+            level, kind, size = (_line(f"{path}/{name}") for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        number, unit = size[:-1], {"K": _KB, "M": _MB}.get(size[-1:], 0)
+        if kind != "Instruction" and level.isdecimal() and number.isdecimal() and unit:
+            sizes[int(level)] = int(number) * unit
+    return sizes
+
+
+def _line(path: str) -> str:
+    with open(path, encoding="ascii", errors="replace") as file:  # noqa: PTH123 - importing `Path` takes 4 ms
+        return file.read().strip()
+
+
+def _said_by_posix() -> dict[int, int]:
+    """The same as `sysconf` reports them."""
+    names = {1: "SC_LEVEL1_DCACHE_SIZE", 2: "SC_LEVEL2_CACHE_SIZE", 3: "SC_LEVEL3_CACHE_SIZE"}
+    sizes = {}
+    for level, name in names.items():
+        try:
+            size = os.sysconf(name)
+        except (AttributeError, OSError, ValueError):
+            continue
+        if size > 0:
+            sizes[level] = size
+    return sizes
