@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import Any, Final
 
 from stridedgpu import __version__
+from stridedgpu.devices.cpu.compiled.jit import try_compiler
 from stridedgpu.devices.selection import devices
 
 from .console import print_table
@@ -35,10 +36,16 @@ def add_info(commands: argparse._SubParsersAction[Any]) -> None:
 def run_info(_chosen: argparse.Namespace) -> None:
     """Print the version, the usable devices, why the others are unusable, and which libraries are installed."""
     print(f"stridedgpu {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    try_compiler()
     print("devices")
     print_table(
         [
-            (device.name, device.description if device.available else f"not available: {device.reason}")
+            (
+                device.name,
+                f"not available: {device.reason}"
+                if not device.available
+                else device.description + (f": {device.reason}" if device.reason else ""),
+            )
             for device in devices()
         ]
     )

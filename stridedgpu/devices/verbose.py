@@ -1,6 +1,6 @@
 """The verbose line: one line a launch on standard error, with `STRIDEDGPU_VERBOSE=1` or `set_verbose`.
 
-    stridedgpu,cpu,relayout,transpose_uint8x64B_uint8x64B,loads 64 B,stores 64 B,tile 64x64,
+    stridedgpu,cpu,relayout,transpose_uint8x64B_uint8x64B,for x86-64-v4,loads 64 B,stores 64 B,tile 64x64,
     source uint8 (512, 512) (1, 512),target uint8 (512, 512) (512, 1),524288 B,31.4 us
 
 all in one line. Of an upload the line says which way its bytes took:
@@ -59,21 +59,26 @@ def set_verbose(on: bool) -> None:
     _on = on
 
 
-def told(plan: DevicePlan, launch: Callable[..., None], ran: Callable[[], tuple[str, Ran]]) -> Callable[..., None]:
-    """Wrap a launch to print its verbose line after it returns; `ran` returns the name and kernel of the last call."""
+def told(
+    plan: DevicePlan, launch: Callable[..., None], ran: Callable[[], tuple[str, Ran]], processor: str = ""
+) -> Callable[..., None]:
+    """Wrap a launch to print its verbose line after it returns; `ran` returns the name and kernel of the last call.
+
+    `processor` is the level that loops on the CPU are compiled for.
+    """
 
     def telling(*arguments: Any) -> None:
         start = perf_counter_ns()
         launch(*arguments)
         spent = perf_counter_ns() - start
         name, kernel = ran()
-        sys.stderr.write(verbose_line(plan, name, kernel, spent / 1000) + "\n")
+        sys.stderr.write(verbose_line(plan, name, kernel, spent / 1000, processor) + "\n")
 
     return telling
 
 
-def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float) -> str:
-    """Device, operation, kernel, widths, tile, tensors (type, sizes, strides), bytes and microseconds."""
+def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float, processor: str = "") -> str:
+    """Device, operation, kernel, processor, widths, tile, tensors (type, sizes, strides), bytes and microseconds."""
     problem = plan.problem
     specs = ((side, getattr(problem, side, None)) for side in _SIDES)
     sides = [
@@ -87,6 +92,7 @@ def verbose_line(plan: DevicePlan, name: str, kernel: Ran, microseconds: float) 
         plan.device,
         _operation(problem),
         name,
+        *([f"for {processor}"] if processor else []),
         f"loads {kernel.load.nbytes} B",
         f"stores {kernel.store.nbytes} B",
         *tile,

@@ -15,6 +15,7 @@ from stridedgpu.values.errors import DeviceError
 
 from .compiled.jit import why_unavailable
 from .plan import CpuKernel, CpuPlan
+from .policy import policy
 from .prepared import planned, prepared
 from .stream import check_stream
 from .thread_count import usable_cores
@@ -60,7 +61,7 @@ class CpuDevice:
             kernel = plan.compiled if moves.is_compiled else None
             return (kernel or plan.numpy).name, kernel or plan.numpy
 
-        return told(plan, launch, ran)
+        return told(plan, launch, ran, policy().target.level)
 
     def allocate(self, nbytes: int, alignment: int, stream: object = None) -> Buffer:  # noqa: ARG002 - it has none
         """Allocate bytes at a multiple of `alignment`. Raises `DeviceError` if the memory is unavailable."""
@@ -91,7 +92,9 @@ class CpuDevice:
         """The description of this CPU."""
         missing = why_unavailable()
         loops = "compiled loops" if missing is None else f"NumPy {np.__version__}"
-        return DeviceInfo("cpu", available=True, description=f"{usable_cores()} cores, {loops}", reason=missing)
+        cores = usable_cores()
+        words = f"{cores} core{'s' * (cores > 1)}, {policy().target.words}, {loops}"
+        return DeviceInfo("cpu", available=True, description=words, reason=missing)
 
 
 class ZeroedMemory(CpuDevice):

@@ -14,6 +14,7 @@ from typing import Any, Final
 from stridedgpu.devices.buffer import Buffer
 from stridedgpu.devices.interface import DirectCrops, DirectLaunch, GatherLaunch, Launch, RelayoutLaunch
 
+from .compiled.jit import LoopError
 from .plan import CpuOperation, CpuPlan, cpu_plan
 from .promotion import Promotion
 from .stream import check_stream
@@ -61,18 +62,28 @@ def prepared(plan: CpuPlan) -> tuple[Launch, Promotion]:
     def launch_of_two(first: Any, second: Any, stream: object) -> None:
         if stream is not None:
             check_stream(stream)
-        (moves.work if moves.at is None else moves.chosen())(first, second)
+        try:
+            (moves.work if moves.at is None else moves.chosen())(first, second)
+        except LoopError:
+            moves.left_to_numpy()(first, second)
 
     def launch_of_three(first: Any, second: Any, third: Any, stream: object) -> DirectCrops | None:
         if stream is not None:
             check_stream(stream)
-        direct: DirectCrops | None = (moves.work if moves.at is None else moves.chosen())(first, second, third)
+        direct: DirectCrops | None
+        try:
+            direct = (moves.work if moves.at is None else moves.chosen())(first, second, third)
+        except LoopError:
+            direct = moves.left_to_numpy()(first, second, third)
         return direct
 
     def launch_of_four(first: Any, second: Any, third: Any, fourth: Any, stream: object) -> None:
         if stream is not None:
             check_stream(stream)
-        (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth)
+        try:
+            (moves.work if moves.at is None else moves.chosen())(first, second, third, fourth)
+        except LoopError:
+            moves.left_to_numpy()(first, second, third, fourth)
 
     launches: dict[int, Launch] = {2: launch_of_two, 3: launch_of_three, 4: launch_of_four}
     return launches[operation.arguments], moves

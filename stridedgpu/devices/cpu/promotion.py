@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from stridedgpu.devices.verbose import is_verbose
-from stridedgpu.values.errors import DeviceError
 
-from .compiled.jit import COMPILING, why_unavailable
+from .compiled.jit import COMPILING, LoopError, why_unavailable
 from .policy import policy
 
 __all__ = ["Promotion", "compiled_from"]
@@ -33,19 +32,22 @@ class Promotion:
 
     That call starts a thread, which loads the compiler and the loops; meanwhile NumPy does the work. With verbose
     lines, which name the kernel that ran, the call itself loads them. `work` is the current function, and `loops` the
-    compiled one once it is loaded. `at` is None once loading has begun. `compiled` returns None if this CPU cannot run
-    the loops.
+    compiled one once it is loaded. `at` is None once loading has begun. `compiled` returns None, or raises `LoopError`,
+    where there are no loops.
     """
 
-    __slots__ = ("_calls", "_compiled", "at", "loops", "work")
+    __slots__ = ("_calls", "_compiled", "_plain", "at", "loops", "work")
 
     def __init__(
         self, at: int | None, plain: Callable[[], Callable[..., Any]], compiled: Callable[[], Callable[..., Any] | None]
     ) -> None:
         """Begin with NumPy, or with compiled loops if `at` is 1."""
         self._calls = 0
-        self._compiled = compiled
-        first = compiled() if at == 1 else None
+        self._plain, self._compiled = plain, compiled
+        first = None
+        if at == 1:
+            with suppress(LoopError):
+                first = compiled()
         self.work = plain() if first is None else first
         self.loops = first
         self.at = None if at == 1 else at
@@ -71,12 +73,18 @@ class Promotion:
                         threading.Thread(target=self._load, name="stridedgpu-compiler").start()
         return self.work
 
+    def left_to_numpy(self) -> Callable[..., Any]:
+        """NumPy's loops from now on: compiled ones have met one that cannot be compiled."""
+        self.loops = None
+        self.work = self._plain()
+        return self.work
+
     def _load(self) -> None:
         """Load the compiled loops. A fork waits for the end: an import in progress would block its child for ever.
 
         Without the memory for them NumPy continues.
         """
-        with COMPILING, suppress(DeviceError, MemoryError):
+        with COMPILING, suppress(LoopError, MemoryError):
             made = self._compiled()
             if made is not None:
                 self.work = self.loops = made

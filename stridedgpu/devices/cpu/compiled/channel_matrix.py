@@ -151,11 +151,11 @@ class MixingLoop(NamedTuple):
 
 
 def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
-    """The compiled loop of a problem; None where this processor or the problem is left to NumPy."""
+    """The compiled loop of a problem; None where the problem is left to NumPy."""
     kernel = _kernel(problem)
-    loop = None if isinstance(kernel, str) else _loop(kernel)
-    if loop is None:
+    if isinstance(kernel, str):
         return None
+    loop = _loop(kernel)
     limits, made = policy().channel_matrix, problem.conversion
     read, written = made.source.itemsize, made.target.itemsize
     across, source_across = problem.channel_strides
@@ -178,7 +178,7 @@ def mixing_loop(problem: ChannelMatrixProblem) -> MixingLoop | None:
 
 
 def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
-    """A plan's pixels by a compiled loop; None where this processor or the problem is left to NumPy."""
+    """A plan's pixels by a compiled loop; None where the problem is left to NumPy."""
     problem: ChannelMatrixProblem = plan.problem
     mixing, limits = mixing_loop(problem), policy().channel_matrix
     if mixing is None:
@@ -199,7 +199,7 @@ def compiled_channel_matrix(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int
 
 
 @lru_cache(maxsize=256)
-def _loop(kernel: MatrixKernel) -> Loop | None:
+def _loop(kernel: MatrixKernel) -> Loop:
     return compiled(kernel.text)
 
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.errors import DeviceError
 
-__all__ = ["Compiler", "CompilerError", "library_identity"]
+__all__ = ["Compiler", "CompilerError", "LoopError", "library_identity"]
 
 _SCRIPT: Final = f"{__file__.rpartition(os.sep)[0]}{os.sep}compiler_process.py"
 
@@ -26,7 +26,11 @@ _MOST_SAID: Final = 64 * 1024
 """Bytes of the process' last words that are read."""
 
 
-class CompilerError(DeviceError):
+class LoopError(DeviceError):
+    """A loop that cannot be compiled or loaded here. Whoever runs loops catches it, and has NumPy do the work."""
+
+
+class CompilerError(LoopError):
     """A module that was not compiled. `permanent`: no other can be compiled here either."""
 
     def __init__(self, message: str, *, permanent: bool = False) -> None:
@@ -92,7 +96,7 @@ class Compiler:
             return self._answer(process)
         except BrokenPipeError:
             raise self._died(process) from None
-        except DeviceError:
+        except LoopError:
             raise
         except BaseException:
             self.stop()  # half of an answer is not taken for the next one
@@ -119,7 +123,7 @@ class Compiler:
         atexit.register(self.stop)
         try:
             self._answer(process)
-        except DeviceError as error:
+        except LoopError as error:
             raise CompilerError(str(error), permanent=True) from None
         return process
 
@@ -134,7 +138,7 @@ class Compiler:
             raise CompilerError(f"LLVM refuses a loop: {content.decode(errors='replace')[:500]}")
         return content
 
-    def _died(self, process: subprocess.Popen[bytes]) -> DeviceError:
+    def _died(self, process: subprocess.Popen[bytes]) -> LoopError:
         """What the process said last."""
         assert process.stderr is not None
         said = process.stderr.read(_MOST_SAID).decode(errors="replace").strip().splitlines()
@@ -161,7 +165,7 @@ class Compiler:
             _close(process)
 
 
-class _EndedIdleError(DeviceError):
+class _EndedIdleError(LoopError):
     """The process ended in peace before it took a request."""
 
 

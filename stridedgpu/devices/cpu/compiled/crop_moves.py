@@ -21,7 +21,7 @@ from stridedgpu.values.layout import Layout
 from .crop_batch import ENTRY_FIELDS, LIST_FIELDS, list_text
 from .crop_recipes import CropRecipes
 from .crop_walks import bordered_walk, inside_walk
-from .jit import Loop, compiled, python_function
+from .jit import Loop, LoopError, compiled, python_function
 from .relayout import moving
 from .worker_pool import run_shared
 
@@ -67,11 +67,14 @@ class BatchMoves:
             move(source + offset, target)
             return True
         is_one = places == places[:_ORIGIN_BYTES] * self._count
-        if is_one and self._is_quick:
-            return self._at_once(source, target, places)
-        if self._can_list and self._run_list(source, target, origins):
-            return True
-        return is_one and self._at_once(source, target, places)
+        try:
+            if is_one and self._is_quick:
+                return self._at_once(source, target, places)
+            if self._can_list and self._run_list(source, target, origins):
+                return True
+            return is_one and self._at_once(source, target, places)
+        except LoopError:
+            return False
 
     def _run_list(self, source: int, target: int, origins: NDArray[np.int64]) -> bool:
         """Write windows one by one, if all are inside."""
@@ -129,7 +132,6 @@ def _no_move(_source: int, _target: int) -> None:
 def _listing() -> Callable[..., None]:
     """`list_text` as a function of its arguments."""
     loop = compiled(list_text)
-    assert loop is not None, "the loop over entries was compiled here"
     return python_function(loop.address, 6)
 
 

@@ -174,7 +174,6 @@ class CropRecipes:
         conversion, rows = self._problem.conversion, band_of(self._problem, crop, part, height)
         walk, source_layout, target_layout = rows.walk, rows.source, rows.target
         loop = compiled(walk.kernel.text)
-        assert loop is not None, "the loop over entries was compiled here"
         itemsize = conversion.source.itemsize
         lowest = source_layout.first_offset * itemsize
         parameters = walk.packed()
@@ -202,7 +201,6 @@ class CropRecipes:
 def _one_part(walk: Walk, memory: Buffer) -> Kind:
     """A kind of windows that one walk writes, as one band of one row."""
     loop, parameters = compiled(walk.kernel.text), walk.packed()
-    assert loop is not None, "the loop over entries was compiled here"
     band = Band(loop.address, parameters.address, walk.items, height=1)
     fields = (ctypes.c_int64 * len(astuple(band)))(*astuple(band))
     offsets = walk.source_offset, walk.target_offset

@@ -52,9 +52,8 @@ def crops_kernel(problem: CropProblem) -> CpuKernel | None:
 
 
 def compiled_crops(plan: CpuPlan) -> Callable[[Crops, Sequence[Located], Located], DirectCrops | None] | None:
-    """Compile a plan's loops; None where the plan has none, or this processor cannot run them."""
-    loop = None if plan.compiled is None else compiled(batch_text)
-    return None if loop is None else _Crops(plan.problem, loop)
+    """Compile a plan's loops; None where the plan has none."""
+    return None if plan.compiled is None else _Crops(plan.problem, compiled(batch_text))
 
 
 class _Crops:

@@ -68,9 +68,9 @@ def compiled_distinct_check(rule: IndexRule) -> IndicesWithin | None:
     if all(loop.pitch for loop in loops):
         return compiled_index_check(rule)
     walk = distinct_walk(rule)
-    loop = None if walk is None else compiled(walk.kernel.text)
-    if walk is None or loop is None:
+    if walk is None:
         return None
+    loop = compiled(walk.kernel.text)
     items, nbytes, marks, offset = walk.items, walk.nbytes, walk.marks, walk.offset
     parameters = (ctypes.c_int64 * len(walk.parameters))(*walk.parameters)
     place, looked_at = ctypes.addressof(parameters), walk.looked_at

@@ -193,12 +193,12 @@ def samples_kernel(problem: SamplesProblem) -> CpuKernel | None:
 
 
 def compiled_samples(plan: CpuPlan) -> Callable[[Sequence[Operand], Sequence[Operand]], None] | None:
-    """A plan's samples by a compiled loop; None where this processor or the problem is left to NumPy."""
+    """A plan's samples by a compiled loop; None where the problem is left to NumPy."""
     problem: SamplesProblem = plan.problem
     kernel = _kernel(problem)
-    loop = None if isinstance(kernel, str) else _loop(kernel)
-    if loop is None or isinstance(kernel, str):
+    if isinstance(kernel, str):
         return None
+    loop = _loop(kernel)
     is_packed, itemsize = kernel.places is not None, problem.samples.element.itemsize
     items = problem.sizes[0] // problem.samples.chroma_step[0]
     limits = policy().frames
@@ -220,5 +220,5 @@ def compiled_samples(plan: CpuPlan) -> Callable[[Sequence[Operand], Sequence[Ope
 
 
 @lru_cache(maxsize=64)
-def _loop(kernel: SamplesKernel) -> Loop | None:
+def _loop(kernel: SamplesKernel) -> Loop:
     return compiled(kernel.text)

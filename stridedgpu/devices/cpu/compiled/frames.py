@@ -89,10 +89,8 @@ def compiled_frames(plan: CpuPlan) -> Callable[[Sequence[Operand], tuple[int, in
     """The compiled loop over a plan's windows, or None for NumPy."""
     problem: FrameProblem = plan.problem
     kernels = [frame_kernel(problem, phase) for phase in range(problem.samples.chroma_step[1])]
-    loops = [None if isinstance(kernel, str) else _loop(kernel) for kernel in kernels]
-    if any(loop is None for loop in loops):
-        return None
-    return _Windows(problem, [loop for loop in loops if loop is not None])
+    compilable = [kernel for kernel in kernels if not isinstance(kernel, str)]
+    return _Windows(problem, [_loop(kernel) for kernel in compilable]) if len(compilable) == len(kernels) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +116,15 @@ def row_loop(surface: FrameSurface, columns: tuple[int, int]) -> RowLoop | None:
     left, right = columns
     problem = surface.window(surface.sizes[0], right - left)
     kernel = frame_kernel(problem)
-    loop = None if isinstance(kernel, str) else _loop(kernel)
-    if loop is None:
+    if isinstance(kernel, str):
         return None
+    loop = _loop(kernel)
     itemsize = surface.samples.element.itemsize
     return RowLoop(loop, left, problem.target.layout.strides[1] * itemsize, _Windows(problem, [loop]))
 
 
 @lru_cache(maxsize=512)
-def _loop(kernel: FrameKernel) -> Loop | None:
+def _loop(kernel: FrameKernel) -> Loop:
     return compiled(kernel.text)
 
 

@@ -75,14 +75,12 @@ def gather_kernel(problem: GatherProblem) -> CpuKernel | None:
 
 
 def compiled_gather(plan: CpuPlan) -> DirectLaunch | None:
-    """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it."""
+    """Compile or load a plan's kernel; None where the plan has none."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
     walk: GatherWalk = chosen.walks[0]
     loop = compiled(walk.kernel.text)
-    if loop is None:
-        return None
     items, nbytes, gathers = walk.items, plan.bytes_moved, not problem.scatters
     is_shared = chosen.shared_bytes is not None and nbytes >= chosen.shared_bytes and items > 1
     sharing, shared, clock = policy().sharing, SHARED, perf_counter_ns

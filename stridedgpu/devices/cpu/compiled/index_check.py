@@ -60,8 +60,6 @@ def _of_axis(side: TensorSpec, size: int) -> IndicesWithin | None:
     b = loops.pop() if loops else (1, 0)
     kind = IndexKind(nbytes, side.element.kind == "i", b[1] == nbytes, "raise")
     loop = compiled(IndexCheck(kind, len(loops), lanes_of(b[0])).text)
-    if loop is None:
-        return None
     indices = prod(count for count, _ in (*loops, b))
     looked_at = nbytes * indices
     block = min(b[0], policy().index_check.indices_of_item(indices, looked_at))
@@ -132,8 +130,6 @@ def compiled_narrowing(problem: GatherProblem, nbytes: int) -> Positions | None:
     index, (entry,) = problem.index, problem.indexed_axes
     kind = IndexKind(index.element.itemsize, index.element.kind == "i", packed=True, mode="raise")
     loop = compiled(IndexNarrowing(kind, nbytes).text)
-    if loop is None:
-        return None
     count = index.layout.element_count
     block = min(count, policy().index_check.indices_of_item(count, count * kind.nbytes))
     items = -(-count // block)

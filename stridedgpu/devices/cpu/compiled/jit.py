@@ -25,10 +25,9 @@ from stridedgpu.devices.cpu.executable_memory import why_refused
 from stridedgpu.devices.cpu.policy import policy
 from stridedgpu.devices.cpu.target import Target
 from stridedgpu.values.environment import variable
-from stridedgpu.values.errors import DeviceError
 
 from . import kernel_cache
-from .compiler import Compiler, CompilerError, library_identity
+from .compiler import Compiler, CompilerError, LoopError, library_identity
 from .ir import needs_of
 from .object_file import functions_of
 from .python_function_ir import PYTHON_FUNCTIONS, moving_function_text, python_function_text
@@ -37,11 +36,13 @@ __all__ = [
     "COMPILING",
     "DISABLING",
     "Loop",
+    "LoopError",
     "assembly",
     "compiled",
     "machine_functions",
     "moving_function",
     "python_function",
+    "try_compiler",
     "why_unavailable",
 ]
 
@@ -74,15 +75,19 @@ def why_unavailable() -> str | None:
     """None if kernels can be compiled and run; else the reason, and what would help."""
     if _disabled() == "0":
         return f"{DISABLING}=0 leaves all work to NumPy"
-    return _FAILED.reason or policy().target.lacks or _why_not_here()
+    return why_refused() or policy().target.lacks or _why_not_here() or _FAILED.reason
+
+
+def try_compiler() -> None:
+    """Start the compiler where it could be needed: `why_unavailable` knows then whether it can be loaded."""
+    if why_unavailable() is None:
+        with COMPILING, suppress(LoopError):
+            assembly("")
 
 
 @lru_cache(maxsize=1)
 def _why_not_here() -> str | None:
     """What this machine lacks, without starting the compiler."""
-    refused = why_refused()
-    if refused is not None:
-        return refused
     if importlib.util.find_spec("llvmlite") is None:
         return 'compiled loops would be faster than NumPy; pip install "stridedgpu[cpu]"'
     return None
@@ -112,26 +117,20 @@ class _Failed:
 _FAILED: Final = _Failed()
 
 
-def compiled(text: Callable[[str], str]) -> Loop | None:
+def compiled(text: Callable[[str], str]) -> Loop:
     """The loop of the module `text(name)`, compiled now or loaded from the cache.
 
-    None where it cannot be compiled or loaded: NumPy does the work then.
+    Raises `LoopError` where it cannot be: NumPy does the work then.
     """
-    with COMPILING:
-        if policy().target.lacks:
-            return None
-        try:
-            (address,) = machine_functions(text("kernel"), "")
-        except DeviceError:
-            return None
-        return Loop(address)
+    (address,) = machine_functions(text("kernel"), "")
+    return Loop(address)
 
 
 def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
     """The addresses of a module's functions, named `kernel` followed by each of `endings`.
 
     They are compiled now or taken from the cache. Machine code is never freed, so each module is loaded once and its
-    addresses are kept for the life of the process. Raises `DeviceError` where that fails: without memory for it, on a
+    addresses are kept for the life of the process. Raises `LoopError` where that fails: without memory for it, on a
     processor that lacks what the module needs, or by an error of the compiler.
     """
     with COMPILING:
@@ -146,7 +145,7 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
                 object_file = _compiled_now(digest, text.replace("@kernel", f"@{name}"), target)
             loaded = functions_of(object_file, *(name + ending for ending in endings))
             if loaded is None:
-                raise DeviceError(
+                raise LoopError(
                     f"A compiled loop of {len(object_file)} bytes cannot be loaded: the CPU has no memory left, or "
                     f"makes none executable. {DISABLING}=0 leaves all work to NumPy."
                 )
@@ -155,19 +154,19 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
 
 
 def _check_target(text: str, target: Target) -> None:
-    """Raise `DeviceError` unless the module can run here, and the target has what its intrinsics need."""
+    """Raise `LoopError` unless the module can run here, and the target has what its intrinsics need."""
     if not target.runs_on(Target.here()):
-        raise DeviceError(f"Loops for {target.words} cannot run on this processor, {Target.here().words}.")
+        raise LoopError(f"Loops for {target.words} cannot run on this processor, {Target.here().words}.")
     missing = sorted(needs_of(text) - target.features)
     if missing:
-        raise DeviceError(f"A loop needs {', '.join(missing)}, which {target.words} lacks.")
+        raise LoopError(f"A loop needs {', '.join(missing)}, which {target.words} lacks.")
 
 
 def _compiled_now(digest: str, text: str, target: Target) -> bytes:
     """A module's object file, which is then in the cache, too."""
     said = _FAILED.reason or _FAILED.texts.get(digest)
     if said is not None:
-        raise DeviceError(f"{said}. {DISABLING}=0 leaves all work to NumPy.")
+        raise LoopError(f"{said}. {DISABLING}=0 leaves all work to NumPy.")
     try:
         object_file = _COMPILER.object_file(text, target)
     except CompilerError as error:
@@ -199,7 +198,7 @@ def python_function(address: int, arity: int) -> Callable[..., None]:
     CPython, and where this cannot be compiled, it goes through `ctypes`.
     """
     if sys.implementation.name == "cpython":
-        with suppress(DeviceError):
+        with suppress(LoopError):
             return _builtin(_of_words(arity), address)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arity)(address)
 
@@ -222,7 +221,7 @@ def moving_function(
     """
     if sys.implementation.name == "cpython":
         words = pack(f"=QQ{len(offsets)}q", parameters, items, *offsets)
-        with suppress(DeviceError):
+        with suppress(LoopError):
             return _builtin(_of_move(len(offsets), keeps_lock, target_first), loop.address, words, held)
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loop.address)
 
@@ -288,7 +287,11 @@ def _contents_offset() -> int:
 def assembly(text: str) -> str:
     """The assembly of a module for the policy's target, to read."""
     with COMPILING:
-        return _COMPILER.assembly(text, policy().target)
+        try:
+            return _COMPILER.assembly(text, policy().target)
+        except CompilerError as error:
+            _FAILED.note(text, error)
+            raise
 
 
 COMPILING: Final = threading.RLock()

@@ -112,12 +112,12 @@ def raw_kernel(problem: RawProblem) -> CpuKernel | None:
 
 
 def compiled_raw(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | None:
-    """A plan's samples by a compiled loop; None where this processor or the problem is left to NumPy."""
+    """A plan's samples by a compiled loop; None where the problem is left to NumPy."""
     problem: RawProblem = plan.problem
     kernel = _kernel(problem)
-    loop = None if isinstance(kernel, str) else _loop(kernel)
-    if loop is None:
+    if isinstance(kernel, str):
         return None
+    loop = _loop(kernel)
     layout, nbytes = problem.target.layout, problem.bytes_moved
     parameters = (ctypes.c_int64 * 3)(problem.pitch, 2 * layout.strides[0], problem.groups)
     alone, height, begins = nbytes < policy().frames.shared_bytes, layout.sizes[0], 2 * layout.offset
@@ -137,5 +137,5 @@ def compiled_raw(plan: CpuPlan) -> Callable[[Buffer, int, Buffer, int], None] | 
 
 
 @lru_cache(maxsize=16)
-def _loop(kernel: RawKernel) -> Loop | None:
+def _loop(kernel: RawKernel) -> Loop:
     return compiled(kernel.text)

@@ -393,16 +393,14 @@ def kernel_of(problem: Problem, walks: tuple[Walk, ...]) -> CpuKernel:
 
 
 def compiled_relayout(plan: CpuPlan) -> DirectLaunch | None:
-    """Compile or load a plan's kernel; None where the plan has none, or this processor cannot run it."""
+    """Compile or load a plan's kernel; None where the plan has none."""
     chosen, problem = plan.compiled, plan.problem
     if chosen is None:
         return None
     moves = [moving(walk, plan.bytes_moved, chosen.shared_bytes) for walk in chosen.walks]
-    if len(moves) == 1 or None in moves:
-        return None if None in moves else moves[0]
+    if len(moves) == 1:
+        return moves[0]
     elements, zeros = moves
-    assert elements is not None
-    assert zeros is not None
     behind = problem.sizes[-1] * problem.target.element.itemsize
 
     def move(source: int, target: int) -> None:
@@ -412,14 +410,12 @@ def compiled_relayout(plan: CpuPlan) -> DirectLaunch | None:
     return move
 
 
-def moving(walk: Walk, nbytes: int, shared_bytes: int | None, held: object = None) -> DirectLaunch | None:
-    """The compiled loop of a walk, one of those that move `nbytes` in all; None if this processor cannot run it.
+def moving(walk: Walk, nbytes: int, shared_bytes: int | None, held: object = None) -> DirectLaunch:
+    """The compiled loop of a walk, one of those that move `nbytes` in all.
 
     Threads share it from `shared_bytes` on, if that is given. What is `held` is kept alive with it.
     """
     loop = compiled(walk.kernel.text)
-    if loop is None:
-        return None
     parameters, items = walk.packed(), walk.items
     offsets = walk.source_offset, walk.target_offset
     place, brief = parameters.address, nbytes < policy().sharing.brief_bytes

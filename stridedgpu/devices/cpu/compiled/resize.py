@@ -19,7 +19,7 @@ from stridedgpu.planning.resize_problem import ResizeProblem, ResizeWindow
 from stridedgpu.values.errors import DeviceError
 
 from .conversion import can_compile
-from .jit import Loop
+from .jit import Loop, LoopError
 from .resize_geometry import ENTRY_FIELDS
 from .resize_kernel import BAND_ROWS, ROWS
 from .resize_recipes import Recipe, Recipes, why_numpy
@@ -62,7 +62,7 @@ def resize_kernel(problem: ResizeProblem) -> CpuKernel | None:
 
 
 def compiled_resize(problem: ResizeProblem, rest: RestMove) -> ResizeMove | None:
-    """A problem's windows by compiled loops, the others by `rest`; None on unsupported processors."""
+    """A problem's windows by compiled loops, the others by `rest`; None where no loop converts its elements."""
     if not can_compile(problem.conversion):
         return None
     return _Windows(problem, rest)
@@ -202,7 +202,10 @@ class _Windows:
         try:
             return self._recipes[window]
         except KeyError:
-            made = self._maker.made(window)
+            try:
+                made = self._maker.made(window)
+            except LoopError:
+                made = None  # NumPy resizes this one
             with self._evicting:
                 if len(self._recipes) >= policy().resize.most_geometries:
                     del self._recipes[next(iter(self._recipes))]

@@ -48,9 +48,8 @@ def band_move(problem: ResizeProblem, kind: str, rows: int, width: int, step: in
         numbers = mixing.loop.address, address, mixing.items, mixing.source_offset, first + mixing.target_offset
         return BandMove(dict(zip(names, numbers, strict=True)), (mixing,))
     walk = walk_of(band)
-    loop = None if walk is None else compiled(walk.kernel.text)
     assert walk is not None, "the conversion can be compiled, and there are pixels"
-    assert loop is not None, "the loop over rows was compiled before"
+    loop = compiled(walk.kernel.text)
     parameters = walk.packed()
     numbers = loop.address, parameters.address, walk.items, walk.source_offset, first + walk.target_offset
     return BandMove(dict(zip(names, numbers, strict=True)), (parameters, loop))

@@ -144,9 +144,7 @@ def filter_tables(
 
 @lru_cache(maxsize=8)
 def _loop(interpolation: Interpolation) -> Loop:
-    loop = compiled(lambda name: _text(_FILTERS[interpolation], name))
-    assert loop is not None, "the processor has what the loops of the resize itself rely on"
-    return loop
+    return compiled(lambda name: _text(_FILTERS[interpolation], name))
 
 
 def _number(text: str) -> Value:

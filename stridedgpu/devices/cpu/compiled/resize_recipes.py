@@ -147,11 +147,9 @@ class Recipes:
         tables: _Tables,
         products: int,
         made_rows: RowLoop | None = None,
-    ) -> Recipe | None:
+    ) -> Recipe:
         """The recipe of a window with its tables."""
         loop = _loop(kernel)
-        if loop is None:
-            return None
         problem, layout, rows, elements = self._problem, window.layout, shape.rows, shape.elements
         _, _, height, width = place = problem.visible(window)
         unit, itemsize = width * kernel.out_step, problem.conversion.source.itemsize
@@ -279,5 +277,5 @@ def _products(axes: FilterAxes) -> int:
 
 
 @lru_cache(maxsize=64)
-def _loop(kernel: ResizeKernel) -> Loop | None:
+def _loop(kernel: ResizeKernel) -> Loop:
     return compiled(kernel.text)

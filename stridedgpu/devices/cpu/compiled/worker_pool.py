@@ -23,7 +23,7 @@ from stridedgpu.devices.cpu.thread_count import SHARED, get_num_threads, usable_
 from stridedgpu.devices.interface import DirectLaunch
 
 from .ir import LINE_BYTES
-from .jit import Loop, machine_functions, python_function
+from .jit import Loop, LoopError, machine_functions, python_function
 from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
 __all__ = ["run_shared", "share", "sharing_function"]
@@ -144,11 +144,15 @@ class _Pool:
 
     def grow(self, threads: int) -> None:
         """Start workers until there are `threads` in all, the caller included."""
-        # If no more threads can start, as at a limit or during shutdown, the existing ones do the work.
-        self.run = _code().run
-        with self._lock, suppress(RuntimeError):
-            while self._workers < threads - 1:
-                self._start()
+        try:
+            self.run = _code().run
+        except LoopError:
+            self.run = _run_alone
+        else:
+            # If no more threads can start, as at a limit or during shutdown, the existing ones do the work.
+            with self._lock, suppress(RuntimeError):
+                while self._workers < threads - 1:
+                    self._start()
         self.jobs = []
         self.threads = threads
 
@@ -197,6 +201,11 @@ def _affinity_functions() -> tuple[int, ...]:
 
 _SLOTS: Final[list[_Block]] = []
 """The slots of all pools: a worker lives as long as the process, and so does its slot."""
+
+
+def _run_alone(loop: int, source: int, target: int, parameters: int, items: int, *_: int) -> None:
+    """Run all items of the loop at an address on this thread, where the machine code of workers cannot be compiled."""
+    Loop(loop).alone(source, target, parameters, 0, items)
 
 
 def _not_ready(*_: int) -> None:
