@@ -1,22 +1,18 @@
-"""Object files loaded without LLVM, and what is left to it; the record of what LLVM calls this processor."""
+"""Object files laid out in memory, and what is refused: other formats, other processors, what kernels do not have."""
 
 from __future__ import annotations
 
-import io
-import os
+import struct
 
 import numpy as np
 import pytest
 from harness.compiled_loops import needs_compiler
-from stridedgpu.devices.cpu.compiled.target import Target
 
 import stridedgpu as sg
-from stridedgpu.devices.cpu.compiled import jit, kernel_cache, object_file, target as targets
+from stridedgpu.devices.cpu.compiled import jit, object_file
 from stridedgpu.devices.cpu.compiled.relayout import walk_of
-
-needs_loader = pytest.mark.skipif(not object_file.reads_objects(), reason="LLVM loads object files here")
-
-RECORD = Target("(1, 2, 3)", "x86_64-unknown-linux-gnu", "sapphirerapids", "+avx2,+f16c,-sse4a")
+from stridedgpu.devices.cpu.policy import policy
+from stridedgpu.devices.cpu.target import Target
 
 
 def planes():
@@ -29,20 +25,13 @@ def planes():
 
 def object_of(name="kernel"):
     """A kernel's object file, compiled now."""
-    return jit._compiler().machine_code(walk_of(planes()[0].problem).kernel.text(name))
+    return jit._COMPILER.object_file(walk_of(planes()[0].problem).kernel.text(name), policy().target)
 
 
 @needs_compiler
-@pytest.mark.parametrize(
-    "load",
-    [
-        pytest.param(lambda name: object_file.functions_of(object_of(name), name), marks=needs_loader, id="alone"),
-        pytest.param(lambda name: jit._compiler().load(object_of(name), name), id="by LLVM"),
-    ],
-)
-def test_both_loaders_run_a_kernel(load):
+def test_a_kernel_runs_from_its_object_file():
     plan, source, out, expected = planes()
-    (address,) = load("kernel_alone")
+    (address,) = object_file.functions_of(object_of("kernel_alone"), "kernel_alone")
     walk = walk_of(plan.problem)
     parameters = walk.packed()
     reads = source.numpy().ctypes.data + walk.source_offset
@@ -82,7 +71,7 @@ def with_relocation(content, kind):
 UNKNOWN = {
     "nothing": lambda content: b"",
     "another format": lambda content: with_bytes(content, 0, b"\xcf\xfa\xed\xfe"),
-    "another processor": lambda content: with_bytes(content, 18, (183).to_bytes(2, "little")),
+    "another processor": lambda content: with_bytes(content, 18, (243).to_bytes(2, "little")),
     "data that is written": lambda content: with_all(content, 1, 8, 8, lambda flags: flags | 1),
     "a section of another kind": lambda content: with_all(content, 1, 4, 4, lambda kind: 8),
     "a relocation of 32 bits": lambda content: with_relocation(content, 2),
@@ -90,97 +79,72 @@ UNKNOWN = {
 
 
 @needs_compiler
-@needs_loader
 @pytest.mark.parametrize("change", UNKNOWN.values(), ids=UNKNOWN)
-def test_what_kernels_do_not_have_is_left_to_llvm(change):
+def test_what_kernels_do_not_have_is_refused(change):
     content = object_of()
     assert object_file.functions_of(content, "kernel") is not None
     assert object_file.functions_of(change(content), "kernel") is None
 
 
 @needs_compiler
-@needs_loader
 def test_a_function_that_is_not_there_is_not_found():
     assert object_file.functions_of(object_of(), "kernel", "another") is None
 
 
-class _Refusing:
-    """A system without memory, or one that makes none executable."""
-
-    def __init__(self, *, reserves):
-        self.mmap = object_file._library().mmap if reserves else lambda *_: 2**64 - 1
-        self.mprotect = lambda *_: -1
-
-
 @needs_compiler
-@needs_loader
-@pytest.mark.parametrize("reserves", [True, False], ids=["no executable memory", "no memory"])
-def test_where_the_system_refuses_it_is_left_to_llvm(monkeypatch, reserves):
-    content, refusing = object_of(), _Refusing(reserves=reserves)
-    monkeypatch.setattr(object_file, "_library", lambda: refusing)
+@pytest.mark.parametrize("refusing", ["reserve", "fill"], ids=["no memory", "no executable memory"])
+def test_where_the_system_refuses_there_is_no_function(monkeypatch, refusing):
+    content = object_of()
+    monkeypatch.setattr(object_file, refusing, lambda *_: None)
     assert object_file.functions_of(content, "kernel") is None
 
 
-@needs_compiler
-def test_a_record_says_what_llvm_says(tmp_path, monkeypatch):
-    monkeypatch.setenv(kernel_cache.VARIABLE, str(tmp_path))
-    assert targets.remembered("name") is None
-    targets.remember("name", jit._compiler().target)
-    assert targets.remembered("name") == jit._compiler().target == jit._target()
-    kernel_cache.write("name", b"one line")
-    assert targets.remembered("name") is None
-    assert targets.remembered(None) is None
+MOVES = {264: 0, 266: 1, 268: 2, 269: 3}
+"""R_AARCH64_MOVW_UABS_G0_NC, G1_NC, G2_NC and G3, and the 16 bits of an address that each of them sets."""
+
+
+def test_addresses_of_aarch64_are_put_into_four_instructions():
+    address = 0xFEDC_BA98_7654_3210
+    for kind, part in MOVES.items():
+        old = 0xF2800000 | part << 21 | 0x1F | 0x1234 << 5  # movk x31 with other bits in the place of the address'
+        nbytes, new = object_file._RELOCATIONS["aarch64"][kind](address, 0x1000, old | 0xAAAA_AAAA << 32)
+        assert nbytes == 4
+        assert new == 0xF2800000 | part << 21 | 0x1F | (address >> 16 * part & 0xFFFF) << 5
+
+
+@pytest.mark.parametrize("architecture, word, relative", [("x86_64", 1, 24), ("aarch64", 257, 260)])
+def test_words_are_addresses_or_distances(architecture, word, relative):
+    kinds = object_file._RELOCATIONS[architecture]
+    assert kinds[word](0x5000, 0x7000, 0) == (8, 0x5000)
+    assert kinds[relative](0x5000, 0x7000, 0) == (8, -0x2000)
+
+
+CONSTANTS = """
+define <16 x i8> @kernel(<16 x i8> %a) {
+  %b = shufflevector <16 x i8> %a, <16 x i8> poison, <16 x i32> <i32 9, i32 3, i32 12, i32 0, i32 7, i32 7, i32 1,
+    i32 15, i32 2, i32 10, i32 4, i32 4, i32 11, i32 6, i32 13, i32 5>
+  ret <16 x i8> %b
+}
+"""
 
 
 @needs_compiler
-@needs_loader
-def test_a_record_is_of_one_processor_and_one_library(monkeypatch):
-    name = targets.record_name()
-    assert name == targets.record_name()
-    assert name is not None
-    for part, said in (("_processor_said", b"another"), ("_library_said", "another")):
-        with monkeypatch.context() as other:
-            other.setattr(targets, part, lambda said=said: said)
-            assert targets.record_name() not in (name, None)
-    with monkeypatch.context() as absent:
-        absent.setattr(targets, "_library_said", lambda: None)
-        assert targets.record_name() is None
+def test_aarch64_needs_no_other_relocation(monkeypatch):
+    """Laid out in memory as for a run, and looked at: four instructions hold the address of the constants."""
+    content = jit._COMPILER.object_file(CONSTANTS, Target.stated("aarch64"))
+    laid = {}
 
+    def fill(address, image):
+        laid[address] = bytes(image)
+        return True
 
-@needs_loader
-def test_all_cores_say_the_same():
-    usable = os.sched_getaffinity(0)
-    try:
-        said = set()
-        for core in usable:
-            os.sched_setaffinity(0, {core})
-            said.add(targets._processor_said())
-    finally:
-        os.sched_setaffinity(0, usable)
-    (of_all,) = said
-    assert b"avx2" in of_all
-    assert b"MHz" not in of_all
-
-
-@needs_loader
-@pytest.mark.parametrize("said", [b"", b"flags : fpu\n\nmodel : 1\n", None], ids=["nothing", "flags alone", "no file"])
-def test_a_system_that_says_too_little_keeps_no_record(monkeypatch, said):
-    def read(*_):
-        if said is None:
-            raise FileNotFoundError
-        return io.BytesIO(said)
-
-    monkeypatch.setattr(targets, "open", read, raising=False)
-    assert targets.record_name() is None
-
-
-@pytest.mark.parametrize(
-    "changes, lacks",
-    [({}, False), ({"flags": "+avx2,-f16c"}, True), ({"flags": "-avx2", "triple": "aarch64-apple-darwin"}, False)],
-    ids=["a recent processor", "without float16", "another architecture"],
-)
-def test_a_target_knows_what_it_lacks(changes, lacks):
-    made = RECORD._replace(**changes)
-    assert made.lacks is lacks
-    assert made.processor == made.triple[: made.triple.index("-")]
-    assert made.features == {flag[1:] for flag in made.flags.split(",") if flag[0] == "+"}
+    monkeypatch.setattr(object_file, "architecture", lambda: "aarch64")
+    monkeypatch.setattr(object_file, "reserve", lambda nbytes: 0x1234_5678_9ABC_0000)
+    monkeypatch.setattr(object_file, "fill", fill)
+    (function,) = object_file.functions_of(content, "kernel")
+    ((base, image),) = laid.items()
+    words = struct.unpack(f"<{len(image) // 4}I", image[: len(image) // 4 * 4])
+    moves = [word for word in words[(function - base) // 4 :] if word >> 23 in (0b111100101, 0b110100101)]
+    address = sum((word >> 5 & 0xFFFF) << 16 * (word >> 21 & 3) for word in moves)
+    assert [word >> 21 & 3 for word in sorted(moves, key=lambda word: word >> 21 & 3)] == [0, 1, 2, 3]
+    assert image[address - base :][:16] == bytes([9, 3, 12, 0, 7, 7, 1, 15, 2, 10, 4, 4, 11, 6, 13, 5])

@@ -19,7 +19,7 @@ from stridedgpu.devices.cpu.compiled import jit as machine_code
 from stridedgpu.devices.cpu.operations import gather as cpu_gather
 from stridedgpu.operations import crops, device_move, gather, relayout, relayout_plan, scatter, whole_resize
 
-__all__ = ["cpu_paths", "picking_by"]
+__all__ = ["cpu_paths", "forget", "picking_by"]
 
 _MISSING = machine_code.why_unavailable()
 
@@ -57,14 +57,14 @@ def picking_by(path: str) -> Iterator[None]:
                 index_check={"shared_bytes": 0, "item_indices": 64, "narrowed_bytes": 0},
             )
             stack.enter_context(chosen)
-        _forget()
+        forget()
         try:
             yield
         finally:
-            _forget()
+            forget()
 
 
-def _forget() -> None:
+def forget() -> None:
     """What was made ready on another path is not used."""
     caches = (
         prepared.prepared,

@@ -143,6 +143,8 @@ def machine_functions(text: str, *endings: str) -> tuple[int, ...]:
             object_file = None if library is None else kernel_cache.read(digest)
             if object_file is None:
                 object_file = _compiled_now(digest, text.replace("@kernel", f"@{name}"), target)
+                if library is not None:
+                    kernel_cache.write(digest, object_file)
             loaded = functions_of(object_file, *(name + ending for ending in endings))
             if loaded is None:
                 raise LoopError(
@@ -163,17 +165,15 @@ def _check_target(text: str, target: Target) -> None:
 
 
 def _compiled_now(digest: str, text: str, target: Target) -> bytes:
-    """A module's object file, which is then in the cache, too."""
+    """A module's object file."""
     said = _FAILED.reason or _FAILED.texts.get(digest)
     if said is not None:
         raise LoopError(f"{said}. {DISABLING}=0 leaves all work to NumPy.")
     try:
-        object_file = _COMPILER.object_file(text, target)
+        return _COMPILER.object_file(text, target)
     except CompilerError as error:
         _FAILED.note(digest, error)
         raise
-    kernel_cache.write(digest, object_file)
-    return object_file
 
 
 _LOADED: Final[dict[str, tuple[int, ...]]] = {}
