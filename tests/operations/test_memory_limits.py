@@ -103,20 +103,19 @@ def test_an_operation_without_memory_raises_and_is_right_afterwards(name):
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_operation_that_cannot_compile_raises_and_is_right_afterwards(name):
+def test_an_operation_that_cannot_compile_is_done_by_numpy_or_raises(name):
+    """The compiler's process has the limit of its caller."""
     compiler = 'sg.relayout(batch, dims="NHWC", layout="NCHW", dtype="int32", bias=1.0)\n'
     lines = in_a_child(compiler + CHILD.format(operation=OPERATIONS[name], spares=[0, 1, 4, 16, 31, 64]))
     assert lines[-1].endswith(" right")
-    assert any("compiler" in line for line in lines[:-1])
+    for line in lines[:-1]:
+        assert line.split(" ", 2)[1] in ("MemoryError", "DeviceError")
 
 
-def test_the_refusal_names_the_way_out():
+def test_the_compiler_needs_no_room_in_its_callers_process():
     relative = "is not used"  # a kernel from the cache needs no compiler
     lines = in_a_child(CHILD.format(operation=OPERATIONS["gather"], spares=[64]), STRIDEDGPU_CACHE_DIR=relative)
-    refusal = (
-        "The CPU has no 256 MiB of memory left for the compiler of its loops; STRIDEDGPU_COMPILED=0 leaves all work to"
-    )
-    assert lines == [f"64 DeviceError {refusal} NumPy.", "1 right"]
+    assert lines == ["2 right"]
 
 
 def test_without_the_compiler_numpy_needs_no_room_for_it():
@@ -124,7 +123,7 @@ def test_without_the_compiler_numpy_needs_no_room_for_it():
     assert in_a_child(code, STRIDEDGPU_COMPILED="0") == ["2 right"]
 
 
-def test_a_small_call_goes_on_with_numpy_where_the_compiler_has_no_room():
+def test_a_small_call_is_right_while_its_loops_are_compiled_under_a_limit():
     code = """
 small = batch[:, :8, :8]
 def many():
