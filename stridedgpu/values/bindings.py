@@ -57,9 +57,11 @@ def check_bindings(
     """Check the bindings of one dispatch against each other; None is an optional tensor that is not there.
 
     Inputs may share bytes with inputs. An output may share none with another output, and none with an input unless both
-    are one range and the operator works in place, as `in_place` says.
+    are one range and the operator works in place, as `in_place` says. Each element of an output has a place of its own,
+    and no output is `OWNED_BY_DML`.
 
-    Raises `BindingError` for ranges that share bytes where they may not, `LayoutError` for what is no `Binding`.
+    Raises `BindingError` for ranges that share bytes where they may not and for such outputs, `LayoutError` for what is
+    no `Binding`.
 
     >>> pixels = BufferTensorDesc("float16", (1, 1, 2, 4))
     >>> first, second = Binding(pixels, "arena", 0, 16), Binding(pixels, "arena", 16, 16)
@@ -69,6 +71,8 @@ def check_bindings(
     Source: https://learn.microsoft.com/windows/ai/directml/dml-binding.
     """
     read, written = _named("inputs", inputs), _named("outputs", outputs)
+    for name, output in written:
+        _check_written(name, output.desc)
     for (name, first), (other, second) in combinations(written, 2):
         if first.meets(second):
             raise BindingError(
@@ -100,6 +104,19 @@ def _named(name: str, bindings: Sequence[Binding | None]) -> list[tuple[str, Bin
             raise LayoutError(f"{name}[{number}]={binding!r} is neither a Binding nor None.")
         found.append((f"{name}[{number}]", binding))
     return found
+
+
+def _check_written(name: str, desc: BufferTensorDesc) -> None:
+    """Raise `BindingError` for a descriptor that no output may have."""
+    if desc.flags:
+        raise BindingError(
+            f"{name} has flags={desc.flags}, OWNED_BY_DML: DirectML owns inputs alone; describe an output with flags=0."
+        )
+    if desc.layout.has_overlap:
+        raise BindingError(
+            f"{name} has sizes {desc.sizes} and strides {desc.strides}, whose elements share places: an output's are "
+            "apart; bind packed or padded strides."
+        )
 
 
 def _range(binding: Binding) -> str:

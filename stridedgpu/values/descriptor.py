@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from .dtypes import DataType
 from .errors import BindingError, LayoutError
@@ -14,10 +14,7 @@ from .layout import Layout
 from .notebook import Drawn
 from .strides import calc_buffer_tensor_size, check_same_length, directml_sizes, integer, integers
 
-__all__ = ["FLAG_OWNED_BY_DML", "BufferTensorDesc", "DmlBufferTensorDesc"]
-
-FLAG_OWNED_BY_DML: Final = 1
-"""`DML_TENSOR_FLAG_OWNED_BY_DML`: the contents belong to DirectML after initialisation; inputs only."""
+__all__ = ["BufferTensorDesc", "DmlBufferTensorDesc"]
 
 MINIMUM_ALIGNMENT: Final = 16
 """`DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT`: bytes that every binding offset is a multiple of."""
@@ -48,7 +45,7 @@ class BufferTensorDesc(Drawn):
 
     `sizes` and `strides` (None: packed) are in elements; `total_tensor_size_in_bytes` (None: the minimum implied
     size) and `guaranteed_base_offset_alignment` (0: none beyond the usual 16) are in bytes; `flags` is 0 or
-    `FLAG_OWNED_BY_DML`.
+    `BufferTensorDesc.OWNED_BY_DML`.
 
     Raises `LayoutError` for: an unknown type; rank 0 or above 8; a size below 1; strides of another length,
     negative, or beyond 32 bits; more than 2^32-1 elements, logical or physical; a total size below the minimum or
@@ -61,6 +58,9 @@ class BufferTensorDesc(Drawn):
 
     Source: https://learn.microsoft.com/windows/win32/api/directml/ns-directml-dml_buffer_tensor_desc.
     """
+
+    OWNED_BY_DML: ClassVar[int] = 1
+    """`DML_TENSOR_FLAG_OWNED_BY_DML`: the contents belong to DirectML after initialisation; inputs only."""
 
     data_type: DataType
     sizes: tuple[int, ...]
@@ -230,8 +230,9 @@ def _checked_alignment(alignment: int, data_type: DataType) -> int:
 
 
 def _checked_flags(flags: int) -> int:
-    """The flags that DirectML defines: 0 or `FLAG_OWNED_BY_DML`."""
+    """The flags that DirectML defines: 0 or `OWNED_BY_DML`."""
     (flags,) = integers("flags", (flags,))
-    if flags not in (0, FLAG_OWNED_BY_DML):
-        raise LayoutError(f"flags={flags} is unknown; DirectML defines 0 and OWNED_BY_DML = {FLAG_OWNED_BY_DML}.")
+    owned = BufferTensorDesc.OWNED_BY_DML
+    if flags not in (0, owned):
+        raise LayoutError(f"flags={flags} is unknown; DirectML defines 0 and OWNED_BY_DML = {owned}.")
     return flags

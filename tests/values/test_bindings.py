@@ -37,6 +37,31 @@ def test_ranges_share_bytes_only_where_they_may(inputs, outputs, in_place):
         sg.check_bindings([*inputs, None], outputs, in_place=in_place)
 
 
+UNWRITABLE = {
+    "owned by DirectML": (
+        sg.BufferTensorDesc("uint8", (1, 1, 4, 4), flags=sg.BufferTensorDesc.OWNED_BY_DML),
+        r"outputs\[0\] has flags=1, OWNED_BY_DML: DirectML owns inputs alone",
+    ),
+    "broadcast": (
+        sg.BufferTensorDesc("uint8", (1, 1, 4, 4), (4, 4, 0, 1)),
+        r"outputs\[0\] has sizes \(1, 1, 4, 4\) and strides \(4, 4, 0, 1\), whose elements share places",
+    ),
+    "overlapping": (
+        sg.BufferTensorDesc("uint8", (1, 1, 4, 4), (16, 16, 3, 1)),
+        r"strides \(16, 16, 3, 1\), whose elements share places",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNWRITABLE)
+def test_outputs_are_written_by_the_operator_each_element_in_a_place_of_its_own(name):
+    desc, message = UNWRITABLE[name]
+    binding = sg.Binding(desc, "arena", 0, desc.total_tensor_size_in_bytes)
+    sg.check_bindings([binding], [])
+    with pytest.raises(sg.BindingError, match=message):
+        sg.check_bindings([], [binding])
+
+
 def test_a_binding_is_checked_against_its_descriptor():
     with pytest.raises(sg.BindingError, match="offset=8 is not a multiple of 16"):
         sg.Binding(DESC, "arena", 8, 16)

@@ -13,7 +13,7 @@ import pytest
 from harness.strategies import data_types, layouts, offsets_of
 from hypothesis import given, strategies as st
 
-from stridedgpu.values.descriptor import FLAG_OWNED_BY_DML, BufferTensorDesc, DmlBufferTensorDesc
+from stridedgpu.values.descriptor import BufferTensorDesc, DmlBufferTensorDesc
 from stridedgpu.values.dtypes import DataType
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
@@ -43,7 +43,7 @@ def test_a_descriptor_is_its_layout_from_offset_0(layout, data_type):
 
 
 def test_descriptors_are_values():
-    desc = BufferTensorDesc("uint8", IMAGE, (60, 1, 15, 3), 64, 32, FLAG_OWNED_BY_DML)
+    desc = BufferTensorDesc("uint8", IMAGE, (60, 1, 15, 3), 64, 32, BufferTensorDesc.OWNED_BY_DML)
     same = BufferTensorDesc(
         DataType.UINT8, list(IMAGE), [60, 1, 15, 3], 64, guaranteed_base_offset_alignment=32, flags=1
     )
@@ -197,7 +197,7 @@ def test_the_struct_lies_as_in_a_64_bit_abi():
 
 
 def test_the_struct_holds_what_the_descriptor_says():
-    desc = BufferTensorDesc("int16", IMAGE, (60, 1, 15, 3), 128, 32, FLAG_OWNED_BY_DML)
+    desc = BufferTensorDesc("int16", IMAGE, (60, 1, 15, 3), 128, 32, BufferTensorDesc.OWNED_BY_DML)
     struct = desc.to_ctypes()
     raw = bytes(struct)
     numbers = [int.from_bytes(raw[at : at + 4], "little") for at in (0, 4, 8, 40)]
