@@ -59,7 +59,7 @@ def resize(
     dims: str | None = None,
     interpolation: Interpolation = "pillow-bilinear",
     box: Sequence[float] | None = None,
-    passes: Passes = "horizontal",
+    passes: Passes | None = None,
     premultiply: bool = False,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
@@ -89,7 +89,8 @@ def resize(
     "opencv-linear-exact", "opencv-nearest", "opencv-area" and "opencv-cubic". Images are uint8, uint16 (Pillow's
     "I;16") or float32 (Pillow's "F"); "opencv-linear-exact" takes uint8, and the nearest ones every type. `passes` is
     the first pass of Pillow's filters: "horizontal" (Pillow up to 12), "vertical" (12.2 and 12.3, for images more than
-    100 times as tall as wide), or "pillow-13" (Pillow 13, which goes by the sizes). `premultiply` weights colours by
+    100 times as tall as wide), or "pillow-13" (Pillow 13, which goes by the sizes). None is "horizontal", and warns
+    once a process where the installed Pillow is 13 or later. `premultiply` weights colours by
     alpha, the last channel, as Pillow does for RGBA.
 
     The resized pixel has the source's type and is then converted as `relayout` converts, in the same pass: `layout`,
@@ -156,7 +157,7 @@ def letterbox(
     value: complex | Sequence[complex] | SupportsArray = 114,
     interpolation: Interpolation = "opencv-linear",
     scale_up: bool = True,
-    passes: Passes = "horizontal",
+    passes: Passes | None = None,
     layout: LayoutLike | None = None,
     dtype: DTypeLike | None = None,
     scale: PerChannel | None = None,

@@ -122,7 +122,7 @@ def start(job: FolderJob) -> list[Shard]:
         "epoch": job.step.epoch,
         "resize": None if job.step.resize is None else list(job.step.resize),
         "interpolation": job.step.chosen_interpolation if job.step.resizes else None,
-        "passes": job.step.passes if job.step.resizes else None,
+        "passes": job.step.chosen_passes if job.step.resizes else None,
         "keys": _KEYS,
         "format": job.format,
         "decoder": Decoder.of(job.decoder, job.step, deep=job.deep).version,

@@ -69,7 +69,12 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
         help=f"how images are resized: {', '.join(get_args(Interpolation))} (default: pillow-bilinear; "
         "opencv-linear with --letterbox)",
     )
-    add("--passes", choices=PASSES, default="horizontal", help="order of the passes of Pillow's filters")
+    add(
+        "--passes",
+        choices=PASSES,
+        help="order of the passes of Pillow's filters: horizontal (Pillow up to 12; default, with a warning where "
+        "Pillow 13 is installed), vertical, or pillow-13",
+    )
     add(
         "--pad",
         metavar="N[,N..]",
@@ -263,7 +268,7 @@ def _check_windows(chosen: argparse.Namespace) -> None:
     if chosen.fill is not None and chosen.pad is None and not chosen.letterbox:
         chosen.refuse("--fill is what surrounds a picture: give --letterbox or --pad too, or no --fill")
     resizes = chosen.resize is not None or chosen.letterbox or chosen.random_resized_crop
-    for name, is_given in (("interpolation", chosen.interpolation), ("passes", chosen.passes != "horizontal")):
+    for name, is_given in (("interpolation", chosen.interpolation), ("passes", chosen.passes)):
         if is_given and not resizes:
             chosen.refuse(
                 f"--{name} is how pictures are resized: give --resize, --random-resized-crop or --letterbox too"

@@ -31,6 +31,7 @@ from .crop_sources import CropSources
 from .crops import batch_parts, fill_bytes, flips_of, window_size
 from .frame_sources import FrameSources
 from .options import MemoryOptions, ValueOptions
+from .pillow_passes import DEFAULT_PASSES, warn_of_other_passes
 from .relayout import assign_operand
 from .requirements import check_output
 
@@ -92,7 +93,7 @@ def checked_rule(
     interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
 ) -> ResizeRule:
     """The rule for images of a type. Raises `LayoutError` and `ElementTypeError` for rules that do not exist."""
-    if type(interpolation) is str and type(passes) is str:
+    if type(interpolation) is str and (passes is None or type(passes) is str):
         return _rule_of_words(interpolation, passes, premultiply=premultiply, element=element, channels=channels)
     return _rule(interpolation, passes, premultiply=premultiply, element=element, channels=channels)
 
@@ -100,11 +101,11 @@ def checked_rule(
 def _rule(
     interpolation: object, passes: object, *, premultiply: bool, element: ElementType, channels: int
 ) -> ResizeRule:
-    """The rule of an interpolation and the order of its passes."""
+    """The rule of an interpolation and the order of its passes; None is the default order."""
     named = interpolation_named(interpolation)
-    if passes not in PASSES:
+    if passes is not None and passes not in PASSES:
         raise LayoutError(f"passes={passes!r} is unknown; there are {', '.join(PASSES)}.")
-    if not named.is_pillow and passes != "horizontal":
+    if not named.is_pillow and passes not in (None, DEFAULT_PASSES):
         raise LayoutError(f"passes={passes!r} is Pillow's; with interpolation={str(named)!r} leave it out.")
     arithmetic_of(named, element)
     if premultiply and (not named.is_pillow or element.name != "uint8" or channels not in (2, 4)):
@@ -112,7 +113,9 @@ def _rule(
             f"premultiply=True is for uint8 pictures whose last channel, of 2 or 4, is alpha, with Pillow's "
             f"interpolations; these have {channels} channels of {element}, and interpolation={str(named)!r}."
         )
-    known = next(name for name in PASSES if name == passes)
+    if passes is None:
+        warn_of_other_passes(named)
+    known = next((name for name in PASSES if name == passes), DEFAULT_PASSES)
     return ResizeRule(named, known, premultiply and not named.is_nearest)
 
 

@@ -26,7 +26,8 @@ from .resize import as_batch, box_of, checked_rule
 
 __all__ = ["whole_images_resized"]
 
-_SIMPLE_LAYOUTS: Final = (str, type(None))
+_WORDS: Final = (str, type(None))
+"""Types of `layout` and `passes` that are part of a cache key."""
 
 
 def whole_images_resized(
@@ -48,7 +49,8 @@ def whole_images_resized(
     interpolation, passes = rule
     layout, row_pitch_bytes, alignment, there = memory
     plain = row_pitch_bytes is None and alignment is None and there is None and values.matrix is None
-    if not plain or type(layout) not in _SIMPLE_LAYOUTS or type(interpolation) is not str or type(passes) is not str:
+    words = type(interpolation) is str and type(passes) in _WORDS
+    if not plain or not words or type(layout) not in _WORDS:
         return None
     here = source.buffer.device
     device = CPU if here == "cpu" else device_named(here)
@@ -88,7 +90,7 @@ def _prepared(
     labels: str,
     size: tuple[int, int],
     interpolation: str,
-    passes: str,
+    passes: str | None,
     premultiply: bool,
     dtype: object,
     scale: Doubles | None,

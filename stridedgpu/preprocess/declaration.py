@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from stridedgpu.devices.buffer import checked_alignment
 from stridedgpu.devices.selection import device_name
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
+from stridedgpu.operations.pillow_passes import DEFAULT_PASSES
 from stridedgpu.planning.resize_arithmetic import Passes
 from stridedgpu.typing import DeviceLike, Interpolation, LayoutName
 from stridedgpu.values.conversion import Arithmetic
@@ -70,7 +71,7 @@ class Declaration:
     random_resized_crop: Any = None
     letterbox: Any = None
     interpolation: Interpolation | None = None
-    passes: Passes = "horizontal"
+    passes: Passes | None = None
     fill: Any = None
     flip: bool | float | None = None
     gain: Any = None
@@ -170,6 +171,11 @@ class Declaration:
     def chosen_interpolation(self) -> Interpolation:
         """The interpolation; by default OpenCV's for letterbox, as in YOLO, else Pillow's, as in torchvision."""
         return self.interpolation or ("pillow-bilinear" if self.letterbox is None else "opencv-linear")
+
+    @property
+    def chosen_passes(self) -> Passes:
+        """The order of the passes of Pillow's filters; by default that of Pillow up to 12."""
+        return self.passes or DEFAULT_PASSES
 
     @property
     def chooses_channels(self) -> bool:

@@ -6,6 +6,7 @@ from math import isfinite
 from numbers import Real
 from typing import TYPE_CHECKING, Final
 
+from stridedgpu.operations.pillow_passes import DEFAULT_PASSES, warn_of_other_passes
 from stridedgpu.planning.resize_arithmetic import PASSES, interpolation_named
 from stridedgpu.values.conversion import checked_arithmetic
 from stridedgpu.values.errors import LayoutError
@@ -98,12 +99,16 @@ def check_resize(step: Declaration) -> None:
         interpolation_named(step.interpolation)
         if not given:
             raise LayoutError(f"interpolation={step.interpolation!r} is for resize=, random_resized_crop=, letterbox=.")
-    if step.passes not in PASSES:
+    if step.passes is not None and step.passes not in PASSES:
         raise LayoutError(f"passes={step.passes!r} is unknown; there are {', '.join(PASSES)}.")
-    if step.passes != "horizontal" and not (given and interpolation_named(step.chosen_interpolation).is_pillow):
+    if step.chosen_passes != DEFAULT_PASSES and not (
+        given and interpolation_named(step.chosen_interpolation).is_pillow
+    ):
         raise LayoutError(
             f"passes={step.passes!r} is the order of Pillow's filters: add resize= or random_resized_crop=."
         )
+    if given and step.passes is None:
+        warn_of_other_passes(interpolation_named(step.chosen_interpolation))
     if step.fill is not None and step.pad is None and step.letterbox is None:
         raise LayoutError(f"fill={step.fill} is what surrounds an image, for pad= and letterbox=.")
 

@@ -81,7 +81,8 @@ class Preprocess(Declaration):
     - `letterbox`: height and width, or one number for both: whole images inside it, with borders of `fill`, 114 by
       default.
     - `interpolation`: as in `resize`; "pillow-bilinear" where it is None, and "opencv-linear" with `letterbox`.
-    - `passes`: "horizontal", the order of Pillow up to 12, "pillow-13" or "vertical", as in `resize`.
+    - `passes`: "horizontal", the order of Pillow up to 12, "pillow-13" or "vertical", as in `resize`; None is
+      "horizontal", and warns once a process where the installed Pillow is 13 or later.
     - `flip`: whether to mirror left and right; with `seed`, the probability to mirror, and True is one half.
 
     Chance:

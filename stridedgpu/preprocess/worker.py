@@ -96,7 +96,7 @@ class Worker:
         self._element = element_type(step.dtype)
         self._batch_dims = canonical_axes(step.dims)
         self._moves_windows = step.moves_windows or step.colours or bool(step.annotations)
-        self._rule = ResizeRule(interpolation_named(step.chosen_interpolation), step.passes)
+        self._rule = ResizeRule(interpolation_named(step.chosen_interpolation), step.chosen_passes)
         self._image_axes = step.dims.replace("N", "")
         self._conversion = lru_cache(maxsize=256)(self._checked_conversion)
         self._allocation = lru_cache(maxsize=256)(self._result_allocation)

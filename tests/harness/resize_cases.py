@@ -90,7 +90,7 @@ def pillow_resize(picture: Array, case: Resize, name: str) -> Array:
 
 
 def cv2_resize(picture: Array, case: Resize, name: str) -> Array:
-    """OpenCV's result of the box's pixels. Intel's IPP is off: with it INTER_CUBIC is another library's."""
+    """OpenCV's result of the box's pixels without Intel's IPP, which `test_whose_pixels.py` leaves on."""
     cv2 = pytest.importorskip("cv2", reason="the oracle is OpenCV")
     cv2.ipp.setUseIPP(False)
     filters = {
