@@ -24,7 +24,8 @@ def checked_sizes(sizes: Sequence[int], samples: PixelFormat) -> tuple[int, int]
         if extent % multiple:
             raise LayoutError(
                 f"sizes={size}: two {pairs} of {samples.name} share chroma, and the {name} {extent} is odd; describe "
-                f"the surface that was decoded, {extent + 1} {pairs}, and take the picture out of it with gather_crops."
+                f"a surface of {extent + 1} {pairs}, whose last of luma is padded where the decoder has no more, and "
+                "take the picture out of it with gather_crops."
             )
     return (size[0], size[1])
 

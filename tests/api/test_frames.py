@@ -92,7 +92,11 @@ LUMA, CHROMA = np.zeros((4, 6), np.uint8), np.zeros((2, 3, 2), np.uint8)
 
 REFUSED = {
     "an unknown format": (lambda: sg.Frame.over("nv13", BYTES, SIZES), LayoutError, "format='nv13' is unknown"),
-    "an odd height": (lambda: sg.Frame.over("nv12", BYTES, (5, 6)), LayoutError, "the height 5 is odd"),
+    "an odd height": (
+        lambda: sg.Frame.over("nv12", BYTES, (5, 6)),
+        LayoutError,
+        "the height 5 is odd; describe a surface of 6 rows",
+    ),
     "an odd width": (lambda: sg.Frame.over("yuyv", BYTES, (5, 7)), LayoutError, "the width 7 is odd"),
     "no height": (lambda: sg.Frame.over("nv12", BYTES, (0, 6)), LayoutError, "sizes"),
     "one size": (lambda: sg.Frame.over("nv12", BYTES, (4,)), LayoutError, "the height and the width"),
