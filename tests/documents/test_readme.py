@@ -53,7 +53,7 @@ def test_the_home_page_begins_as_the_readme_does():
         pytest.skip("the documentation is not here: the tests lie outside a checkout")
     page = home.read_text()
     first, rest = README.split("Start from a checkout", 1)
-    table = rest[rest.index("| for | take |") : rest.index("\n\nUnder that lie")]
+    table = rest[rest.index("| for | take |") : rest.index("\n\nThe library works on")]
     assert page.startswith(first.replace("docs/resize", "resize").rstrip())
     assert table in page
 
@@ -63,7 +63,8 @@ def test_there_are_examples():
 
 
 def test_one_command_runs_the_main_job_and_one_the_tests():
-    commands = [text.strip() for _, text in blocks("sh")]
+    install, *commands = [text.strip() for _, text in blocks("sh")]
+    assert install == 'pip install ".[cpu]"'
     assert len(commands) == 2
     assert all(command.startswith("python3 -m venv .venv && ") and "\n" not in command for command in commands)
     assert "stridedgpu preprocess --samples" in commands[0]
@@ -78,9 +79,9 @@ def test_the_command_lines_are_accepted():
 
 
 def test_the_table_of_extras_is_the_projects():
-    table = README.partition("| extra | brings | for |")[2].partition("\n\n")[0]
+    table, _, below = README.partition("| extra | brings | for |")[2].partition("\n\n")
     rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
-    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    named = {name for row in (*rows, below.partition(" are for")[0]) for name in re.findall(r"`([^`]+)`", row)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert named == set(project["project"]["optional-dependencies"])
 

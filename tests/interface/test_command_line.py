@@ -714,6 +714,16 @@ def test_info(capsys):
     assert re.search(rf"^  numpy +{re.escape(np.__version__)}$", said, re.MULTILINE)
 
 
+def test_info_says_how_compiled_loops_are_had():
+    without = (
+        "import importlib.util as machinery, sys; real = machinery.find_spec\n"
+        "machinery.find_spec = lambda name, *rest: None if name == 'llvmlite' else real(name, *rest)\n"
+        "from stridedgpu.__main__ import main; sys.exit(main(['info']))\n"
+    )
+    done = python("-c", without)
+    assert re.search(r'^  cpu +.*NumPy.*faster.*pip install "stridedgpu\[cpu\]"$', done.stdout, re.MULTILINE), done
+
+
 def test_version_and_help(capsys):
     assert run("--version") == 0
     assert capsys.readouterr().out == f"stridedgpu {stridedgpu.__version__}\n"
