@@ -51,8 +51,9 @@ def add_step_options(parser: argparse.ArgumentParser) -> None:
 def _add_windows(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "windows",
-        "Chance depends on --seed and an image's name alone (in the folder that was given, or the file's own; of one "
-        "name, the second counts as another): the same in any batch and any shard.",
+        "Chance depends on --seed and an image's name alone, and is the same in any batch and any shard. The name is "
+        "the path in the folder that was given, or the file's own; of two images with one name, the second gets "
+        "another name.",
     )
     add = group.add_argument
     add("--size", metavar="N|HxW", type=_size, default=(224, 224), help="of the window, in pixels (default: 224)")

@@ -69,7 +69,7 @@ def image_operand(step: Declaration, given: Any, device: str) -> Image:
     """
     if isinstance(given, (list, tuple, str, bytes, dict, type(None), int, float)):
         raise LayoutError(
-            f"it is a {type(given).__name__}, which has no element type; pictures are arrays, as "
+            f"it is of type {type(given).__name__}, which has no element type; pictures are arrays, as "
             "with_format('numpy') makes them."
         )
     if isinstance(given, Frame):
