@@ -190,7 +190,12 @@ def _checked_conversion(
     unit: int | None,
 ) -> Conversion:
     """The conversion with these constants, given as the bytes of doubles; cached, since programs repeat a few."""
-    scales, biases = _per_channel("scale", scale, count), _per_channel("bias", bias, count)
+    of_scale, of_bias = "scale has", "bias has"
+    if unit is not None:
+        of_scale = of_bias = "mean and std have"
+    elif scale is not None and bias is not None and len(scale) == len(bias):  # as those of mean and std have become
+        of_scale = of_bias = "scale and bias, or mean and std, have"
+    scales, biases = _per_channel(of_scale, scale, count), _per_channel(of_bias, bias, count)
     rows = None if matrix is None else tuple(_numbers(row) for row in matrix)
     made = Conversion(source, target, scales, biases, channels, rounding, rows, unit)
     if not made.is_bitwise_copy:
@@ -292,14 +297,14 @@ def channel_numbers(channels: Sequence[int]) -> tuple[int, ...]:
     return order
 
 
-def _per_channel(name: str, constants: Doubles | None, count: int | None) -> tuple[float, ...] | None:
-    """One value, or one for each output channel; equal values become one."""
+def _per_channel(of_which: str, constants: Doubles | None, count: int | None) -> tuple[float, ...] | None:
+    """One value, or one for each output channel; equal values become one. `of_which` begins the message otherwise."""
     if constants is None:
         return None
     numbers = _numbers(constants)
     if len(numbers) > 1 and len(numbers) != count:
         channels = "no labelled channel axis" if count is None else f"{count} output channels"
-        raise LayoutError(f"{name} has {len(numbers)} values for {channels}; give one value, or one a channel.")
+        raise LayoutError(f"{of_which} {len(numbers)} values for {channels}; give one value, or one a channel.")
     # repr tells -0.0 from 0.0 and makes equal NaNs equal.
     return numbers[:1] if len({repr(number) for number in numbers}) == 1 else numbers
 

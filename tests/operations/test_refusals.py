@@ -199,6 +199,16 @@ CONVERSIONS = {
         LayoutError,
         "bias has 3 values for 2 output channels",
     ),
+    "three means for two channels": (
+        lambda w: w.source.relayout(mean=(0.1, 0.2, 0.3), channels=(0, 1), dtype="float32"),
+        LayoutError,
+        "scale and bias, or mean and std, have 3 values for 2 output channels",
+    ),
+    "three means for two channels that are divided": (
+        lambda w: w.source.relayout(mean=(0.1, 0.2, 0.3), arithmetic="divide", channels=(0, 1), dtype="float32"),
+        LayoutError,
+        "mean and std have 3 values for 2 output channels",
+    ),
     "scales without channels": (
         lambda w: w.plain.relayout(scale=(1.0, 2.0)),
         LayoutError,
