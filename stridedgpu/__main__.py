@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.run is None:
         parser.error("give a command: preprocess, show, size, explain, bench or info; --help says what they do")
     try:
-        with _termination_unwinds(), _output_goes_somewhere():
+        with _termination_unwinds(), _output_goes_somewhere(), _warnings_are_lines():
             chosen.run(chosen)
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -105,6 +106,17 @@ def _output_goes_somewhere() -> Iterator[None]:
         return
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
         yield
+
+
+@contextmanager
+def _warnings_are_lines() -> Iterator[None]:
+    """Print each warning as one line, without the line of source that it comes from."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_rest, **_line: f"stridedgpu: {one_line(str(message))}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -712,6 +713,13 @@ def test_info(capsys):
     assert said.startswith(f"stridedgpu {stridedgpu.__version__}, Python ")
     assert re.search(r"^  cpu +\S", said, re.MULTILINE)
     assert re.search(rf"^  numpy +{re.escape(np.__version__)}$", said, re.MULTILINE)
+
+
+def test_a_warning_is_one_line(folder):
+    done = python("-m", "stridedgpu", "preprocess", "a.png", "--resize", "16", "--size", "8", "--out", "o3.npy")
+    other_passes = int(metadata.version("pillow").split(".")[0]) >= 13
+    assert done.returncode == 0
+    assert re.fullmatch(r"stridedgpu: passes=None is .*\n" if other_passes else "", done.stderr), done.stderr
 
 
 def test_info_says_how_compiled_loops_are_had():
