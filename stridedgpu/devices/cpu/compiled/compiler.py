@@ -1,7 +1,7 @@
 """`Compiler`: LLVM in a process of its own, started when it is first needed, as an object that compiles.
 
 What ends that process, ends no other: the caller gets a `CompilerError` with what it said last, and does without. See
-`compiler_process` for what is sent to and fro.
+`compiler_process` for what is sent.
 """
 
 from __future__ import annotations
