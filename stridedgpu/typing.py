@@ -160,7 +160,11 @@ DeviceLike: TypeAlias = Literal["cpu", "cuda", "auto", "cuda-emulated"] | str  #
 """Whatever `device=` accepts: one of these, or "cuda:N"."""
 
 ImageSize: TypeAlias = int | Sequence[int]
-"""Height and width in pixels, or one number for both (`resize`: for the shorter side); of volumes the depth first."""
+"""Height and width in pixels, of volumes the depth first; or one number, the shorter side of the result.
+
+`resize` keeps an image's shape, as torchvision's Resize does. `letterbox` and `gather_crops` make a square, as
+Ultralytics' LetterBox and torchvision's CenterCrop do; windows of volumes are cubes.
+"""
 
 IndexMode: TypeAlias = Literal["raise", "clip", "wrap", "deferred"]
 """The rule for indices out of range, of `gather` and its relatives."""

@@ -13,13 +13,26 @@ from stridedgpu.values.layout import Layout
 from .creation import asarray
 from .tensor import StridedTensor
 
-__all__ = ["index_tensor", "refuse_interleaved", "refuse_unlabelled", "truth"]
+__all__ = ["GREY", "border", "index_tensor", "refuse_interleaved", "refuse_unlabelled", "truth"]
 
 _FEW: Final = 4
 """The most channels of an image whose unlabelled last axis could be channels; such an image must state `dims`."""
 
 _GIVEN: Final = {2: "HW", 3: "HWC", 4: "NHWC", 5: "NDHWC"}
 """The most common order of the axes of an array of each rank: the example in a message."""
+
+
+GREY: Final = 114
+"""The value of borders that YOLO takes."""
+
+
+def border(value: object, fill: object) -> tuple[object, str]:
+    """What surrounds a letterboxed image, and which argument says it. Raises `LayoutError` for both."""
+    if fill is None:
+        return value, "value"
+    if type(value) is not int or value != GREY:
+        raise LayoutError(f"value={value!r} and fill={fill!r} both say what surrounds an image; give one of them.")
+    return fill, "fill"
 
 
 def truth(name: str, value: object) -> bool:

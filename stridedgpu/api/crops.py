@@ -89,7 +89,8 @@ def gather_crops(
     arrays without `dims` have canonical axes, and an order string as `layout` needs `dims` beside an array, as in
     `relayout`. A frame, or a list of frames of any sizes and formats, counts as RGB images. `origins` are integers
     (N, 2): the row and column, in pixels of the source, where each window begins; they are read on the host. `size` is
-    the height and width of every window, in pixels, or one number for both. `flip` mirrors left and right: a bool, or
+    the height and width of every window, in pixels, or one number for a square of this side, as in torchvision's
+    CenterCrop. `flip` mirrors left and right: a bool, or
     one for each sample.
 
     Volumes have an axis D besides: a batch (N, C, D, H, W), or a list of volumes (C, D, H, W), whose axes `dims` or
@@ -98,10 +99,11 @@ def gather_crops(
     here, too.
 
     A window may reach beyond an image or lie outside it. Pixels outside have the value `fill`: one number of the
-    sources' type, or one for each source channel. It is converted like any pixel, so a black border is normalised like
-    black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`, `row_pitch_bytes`, `alignment`, `out`, `stream`
-    and `matrix` are those of `relayout`, to the bit; without `layout` the batch is packed, NCHW. On a GPU a
-    matrix mixes the windows of images and all resized boxes in a second pass, which needs memory in the sources' type.
+    sources' own type, or one for each source channel, as `value` of `letterbox`. It is converted like any pixel, so a
+    black border is normalised like black. `layout`, `dtype`, `scale`, `bias`, `channels`, `rounding`,
+    `row_pitch_bytes`, `alignment`, `out`, `stream` and `matrix` are those of `relayout`, to the bit; without `layout`
+    the batch is packed, NCHW. On a GPU a matrix mixes the windows of images and all resized boxes in a second pass,
+    which needs memory in the sources' type.
 
     With `boxes` instead of `origins`, each box is resized to `size`. Boxes are numbers (N, 4): top, left, bottom and
     right, in pixels of the source and fractions of them, inside it. A single image may have any number of boxes.

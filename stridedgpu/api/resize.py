@@ -41,7 +41,7 @@ from stridedgpu.values.axis_labels import Labels, inferred_labels
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
 
-from .arguments import refuse_interleaved, truth
+from .arguments import GREY, border, refuse_interleaved, truth
 from .frame_like import FrameLike, is_frames
 from .frames import frame_images
 from .tensor import StridedTensor, output_tensor
@@ -80,9 +80,9 @@ def resize(
     `Frame` is an RGB image, and a list of frames of any sizes and formats a batch. The rows of YUV frames are converted
     as the resize reads them, on the CPU and on a GPU.
 
-    `size` is the height and width of the result, in pixels, or one number for the shorter side, as torchvision's Resize
-    has it. `box` is top, left, bottom and right of the part that is
-    resized, in pixels of the source and fractions of them; None is all.
+    `size` is the height and width of the result, in pixels, or one number for its shorter side: the image keeps its
+    shape, as by torchvision's Resize, and the longer side is rounded down. `box` is top, left, bottom and right of the
+    part that is resized, in pixels of the source and fractions of them; None is all.
 
     `interpolation` is the library and its filter. "pillow-box", "pillow-bilinear", "pillow-hamming", "pillow-bicubic",
     "pillow-lanczos" and "pillow-nearest" widen their filter when the image shrinks. The others are "opencv-linear",
@@ -154,7 +154,8 @@ def letterbox(
     size: ImageSize,
     *,
     dims: str | None = None,
-    value: complex | Sequence[complex] | SupportsArray = 114,
+    value: complex | Sequence[complex] | SupportsArray = GREY,
+    fill: complex | Sequence[complex] | SupportsArray | None = None,
     interpolation: Interpolation = "opencv-linear",
     scale_up: bool = True,
     passes: Passes | None = None,
@@ -173,11 +174,13 @@ def letterbox(
 ) -> StridedTensor:
     """Whole, undistorted images in frames of one `size`, with borders of `value`, as YOLO takes them.
 
-    `size` is height and width in pixels, or one number for both. `images` is an image, a batch, or a list of images (C,
-    H, W) of any sizes, which become a batch (N, C, height, width); frames are RGB images as for `resize`. `value` is
-    one number of the images' type or one for each channel, which is converted like any pixel. Without `scale_up`,
-    smaller images keep their size. `letterbox_placements` returns where each image lies. The other arguments are those
-    of `resize`.
+    `size` is height and width in pixels, or one number for a square of this side, as in Ultralytics' `LetterBox`.
+    `images` is an image, a batch, or a list of images (C, H, W) of any sizes, which become a batch (N, C, height,
+    width); frames are RGB images as for `resize`. `value` is one number of the images' own type or one for each
+    channel, which is converted like any pixel; `fill`, its name in `gather_crops` and `Preprocess`, is taken as well.
+    The default is YOLO's grey of 8 bits. In uint16 and in frames of more than 8 bits this grey is 29298, in floats of
+    0..1 it is 114 / 255; `Preprocess` chooses it by the type of each image. Without `scale_up`, smaller images keep
+    their size. `letterbox_placements` returns where each image lies. The other arguments are those of `resize`.
 
     Raises what `resize` raises.
 
@@ -190,6 +193,7 @@ def letterbox(
     Source: Ultralytics' `LetterBox`.
     """
     frame, enlarges, written = resized_size(size), truth("scale_up", scale_up), output_tensor(out)
+    surrounding, named = border(value, fill)
     if is_frames(images):
         sources, labels = frame_images(images)
     else:
@@ -208,8 +212,8 @@ def letterbox(
         ValueOptions(dtype, scale, bias, channels, rounding, matrix),
         MemoryOptions(layout, row_pitch_bytes, alignment, device),
         labels=labels,
-        fill=value,
-        fill_name="value",
+        fill=surrounding,
+        fill_name=named,
         out=None if written is None else written.operand,
         stream=stream,
     )
@@ -224,6 +228,8 @@ def letterbox_placements(
     sizes: Sequence[Sequence[int]] | NDArray[Any], size: ImageSize, *, scale_up: bool = True
 ) -> NDArray[np.int64]:
     """The placements of images of these `sizes`, (k, 2), by `letterbox`: top, left, height and width in pixels, (k, 4).
+
+    `size` is that of `letterbox`: height and width, or one number for a square.
 
     A point of the frame maps back to the image by `(x - left) * image_width / width`, and likewise for rows.
 

@@ -15,7 +15,7 @@ from stridedgpu.typing import DeviceLike, Interpolation, Passes, PerChannel, Rou
 from stridedgpu.values.descriptor import BufferTensorDesc
 from stridedgpu.values.errors import LayoutError
 
-from .arguments import truth
+from .arguments import GREY, border, truth
 from .frame_like import FrameLike, is_frames
 from .frames import Frame, frame_operands
 from .given import given
@@ -76,7 +76,8 @@ def plan_letterbox(
     images: StridedTensor | BufferTensorDesc | FrameLike,
     dst: StridedTensor | BufferTensorDesc,
     *,
-    value: complex | Sequence[complex] | SupportsArray = 114,
+    value: complex | Sequence[complex] | SupportsArray = GREY,
+    fill: complex | Sequence[complex] | SupportsArray | None = None,
     interpolation: Interpolation = "opencv-linear",
     scale_up: bool = True,
     passes: Passes | None = None,
@@ -102,6 +103,7 @@ def plan_letterbox(
     '1: yuyv frames, chroma repeated: rows 0 to 4 and columns 0 to 8 of 4 x 8 become 8 x 16 pixels at row 4, column 0'
     """
     written, enlarges = given("dst", dst, is_written=True), truth("scale_up", scale_up)
+    surrounding = border(value, fill)
     read, labels, where = _planned_images("images", images, written, dst, device)
     values = ValueOptions(written.spec.element, scale, bias, channels, rounding, matrix)
     count = 1 if read.channels is None else read.channels
@@ -110,7 +112,7 @@ def plan_letterbox(
     def place(size: tuple[int, int], whole: tuple[int, int]) -> tuple[Box, Place]:
         return box_of(None, size), placement(size, whole, scale_up=enlarges)
 
-    return planned_resize(read, written, labels, place, rule, values, where, value)
+    return planned_resize(read, written, labels, place, rule, values, where, *surrounding)
 
 
 def _planned_images(

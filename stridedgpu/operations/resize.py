@@ -59,7 +59,7 @@ def resized_size(size: ImageSize) -> tuple[int, int]:
 
 
 def side_resized(size: ImageSize, boxes: Sequence[Box]) -> tuple[int, int]:
-    """`size` as height and width; one number is the shorter side of what is resized, as torchvision's Resize has it.
+    """`size` as height and width; one number is the shorter side of what is resized, as by torchvision's Resize.
 
     Raises `LayoutError` if boxes of several shapes would get different sizes.
     """

@@ -177,6 +177,7 @@ def planned_resize(
     values: ValueOptions,
     device: str,
     fill: object = 0,
+    fill_name: str = "fill",
 ) -> PlannedResize:
     """The plan of a resize into a target with the axes `labels`.
 
@@ -200,7 +201,11 @@ def planned_resize(
         for image, surface in zip(read.layouts, read.surfaces, strict=True)
     )
     shared = windows[0] if len(set(windows)) == 1 else None
-    color, mixing, spec = fill_bytes(fill, read.element, channels, "value"), None, replace(target.spec, layout=written)
+    color, mixing, spec = (
+        fill_bytes(fill, read.element, channels, fill_name),
+        None,
+        replace(target.spec, layout=written),
+    )
     if made.matrix is not None and not planner_named(device)[0].mixes_windows:
         mixing = ChannelMixing.into(spec, made, device)
         spec, made = mixing.room.spec, conversion(made.source, made.source)

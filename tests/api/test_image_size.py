@@ -1,4 +1,4 @@
-"""`size=224`: one number for height and width, and for `resize` the shorter side."""
+"""`size=224`: one number is the shorter side of the result: of a square, or for `resize` of an image's shape."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ def test_one_number_is_height_and_width(name):
     made = SQUARES[name](np.int64(16))
     assert made.sizes[-2:] == (16, 16)
     assert same_bits(made.numpy(), SQUARES[name]((16, 16)).numpy())
+
+
+@pytest.mark.parametrize("name", [*SQUARES, "resize"])
+def test_one_number_is_the_shorter_side_of_every_result(name):
+    made = SQUARES[name](16) if name in SQUARES else sg.resize(BATCH, 16, dims="NHWC")
+    assert min(made.sizes[-2:]) == 16
 
 
 def test_placements_of_a_square_letterbox():
@@ -60,3 +66,20 @@ def test_frames_of_several_shapes_have_no_common_size():
     frames = [sg.Frame.over("gray", np.zeros(sizes, np.uint8), sizes) for sizes in ((8, 16), (8, 8))]
     with pytest.raises(sg.LayoutError, match=r"shorter side.*\(4, 4\), \(4, 8\)"):
         sg.resize(frames, 4)
+
+
+@pytest.mark.parametrize("border", [7, (1, 2, 3)], ids=str)
+def test_fill_is_another_name_of_the_value_of_a_letterbox(border):
+    out = sg.empty((3, 16, 16), "uint8", device="cpu")
+    photo = sg.asarray(PHOTO, dims="HWC")
+    sg.plan_letterbox(photo, out, fill=border)(photo, out)
+    expected = sg.letterbox(PHOTO, 16, dims="HWC", value=border).numpy()
+    assert same_bits(sg.letterbox(PHOTO, 16, dims="HWC", fill=border).numpy(), expected)
+    assert same_bits(out.numpy(), expected)
+
+
+def test_a_border_has_one_value():
+    with pytest.raises(sg.LayoutError, match="value=3 and fill=4 both say what surrounds an image"):
+        sg.letterbox(PHOTO, 16, dims="HWC", value=3, fill=4)
+    with pytest.raises(sg.LayoutError, match="fill=300 does not fit uint8"):
+        sg.letterbox(PHOTO, 16, dims="HWC", fill=300)
