@@ -150,8 +150,18 @@ def _operand_of_values(obj: object) -> Operand:
     except ValueError as problem:
         raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
     if array.dtype == object:
+        if any(_is_of(entry, "av", "VideoFrame") for entry in array.flat[:1]):
+            raise ElementTypeError(_ADVICE_FOR_PYAV)
         raise ElementTypeError(f"{type(obj).__name__} is not array-like: NumPy can only hold it as objects.")
     return operand_of_array(array)
+
+
+_ADVICE_FOR_PYAV: Final = (
+    "A VideoFrame of PyAV is planes, not one array. Its planes of yuv420p are taken without a copy: "
+    "sg.Frame('i420', [np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size)[:, :plane.width] "
+    "for plane in frame.planes], sizes=(frame.height, frame.width)). Of any other format, give "
+    "frame.to_ndarray(format='rgb24') with dims='HWC'."
+)
 
 
 def operand_of_array(array: NDArray[Any], dims: str | None = None) -> Operand:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import tracemalloc
 from itertools import islice
@@ -68,6 +69,19 @@ def stepped(frames):
 def resident_bytes():
     """The most memory that the process has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def test_what_the_refusal_of_a_frame_advises_has_its_pixels():
+    picture = np.random.default_rng(2).integers(0, 256, (48, 64, 3), dtype=np.uint8)
+    frame = av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p")
+    with pytest.raises(sg.ElementTypeError, match="VideoFrame of PyAV") as refused:
+        sg.asarray(frame)
+    (advised,) = re.findall(r"sg\.Frame\(.*frame\.width\)\)", str(refused.value))
+    taken = eval(advised, {"sg": sg, "np": np, "frame": frame})
+    assert taken.sizes == (48, 64)
+    assert np.array_equal(np.concatenate([plane.numpy().ravel() for plane in taken.planes]), frame.to_ndarray().ravel())
+    array = frame.to_ndarray(format="rgb24")
+    assert sg.asarray(array, dims="HWC").sizes == (3, 48, 64)
 
 
 @pytest.mark.slow

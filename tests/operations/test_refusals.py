@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -499,6 +500,18 @@ CASES = {f"{table}: {name}": case for table, cases in TABLES.items() for name, c
 @pytest.mark.parametrize("call, error, fragment", CASES.values(), ids=CASES.keys())
 def test_refusal(world, call, error, fragment):
     refused(world, call, error, fragment)
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [sg.asarray, lambda frame: sg.resize([frame], 4), lambda frame: sg.Preprocess(device="cpu")([frame])],
+    ids=["asarray", "resize", "Preprocess"],
+)
+def test_a_frame_of_pyav_leads_to_its_planes(monkeypatch, taken):
+    library = SimpleNamespace(VideoFrame=type("VideoFrame", (), {}))
+    monkeypatch.setitem(sys.modules, "av", library)
+    with pytest.raises(ElementTypeError, match=r"A VideoFrame of PyAV is planes, .*sg\.Frame\('i420', .*'rgb24'"):
+        taken(library.VideoFrame())
 
 
 def test_disjoint_views_of_one_memory_are_not_refused(world):
