@@ -45,9 +45,9 @@ def add_explain(commands: argparse._SubParsersAction[Any]) -> None:
     add("--bias", metavar="X[,X,X]", type=figures_of, help="what is added then (write --bias=-1 for a minus)")
     add(
         "--channels",
-        metavar="C,C,C",
-        type=sizes_of,
-        help="source channel of each output channel: 2,1,0 swaps RGB and BGR",
+        metavar="rgb|bgr|C,C,C",
+        type=_channels_of,
+        help="bgr swaps red and blue; or the source channel of each output channel, such as 2,1,0",
     )
     add(
         "--on",
@@ -94,6 +94,15 @@ def _lines(label: str, plan: DevicePlan) -> list[str]:
         *(limits or ["  loads and stores are as wide as they can be"]),
         f"  planned for {label}; stridedgpu.plan_relayout plans for the device that is there",
     ]
+
+
+_ORDERS: Final = {"rgb": (0, 1, 2), "bgr": (2, 1, 0)}
+"""The orders that `stridedgpu preprocess` has by name."""
+
+
+def _channels_of(text: str) -> tuple[int, ...]:
+    """An order of channels by its name, or as numbers."""
+    return _ORDERS.get(text.strip().lower()) or sizes_of(text)
 
 
 def _planners_of(text: str) -> list[tuple[str, Planner]]:

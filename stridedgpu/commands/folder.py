@@ -74,6 +74,8 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
         chosen.refuse(f"--shards is for a folder of pictures, which {str(chosen.images[0])!r} is not")
     if chosen.out.exists() and not chosen.out.is_dir():
         chosen.refuse(f"argument --out: {str(chosen.out)!r} is a file, and shards are written into a folder")
+    if chosen.out.suffix.lower() in SUFFIXES.values() and not chosen.out.exists():
+        chosen.refuse(f"argument --out: {str(chosen.out)!r} is a file's name, and shards are written into a folder")
     for name in ("raw", "row_pitch", "alignment", "compare"):
         if getattr(chosen, name) is not None:
             chosen.refuse(f"--{name.replace('_', '-')} is for one batch, not for --shards")

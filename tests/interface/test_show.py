@@ -136,6 +136,12 @@ def test_explain_when_nothing_is_in_the_way(capsys):
     assert "loads and stores are as wide as they can be" in out
 
 
+@pytest.mark.parametrize("name, numbers", [("bgr", "2,1,0"), ("BGR", "2,1,0"), ("rgb", "0,1,2")])
+def test_explain_takes_channels_by_name(capsys, name, numbers):
+    sides = ("explain", "--from", "uint8:NHWC:1,3,4,5", "--to", "float16:NCHW:1,3,4,5", "--channels")
+    assert said(capsys, *sides, name) == said(capsys, *sides, numbers)
+
+
 def test_explain_of_a_broadcast_and_of_swapped_channels(capsys):
     out = said(
         capsys,
@@ -205,6 +211,10 @@ REFUSALS = {
         "--to repeats or overlaps",
     ),
     "channels": (("explain", "--from", "uint8:NHWC:1,3,4,5", *TO, "--channels", "2,1,7"), "asks for channel 7"),
+    "channels by another name": (
+        ("explain", "--from", "uint8:NHWC:1,3,4,5", *TO, "--channels", "gbr"),
+        "'gbr' is not a list of whole numbers",
+    ),
     "scale": (("explain", "--from", "uint8:NHWC:1,3,4,5", *TO, "--scale", "x"), "'x' is not one number"),
     "one side": (("explain", "--from", "uint8:NHWC:1,3,4,5"), "the following arguments are required: --to"),
 }

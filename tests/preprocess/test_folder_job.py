@@ -251,6 +251,17 @@ def test_a_file_is_no_folder(folder, capsys, place):
     assert said[place] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["all.npy", "all.tar", "all.safetensors", "ALL.NPY"])
+def test_the_name_of_a_file_is_no_folder(folder, capsys, name):
+    given = arguments(folder, 2)
+    given[5] = str(folder / name)
+    with pytest.raises(SystemExit, match="2"):
+        main(given)
+    said = f"argument --out: {given[5]!r} is a file's name, and shards are written into a folder"
+    assert said in capsys.readouterr().err
+    assert not (folder / name).exists()
+
+
 def test_ray_that_is_not_there_is_refused_before_anything_is_written(folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(arguments(folder, 2, "out", "--engine", "ray")) == 2
