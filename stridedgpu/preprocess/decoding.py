@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.errors import LayoutError, StridedGpuError
 
 from .arrow_pixels import shared_pixels
 from .declaration import Declaration
@@ -37,7 +37,7 @@ from .pixel_memory import PixelMemory
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
 
-__all__ = ["DECODERS", "Decoder", "Pixels", "opened_mask", "whole_process_decodes"]
+__all__ = ["DECODERS", "Decoder", "Pixels", "decoded", "opened_mask", "whole_process_decodes"]
 
 Pixels = np.ndarray[Any, np.dtype[Any]]
 
@@ -138,11 +138,11 @@ class Decoder:
         """
         if isinstance(source, Path) and source.suffix.lower() == ".npy":
             return _three_channels(read_array(source), name, ("uint8", "uint16") if self.deep else ("uint8",))
-        return _decoded(name, lambda: _opened(self, source, name))
+        return decoded(repr(name), lambda: _opened(self, source, name))
 
     def of_pillow(self, image: PillowImage, name: str) -> Pixels:
         """The pixels of an image that Pillow has opened, as `frame` gives them. Raises `ImageError`."""
-        return _decoded(name, lambda: _by_pillow(image, name, self))
+        return decoded(repr(name), lambda: _by_pillow(image, name, self))
 
 
 def opened_mask(source: Path | bytes, name: str) -> PillowImage:
@@ -156,7 +156,7 @@ def opened_mask(source: Path | bytes, name: str) -> PillowImage:
             image.load()
             return image
 
-    return _decoded(name, opened)
+    return decoded(repr(name), opened)
 
 
 @contextmanager
@@ -214,27 +214,27 @@ def _three_channels(array: np.ndarray[Any, np.dtype[Any]], name: str, types: tup
     return array[..., :3]
 
 
-def _decoded(name: str, decode: Callable[[], Result]) -> Result:
-    """The result of `decode`; every failure becomes an `ImageError` of one sentence."""
+def decoded(subject: str, decode: Callable[[], Result]) -> Result:
+    """The result of `decode`; every failure becomes an `ImageError` of one sentence, which begins with `subject`."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ModuleNotFoundError:
         raise ImageError(
-            f'{name!r} needs Pillow to be read, which is not installed: pip install "stridedgpu[cli]".'
+            f'{subject} needs Pillow to be read, which is not installed: pip install "stridedgpu[cli]".'
         ) from None
     try:
         return decode()
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ImageError(
-            f"{name!r} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
+            f"{subject} is refused as a decompression bomb: at most {Image.MAX_IMAGE_PIXELS} pixels are read."
         ) from None
     except UnidentifiedImageError:
-        raise ImageError(f"{name!r} is not a picture in a format that Pillow reads.") from None
-    except (ImageError, MemoryError):
+        raise ImageError(f"{subject} is not a picture in a format that Pillow reads.") from None
+    except (StridedGpuError, MemoryError):
         raise
     except Exception as problem:  # noqa: BLE001 - damaged files make decoders raise errors of any type
         reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
-        raise ImageError(f"{name!r} cannot be read as a picture: {reason}.") from None
+        raise ImageError(f"{subject} cannot be read as a picture: {reason}.") from None
 
 
 def _opened(decoder: Decoder, source: Path | bytes, name: str) -> Pixels:

@@ -17,6 +17,7 @@ from stridedgpu.operations.frames import moved_frame, rgb_image
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.strides import canonical_axes
 
+from .decoding import decoded
 from .modes import gray_frame, is_pillow_image, pixels_of, upright, with_mode
 from .normalisation import clipped
 
@@ -120,7 +121,7 @@ def mask_operand(given: Any, sizes: tuple[int, int], *, turns: bool) -> Operand:
     Raises `LayoutError` unless it has the sizes of its image.
     """
     if is_pillow_image(given):
-        held = np.asarray(upright(given) if turns else given)
+        held = decoded("the mask", lambda: np.asarray(upright(given) if turns else given))
         mask = operand_of_array(held.astype(np.uint8) if held.dtype == np.bool_ else held)
     else:
         mask, _ = operand_of(given)
@@ -143,10 +144,10 @@ def _of_frame(step: Declaration, frame: FrameOperand, device: str) -> Image:
 
 
 def _of_pillow(step: Declaration, image: Any, axes: str) -> Operand:
-    """A Pillow image, upright and in the declared mode."""
+    """A Pillow image, upright and in the declared mode. One that was opened and not loaded is decoded here."""
     if sorted(axes) not in (["C", "H", "W"], ["H", "W"]):
         raise LayoutError(f"it is a picture of Pillow, with height and width, and an image here has the axes {axes}.")
-    pixels = pixels_of(image, step.image_mode, turns=step.exif)
+    pixels = decoded("it", lambda: pixels_of(image, step.image_mode, turns=step.exif))
     if len(axes) == 2:
         return operand_of(pixels)[0]
     return operand_of(pixels[..., None] if pixels.ndim == 2 else pixels, "HWC")[0]

@@ -138,3 +138,29 @@ def test_a_mode_that_pillow_does_not_convert_is_a_bad_row(monkeypatch):
         sg.Preprocess(device="cpu")([hue])
     step = sg.Preprocess("image", device="cpu", errors="skip", crop=3)
     assert step({"image": [hue, Image.new("RGB", (3, 3))], "label": [1, 2]})["label"] == [2]
+
+
+def opened(kind="PNG", *, damaged=False):
+    """An image that Pillow has opened and not yet decoded."""
+    memory = io.BytesIO()
+    Image.fromarray(RANDOM.integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(memory, kind)
+    encoded = memory.getvalue()
+    return Image.open(io.BytesIO(encoded[: len(encoded) // 2] if damaged else encoded))
+
+
+@pytest.mark.parametrize("mode", ["rgb", "gray", None])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_a_damaged_image_that_was_only_opened_is_a_bad_row(kind, mode):
+    batch = {"image": [opened(kind), opened(kind, damaged=True), opened(kind)], "label": [0, 1, 2]}
+    step = sg.Preprocess("image", mode=mode, crop=8, device="cpu", errors="skip")
+    made = step(batch)
+    assert (made["label"], len(made["image"]), step.skipped) == ([0, 2], 2, 1)
+    with pytest.raises(sg.LayoutError, match="row 1 of column 'image': it cannot be read as a picture: "):
+        sg.Preprocess("image", mode=mode, crop=8, device="cpu")(batch)
+    assert step(opened(kind, damaged=True)) is None
+
+
+def test_a_damaged_mask_that_was_only_opened_is_named():
+    batch = {"image": [Image.new("RGB", (64, 64))], "mask": [opened(damaged=True)]}
+    with pytest.raises(sg.LayoutError, match="row 0 of column 'mask': the mask cannot be read as a picture: "):
+        sg.Preprocess("image", mask="mask", crop=8, device="cpu")(batch)
