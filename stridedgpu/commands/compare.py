@@ -20,7 +20,7 @@ from stridedgpu.operations.options import ValueOptions
 from stridedgpu.preprocess.colours import drawn_colours
 from stridedgpu.preprocess.decoding import Pixels
 from stridedgpu.preprocess.geometry import middle, resized_sizes
-from stridedgpu.preprocess.normalisation import scale_and_bias
+from stridedgpu.preprocess.normalisation import border_values, scale_and_bias
 from stridedgpu.preprocess.sample_keys import Chance, draw
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.preprocess.windows import write_windows
@@ -68,8 +68,8 @@ class Comparison:
 
 def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
     """A decoded image as NumPy needs it: resized as a whole, and where its window begins."""
-    made = _normalisation(pixels, key, step)
     pixels = _adapted(pixels, step)
+    made = _normalisation(pixels, key, step)
     if step.letterbox is not None or step.random_resized_crop is not None or step.pad is not None:
         return Sample(_placed(pixels, key, step), (0, 0), is_mirrored=False, normalisation=made)
     sizes = resized_sizes(step, (pixels.shape[0], pixels.shape[1]))
@@ -81,7 +81,7 @@ def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
     drawn = None if step.seed is None else draw(step.seed, key, step.epoch)
     window = window_of(step)
     is_random = drawn is not None and step.random_crop is not False
-    origin = drawn.origin(sizes, window) if drawn is not None and is_random else middle(sizes, window)
+    origin = drawn.origin(sizes, window) if drawn is not None and is_random else middle(sizes, window, step.center)
     return Sample(frame, origin, drawn is not None and drawn.flips(float(step.flip or 0)), made)
 
 
@@ -105,7 +105,7 @@ def _normalisation(pixels: Pixels, key: str, step: Preprocess) -> Normalisation:
         return scale_and_bias(step, element)
     assert step.seed is not None, "colours are drawn"
     chance = Chance.of(step.seed, step.epoch, key)
-    return Normalisation(*drawn_colours(step, [chance], element, step.channel_count or 3)[0])
+    return Normalisation(*drawn_colours(step, [chance], element, pixels.shape[2])[0])
 
 
 def window_of(step: Preprocess) -> tuple[int, int]:
@@ -127,7 +127,7 @@ def _placed(pixels: Pixels, key: str, step: Preprocess) -> Pixels:
     if placed.flip:
         frame = frame[:, ::-1]
     window = np.empty((*placed.size, pixels.shape[2]), pixels.dtype)
-    window[...] = step.chosen_fill
+    window[...] = border_values(step, element_type(pixels.dtype))
     rows, columns = (slice(max(0, start), max(0, start + count)) for start, count in ((top, height), (left, width)))
     skipped = slice(max(0, -top), None), slice(max(0, -left), None)
     inside = window[rows, columns]

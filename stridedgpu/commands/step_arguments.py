@@ -8,6 +8,7 @@ from typing import Final, get_args
 
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.planning.resize_arithmetic import PASSES
+from stridedgpu.preprocess.declaration import Center
 from stridedgpu.preprocess.declaration_checks import SEEDS
 from stridedgpu.preprocess.modes import MODES
 from stridedgpu.preprocess.normalisation import NORMALISATIONS
@@ -84,6 +85,12 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
     )
     add("--random-crop", action="store_true", help="a window by chance (default: the middle)")
     add(
+        "--center",
+        choices=get_args(Center),
+        default="round",
+        help="half a pixel beside the middle window: round (default), as torchvision; floor, as transformers",
+    )
+    add(
         "--random-resized-crop",
         action="store_true",
         help="a box by chance, 8 to 100 %% of the area and 3:4 to 4:3, resized to --size, as torchvision's",
@@ -93,7 +100,8 @@ def _add_windows(parser: argparse.ArgumentParser) -> None:
         "--fill",
         metavar="V[,V,V]",
         type=_values,
-        help="the borders' and pads' pixel value, 0 to 255 (0 to 65535 with --deep; 114; 0 for --pad)",
+        help="the borders' and pads' pixel value, 0 to 255, of which 255 is white also with --deep, and is the value "
+        "that --maximum or --clip makes 1 (default: 114; 0 for --pad)",
     )
     add("--flip", action="store_true", help="mirror left and right, by chance one image in two")
     add("--seed", metavar="N", type=_integer, help=f"another seed, another chance (default: {DEFAULT_SEED})")
@@ -158,7 +166,8 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         "--arithmetic",
         choices=get_args(Arithmetic),
         default="multiply",
-        help="multiply (default): one factor and one addend; divide: the steps and the bits of torchvision",
+        help="multiply (default): one factor and one addend; divide: the steps and the bits of torchvision's ToTensor "
+        "and Normalize, not those of v2's ToDtype(scale=True)",
     )
     add("--gain", metavar="LOW,HIGH", type=_range, help="multiply each channel by a number of this range, by chance")
     add("--offset", metavar="LOW,HIGH", type=_range, help="add to each channel, in units of 0..1, likewise")
@@ -185,7 +194,7 @@ def _padding(text: str) -> tuple[int, ...]:
 
 def _values(text: str) -> tuple[int, ...]:
     values = tuple(map(_count, text.split(",")))
-    if len(values) not in (1, 3) or max(values) > _SIXTEEN_BITS:
+    if len(values) not in (1, 3) or max(values) > _EIGHT_BITS:
         raise argparse.ArgumentTypeError(f"{text!r} is not one value of 0 to 255, or three, red, green and blue")
     return values
 
@@ -268,6 +277,8 @@ def _check_windows(chosen: argparse.Namespace) -> None:
                 chosen.refuse(f"{first} and {second} exclude each other: {first} fills the window by itself")
     if chosen.fill is not None and chosen.pad is None and not chosen.letterbox:
         chosen.refuse("--fill is what surrounds a picture: give --letterbox or --pad too, or no --fill")
+    if chosen.center != "round" and (chosen.letterbox or chosen.random_resized_crop or chosen.random_crop):
+        chosen.refuse(f"--center {chosen.center} is for the middle window, which another option replaces: leave it out")
     resizes = chosen.resize is not None or chosen.letterbox or chosen.random_resized_crop
     for name, is_given in (("interpolation", chosen.interpolation), ("passes", chosen.passes)):
         if is_given and not resizes:
@@ -279,13 +290,9 @@ def _check_windows(chosen: argparse.Namespace) -> None:
 def _check_depth(chosen: argparse.Namespace) -> None:
     """Refuse numbers that no sample of the images could have, and results that could not hold them."""
     most = _SIXTEEN_BITS if chosen.deep else _EIGHT_BITS
-    for name, value in (("maximum", chosen.maximum), ("fill", max(chosen.fill or (0,)))):
-        if value is not None and value > most:
-            advice = "" if chosen.deep else ": give --deep for pictures of 16"
-            bits = f"{most.bit_length()} bits"
-            if name == "fill":
-                chosen.refuse(f"argument --fill: {value} is not one value of 0 to {most}, or three, of {bits}{advice}")
-            chosen.refuse(f"--maximum {value}: samples of {bits} go to {most}{advice}")
+    if chosen.maximum is not None and chosen.maximum > most:
+        advice = "" if chosen.deep else ": give --deep for pictures of 16"
+        chosen.refuse(f"--maximum {chosen.maximum}: samples of {most.bit_length()} bits go to {most}{advice}")
     if not chosen.deep:
         return
     if chosen.dtype in _SHORT and not _normalises(chosen):
@@ -373,6 +380,7 @@ def declared_step(chosen: argparse.Namespace) -> Preprocess:
         letterbox=chosen.size if chosen.letterbox else None,
         interpolation=chosen.interpolation,
         passes=chosen.passes,
+        center=chosen.center,
         fill=chosen.fill,
         flip=True if chosen.flip else None,
         gain=chosen.gain,

@@ -27,6 +27,7 @@ from stridedgpu.values.strides import packed_strides
 
 from .annotations import moved_annotations
 from .decoding import Decoder, opened_mask
+from .normalisation import border_values
 from .ordered_pool import in_order
 from .samples import Row, Source
 from .step import Preprocess
@@ -240,8 +241,10 @@ def _numbers(rows: Sequence[Row]) -> list[int]:
 
 def _geometry_alone(step: Preprocess) -> Preprocess:
     """The step's windows in 8 bits on the CPU."""
+    has_border = step.pad is not None or step.letterbox is not None
     return replace(
         step,
+        fill=border_values(step, element_type("uint8")) if has_border else None,  # maximum= may scale it
         layout="NHWC",
         dtype="uint8",
         normalize=None,

@@ -14,7 +14,7 @@ from stridedgpu.operations.move import move_elements
 from stridedgpu.values.conversion import conversion
 from stridedgpu.values.layout import Layout
 
-from .normalisation import largest, scale_and_bias
+from .normalisation import scale_and_bias, unit_range
 
 if TYPE_CHECKING:
     from stridedgpu.devices.operand import Operand
@@ -29,15 +29,18 @@ Colour = tuple[tuple[float, ...], tuple[float, ...]]
 """The factors and the addends of an image's output channels."""
 
 
-def drawn_colours(step: Declaration, chances: Sequence[Chance], element: ElementType, channels: int) -> list[Colour]:
-    """The colour of each image of a type with so many output channels."""
-    scale, bias, _ = scale_and_bias(step, element)
+def drawn_colours(
+    step: Declaration, chances: Sequence[Chance], element: ElementType, source_channels: int
+) -> list[Colour]:
+    """The colour of each image of a type with so many channels."""
+    scale, bias, _ = scale_and_bias(step, element, source_channels)
+    channels = step.output_channels(source_channels)
     scales, biases = (
         (default,) * channels if values is None else values * (channels // len(values))
         for values, default in ((scale, 1.0), (bias, 0.0))
     )
-    low = step.clip[0] if step.clip is not None else 0.0
-    unit = step.clip[1] - low if step.clip is not None else largest(step, element)
+    low, high = unit_range(step, element)
+    unit = high - low
     colours = []
     for chance in chances:
         draws = iter(chance.uniforms(2 * channels, "colour"))

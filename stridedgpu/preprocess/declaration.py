@@ -37,10 +37,13 @@ from .declared_values import (
 from .modes import Mode
 from .normalisation import Normalization, mean_and_std
 
-__all__ = ["Declaration"]
+__all__ = ["Center", "Declaration"]
 
 LETTERBOX_BORDER = 114
-"""The value of every channel around a letterboxed image, as in YOLO."""
+"""The byte of every channel around a letterboxed image, as in YOLO."""
+
+Center = Literal["round", "floor"]
+"""What becomes of half a pixel beside the middle window."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -67,6 +70,7 @@ class Declaration:
     resize: Any = None
     pad: Any = None
     crop: Any = None
+    center: Center = "round"
     random_crop: bool | None = None
     random_resized_crop: Any = None
     letterbox: Any = None
@@ -105,7 +109,8 @@ class Declaration:
             object.__setattr__(self, name, plain_integer(name, getattr(self, name)))
         for name in ("dims", "layout"):
             if isinstance(getattr(self, name), str):
-                object.__setattr__(self, name, axis_letters(getattr(self, name)))
+                letters = axis_letters(getattr(self, name))
+                object.__setattr__(self, name, f"N{letters}" if letters and "N" not in letters else letters)
         object.__setattr__(self, "matrix", plain_matrix(self.matrix))
         object.__setattr__(self, "dtype", element_type(self.dtype).name)
         checked_alignment(self.alignment)
@@ -162,7 +167,7 @@ class Declaration:
 
     @property
     def chosen_fill(self) -> Any:
-        """The fill value around an image: the declared one, else 114 for letterbox, as in YOLO, and 0 otherwise."""
+        """The fill around an image in bytes: the declared one, else 114 for letterbox, as in YOLO, and 0 otherwise."""
         if self.fill is not None:
             return self.fill[0] if len(self.fill) == 1 else self.fill
         return LETTERBOX_BORDER if self.letterbox is not None else 0

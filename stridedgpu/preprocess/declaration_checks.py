@@ -31,6 +31,7 @@ _CHOICES: Final = {
     "box_format": BOX_FORMATS,
     "mode": (*MODES, None),
     "normalize": (*NORMALISATIONS, None),
+    "center": ("round", "floor"),
     "random_crop": (True, False, None),
     "exif": (True, False),
 }
@@ -60,7 +61,7 @@ def check_axes(step: Declaration) -> None:
     if not isinstance(step.layout, str):
         raise LayoutError(f"layout={step.layout!r} is not an axis order such as 'NCHW'.")
     wanted = canonical_axes(step.layout)
-    if sorted(str(step.dims)) != sorted(wanted) or "N" not in wanted:
+    if sorted(str(step.dims)) != sorted(wanted):
         raise LayoutError(
             f"dims={step.dims!r} and layout={step.layout!r} must order the same axes, N among them, such as 'NHWC'."
         )
@@ -95,6 +96,8 @@ def check_resize(step: Declaration) -> None:
         )
     if step.resize is not None and len(step.resize) == 1 and step.crop is None:
         raise LayoutError(f"resize={step.resize[0]} is the shorter side alone: add crop=, or give height and width.")
+    if step.center != "round" and (step.crop is None or step.random_resized_crop is not None):
+        raise LayoutError(f"center={step.center!r} says where the middle window of crop= lies: give crop= alone.")
     if step.interpolation is not None:
         interpolation_named(step.interpolation)
         if not given:

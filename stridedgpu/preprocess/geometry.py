@@ -2,7 +2,7 @@
 
 - `resize=256`: the shorter side becomes 256, the longer `int(256 * longer / shorter)`; `(height, width)` is exact.
 - `pad`: pixels around the resized image.
-- `crop`: the middle of the padded image, halves rounded to even; with a seed, a random window.
+- `crop`: the middle of the padded image; with a seed, a random window. `center` says what becomes of half a pixel.
 - `random_resized_crop=(scale, ratio)`: up to ten draws. Each draws an area, as a share of the image's between the
   bounds of `scale`, and the logarithm of width / height between those of `ratio`. The first box that fits is taken, at
   a random place; otherwise the middle box of the nearest ratio. It is cut out, then
@@ -10,19 +10,19 @@
 - `letterbox`: the whole image inside the frame, with borders.
 
 Sources: torchvision/transforms/functional.py (`_compute_resized_output_size`, `center_crop`) and transforms.py
-(`RandomResizedCrop.get_params`). The random numbers are this library's: they depend on a sample's key, the seed and the
-epoch alone.
+(`RandomResizedCrop.get_params`); transformers/image_transforms.py (`center_crop`). The random numbers are this
+library's: they depend on a sample's key, the seed and the epoch alone.
 """
 
 from __future__ import annotations
 
-from math import exp, log, sqrt
+from math import exp, floor, log, sqrt
 from typing import Final
 
 from stridedgpu.operations.letterbox import placement
 from stridedgpu.operations.resize import shorter_side
 
-from .declaration import Declaration
+from .declaration import Center, Declaration
 from .placement import Box, Placement
 from .sample_keys import Chance
 
@@ -48,7 +48,7 @@ def placement_of(step: Declaration, sizes: tuple[int, int], chance: Chance | Non
     above, before = (0, 0) if step.pad is None else step.pad[:2]
     window = padded if step.crop is None else (step.crop[0], step.crop[1])
     is_random = drawn is not None and step.random_crop is not False
-    top, left = drawn.origin(padded, window) if drawn is not None and is_random else middle(padded, window)
+    top, left = drawn.origin(padded, window) if drawn is not None and is_random else middle(padded, window, step.center)
     top, left = above - top, before - left
     if flip:  # the window is mirrored, not the image that it is cut from
         left = window[1] - resized[1] - left
@@ -72,9 +72,16 @@ def padded_sizes(step: Declaration, sizes: tuple[int, int]) -> tuple[int, int]:
     return rows + above + below, columns + before + after
 
 
-def middle(sizes: tuple[int, int], window: tuple[int, int]) -> tuple[int, int]:
-    """The origin of the middle window of an image, rounded as torchvision's CenterCrop does."""
-    return round((sizes[0] - window[0]) / 2), round((sizes[1] - window[1]) / 2)
+def middle(sizes: tuple[int, int], window: tuple[int, int], center: Center) -> tuple[int, int]:
+    """The origin of the middle window of an image.
+
+    "round" is torchvision's CenterCrop, which rounds half a pixel to even; "floor" is `center_crop` of transformers.
+
+    >>> middle((225, 227), (224, 224), "round"), middle((225, 227), (224, 224), "floor")
+    ((0, 2), (0, 1))
+    """
+    half = round if center == "round" else floor
+    return half((sizes[0] - window[0]) / 2), half((sizes[1] - window[1]) / 2)
 
 
 def _random_box(step: Declaration, sizes: tuple[int, int], chance: Chance | None) -> Box:

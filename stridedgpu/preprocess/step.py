@@ -53,7 +53,8 @@ class Preprocess(Declaration):
     Images:
 
     - `column`: the name of the images' column. Not needed for bare arrays and lists.
-    - `dims`: the order of the given axes ("NHWC"); images in lists have the same without N.
+    - `dims`: the order of the given axes ("NHWC"); images in lists have the same without N. An order without N, such
+      as "HWC", means a batch of such images, and so does a `layout` without N.
     - `mode`: "rgb" or "gray". Pillow's images become RGB where it is None, upright by their EXIF orientation unless
       `exif=False`; `preprocess/modes.py` has the rule of each mode. Arrays stay as they are where it is None; else 1 to
       4 channels are grey, grey and alpha, RGB, RGB and alpha, and alpha is dropped. Frames are RGB; "gray" is the
@@ -62,24 +63,31 @@ class Preprocess(Declaration):
       `relayout`, `layout` being a plain order such as "NCHW" or "NHWC". On a GPU a matrix mixes what is resized,
       and windows of arrays, in a second pass; it takes no `gain` and `offset`.
     - `normalize`: "0..1", "imagenet", "clip", "siglip" or "inception"; or `mean`, `std`: in units of 0..1 of an integer
-      image, one or one for each output channel, as in torchvision. They replace `scale` and `bias`.
+      image, one or one for each output channel, as in torchvision. They replace `scale` and `bias`. Named figures of
+      red, green and blue follow `channels`; a grey image that `channels` repeats three times has all three.
     - `maximum`: the value that becomes 1, such as 1023, 4095 or 65535; by default the largest of the images' type.
     - `arithmetic`: "multiply" computes `mean` and `std` as one factor and one addend; "divide" as
-      `((x / maximum) - mean) / std`, each step rounded to float32, as torchvision's `ToTensor` and `Normalize` do.
+      `((x / maximum) - mean) / std`, each step rounded to float32, as torchvision's `ToTensor` and `Normalize` do (v2's
+      `ToDtype(scale=True)` multiplies by 1 / 255, and has other bits).
     - `clip`: a window of values, such as (-1000, 400) of Hounsfield units. Values are clamped to it before anything
-      else, and it becomes 0..1 for `normalize`, `mean` and `std`. For images on the CPU.
+      else, and it becomes 0..1 for `normalize`, `mean` and `std`. With `normalize="0..1"` no value of an image leaves
+      0..1, unless a cubic or Lanczos `resize` overshoots. For images on the CPU.
 
     Geometry, in this order:
 
-    - `resize`: height and width in pixels, or with `crop` the shorter side alone, as torchvision's Resize.
-    - `pad`: pixels around, one number, rows and columns, or top, left, bottom and right; filled with `fill`, one number
-      or one for each channel in the images' own values, 0 by default.
-    - `crop`: height and width in pixels, or one number for both. Without `seed` the middle window is taken, with one a
-      random window, unless `random_crop=False`. A smaller image is a bad row.
+    - `resize`: height and width in pixels, or with `crop` one number for the shorter side, as torchvision's Resize.
+    - `pad`: pixels around, one number, rows and columns, or top, left, bottom and right; filled with `fill`.
+    - `fill`: one number, or one for each channel, in units of bytes whatever the images' types: 0 is black and 255 is
+      the value that becomes 1 (an integer type's largest, 1 of floats, `maximum`, the upper end of `clip`, whose lower
+      end is then 0). It is rounded for integers. 0 by default, and 114, YOLO's grey, with `letterbox`.
+    - `crop`: height and width in pixels, or one number for a square, as torchvision's CenterCrop. Without `seed` the
+      middle window is taken, with one a random window, unless `random_crop=False`. A smaller image is a bad row.
+    - `center`: where the middle window begins if half a pixel is left over: "round", to even, as in torchvision, or
+      "floor", as in transformers.
     - `random_resized_crop`: the ranges of the share of the area and of width / height, or True for torchvision's own,
       ((0.08, 1), (3/4, 4/3)); the box is resized to `crop`. It is random with `seed`, else the middle.
-    - `letterbox`: height and width, or one number for both: whole images inside it, with borders of `fill`, 114 by
-      default.
+    - `letterbox`: height and width, or one number for a square, as in Ultralytics' LetterBox: whole images inside it,
+      with borders of `fill`.
     - `interpolation`: as in `resize`; "pillow-bilinear" where it is None, and "opencv-linear" with `letterbox`.
     - `passes`: "horizontal", the order of Pillow up to 12, "pillow-13" or "vertical", as in `resize`; None is
       "horizontal", and warns once a process where the installed Pillow is 13 or later.

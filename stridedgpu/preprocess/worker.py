@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -44,7 +44,7 @@ from .colours import drawn_colours, write_coloured
 from .declaration import Declaration
 from .epochs import EpochCounter
 from .geometry import padded_sizes, placement_of
-from .normalisation import scale_and_bias
+from .normalisation import border_values, scale_and_bias
 from .placement import Placement
 from .sample_keys import Chance, pixel_key
 from .sources import Image, batch_operand, image_operand, mask_operand, memory_of, pixels_in, sources_of
@@ -102,7 +102,7 @@ class Worker:
         self._allocation = lru_cache(maxsize=256)(self._result_allocation)
         self._still = lru_cache(maxsize=256)(lambda sizes: placement_of(step, sizes, None))
         self._checked = lru_cache(maxsize=256)(self._check)
-        self._fill = lru_cache(maxsize=256)(partial(fill_bytes, step.chosen_fill))
+        self._fill = lru_cache(maxsize=256)(self._border)
         self._resizes, self._colours = step.resizes, step.colours
         self._counting = Lock()
         self.skipped = 0
@@ -241,8 +241,8 @@ class Worker:
         """Raise unless the step can process an image of this type and these sizes."""
         step = self._step
         self._conversion(element, sizes[0] if "C" in self._image_axes else None)
-        if step.fill is not None:
-            fill_bytes(step.chosen_fill, element, sizes[0])
+        if step.pad is not None or step.letterbox is not None:
+            self._fill(element, sizes[0])
         if step.resizes:
             if 0 in sizes:
                 raise LayoutError(f"it is {_by(sizes)} (height x width); there is nothing to resize.")
@@ -339,7 +339,7 @@ class Worker:
         moved = spec.allocate(self._memory if self.device == "cpu" else device_named(self.device))
         unchanged = conversion(element, element, channels=step.channels, source_channels=channels)
         write_placed(sources, placements, rule, unchanged, fill, moved)
-        write_coloured(moved, drawn_colours(step, chances, element, target.layout.sizes[1]), target)
+        write_coloured(moved, drawn_colours(step, chances, element, channels), target)
 
     def _whole(self, source: Operand, dims: str, layout: str, call: _Call) -> StridedTensor:
         """Every pixel of a batch or of an image."""
@@ -400,10 +400,14 @@ class Worker:
         assign_operand(turned, host)
         return array_of_operand(host)
 
+    def _border(self, element: ElementType, channels: int) -> bytes:
+        """One pixel around images of a type."""
+        return fill_bytes(border_values(self._step, element), element, channels)
+
     def _checked_conversion(self, element: ElementType, source_channels: int | None) -> Conversion:
         """The conversion of images of a type. Raises if the step does not fit the type or the number of channels."""
         step = self._step
-        scale, bias, unit = scale_and_bias(step, element)
+        scale, bias, unit = scale_and_bias(step, element, source_channels)
         outputs = step.output_channels(source_channels or 0)
         if (
             step.scale is None

@@ -10,7 +10,8 @@ The rules, the same to the bit on every device:
   32 or 64 bits. `x * scale` is rounded, then `+ bias` is rounded; what is absent is not computed. A NaN that comes out
   of this arithmetic is the positive quiet NaN. Then the cast rules apply.
 - With a unit the arithmetic is `((x / unit) + bias) / scale`, each step rounded, where `scale` is a divisor: the steps
-  of torchvision's `ToTensor` and `Normalize`, with bias = -mean and scale = std.
+  of torchvision's `ToTensor` and `Normalize`, with bias = -mean and scale = std. Its v2's `ToDtype(scale=True)`, which
+  multiplies by 1 / 255, has other bits.
 - With a matrix, `x` is the sum of a pixel's channels times one row of the matrix: each product is rounded, and the
   products are added from the first channel to the last, each sum rounded. Zeros of the matrix are multiplied too.
 

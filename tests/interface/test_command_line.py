@@ -454,7 +454,11 @@ REFUSALS: dict[str, tuple[tuple[object, ...], str]] = {
     ),
     "fill of 16 bits": (
         (*PICTURE, "--letterbox", "--fill", "300", *TO),
-        "argument --fill: 300 is not one value of 0 to 255, or three, of 8 bits: give --deep",
+        "argument --fill: '300' is not one value of 0 to 255, or three, red, green and blue",
+    ),
+    "centre of a letterbox": (
+        (*PICTURE, "--letterbox", "--center", "floor", *TO),
+        "--center floor is for the middle window, which another option replaces: leave it out",
     ),
     "letterbox of a crop": (
         (*PICTURE, "--letterbox", "--random-crop", *TO),

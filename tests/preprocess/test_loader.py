@@ -373,3 +373,20 @@ def test_a_gpu_gets_the_pixels_of_the_cpu_as_8_bit_windows(gpus, files, damaged,
         assert ours.numpy().tobytes() == theirs.tobytes()
     sent = [call[1] if isinstance(call[1], int) else 0 for call in gpus.named("memcpyAsync") if call[2] == 1]
     assert max(sent) <= max(8 * 12 * 12 * 3, 8 * 8)
+
+
+BORDERED = {
+    "letterbox": {"letterbox": 16},
+    "the border of a stated maximum": {"letterbox": 16, "maximum": 127, "fill": (51, 102, 255)},
+    "pad": {"pad": 3, "crop": 16, "fill": 7},
+    "the middle of transformers": {"crop": 13, "center": "floor"},
+    "grey that is repeated": {"crop": 14, "mode": "gray", "channels": (0, 0, 0), "normalize": "imagenet"},
+}
+
+
+@pytest.mark.parametrize("declared", BORDERED.values(), ids=BORDERED)
+def test_a_gpu_gets_the_borders_and_figures_of_the_cpu(gpus, files, declared):
+    step = sg.Preprocess(**{"normalize": "0..1", **declared})
+    made, expected = (list(sg.load(files, step, batch=8, device=device)) for device in ("cuda:1", "cpu"))
+    for ours, theirs in zip(made, expected, strict=True):
+        assert ours.numpy().tobytes() == theirs.tobytes()

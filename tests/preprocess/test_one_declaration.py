@@ -110,7 +110,16 @@ def test_the_command_line_declares_every_window(tmp_path, declared, options):
 VALUES = {
     "12 bits": ({"normalize": "0..1", "maximum": 4095}, ["--deep", "--normalize", "0..1", "--maximum", "4095"]),
     "16 bits, kept": ({"dtype": "uint16"}, ["--deep", "--dtype", "uint16"]),
-    "16 bits, padded": ({"pad": 4, "fill": 40000, "normalize": "unit"}, "--deep --pad 4 --fill 40000 --normalize unit"),
+    "16 bits, padded": ({"pad": 4, "fill": 156, "normalize": "unit"}, "--deep --pad 4 --fill 156 --normalize unit"),
+    "12 bits, letterboxed": (
+        {"crop": None, "letterbox": 32, "maximum": 4095, "normalize": "unit"},
+        "--deep --letterbox --maximum 4095 --normalize unit",
+    ),
+    "a window of values, padded": (
+        {"pad": 4, "fill": 51, "clip": (30.5, 200), "normalize": "0..1"},
+        "--pad 4 --fill 51 --clip 30.5,200 --normalize 0..1",
+    ),
+    "the middle of transformers": ({"resize": (37,), "center": "floor"}, "--resize 37 --center floor"),
     "a window of values": ({"clip": (30.5, 200), "normalize": "siglip"}, "--clip 30.5,200 --normalize siglip"),
     "a window of 16 bits": ({"clip": (1000, 9000), "normalize": "0..1"}, "--deep --clip 1000,9000 --normalize 0..1"),
     "grey": ({"mode": "gray", "normalize": "inception"}, "--mode gray --normalize inception"),

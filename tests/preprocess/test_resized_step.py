@@ -9,6 +9,7 @@ from harness.torchvision_transforms import torchvision_transforms
 from hypothesis import given, settings, strategies as st
 
 import stridedgpu as sg
+from stridedgpu.__main__ import main
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -54,6 +55,28 @@ def test_resize_crop_to_tensor_normalize(sizes, seed):
     np.testing.assert_allclose(np.stack(step(photos)), normal, rtol=0, atol=1e-6)
 
 
+CENTRES = {"round": lambda excess: round(excess / 2), "floor": lambda excess: excess // 2}
+"""torchvision's CenterCrop, and `center_crop` of transformers (image_transforms.py), without padding."""
+
+
+@pytest.mark.parametrize("center", CENTRES)
+@pytest.mark.parametrize("sizes", [(24, 24), (25, 27), (27, 25), (26, 29), (31, 24)], ids=str)
+def test_half_a_pixel_beside_the_middle_goes_where_the_library_puts_it(center, sizes):
+    picture = photo(*sizes)
+    top, left = (CENTRES[center](size - 24) for size in sizes)
+    step = sg.Preprocess(crop=24, center=center, dtype="uint8", layout="NHWC", device="cpu")
+    np.testing.assert_array_equal(step([picture])[0], picture[top : top + 24, left : left + 24])
+    assert step.placements([sizes])[0].place[:2] == (-top, -left)
+
+
+@pytest.mark.parametrize("declared", [{}, {"crop": 8, "random_resized_crop": True}, {"letterbox": 8}], ids=str)
+def test_a_rule_for_the_middle_needs_a_window_in_it(declared):
+    with pytest.raises(sg.LayoutError, match="center='floor' says where the middle window of crop= lies"):
+        sg.Preprocess(center="floor", **declared)
+    with pytest.raises(sg.LayoutError, match="center='ceil' is unknown; it is 'round' or 'floor'"):
+        sg.Preprocess(center="ceil", crop=3)
+
+
 NORMALISATIONS = {
     "ImageNet": (MEAN, STD),
     "CLIP": ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)),
@@ -84,6 +107,22 @@ def test_every_byte_divided_to_float32_has_the_bits_of_torchvision(name):
     for dtype in ("float32", "float16"):
         step = sg.Preprocess(resize=16, crop=16, dtype=dtype, mean=mean, std=std, arithmetic="divide")
         assert np.asarray(step([every])[0]).tobytes() == normal.astype(dtype).tobytes()
+
+
+def test_a_division_has_not_the_bits_of_the_newer_transforms_and_its_texts_say_which_it_has(capsys):
+    """v2's ToDtype(scale=True) multiplies by 1 / 255."""
+    every = np.repeat(np.arange(256, dtype=np.uint8).reshape(16, 16, 1), 3, axis=2)
+    newer = every.transpose(2, 0, 1).astype(np.float32) * np.float32(1 / 255)
+    newer = (newer - np.float32(MEAN)[:, None, None]) / np.float32(STD)[:, None, None]
+    made = sg.Preprocess(mean=MEAN, std=STD, arithmetic="divide", device="cpu")([every])[0]
+    assert (made != newer).any()
+    np.testing.assert_allclose(made, newer, rtol=0, atol=1e-6)
+    with pytest.raises(SystemExit, match="0"):
+        main(["preprocess", "--help"])
+    for text in (sg.relayout.__doc__, sg.Preprocess.__doc__, capsys.readouterr().out):
+        words = " ".join(text.replace("`", "").split())
+        assert "torchvision's ToTensor and Normalize" in words
+        assert "v2's ToDtype(scale=True)" in words
 
 
 @pytest.mark.parametrize(

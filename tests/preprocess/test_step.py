@@ -330,13 +330,25 @@ def test_a_batch_in_which_every_row_is_bad():
     assert step.skipped == 5
 
 
+@pytest.mark.parametrize("orders", [{"dims": "HWC", "layout": "CHW"}, {"dims": "HWC"}, {"layout": "CHW"}], ids=str)
+@pytest.mark.parametrize("crop", [None, 2], ids=["whole", "cropped"])
+def test_orders_without_rows_are_those_of_images_in_a_list(orders, crop):
+    images = list(frames())
+    step, usual = (sg.Preprocess("image", crop=crop, device="cpu", **given) for given in (orders, {}))
+    assert step == usual
+    made = step({"image": images})["image"]
+    assert same_bits(np.stack(made), np.stack(usual({"image": images})["image"]))
+    assert all(same_bits(image, whole) for image, whole in zip(step(images), usual(images), strict=True))
+    assert sg.Preprocess(dims="HW", layout="WH") == sg.Preprocess(dims="NHW", layout="NWH")
+
+
 # ---- refusals
 
 
 @pytest.mark.parametrize(
     "declared, said",
     [
-        ({"dims": "HWC", "layout": "CHW"}, "N among them"),
+        ({"dims": "HW", "layout": "CHW"}, "N among them"),
         ({"layout": "NCDHW"}, "the same axes"),
         ({"layout": "NHWC8"}, "NHWC8"),
         ({"dims": "NHW", "layout": "NHW", "crop": 3}, "crop and flip"),
@@ -414,6 +426,11 @@ def test_rows_are_not_dropped_from_what_has_others(label, said):
         ("size", "crop=, resize= or letterbox= do that"),
         ("num_workers", "batch= and threads= of sg.load do that"),
         ("normalise", "normalize= is one"),
+        ("padding", "pad= does that"),
+        ("random_horizontal_flip", "flip=, with seed= do that"),
+        ("random_erasing", "help(stridedgpu.Preprocess) describes"),
+        ("random_rotation", "help(stridedgpu.Preprocess) describes"),
+        ("mask_column", "help(stridedgpu.Preprocess) describes"),
         ("Crop", "crop= is one"),
         ("xyzzy", "help(stridedgpu.Preprocess) describes"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from harness.frame_cases import surface
 from harness.profiles import examples
 from hypothesis import given, settings, strategies as st
 
@@ -168,3 +169,97 @@ def test_refusals(declared, words):
 def test_a_fill_that_the_pictures_cannot_hold_is_a_bad_row():
     with pytest.raises(sg.LayoutError, match=r"row 0.*fill"):
         cpu(pad=1, fill=0.5)([np.zeros((3, 3, 3), np.uint8)])
+    with pytest.raises(sg.LayoutError, match=r"row 0: fill=300.0 is 77100 in images of uint16, which hold 0 to 65535"):
+        cpu(pad=1, fill=300)([np.zeros((3, 3, 3), np.uint16)])
+
+
+SURFACES = [surface(name, (8, 12), seed=3).frame() for name in ("nv12", "p010", "i010", "bgra")]
+ARRAYS = [np.zeros((8, 12, 3), dtype) for dtype in ("uint8", "uint16", "float32")]
+
+
+@pytest.mark.parametrize(
+    "declared, grey",
+    [({}, 114), ({"fill": 51}, 51), ({"fill": (0, 51, 255)}, (0, 51, 255))],
+    ids=["yolo", "one", "rgb"],
+)
+def test_the_border_of_a_batch_is_one_colour_whatever_the_types(declared, grey):
+    made = cpu(letterbox=16, normalize="0..1", **declared)([*SURFACES, *ARRAYS])
+    for image in made:
+        np.testing.assert_allclose(image[[0, -1]], np.broadcast_to(np.array(grey) / 255, (2, 16, 3)), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "uint16", "int32", "float16", "float32", "float64"])
+def test_a_byte_of_fill_is_a_255th_of_what_becomes_one(dtype):
+    made = cpu(pad=1, fill=102, normalize="0..1", dtype="float64")([np.zeros((2, 2, 1), dtype)])[0]
+    half_a_step = 0.5 / np.iinfo(dtype).max if np.dtype(dtype).kind in "iu" else 1e-3
+    assert abs(made[0, 0, 0] - 102 / 255) <= half_a_step
+
+
+BORDERS = {
+    "bytes": ("uint8", {}, 30),
+    "two bytes": ("uint16", {}, 30 * 257),
+    "signed": ("int16", {}, round(30 / 255 * 32767)),
+    "floats": ("float32", {}, np.float32(30 / 255)),
+    "10 bits": ("uint16", {"maximum": 1023, "normalize": "0..1"}, round(30 / 255 * 1023)),
+    "floats of bytes": ("float32", {"maximum": 255, "normalize": "0..1"}, 30),
+    "a window of values": ("int16", {"clip": (-1000, 400)}, round(-1000 + 30 / 255 * 1400)),
+    "a window of bytes": ("uint8", {"clip": (100.5, 151.5)}, round(100.5 + 30 / 5)),
+}
+
+
+@pytest.mark.parametrize("dtype, declared, value", BORDERS.values(), ids=BORDERS)
+def test_the_value_of_a_border_in_the_images_own_type(dtype, declared, value):
+    step = cpu(pad=1, fill=30, dtype=dtype, **(declared if "normalize" not in declared else {}))
+    normal = cpu(pad=1, fill=30, **declared)
+    image = np.full((2, 2, 1), 120, dtype)
+    if "normalize" in declared:
+        assert normal([image])[0][0, 0, 0] == np.float32(value) * np.float32(1 / declared["maximum"])
+    else:
+        assert step([image])[0][0, 0, 0] == value
+
+
+@settings(max_examples=examples(100))
+@given(
+    low=st.integers(-1200, 3000),
+    span=st.integers(1, 5000),
+    source=st.sampled_from(["int16", "uint16", "int32", "float32"]),
+    target=st.sampled_from(["float16", "float32", "float64"]),
+    given=st.sampled_from([{"normalize": "0..1"}, {"mean": 0, "std": (1, 1, 1)}]),
+)
+def test_a_window_of_values_does_not_leave_the_unit(low, span, source, target, given):
+    low = abs(low) if source == "uint16" else low
+    values = np.unique(
+        np.clip(np.linspace(low - 9, low + span + 9, 999).round(), 0 if source == "uint16" else -9999, 9999)
+    )
+    batch = np.broadcast_to(values.astype(source)[None, None, :, None], (1, 1, len(values), 3))
+    made = cpu(clip=(low, low + span), dtype=target, pad=1, **given)(batch)
+    assert made.min() == 0
+    assert 1 - 2e-3 <= made.max() <= 1
+
+
+def test_the_values_of_a_stated_window_are_from_0_to_1():
+    batch = np.arange(800, 1300, dtype=np.int16).reshape(1, 1, -1, 1)
+    made = cpu(clip=(864, 1264), normalize="0..1")(batch)
+    assert (made.min(), made.max()) == (0, 1)
+    assert np.isfinite(np.sqrt(made)).all()
+
+
+@pytest.mark.parametrize("declared", [{"mode": "gray"}, {}], ids=["made grey", "one channel"])
+def test_a_grey_image_that_is_repeated_has_the_figures_of_three_colours(declared):
+    channels = 3 if declared else 1
+    batch = np.full((1, 2, 2, channels), 128, np.uint8)
+    made = cpu(channels=(0, 0, 0), normalize="imagenet", **declared)(batch)[0, 0, 0]
+    mean, std = (np.array(figures) for figures in NAMED["imagenet"])
+    np.testing.assert_allclose(made, (128 / 255 - mean) / std, atol=1e-6)
+    coloured = cpu(channels=(0, 0, 0), normalize="imagenet", gain=(1, 1), seed=1, **declared)(batch, [0])[0, 0, 0]
+    np.testing.assert_allclose(coloured, made, atol=1e-6)
+
+
+def test_red_that_is_repeated_has_the_figures_of_red():
+    made = cpu(channels=(0, 0, 0), normalize="imagenet")(np.full((1, 2, 2, 3), 128, np.uint8))
+    assert len(np.unique(made)) == 1
+
+
+def test_grey_has_not_the_figures_of_two_colours():
+    with pytest.raises(sg.LayoutError, match="for 2 and for 3 channels"):
+        sg.Preprocess(mode="gray", channels=(0, 0), normalize="imagenet")
