@@ -61,7 +61,7 @@ class BatchJob:
     """
 
     images: Sequence[ImageFile]
-    step: Preprocess
+    step: Preprocess[Any]
     decoder: str = "pillow"
     compares_all: bool = False
     deep: bool = False

@@ -66,7 +66,7 @@ class Comparison:
     runs: int
 
 
-def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
+def sample_of(pixels: Pixels, key: str, step: Preprocess[Any]) -> Sample:
     """A decoded image as NumPy needs it: resized as a whole, and where its window begins."""
     pixels = _adapted(pixels, step)
     made = _normalisation(pixels, key, step)
@@ -85,7 +85,7 @@ def sample_of(pixels: Pixels, key: str, step: Preprocess) -> Sample:
     return Sample(frame, origin, drawn is not None and drawn.flips(float(step.flip or 0)), made)
 
 
-def _adapted(pixels: Pixels, step: Preprocess) -> Pixels:
+def _adapted(pixels: Pixels, step: Preprocess[Any]) -> Pixels:
     """An image in the step's mode, and clipped."""
     if step.mode == "gray":
         red, green, blue = (pixels[..., channel].astype(np.int64) for channel in range(3))
@@ -98,7 +98,7 @@ def _adapted(pixels: Pixels, step: Preprocess) -> Pixels:
     return pixels
 
 
-def _normalisation(pixels: Pixels, key: str, step: Preprocess) -> Normalisation:
+def _normalisation(pixels: Pixels, key: str, step: Preprocess[Any]) -> Normalisation:
     """What the values of an image are multiplied by and what is added, its random colour included."""
     element = element_type(pixels.dtype)
     if not step.colours:
@@ -108,13 +108,13 @@ def _normalisation(pixels: Pixels, key: str, step: Preprocess) -> Normalisation:
     return Normalisation(*drawn_colours(step, [chance], element, pixels.shape[2])[0])
 
 
-def window_of(step: Preprocess) -> tuple[int, int]:
+def window_of(step: Preprocess[Any]) -> tuple[int, int]:
     """Height and width of every result of the command, which declares them."""
     assert step.window is not None, "the command line declares --size"
     return step.window
 
 
-def _placed(pixels: Pixels, key: str, step: Preprocess) -> Pixels:
+def _placed(pixels: Pixels, key: str, step: Preprocess[Any]) -> Pixels:
     """A result's pixels: the box of the image, cut out, resized and mirrored, set into a window of the fill value."""
     [placed] = step.placements([(pixels.shape[0], pixels.shape[1])], None if step.seed is None else [key])
     top, left, height, width = placed.place
@@ -135,7 +135,7 @@ def _placed(pixels: Pixels, key: str, step: Preprocess) -> Pixels:
     return window
 
 
-def write_with_gather_crops(samples: Sequence[Sample], batch: StridedTensor, step: Preprocess) -> None:
+def write_with_gather_crops(samples: Sequence[Sample], batch: StridedTensor, step: Preprocess[Any]) -> None:
     """The windows, where the decoder left them, into `batch` in one pass over the pixels: what is timed."""
     frame = samples[0].frame
     scale, bias, unit = samples[0].normalisation
@@ -149,7 +149,9 @@ def write_with_gather_crops(samples: Sequence[Sample], batch: StridedTensor, ste
     )
 
 
-def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: Preprocess, made: Normalisation) -> None:
+def write_with_numpy(
+    crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: Preprocess[Any], made: Normalisation
+) -> None:
     """The same as NumPy's users write it, `slot` being HWC: expression by expression, each with its own temporary."""
     values: np.ndarray[Any, np.dtype[Any]] = crop[..., ::-1] if step.channels == (2, 1, 0) else crop
     bounds = np.iinfo(slot.dtype) if slot.dtype.kind in "iu" else None
@@ -166,7 +168,7 @@ def write_with_numpy(crop: Pixels, slot: np.ndarray[Any, np.dtype[Any]], step: P
         slot[...] = values
 
 
-def check_bits(made: np.ndarray[Any, np.dtype[Any]], sample: Sample, step: Preprocess, number: int) -> None:
+def check_bits(made: np.ndarray[Any, np.dtype[Any]], sample: Sample, step: Preprocess[Any], number: int) -> None:
     """Raise `StridedGpuError` if an image (axes HWC) differs from NumPy's: wrong pixels are never handed out."""
     expected = np.empty(made.shape, made.dtype)
     write_with_numpy(sample.mirrored_window(window_of(step)), expected, step, sample.normalisation)
@@ -178,7 +180,7 @@ def check_bits(made: np.ndarray[Any, np.dtype[Any]], sample: Sample, step: Prepr
         )
 
 
-def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
+def compare(samples: Sequence[Sample], step: Preprocess[Any]) -> Comparison:
     """Do the first images again, by gather_crops and by NumPy, for their times."""
     scratch = _new_batch(replace(step, device="cpu"), len(samples))
     slots = scratch.permute("NHWC").numpy()
@@ -203,7 +205,7 @@ def compare(samples: Sequence[Sample], step: Preprocess) -> Comparison:
     )
 
 
-def _new_batch(step: Preprocess, count: int) -> StridedTensor:
+def _new_batch(step: Preprocess[Any], count: int) -> StridedTensor:
     """Room for `count` images."""
     return empty(
         (count, step.channel_count or 3, *window_of(step)),

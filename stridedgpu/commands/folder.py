@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from stridedgpu.devices.cpu.thread_count import set_num_threads
 from stridedgpu.preprocess.step import Preprocess
@@ -83,7 +83,7 @@ def check_folder_options(chosen: argparse.Namespace) -> None:
         chosen.refuse(f"argument --layout: shards are written picture by picture, which {chosen.layout} is not")
 
 
-def run_folder_job(chosen: argparse.Namespace, step: Preprocess) -> list[tuple[str, str]]:
+def run_folder_job(chosen: argparse.Namespace, step: Preprocess[Any]) -> list[tuple[str, str]]:
     """Do what is left of the job, and return the summary as pairs of a label and a text."""
     folder, out = chosen.images[0].resolve(), chosen.out.resolve()
     job = FolderJob(folder, out, chosen.shards, step, chosen.decoder, chosen.shard_format, chosen.deep)

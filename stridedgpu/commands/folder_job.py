@@ -68,7 +68,7 @@ class FolderJob:
     folder: Path
     out: Path
     shards: int
-    step: Preprocess
+    step: Preprocess[Any]
     decoder: str = "pillow"
     format: str = "npy"
     deep: bool = False

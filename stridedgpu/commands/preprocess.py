@@ -90,7 +90,7 @@ def run_preprocess(chosen: argparse.Namespace) -> None:
         _run_batch(chosen, step)
 
 
-def _run_batch(chosen: argparse.Namespace, step: Preprocess) -> None:
+def _run_batch(chosen: argparse.Namespace, step: Preprocess[Any]) -> None:
     """One batch in one file: written while the next images are decoded, or made in memory where that is wanted."""
     images = find_images(chosen.images) + (sample_images() if chosen.samples else [])
     if not images:

@@ -74,7 +74,7 @@ class ShardWriter(Protocol):
 
 
 @contextmanager
-def shard_writer(kind: str, path: Path, step: Preprocess, shape: tuple[int, ...]) -> Iterator[ShardWriter]:
+def shard_writer(kind: str, path: Path, step: Preprocess[Any], shape: tuple[int, ...]) -> Iterator[ShardWriter]:
     """A shard at `path`, which has its name when the block ends, and is removed if the block raises.
 
     `shape` is that of a row. Raises `FileError` where it cannot be written, or zarr is not installed.
@@ -90,7 +90,7 @@ def shard_writer(kind: str, path: Path, step: Preprocess, shape: tuple[int, ...]
 class _Npy:
     """One array, whose header is replaced when the number of its rows is known."""
 
-    def __init__(self, file: BinaryIO, step: Preprocess, shape: tuple[int, ...]) -> None:
+    def __init__(self, file: BinaryIO, step: Preprocess[Any], shape: tuple[int, ...]) -> None:
         self._file, self._step, self._shape, self._count = file, step, shape, 0
         write_header(file, step, (0, *shape))
 
@@ -107,7 +107,7 @@ class _Npy:
 class _WebDataset:
     """A tar file of small files, three a row, whose common stem is the row's number."""
 
-    def __init__(self, file: BinaryIO, _step: Preprocess, _shape: tuple[int, ...]) -> None:
+    def __init__(self, file: BinaryIO, _step: Preprocess[Any], _shape: tuple[int, ...]) -> None:
         self._file, self._count = file, 0
         self._tar = tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115 - closed in finish
 
@@ -134,7 +134,7 @@ class _WebDataset:
 class _Safetensors:
     """The format of https://huggingface.co/docs/safetensors: its size, a JSON header, and the tensors' bytes."""
 
-    def __init__(self, file: BinaryIO, step: Preprocess, shape: tuple[int, ...]) -> None:
+    def __init__(self, file: BinaryIO, step: Preprocess[Any], shape: tuple[int, ...]) -> None:
         self._file, self._dtype, self._shape = file, element_type(step.dtype).name, shape
         self._labels: list[int] = []
         file.write(bytes(_HEADER_BYTES))
@@ -165,7 +165,7 @@ class _Safetensors:
 class _Zarr:
     """A group of two arrays, by zarr itself."""
 
-    def __init__(self, folder: Path, step: Preprocess, shape: tuple[int, ...]) -> None:
+    def __init__(self, folder: Path, step: Preprocess[Any], shape: tuple[int, ...]) -> None:
         try:
             import zarr
         except ModuleNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.planning.resize_arithmetic import PASSES
@@ -353,7 +353,7 @@ _CHECKS: Final[tuple[Callable[[argparse.Namespace], None], ...]] = (
 )
 
 
-def declared_step(chosen: argparse.Namespace) -> Preprocess:
+def declared_step(chosen: argparse.Namespace) -> Preprocess[Any]:
     """What happens to an image, in one batch and in shards alike. Refuses options that do not go together."""
     for check in _CHECKS:
         check(chosen)

@@ -85,7 +85,7 @@ class _PartMade:
 class BatchMaker:
     """Runs a step over a source, batch by batch; unusable samples go to `refuse`, by default to the worker's rule."""
 
-    def __init__(self, step: Preprocess, source: Source, decoder: Decoder, refuse: Refuse | None = None) -> None:
+    def __init__(self, step: Preprocess[Any], source: Source, decoder: Decoder, refuse: Refuse | None = None) -> None:
         self._step, self._source = step, source
         self._worker = self._near = step._worker
         self._refuse = refuse or self._worker.refuse
@@ -239,7 +239,7 @@ def _numbers(rows: Sequence[Row]) -> list[int]:
     return [row.number for row in rows]
 
 
-def _geometry_alone(step: Preprocess) -> Preprocess:
+def _geometry_alone(step: Preprocess[Any]) -> Preprocess[Any]:
     """The step's windows in 8 bits on the CPU."""
     has_border = step.pad is not None or step.letterbox is not None
     return replace(
@@ -263,7 +263,7 @@ def _geometry_alone(step: Preprocess) -> Preprocess:
     )
 
 
-def _conversion_alone(step: Preprocess) -> Preprocess:
+def _conversion_alone(step: Preprocess[Any]) -> Preprocess[Any]:
     """The step's conversion and layout of whole batches, on its device."""
     return Preprocess(
         layout=step.layout,

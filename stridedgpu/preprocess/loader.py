@@ -27,7 +27,7 @@ Progress = bool | Callable[[int, int], object]
 
 def load(
     source: Any,
-    step: Preprocess,
+    step: Preprocess[Any],
     *,
     batch: int = 64,
     threads: int | None = None,
@@ -92,7 +92,7 @@ class Loader:
     def __init__(
         self,
         source: Any,
-        step: Preprocess,
+        step: Preprocess[Any],
         decoder: Decoder,
         batch: int,
         ahead: int,

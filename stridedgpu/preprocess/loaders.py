@@ -20,7 +20,7 @@ __all__ = ["Advancing", "IndexedDataset", "IndexedSample", "in_torch_worker", "i
 class Advancing:
     """The batches of a loader, each pass in the next epoch of a step; see `Preprocess.advancing`."""
 
-    step: Preprocess
+    step: Preprocess[Any]
     batches: Iterable[Any]
 
     def __iter__(self) -> Iterator[Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from .sample_keys import Chance
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from stridedgpu.devices.operand import Operand
 
     from .placement import Placement
@@ -40,8 +43,14 @@ K = TypeVar("K")
 L = TypeVar("L", list[Any], tuple[Any, ...])
 O = TypeVar("O")
 
+if TYPE_CHECKING:
+    Output = TypeVarWithDefault("Output", bound=Literal["numpy", "tensor"], default=Literal["numpy"])
+else:
+    Output = TypeVar("Output")  # a default needs Python 3.13
 
-class Preprocess(Declaration):
+
+@dataclass(frozen=True, repr=False)
+class Preprocess(Declaration, Generic[Output]):
     """Images to a network's input, as a value: declared once, pickled to any worker, called with batches.
 
     A call takes a dict of columns, a bare array, a list of images of different sizes, or one Pillow image or `Frame`.
@@ -118,7 +127,8 @@ class Preprocess(Declaration):
     - `errors`: "raise" names the row of an unusable image; "skip" drops its row from every column, logs why and counts
       it in `skipped`.
     - `output`: "numpy" for arrays, with axes in the order of `layout`, which engines can transport; "tensor" for
-      `StridedTensor`s with canonical axes, left on the device.
+      `StridedTensor`s with canonical axes, left on the device. To type checkers such a step is a
+      `Preprocess[Literal["tensor"]]`.
 
     With `crop`, `letterbox` or a `resize` to height and width, a list of images in a column becomes one array.
     Otherwise it becomes a list (an object array, if it was one).
@@ -134,6 +144,8 @@ class Preprocess(Declaration):
     >>> made["image"].shape, made["image"].dtype, float(made["image"].max()), made["label"] is batch["label"]
     ((8, 3, 2, 2), dtype('float16'), 1.0, True)
     """
+
+    output: Output = field(default="numpy", kw_only=True)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
         """The declaration as source code, without defaults."""
@@ -264,14 +276,25 @@ class Preprocess(Declaration):
 
     @overload
     def __call__(
-        self,
+        self: Preprocess[Literal["numpy"]],
         batch: TensorLike | Frame,
         keys: Any = ...,
         *,
         epoch: int | None = ...,
         out: None = ...,
         block_info: Any = ...,
-    ) -> Any: ...
+    ) -> NDArray[Any]: ...
+
+    @overload
+    def __call__(
+        self: Preprocess[Literal["tensor"]],
+        batch: TensorLike | Frame,
+        keys: Any = ...,
+        *,
+        epoch: int | None = ...,
+        out: None = ...,
+        block_info: Any = ...,
+    ) -> StridedTensor: ...
 
     def __call__(
         self, batch: Any, keys: Any = None, *, epoch: int | None = None, out: Any = None, block_info: Any = None

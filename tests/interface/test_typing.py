@@ -88,6 +88,11 @@ step = sg.Preprocess(interpolation="opencv-area", normalize="imagenet", layout="
 reveal_type(step({"image": frames}))  # dict[str, Any]
 reveal_type(step([frames]))  # list[Any]
 reveal_type(step(frames, out=planes))  # StridedTensor
+reveal_type(step(frames))  # ndarray
+left_on_the_device = sg.Preprocess(crop=224, output="tensor")
+reveal_type(left_on_the_device(np.zeros((2, 256, 256, 3), np.uint8)))  # StridedTensor
+def run(given: sg.Preprocess) -> None:
+    reveal_type(given(frames))  # ndarray
 reveal_type(sg.prefetch([frames]))  # Iterator[StridedTensor]
 reveal_type(sg.prefetch([3], device="cuda"))  # Iterator[Any]
 with frames as given:
@@ -114,6 +119,7 @@ sg.gather(frames, [0], mode="wrapped")  # error: arg-type
 sg.resize(frames, (2, 2), interpolation="bilinear")  # error: arg-type
 sg.Preprocess(interpolation="bilinear")  # error: arg-type
 sg.Preprocess(normalize="coco")  # error: arg-type
+sg.Preprocess(output="torch")  # error: type-var
 step(object())  # error: call-overload
 sg.relayout(frames, scale="fast")  # error: arg-type
 frames.relayout(row_pitch_bytes="512")  # error: arg-type
