@@ -11,7 +11,7 @@ from stridedgpu.devices.buffer import Buffer as Memory, check_range
 from stridedgpu.devices.cpu.device import ZeroedMemory
 from stridedgpu.devices.operand import AllocationSpec, Operand
 from stridedgpu.devices.selection import chosen_device, cuda_device_of_memory, default_device, device_name, device_named
-from stridedgpu.exchange.array_like import foreign_operand, labelled, operand_of
+from stridedgpu.exchange.array_like import array_of_values, foreign_operand, labelled, operand_of
 from stridedgpu.operations.allocation import DEFAULT_ALIGNMENT
 from stridedgpu.operations.channel_blocks import parse_order
 from stridedgpu.operations.options import MemoryOptions
@@ -107,7 +107,7 @@ def full(
     >>> full((2, 2), 7, "uint8", device="cpu").numpy().tolist()
     [[7, 7], [7, 7]]
     """
-    if np.asarray(value, object).ndim:
+    if array_of_values(value, object).ndim:
         raise LayoutError(f"value={value!r} is not one number; fill a tensor from an array with tensor[...] = array.")
     tensor = _new(sizes, dtype, dims, MemoryOptions(layout, row_pitch_bytes, alignment, device))
     tensor[...] = value

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stridedgpu.devices.operand import Operand
-from stridedgpu.exchange.array_like import operand_of
+from stridedgpu.exchange.array_like import array_of_values, operand_of
 from stridedgpu.operations.crop_sources import CropSources
 from stridedgpu.operations.letterbox import placement
 from stridedgpu.operations.options import MemoryOptions, ValueOptions
@@ -38,7 +38,7 @@ from stridedgpu.typing import (
     TensorLike,
 )
 from stridedgpu.values.axis_labels import Labels, inferred_labels
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.errors import ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
 
 from .arguments import GREY, border, refuse_interleaved, truth
@@ -238,8 +238,8 @@ def letterbox_placements(
     """
     frame, enlarges = resized_size(size), truth("scale_up", scale_up)
     try:
-        pairs = np.asarray(sizes)
-    except ValueError:  # rows of several lengths
+        pairs = array_of_values(sizes)
+    except ElementTypeError:  # rows of several lengths
         pairs = np.empty(1)
     if pairs.size == 0:
         return np.empty((0, 4), np.int64)

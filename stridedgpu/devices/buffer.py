@@ -16,6 +16,12 @@ __all__ = ["ADDRESS_SPACE_BYTES", "LARGEST_ALIGNMENT", "Buffer", "address_of", "
 
 ADDRESS_SPACE_BYTES: Final = 2**64
 
+_LARGEST_RANGE_BYTES: Final = 2**57
+"""No process has more memory: x86-64 translates 57 bits of an address, and Arm 56.
+
+Sources: Intel's 5-Level Paging and 5-Level EPT, section 1; Arm's Architecture Reference Manual, FEAT_D128.
+"""
+
 LARGEST_ALIGNMENT: Final = 4096
 """The largest alignment, in bytes, that is detected in a borrowed address: one page."""
 
@@ -62,6 +68,11 @@ def check_range(producer: str, address: int, start: int, nbytes: int) -> None:
         raise BindingError(
             f"{producer} describes {nbytes} bytes from {start:#x} on, which leave the address space of 64 bits: its "
             "sizes, strides or address are wrong."
+        )
+    if nbytes > _LARGEST_RANGE_BYTES:
+        raise BindingError(
+            f"{producer} describes {nbytes} bytes from {start:#x} on, more than any process has: its sizes or strides "
+            "are wrong."
         )
 
 

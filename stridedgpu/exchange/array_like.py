@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from stridedgpu.devices.buffer import Buffer, address_of
 from stridedgpu.devices.operand import Operand
@@ -22,10 +22,11 @@ from stridedgpu.values.strides import canonical_axes
 
 from .dlpack import dlpack_operand
 from .exports import array_of_operand
-from .foreign_memory import check_steps
+from .foreign_memory import LARGEST_RANK, check_steps
 from .named_axes import check_named_axes, named_axes
 
 __all__ = [
+    "array_of_values",
     "foreign_operand",
     "labelled",
     "operand_of",
@@ -38,6 +39,12 @@ __all__ = [
 
 
 _ARRAY: Final = np.ndarray
+
+_LEAVES: Final = frozenset((int, float, bool, complex, str, bytes, type(None), _ARRAY))
+"""Types in sequences that NumPy reads through no protocol."""
+
+_PROTOCOLS: Final = ("__array_interface__", "__array_struct__", "__array__")
+"""NumPy's own protocols. Source: https://numpy.org/doc/stable/user/basics.interoperability.html."""
 
 
 def operand_of(obj: object, dims: str | None = None) -> tuple[Operand, str | None]:
@@ -145,10 +152,7 @@ def _operand_of_values(obj: object) -> Operand:
             f"{os.fspath(obj)!r} is text, no numbers: read the file of a picture first, as by sg.load(paths, step), "
             "numpy.load, or Pillow's Image.open and sg.asarray(image, dims='HWC')."
         )
-    try:
-        array = np.asarray(obj)
-    except ValueError as problem:
-        raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
+    array = array_of_values(obj)
     if array.dtype == object:
         if any(_is_of(entry, "av", "VideoFrame") for entry in array.flat[:1]):
             raise ElementTypeError(_ADVICE_FOR_PYAV)
@@ -162,6 +166,42 @@ _ADVICE_FOR_PYAV: Final = (
     "for plane in frame.planes], sizes=(frame.height, frame.width)). Of any other format, give "
     "frame.to_ndarray(format='rgb24') with dims='HWC'."
 )
+
+
+def array_of_values(obj: object, dtype: DTypeLike = None) -> NDArray[Any]:
+    """Numbers, nested sequences or an array-like as NumPy's array, as `numpy.asarray` makes it.
+
+    NumPy reads the memory of whatever in `obj` has its protocols or the buffer protocol. All of that is checked first.
+
+    Raises `BindingError` for memory that cannot be there, and `ElementTypeError` for what NumPy makes no array of.
+
+    >>> array_of_values([[1, 2], np.array([3, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    checked = _with_checked_arrays(obj, 0)
+    try:
+        return np.asarray(checked, dtype)
+    except (TypeError, ValueError) as problem:
+        raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
+
+
+def _with_checked_arrays(obj: Any, depth: int) -> Any:
+    """An object, or sequences nested below it, with a checked array in the place of each array-like."""
+    kind = type(obj)
+    if kind in _LEAVES or depth > LARGEST_RANK or isinstance(obj, (str, bytes, type, np.generic, _ARRAY)):
+        return obj
+    if kind is not list and kind is not tuple:
+        array = _array_held_by(obj, None)
+        if array is not None:
+            if array.dtype.hasobject and any(hasattr(obj, name) for name in _PROTOCOLS[:2]):
+                raise ElementTypeError(f"{kind.__name__} is not array-like: its memory would be read as objects.")
+            return array
+        if not (hasattr(obj, "__len__") and hasattr(obj, "__getitem__")) or isinstance(obj, dict):
+            return obj
+        obj = list(obj)
+    if _LEAVES.issuperset(map(type, obj)):
+        return obj
+    return [_with_checked_arrays(part, depth + 1) for part in obj]
 
 
 def operand_of_array(array: NDArray[Any], dims: str | None = None) -> Operand:
@@ -197,11 +237,13 @@ def _rounded(name: str, value: int) -> float:
 
 def _array_held_by(obj: Any, copy: bool | None) -> NDArray[Any] | None:
     """The array of an object with NumPy's protocols or the buffer protocol; None if it has none to share."""
-    if hasattr(obj, "__array_interface__") or hasattr(obj, "__array__"):
+    if any(hasattr(obj, name) for name in _PROTOCOLS):
         try:
             array = np.array(obj, copy=False if copy is False else None)
-        except ValueError:
-            return None
+        except ValueError as problem:
+            if copy is False:
+                return None
+            raise ElementTypeError(f"This {type(obj).__name__} is not array-like: {problem}") from None
         except (TypeError, OverflowError) as problem:
             if hasattr(obj, "__array__"):
                 raise

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stridedgpu.exchange.array_like import array_of_values
 from stridedgpu.planning.resize_problem import ResizeWindow
 from stridedgpu.values.errors import LayoutError
 from stridedgpu.values.layout import Layout
@@ -86,13 +87,15 @@ class Placement(NamedTuple):
 def _coordinates(given: Any, width: int, name: str) -> Coordinates:
     """Numbers as an array (k, width); no numbers are an empty one."""
     try:
-        array = np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(())
+        array = array_of_values(given, np.float64)
+    except TypeError:
+        raise LayoutError(
+            f"{name} of an image are numbers of sizes (k, {width}), which this {type(given).__name__} is not."
+        ) from None
     if array.size == 0 and array.ndim in (1, 2):
         return np.empty((0, width))
     if array.ndim != 2 or array.shape[1] != width:
-        raise LayoutError(f"{name} of an image are numbers of sizes (k, {width}), not {np.shape(given)}.")
+        raise LayoutError(f"{name} of an image are numbers of sizes (k, {width}), not {array.shape}.")
     return array
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import numpy as np
-
-from stridedgpu.values.errors import LayoutError
+from stridedgpu.exchange.array_like import array_of_values
+from stridedgpu.values.errors import ElementTypeError, LayoutError
 
 from .declaration import Declaration
 from .decoding import Decoder
@@ -213,7 +212,7 @@ def _is_pillow(image: object) -> bool:
 def _column(values: tuple[Any, ...]) -> Any:
     """The values of a column: an array if they are numbers or arrays of one shape, else a list."""
     try:
-        array = np.asarray(values)
-    except ValueError:  # arrays of several shapes
+        array = array_of_values(values)
+    except ElementTypeError:  # arrays of several shapes
         return list(values)
     return array if array.dtype.kind in "biufc" else list(values)
