@@ -24,7 +24,7 @@ from stridedgpu.devices.cpu.thread_count import usable_cores
 from stridedgpu.preprocess.batches import PART_SAMPLES, BatchMaker
 from stridedgpu.preprocess.decoding import Decoder, whole_process_decodes
 from stridedgpu.preprocess.image_files import image_names
-from stridedgpu.preprocess.npy import replacement
+from stridedgpu.preprocess.npy import opened_file, replacement
 from stridedgpu.preprocess.step import Preprocess
 from stridedgpu.values.errors import StridedGpuError
 
@@ -211,7 +211,7 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
     """The record of a finished shard. Raises `FolderJobError` if the file is not a record."""
     path = _record_path(job, number)
     try:
-        held: dict[str, Any] = json.loads(path.read_text())
+        held: dict[str, Any] = json.loads(_read(path))
         record = ShardRecord(**held)
         is_one = _is_record(held)
     except (ValueError, TypeError, RecursionError):
@@ -219,6 +219,11 @@ def read_record(job: FolderJob, number: int) -> ShardRecord:
     if not is_one:
         raise FolderJobError(f"{str(path)!r} is not the record of a shard: remove it, and run the job again.")
     return record
+
+
+def _read(path: Path) -> bytes:
+    with opened_file(path, "JSON") as file:
+        return file.read()
 
 
 def _is_record(held: dict[str, Any]) -> bool:
@@ -241,7 +246,7 @@ def _are_texts(value: object) -> bool:
 def _check_manifest(job: FolderJob, wanted: dict[str, Any]) -> dict[str, Any]:
     """The existing manifest. Raises `FolderJobError` unless it says what is wanted."""
     try:
-        held: dict[str, Any] = json.loads(job.manifest.read_text())
+        held: dict[str, Any] = json.loads(_read(job.manifest))
         differing = next((name for name, value in wanted.items() if held[name] != value), None)
         is_one = _are_texts(held["classes"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -265,7 +270,7 @@ def _label(name: str, classes: Sequence[str]) -> int | None:
 def _check_listing(job: FolderJob) -> int:
     """The number of images. Raises `FolderJobError` unless the images are those of the listing."""
     count = 0
-    with job.listing.open("rb") as listing:
+    with opened_file(job.listing, "listing") as listing:
         for line, name in zip_longest(listing, image_names(job.folder)):
             if line is None or name is None or line != _line(name):
                 began = "nothing" if line is None else repr(_listed(job, line))
@@ -282,7 +287,7 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
     """The listing cut into shards, whose sizes differ by one image at most."""
     bounds = [number * count // job.shards for number in range(job.shards + 1)]
     shards = []
-    with job.listing.open("rb") as listing:
+    with opened_file(job.listing, "listing") as listing:
         for number in range(job.shards):
             size = bounds[number + 1] - bounds[number]
             shards.append(Shard(number, size, listing.tell()))
@@ -293,7 +298,7 @@ def _parts(job: FolderJob, count: int) -> list[Shard]:
 
 def _names(job: FolderJob, shard: Shard) -> list[str]:
     """The names of a shard's images. Raises `FolderJobError` if the listing has been changed meanwhile."""
-    with job.listing.open("rb") as listing:
+    with opened_file(job.listing, "listing") as listing:
         listing.seek(shard.start)
         names = [_listed(job, line) for line in islice(listing, shard.count)]
     if len(names) != shard.count:

@@ -168,7 +168,7 @@ _ADVICE_FOR_PYAV: Final = (
 )
 
 
-def array_of_values(obj: object, dtype: DTypeLike = None) -> NDArray[Any]:
+def array_of_values(obj: object, dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Numbers, nested sequences or an array-like as NumPy's array, as `numpy.asarray` makes it.
 
     NumPy reads the memory of whatever in `obj` has its protocols or the buffer protocol. All of that is checked first.

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from .declaration import Declaration
 from .geometry import resized_sizes
 from .image_files import ImageError
 from .modes import DEEP_MODES, pixels_of
-from .npy import read_array
+from .npy import opened_file, read_array
 from .pixel_memory import PixelMemory
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def opened_mask(source: Path | bytes, name: str) -> PillowImage:
     def opened() -> PillowImage:
         from PIL import Image
 
-        with Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=_FORMATS) as image:
+        with _stream(source) as file, Image.open(file, formats=_FORMATS) as image:
             _check_size(image.width * image.height)
             image.load()
             return image
@@ -230,8 +230,10 @@ def decoded(subject: str, decode: Callable[[], Result]) -> Result:
         ) from None
     except UnidentifiedImageError:
         raise ImageError(f"{subject} is not a picture in a format that Pillow reads.") from None
-    except (StridedGpuError, MemoryError):
+    except StridedGpuError:
         raise
+    except MemoryError:  # a damaged file may say that it needs more than there is
+        raise ImageError(f"{subject} cannot be read as a picture: there is not enough memory for it.") from None
     except Exception as problem:  # noqa: BLE001 - damaged files make decoders raise errors of any type
         reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
         raise ImageError(f"{subject} cannot be read as a picture: {reason}.") from None
@@ -242,14 +244,19 @@ def _opened(decoder: Decoder, source: Path | bytes, name: str) -> Pixels:
     from PIL import Image
 
     if decoder.name == "simplejpeg":
-        source = source.read_bytes() if isinstance(source, Path) else source
+        with _stream(source) as file:
+            source = file.read()
         pixels = _by_simplejpeg(source, decoder)
         if pixels is not None:
             return pixels
-    opened = BytesIO(source) if isinstance(source, bytes) else source.open("rb", buffering=_READ_BYTES)
-    with opened as file, Image.open(file, formats=_FORMATS) as image:
+    with _stream(source) as file, Image.open(file, formats=_FORMATS) as image:
         _check_size(image.width * image.height)
         return _by_pillow(image, name, decoder, decoder.memory)
+
+
+def _stream(source: Path | bytes) -> BinaryIO:
+    """A file, opened, or encoded bytes as one."""
+    return BytesIO(source) if isinstance(source, bytes) else opened_file(source, "picture", _READ_BYTES)
 
 
 def _check_size(pixels: int) -> None:

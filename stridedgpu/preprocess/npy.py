@@ -1,4 +1,4 @@
-"""`.npy` files without pickle: arrays mapped in place, and written completely or not at all.
+"""Files: opened if they are ordinary ones, `.npy` files mapped without pickle, and written completely or not at all.
 
 Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -30,8 +31,31 @@ _ONE_HEADER = threading.Lock()
 """Python until 3.11.8 and 3.12.2 may raise `SystemError` where two threads parse a literal (its issue 106905)."""
 
 
+_HEADERS: Final = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""The versions of the format. A third one is for names of fields, which no array here has."""
+
+
 class FileError(StridedGpuError):
     """A file that cannot be read or written, with the reason in one sentence."""
+
+
+def opened_file(path: Path, content: str, buffering: int = -1) -> BinaryIO:
+    """The ordinary file at `path`, opened to be read; `content` is what it holds, for messages.
+
+    Raises `FileError` for a pipe or a device, for whose writer nobody waits, and `OSError`.
+    """
+
+    def without_waiting(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    file = open(path, "rb", buffering, opener=without_waiting)  # noqa: SIM115 - `Path.open` has no opener
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise FileError(f"{str(path)!r} is not an ordinary file; save the {content} to one first.")
 
 
 def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
@@ -39,17 +63,29 @@ def read_array(path: Path) -> np.ndarray[Any, np.dtype[Any]]:
 
     Raises `FileError` for anything else, a pipe included: reading one might never end.
     """
-    if path.exists() and not path.is_file():
-        raise FileError(f"{str(path)!r} is not an ordinary file; save the array to one first.")
     try:
-        with _ONE_HEADER:
-            return np.lib.format.open_memmap(path, mode="r")
+        with opened_file(path, "array") as file:
+            return _mapped(file)
+    except FileError:
+        raise
     except OSError as problem:
         raise FileError(f"{str(path)!r} cannot be read: {problem.strerror or problem}.") from None
     except Exception as problem:  # noqa: BLE001 - damaged headers make NumPy's reader raise errors of any type
         # NumPy's first line; the next ones recommend to trust the file. A header in it may be thousands of letters.
         reason = str(problem).partition("\n")[0].rstrip(".")[:_REASON_LETTERS] or type(problem).__name__
         raise FileError(f"{str(path)!r} is not a readable .npy file: {reason}.") from None
+
+
+def _mapped(file: BinaryIO) -> np.ndarray[Any, np.dtype[Any]]:
+    """The array of an opened `.npy` file, as `numpy.lib.format.open_memmap` maps that of a path."""
+    with _ONE_HEADER:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADERS:
+            raise ValueError(f"its format has version {version}, and versions (1, 0) and (2, 0) are read")
+        sizes, is_fortran, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError("it holds Python's objects")
+    return np.memmap(file, dtype, "r", file.tell(), sizes, "F" if is_fortran else "C")
 
 
 def write_array(file: BinaryIO, array: np.ndarray[Any, np.dtype[Any]]) -> None:

@@ -159,6 +159,17 @@ def test_a_link_is_not_followed(tmp_path, monkeypatch):
     assert kernel_cache.read("name") is None
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "name.o", 0o600)
+    read = "from stridedgpu.devices.cpu.compiled import kernel_cache; print(kernel_cache.read('name'))"
+    environment = {**os.environ, kernel_cache.VARIABLE: str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", read], capture_output=True, text=True, timeout=300, check=True, env=environment
+    )
+    assert done.stdout == "None\n"
+
+
 @pytest.mark.parametrize("variable", [kernel_cache.VARIABLE, "XDG_CACHE_HOME"])
 def test_a_relative_directory_is_not_used(tmp_path, monkeypatch, variable):
     monkeypatch.delenv(kernel_cache.VARIABLE, raising=False)

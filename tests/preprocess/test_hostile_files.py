@@ -6,6 +6,8 @@ import json
 import os
 import re
 import struct
+import subprocess
+import sys
 import zlib
 from contextlib import suppress
 from dataclasses import asdict
@@ -93,13 +95,54 @@ def test_a_header_that_cannot_be_true_is_refused_in_a_sentence(tmp_path, content
     assert sentence(caught.value).startswith(f"{str(path)!r} is not a readable .npy file: ")
 
 
+NOBODY_WRITES = """
+import os, sys
+from pathlib import Path
+import stridedgpu as sg
+from stridedgpu.commands.folder_job import FolderJob, Shard, read_record, start
+from stridedgpu.preprocess.decoding import Decoder, opened_mask
+from stridedgpu.preprocess.npy import read_array
+
+folder = Path(sys.argv[1])
+
+def pipe(name):
+    os.mkfifo(folder / name)
+    return folder / name
+
+def loaded(errors):
+    step = sg.Preprocess(crop=4, device="cpu", errors=errors)
+    return list(sg.load([folder / "f.png", folder / "f.png"], step, threads=1))
+
+picture = pipe("f.png")
+for read in (
+    lambda: read_array(pipe("f.npy")),
+    lambda: Decoder().frame(picture, "f.png"),
+    lambda: opened_mask(picture, "f.png"),
+    lambda: loaded("raise"),
+    lambda: print(loaded("skip")),
+    lambda: Decoder("simplejpeg").frame(picture, "f.png"),
+):
+    try:
+        read()
+    except sg.StridedGpuError as error:
+        print(error)
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "array.npy")
-    with os.fdopen(os.open(tmp_path / "array.npy", os.O_RDWR), "wb", buffering=0) as pipe:
-        pipe.write(b"no array, so that reading ends")
-        with pytest.raises(FileError, match="is not an ordinary file"):
-            read_array(tmp_path / "array.npy")
+def test_a_pipe_is_refused_and_its_writer_not_waited_for(tmp_path):
+    pytest.importorskip("PIL", reason="Pillow decodes the images: pip install stridedgpu[cli]")
+    command = [sys.executable, "-c", NOBODY_WRITES, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    array, image, mask, row, skipped, *quick = done.stdout.splitlines()
+    assert array.endswith("f.npy' is not an ordinary file; save the array to one first.")
+    for text in (image, mask, row):
+        assert text.endswith("f.png' is not an ordinary file; save the picture to one first.")
+    assert skipped == "[]"
+    assert len(quick) == 1
+    assert re.search("is not an ordinary file|is not installed", quick[0])
 
 
 literals = st.recursive(
@@ -197,8 +240,8 @@ def replaced(content: bytes, place: int, layout: str, *values: int) -> bytes:
     return content[:place] + struct.pack(layout, *values) + content[place + struct.calcsize(layout) :]
 
 
-def huge_png() -> bytes:
-    header = replaced(encoded("PNG")[12:29], 4, ">II", SIDE, SIDE)
+def huge_png(side: int = SIDE) -> bytes:
+    header = replaced(encoded("PNG")[12:29], 4, ">II", side, side)
     return encoded("PNG")[:12] + header + struct.pack(">I", zlib.crc32(header)) + encoded("PNG")[33:]
 
 
@@ -287,6 +330,42 @@ def test_a_picture_starts_no_program_whatever_it_is_called(tmp_path, monkeypatch
     assert trace.exists(), "Pillow alone runs it, or this test shows nothing"
 
 
+LITTLE_MEMORY = """
+import resource, sys
+from pathlib import Path
+import numpy as np, PIL.PngImagePlugin
+import stridedgpu as sg
+
+folder = Path(sys.argv[1])
+step = sg.Preprocess(crop=4, device="cpu", errors="skip")
+good = folder / "good.png"
+list(sg.load([good], step, threads=1))  # all that is imported has its memory
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+most = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (200 << 20), most))
+loader = sg.load([good, folder / "hungry.png", good], step, threads=1)
+print(*(batch.shape for batch in loader), loader.skipped)
+try:
+    list(sg.load([folder / "hungry.png"], sg.Preprocess(crop=4, device="cpu"), threads=1))
+except sg.StridedGpuError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is read from /proc")
+def test_a_picture_that_wants_more_memory_than_there_is_is_an_unusable_one(tmp_path):
+    """Its header says that it has 81 million pixels, whose 324 MB Pillow allocates before it reads one."""
+    (tmp_path / "good.png").write_bytes(encoded("PNG"))
+    (tmp_path / "hungry.png").write_bytes(huge_png(9000))
+    command = [sys.executable, "-c", LITTLE_MEMORY, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    shapes, refusal = done.stdout.splitlines()
+    assert shapes == "(2, 3, 4, 4) 1"
+    assert refusal.endswith("hungry.png' cannot be read as a picture: there is not enough memory for it.")
+
+
 def check_image(decoder: Decoder, content: bytes) -> None:
     """The image has RGB pixels within Pillow's limit, or the refusal is one sentence."""
     for read in (lambda: decoder.frame(content, "picture").shape, lambda: (*opened_mask(content, "picture").size, 3)):
@@ -333,6 +412,20 @@ def job(tmp_path):
     job = FolderJob(tmp_path / "photos", tmp_path / "out", 2, sg.Preprocess("image", crop=8, device="cpu"))
     write_shard(job, start(job)[0])
     return job
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
+@pytest.mark.parametrize("name", ["manifest", "listing", "record"])
+def test_a_pipe_among_the_files_of_a_job_is_refused(job, name, monkeypatch):
+    path = {"manifest": job.manifest, "listing": job.listing, "record": job.path(0).with_suffix(".json")}[name]
+    path.unlink()
+    os.mkfifo(path)
+    writer = os.open(path, os.O_RDWR)  # with a writer, opening it does not wait
+    monkeypatch.setattr("pathlib.Path.open", lambda *_, **__: pytest.fail("it is waited for"))
+    monkeypatch.setattr("pathlib.Path.read_text", lambda *_, **__: pytest.fail("it is waited for"))
+    with pytest.raises(FileError, match="is not an ordinary file"):
+        read_record(job, 0) if name == "record" else start(job)
+    os.close(writer)
 
 
 values = st.recursive(

@@ -45,7 +45,7 @@ def read(digest: str) -> bytes | None:
     with suppress(OSError), _opened_directory(create=False) as folder:
         if folder is None:
             return None
-        handle = os.open(_file_name(digest), os.O_RDONLY | _CLOSE_ON_EXEC | _NO_FOLLOW, dir_fd=folder)
+        handle = os.open(_file_name(digest), os.O_RDONLY | _CLOSE_ON_EXEC | _NO_FOLLOW | _NO_WAIT, dir_fd=folder)
         with os.fdopen(handle, "rb") as file:
             if not _is_own(os.fstat(file.fileno()), stat.S_IFREG):
                 return None
@@ -74,6 +74,9 @@ def write(digest: str, machine_code: bytes) -> None:
 
 _CLOSE_ON_EXEC: Final = getattr(os, "O_CLOEXEC", 0)
 _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
+"""A pipe is opened without a writer, and refused by its kind."""
+
 _HAS_OWNERS: Final = sys.platform != "win32" and os.open in os.supports_dir_fd
 """Whether files have owners and can be opened relative to a directory handle; without both, nothing is cached."""
 
