@@ -22,7 +22,7 @@ def write_frame(image: Operand, dims: str | None, values: ValueOptions, frame: F
 
     Raises before anything is written: `ElementTypeError` for an image of another type than the frame's, `LayoutError`
     for axes, sizes and conversions that do not fit, `BindingError` for planes that are read-only, on another device, or
-    share memory with the image.
+    share memory with the image or with each other.
     """
     layout = image.layout
     labels = inferred_labels(dims, layout.ndim, "CHW" if layout.ndim == 3 else None)
@@ -50,6 +50,9 @@ def write_frame(image: Operand, dims: str | None, values: ValueOptions, frame: F
             raise LayoutError(f"{name} repeats or overlaps its own elements: {plane.layout}.")
         if share_memory(image, plane):
             raise BindingError(f"{name} shares memory with the picture; write into another frame, or copy it first.")
+        for other in range(number):
+            if share_memory(frame.planes[other], plane):
+                raise BindingError(f"{name} shares memory with out.planes[{other}], whose samples it would overwrite.")
     if frame.samples.kind == "rgb" and frame.colours is not None:
         move_elements(image, frame.colours, made, 0, stream)
         return

@@ -121,6 +121,25 @@ def test_a_frame_is_mixed_as_its_picture(path, made, matrix, data):
         assert same_bits(sg.relayout(made.frame(), **options), wanted)
 
 
+@cpu_paths
+@pytest.mark.parametrize("rows", [1, 2, 3, 5])
+def test_each_row_over_a_frame_has_its_scale_and_bias(path, rows):
+    frame = sg.Frame.over("nv12", bytes(range(36)), (4, 6))
+    options = {"matrix": (SEPIA * 2)[:rows], "dtype": "float32", "scale": range(1, rows + 1), "bias": range(rows)}
+    wanted = sg.relayout(sg.relayout(frame), **options)
+    with converting_by(path):
+        assert same_bits(sg.relayout(frame, **options), wanted)
+
+
+@cpu_paths
+@pytest.mark.parametrize("sizes", [(0, 190), (190, 0)], ids=["no rows", "no columns"])
+def test_no_pixels_are_mixed_into_a_target_of_any_strides(path, sizes):
+    memory = np.zeros(400, np.float32)
+    target = np.lib.stride_tricks.as_strided(memory[200:], (1, *sizes), (832, 768, -4))
+    into(path, sg.zeros((3, *sizes), "uint8", dims="CHW", device="cpu"), sg.asarray(target), matrix=GREY)
+    assert not memory.any()
+
+
 @pytest.mark.parametrize(
     "matrix, options, words",
     [

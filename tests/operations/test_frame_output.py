@@ -195,6 +195,29 @@ def test_planes_that_cannot_be_written_are_refused():
         sg.relayout(frame, out=frame)
 
 
+@pytest.mark.parametrize(
+    "name, offsets", [("nv12", (0, 0)), ("nv12", (0, 23)), ("i420", (0, 24, 29)), ("yv12", (5, 30, 0))], ids=str
+)
+def test_planes_that_overlap_are_read_and_not_written(name, offsets):
+    memory = bytearray(range(48))
+    frame = sg.Frame.over(name, memory, (4, 6), plane_offsets_bytes=offsets)
+    assert sg.relayout(frame).sizes == (3, 4, 6)
+    with pytest.raises(BindingError, match=r"out.planes\[\d\] shares memory with out.planes\[\d\]"):
+        sg.relayout(np.zeros((4, 6, 3), np.uint8), dims="HWC", out=frame)
+    assert memory == bytearray(range(48))
+
+
+def test_planes_between_the_rows_of_each_other_are_written():
+    memory = bytearray(48)
+    frame = sg.Frame.over("nv12", memory, (4, 6), row_pitch_bytes=12, plane_offsets_bytes=(0, 6))
+    picture = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
+    apart = sg.Frame.over("nv12", bytearray(36), (4, 6))
+    for out in (frame, apart):
+        sg.relayout(picture, dims="HWC", out=out)
+    for plane, other in zip(frame.planes, apart.planes, strict=True):
+        assert np.array_equal(plane.numpy(), other.numpy())
+
+
 @pytest.mark.parametrize("name, nbytes", [("nv12", 1), ("p010", 2)])
 def test_a_problem_counts_the_bytes_of_colours_and_of_samples(name, nbytes):
     problem = FrameEncodeCase(name, size=(4, 14)).problem

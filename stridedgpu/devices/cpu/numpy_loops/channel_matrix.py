@@ -32,6 +32,8 @@ def mix_channels(
     problem: ChannelMatrixProblem, source: Buffer, source_start: int, target: Buffer, target_start: int
 ) -> None:
     """Write every pixel; starts are the bytes before the lowest element of each side."""
+    if 0 in problem.sizes:  # NumPy makes no array of strides that leave a memory without bytes
+        return
     across, source_across = problem.channel_strides
     rows, columns = len(problem.matrix), len(problem.matrix[0])
     read, written = (

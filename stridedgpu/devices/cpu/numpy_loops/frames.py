@@ -33,15 +33,16 @@ def frame_loops(problem: FrameProblem, planes: Sequence[Operand], origin: tuple[
     """Write a window, whose first pixel is at `origin` of the frame, into `target` with axes C, H, W."""
     made, order = problem.conversion, problem.order
     into = operand_array(target)
+    if made.matrix is not None:  # which scales its own channels
+        for rows, colours in _bands(problem, planes, origin):
+            for channel, numbers in enumerate(mixed(colours, made)):
+                into[channel, rows] = numbers
+        return
     scale, bias = (
         None if values is None else np.broadcast_to(constants(values, made.compute), (len(order),))
         for values in (made.scale, made.bias)
     )
     for rows, colours in _bands(problem, planes, origin):
-        if made.matrix is not None:
-            for channel, numbers in enumerate(mixed(colours, made)):
-                into[channel, rows] = numbers
-            continue
         for channel, colour in enumerate(order):
             affine = (None if values is None else values[channel] for values in (scale, bias))
             into[channel, rows] = convert_block(colours[colour], made, *affine)
