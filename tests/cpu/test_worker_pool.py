@@ -371,7 +371,7 @@ def test_the_number_of_threads(monkeypatch):
     assert "STRIDEDGPU_THREADS='many' is not a number of threads" in refused.stderr
 
 
-@pytest.mark.parametrize("said", ["0", "-1", "1.5", "9" * 5000], ids=lambda said: said[:5])
+@pytest.mark.parametrize("said", ["0", "-1", "1.5", "1025", "9" * 5000], ids=lambda said: said[:5])
 def test_a_variable_that_is_no_number_of_threads_is_refused_in_a_sentence(monkeypatch, said):
     monkeypatch.setenv(threads.VARIABLE, said)
     with pytest.raises(sg.StridedGpuError, match=f"STRIDEDGPU_THREADS='{said[:20]}' is not a number of threads"):
@@ -382,6 +382,35 @@ def test_a_variable_that_is_no_number_of_threads_is_refused_in_a_sentence(monkey
 def test_what_is_no_number_of_threads(count):
     with pytest.raises(ValueError, match=r"count=.* (is not an integer|must be at least 1)"):
         sg.set_num_threads(count)
+
+
+@pytest.mark.parametrize("count", [1025, 10**9, 2**70])
+def test_more_threads_than_any_machine_uses_are_refused(count):
+    with pytest.raises(sg.LayoutError, match=f"count={count} must be at most 1024; this process may use"):
+        sg.set_num_threads(count)
+    assert sg.get_num_threads() == 4, "what was set before stays"
+
+
+def test_as_many_threads_as_the_variable_may_say_can_be_set(monkeypatch):
+    monkeypatch.setenv(threads.VARIABLE, "1024")
+    assert threads._default.__wrapped__() == 1024
+    sg.set_num_threads(1024)
+    assert sg.get_num_threads() == 1024
+
+
+@needs_compiler
+@pytest.mark.parametrize("cores", [2, 100])
+def test_no_more_workers_are_started_than_cores_or_64(monkeypatch, cores):
+    started = []
+    monkeypatch.setattr(worker_pool, "usable_cores", lambda: cores)
+    monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread))
+    sg.set_num_threads(1000)
+    done = []
+    for _ in range(2):
+        share_items(done.append, 2000)
+    assert done == [*range(2000)] * 2, "no worker came"
+    assert len(started) == max(cores, 64) - 1
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this platform has no affinity of processes")

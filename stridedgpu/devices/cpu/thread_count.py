@@ -7,7 +7,7 @@ import threading
 from functools import cache
 from typing import Final
 
-from stridedgpu.values.errors import StridedGpuError
+from stridedgpu.values.errors import LayoutError, StridedGpuError
 from stridedgpu.values.strides import integer
 
 __all__ = [
@@ -23,7 +23,8 @@ __all__ = [
 VARIABLE: Final = "STRIDEDGPU_THREADS"
 """The environment variable with the number of threads of one call."""
 
-_MOST_DIGITS: Final = 6
+_MOST_THREADS: Final = 1024
+"""The largest number of threads that may be set: more is a mistake, not a machine."""
 
 
 class _Shared:
@@ -70,10 +71,9 @@ def get_num_threads() -> int:
 def _default() -> int:
     """The number of threads if none was set."""
     said = os.environ.get(VARIABLE, "").strip()
-    if said and (not said.isdecimal() or len(said) > _MOST_DIGITS or int(said) < 1):
-        raise StridedGpuError(
-            f"{VARIABLE}={said[:20]!r} is not a number of threads; it is 1 to {10**_MOST_DIGITS - 1}."
-        )
+    digits = len(str(_MOST_THREADS))
+    if said and not (said.isdecimal() and len(said) <= digits and 1 <= int(said) <= _MOST_THREADS):
+        raise StridedGpuError(f"{VARIABLE}={said[:20]!r} is not a number of threads; it is 1 to {_MOST_THREADS}.")
     count = int(said) if said else usable_cores()
     SHARED.several = count > 1
     return count
@@ -82,10 +82,16 @@ def _default() -> int:
 def set_num_threads(count: int) -> None:
     """Set the number of threads of each call in this process, the calling thread included.
 
-    Raises `LayoutError` unless `count` is a positive integer.
+    More than the cores share them. The pool has at most 64 threads, or as many as there are cores if that is more.
+    Raises `LayoutError` unless `count` is an integer from 1 to 1024.
     """
     global _chosen  # noqa: PLW0603
-    _chosen = integer("count", count, least=1)
+    number = integer("count", count, least=1)
+    if number > _MOST_THREADS:
+        raise LayoutError(
+            f"count={number} must be at most {_MOST_THREADS}; this process may use {usable_cores()} cores."
+        )
+    _chosen = number
     SHARED.several = _chosen > 1
 
 

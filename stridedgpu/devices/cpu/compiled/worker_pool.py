@@ -28,8 +28,8 @@ from .worker_pool_ir import LINE_WORDS, SLOT, SLOT_WORDS, pool_text
 
 __all__ = ["run_shared", "share", "sharing_function"]
 
-_MOST_SLOTS: Final = 1023
-"""The most workers of a pool."""
+_MOST_THREADS: Final = 64
+"""The most threads of a pool on a machine of fewer cores: each has a stack, and more than the cores gain nothing."""
 
 
 def run_shared(loop: Loop, source: int, target: int, parameters: int, items: int, *, nbytes: int) -> None:
@@ -58,7 +58,7 @@ def share(loop: Loop, source: int, target: int, parameters: int, items: int, mos
         return
     pool, spins = _pool, policy().sharing.spins
     if threads > pool.threads:
-        threads = min(threads, _MOST_SLOTS + 1)
+        threads = min(threads, pool.most)
         if threads > pool.threads:
             pool.grow(threads)
     jobs = pool.jobs
@@ -127,16 +127,18 @@ def _code() -> _Code:
 class _Pool:
     """Workers that wait for jobs, up to the largest number ever requested at once."""
 
-    __slots__ = ("_lock", "_workers", "cores", "jobs", "run", "slots", "threads")
+    __slots__ = ("_lock", "_workers", "cores", "jobs", "most", "run", "slots", "threads")
 
     def __init__(self) -> None:
         """A pool without workers."""
         self.cores = usable_cores()
+        self.most = max(self.cores, _MOST_THREADS)
+        """The most threads that there will be, callers included."""
         self.threads = 1
         """The largest number of threads requested so far."""
         self.jobs: list[_Block] = []
         """Unused jobs, each with room for one part a thread."""
-        self.slots = _Block(LINE_WORDS + _MOST_SLOTS + 1)
+        self.slots = _Block(LINE_WORDS + self.most)
         """The pool as the machine code sees it: the number of active callers, then the workers' slots."""
         self.run: Callable[..., None] = _not_ready
         self._workers = 0
