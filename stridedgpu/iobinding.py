@@ -57,7 +57,7 @@ def bind_input(binding: Any, name: str, tensor: TensorLike, *, session: Any = No
     given = asarray(tensor)
     _check_stated("input", name, given, _stated(binding, session, "inputs_meta", "get_inputs"))
     bound = given if _is_row_major(given.layout) else given.copy()
-    binding.bind_input(name, *_description(bound))
+    _method(binding, "bind_input", "binding", "a session's io_binding()")(name, *_description(bound))
     return bound
 
 
@@ -80,20 +80,30 @@ def bind_output(binding: Any, name: str, tensor: TensorLike, *, session: Any = N
     if given.buffer.readonly:
         raise BindingError(f"The output {name!r} cannot be written: the tensor is read-only.")
     _check_stated("output", name, given, _stated(binding, session, "outputs_meta", "get_outputs"))
-    binding.bind_output(name, *_description(given))
+    _method(binding, "bind_output", "binding", "a session's io_binding()")(name, *_description(given))
     return given
 
 
 def _stated(binding: Any, session: Any, attribute: str, method: str) -> list[Any] | None:
     """What a model states of its inputs or outputs, or None if nothing at hand knows."""
     if session is not None:
-        return list(getattr(session, method)())
+        return list(_method(session, method, "session", "an InferenceSession")())
     found = getattr(getattr(binding, "_session", None), attribute, None)
     return None if found is None else list(found)
 
 
+def _method(given: Any, name: str, argument: str, wanted: str) -> Any:
+    """A method of an argument. Raises `BindingError` if it has none of that name."""
+    method = getattr(given, name, None)
+    if not callable(method):
+        raise BindingError(f"{argument}={given!r} has no method {name}; give {wanted}.")
+    return method
+
+
 def _check_stated(kind: str, name: str, tensor: StridedTensor, stated: list[Any] | None) -> None:
     """Raise `BindingError` unless the model has this input or output with the tensor's type and sizes."""
+    if not isinstance(name, str):
+        raise BindingError(f"name={name!r} is not a string: it names an {kind} of the model.")
     if stated is None:
         return
     entry = next((entry for entry in stated if entry.name == name), None)

@@ -248,7 +248,8 @@ def plan_gather_crops(
     if out is not None:
         memory.check_beside_out()
     frames = frame_operands(sources) if is_frames(sources) else []
-    if not frames and (_axes_named(dims) if dims else _axes_of(next(iter(_items(sources)), sources), size)) == _VOLUME:
+    named = isinstance(dims, str) and dims != ""
+    if not frames and (_axes_named(dims) if named else _axes_of(next(iter(_items(sources)), sources), size)) == _VOLUME:
         raise LayoutError("sources= are volumes, whose windows have no plan: gather_crops(sources, ...) cuts them.")
     images: list[TensorSpec] = []
     if frames:

@@ -32,7 +32,7 @@ from stridedgpu.values.errors import BindingError, LayoutError
 from stridedgpu.values.indexing import Index
 from stridedgpu.values.layout import Layout
 from stridedgpu.values.memoized import memoized
-from stridedgpu.values.strides import integers
+from stridedgpu.values.strides import integer, integers
 
 from .tensor_facts import set_dims, set_operand
 from .tensor_protocols import TensorProtocols
@@ -114,6 +114,7 @@ class StridedTensor(TensorProtocols):
 
     def ensure_rank(self, rank: int) -> StridedTensor:
         """With leading axes of size 1 added, or taken away, as DirectML wants {1, 1, H, W}."""
+        rank = integer("rank", rank)
         layout = self.layout.aligned_to_rank(rank)
         dims = self.dims
         full = {4: "NCHW", 5: "NCDHW"}.get(rank)

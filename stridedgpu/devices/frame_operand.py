@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from stridedgpu.planning.frame_problem import FrameSurface
 from stridedgpu.values.colour_matrix import ColourMatrix, colour_matrix
@@ -32,6 +32,9 @@ class FrameOperand:
     matrix: str
     full_range: bool
     chroma: str
+
+    fitted: ClassVar[None] = None
+    """No requirement on a tensor was met, as `Operand.fitted` may say of one."""
 
     @property
     def device(self) -> str:

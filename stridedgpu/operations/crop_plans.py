@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from stridedgpu.devices.interface import CropsLaunch, DirectCrops
-from stridedgpu.devices.operand import share_memory
+from stridedgpu.devices.operand import Operand, share_memory
 from stridedgpu.devices.selection import device_named, planner_named
 from stridedgpu.planning.crop_windows import CropProblem, Crops, source_steps
 from stridedgpu.planning.device_plan import DevicePlan
@@ -150,8 +150,10 @@ def _images(sources: HasOperand | Sequence[HasOperand]) -> CropSources:
         if batch.layout.ndim != 4:
             raise LayoutError(f"sources has sizes {batch.layout.sizes}; a batch has the axes N, C, H, W.")
         return CropSources.of_batch(batch)
+    if not sources:
+        raise LayoutError("sources is empty: a batch of no images has no type and no channels.")
     for number, source in enumerate(sources):
-        if not hasattr(source, "operand"):
+        if not isinstance(getattr(source, "operand", None), Operand):
             raise no_tensor(**{f"sources[{number}]": source})
     images = [image.operand for image in sources]
     for number, image in enumerate(images):

@@ -24,7 +24,7 @@ from stridedgpu.values.conversion import Conversion
 from stridedgpu.values.dtypes import ElementType, check_fits
 from stridedgpu.values.errors import BindingError, ElementTypeError, LayoutError
 from stridedgpu.values.layout import Layout
-from stridedgpu.values.strides import integer, integers, round_up
+from stridedgpu.values.strides import integer, integers, listed, round_up
 from stridedgpu.values.tensor_spec import TensorSpec
 
 from .allocation import DEFAULT_ALIGNMENT, allocate_operand
@@ -228,7 +228,7 @@ def flips_of(flip: object, count: int) -> list[bool]:
     chosen = plain(flip)
     if isinstance(chosen, bool):
         return [chosen] * count
-    flips = list(chosen) if isinstance(chosen, Iterable) and not isinstance(chosen, (str, bytes)) else None
+    flips = listed(chosen)
     if flips is None or not set(map(type, flips)) <= {bool}:
         raise LayoutError(f"flip={flip!r} must be a bool, or one bool for each sample.")
     if len(flips) != count:
@@ -248,7 +248,8 @@ def fill_bytes(fill: object, element: ElementType, count: int, name: str = "fill
 def _fill_of_numbers(fill: object, element: ElementType, count: int, name: str) -> bytes:
     """One number, or one for each source channel, as bytes."""
     given = plain(fill)
-    values: list[Any] = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
+    entries = listed(given)
+    values = [given] if entries is None else entries
     for value in values:
         if not (isinstance(value, Real) or (element.kind == "c" and isinstance(value, Complex))):
             raise LayoutError(

@@ -22,7 +22,9 @@ class HasOperand(Protocol):
 
 def no_tensor(**arguments: object) -> ElementTypeError:
     """The error of a plan for an argument that is not a tensor."""
-    name, value = next((name, value) for name, value in arguments.items() if not hasattr(value, "operand"))
+    name, value = next(
+        (name, value) for name, value in arguments.items() if not isinstance(getattr(value, "operand", None), Operand)
+    )
     return ElementTypeError(
         f"{name} is of type {type(value).__name__}; a plan runs on tensors, and asarray() makes one of any array."
     )

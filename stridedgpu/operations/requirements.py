@@ -59,6 +59,8 @@ class Requirement:
         """Raise `BindingError` unless the operand, which is the argument `name`, meets the requirement."""
         if operand.fitted is self:
             return
+        if not isinstance(operand, Operand):
+            raise BindingError(f"{name} is a frame; the plan is for a tensor.")
         spec, layout = self.spec, operand.layout
         if operand.buffer.device != self.device:
             raise BindingError(f"{name} is on {operand.buffer.device}; the plan is for {self.device}.")

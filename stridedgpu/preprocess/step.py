@@ -17,6 +17,7 @@ from stridedgpu.exchange.exports import numpy_dtype
 from stridedgpu.typing import TensorLike
 from stridedgpu.values.dtypes import element_type
 from stridedgpu.values.errors import LayoutError
+from stridedgpu.values.strides import integers, listed
 
 from .annotations import moved_annotations
 from .declaration import Declaration
@@ -245,13 +246,22 @@ class Preprocess(Declaration, Generic[Output]):
         >>> placed.boxes_back([[100, 150, 200, 250]]).tolist()
         [[300.0, 30.0, 600.0, 330.0]]
         """
-        pairs = [(int(height), int(width)) for height, width in sizes]
+        entries = listed(sizes)
+        if entries is None:
+            raise LayoutError(f"sizes={sizes!r} is not a sequence of sizes (height, width).")
+        pairs = []
+        for number, entry in enumerate(entries):
+            pair = integers(f"sizes[{number}]", entry, least=0)
+            if len(pair) != 2:
+                raise LayoutError(f"sizes[{number}]={pair} must be two integers: height and width.")
+            pairs.append((pair[0], pair[1]))
         if self.seed is None:
             return [placement_of(self, pair, None) for pair in pairs]
-        if keys is None or len(keys) != len(pairs):
+        named = listed(keys)
+        if named is None or len(named) != len(pairs):
             raise LayoutError(f"placements by chance need keys=, one for each of the {len(pairs)} sizes.")
         when = self.epoch if epoch is None else checked_epoch(epoch)
-        chances = [Chance.of(self.seed, when, key) for key in keys]
+        chances = [Chance.of(self.seed, when, key) for key in named]
         return [placement_of(self, pair, chance) for pair, chance in zip(pairs, chances, strict=True)]
 
     @property

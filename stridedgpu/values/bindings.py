@@ -8,7 +8,7 @@ from itertools import combinations
 
 from .descriptor import BufferTensorDesc
 from .errors import BindingError, LayoutError
-from .strides import integer
+from .strides import integer, listed
 
 __all__ = ["Binding", "check_bindings"]
 
@@ -96,8 +96,11 @@ def check_bindings(
 
 def _named(name: str, bindings: Sequence[Binding | None]) -> list[tuple[str, Binding]]:
     """The bindings that are there, each with its name in messages."""
+    given = listed(bindings)
+    if given is None:
+        raise LayoutError(f"{name}={bindings!r} is not a sequence of bindings.")
     found = []
-    for number, binding in enumerate(bindings):
+    for number, binding in enumerate(given):
         if binding is None:
             continue
         if not isinstance(binding, Binding):

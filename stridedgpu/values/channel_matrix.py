@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from .doubles import Doubles, doubles
 from .errors import LayoutError
+from .strides import listed
 
 __all__ = ["Matrix", "MatrixRows", "check_rows", "matrix_rows"]
 
@@ -25,13 +26,13 @@ def matrix_rows(matrix: object) -> MatrixRows:
     """
     if type(matrix) is tuple and matrix and set(map(type, matrix)) == {Doubles}:
         return matrix
-    rows: list[object] = list(matrix) if isinstance(matrix, Iterable) and not isinstance(matrix, (str, bytes)) else []
-    if not rows or not all(isinstance(row, Iterable) and not isinstance(row, (str, bytes)) for row in rows):
+    rows = [listed(row) for row in listed(matrix) or ()]
+    if not rows or None in rows:
         raise LayoutError(
             f"matrix={matrix!r} must be rows of numbers, one row for each output channel, such as "
             "[[0.299, 0.587, 0.114]]."
         )
-    made = tuple(doubles(f"matrix[{number}]", list(row)) for number, row in enumerate(rows))  # type: ignore[call-overload]
+    made = tuple(doubles(f"matrix[{number}]", row) for number, row in enumerate(rows) if row is not None)
     lengths = [len(row) // 8 for row in made]
     if len(set(lengths)) > 1:
         raise LayoutError(f"matrix has rows of {lengths} numbers; each has one number for each source channel.")

@@ -358,6 +358,7 @@ class Layout(Drawn):
         >>> Layout((2, 6)).reinterpreted(2, 4)
         Layout((2, 3), strides=(3, 1), offset=0)
         """
+        itemsize, wanted = integer("itemsize", itemsize, least=1), integer("wanted", wanted, least=1)
         if itemsize == wanted:
             return self
         if not self.sizes or (self.strides[-1] != 1 and self.sizes[-1] > 1 and self.span):
@@ -366,6 +367,8 @@ class Layout(Drawn):
                 "Give sizes and strides, or relayout first."
             )
         small, large = sorted((itemsize, wanted))
+        if large % small:
+            raise LayoutError(f"Elements of {itemsize} bytes cannot be seen in elements of {wanted} bytes.")
         factor = large // small
         if wanted < itemsize:
             strides = (*(stride * factor for stride in self.strides[:-1]), 1)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
 from operator import index
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from .dtypes import DataType
 from .errors import LayoutError
@@ -25,6 +25,7 @@ __all__ = [
     "canonical_axes",
     "integer",
     "integers",
+    "listed",
     "memory_order",
     "packed_strides",
     "padded_strides",
@@ -58,12 +59,27 @@ def integer(name: str, value: object, *, least: int | None = None) -> int:
     return number
 
 
+def listed(values: object) -> list[Any] | None:
+    """The entries of an iterable; None for text and for what has none, as an array of rank 0, which NumPy calls one.
+
+    >>> listed((1, 2)), listed("12"), listed(12)
+    ([1, 2], None, None)
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        return None
+    try:
+        return list(values)
+    except TypeError:
+        return None
+
+
 def integers(name: str, values: Iterable[object], *, least: int | None = None) -> tuple[int, ...]:
     """`values` as exact Python integers; `name` is in the message if one is not an integer or below `least`."""
     if type(values) is not tuple:
-        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        entries = listed(values)
+        if entries is None:
             raise LayoutError(f"{name}={values!r} is not a sequence of integers, such as (2, 3).")
-        values = tuple(values)
+        values = tuple(entries)
     for value in values:  # a generator would take twice as long, and most are what they should be
         if type(value) is not int or (least is not None and value < least):
             break
@@ -241,7 +257,7 @@ def calculate_strides(layout: str, sizes: Sequence[int], broadcast: Sequence[boo
     axes = memory_order(layout, len(sizes))
     if broadcast is None:
         return _strides_in_order(sizes, axes)
-    repeated = tuple(broadcast) if hasattr(broadcast, "__iter__") else ()
+    repeated = tuple(listed(broadcast) or ())
     if len(repeated) != len(sizes) or not all(isinstance(flag, bool) for flag in repeated):
         raise LayoutError(f"broadcast={broadcast!r} must hold one bool for each of the {len(sizes)} sizes {sizes}.")
     stored = tuple(1 if flag else size for size, flag in zip(sizes, repeated, strict=True))

@@ -404,7 +404,7 @@ def test_no_more_workers_are_started_than_cores_or_64(monkeypatch, cores):
     started = []
     monkeypatch.setattr(worker_pool, "usable_cores", lambda: cores)
     monkeypatch.setattr(worker_pool, "_pool", worker_pool._Pool())
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread))
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: started.append(thread.name))
     sg.set_num_threads(1000)
     done = []
     for _ in range(2):

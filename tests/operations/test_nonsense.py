@@ -3,6 +3,7 @@
 import linecache
 import traceback
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -35,6 +36,10 @@ NONSENSE = {
     "an array of text": np.array(["a"]),
     "an array of objects": np.array([None, 1], object),
     "an empty array": np.zeros((0, 3)),
+    "an array of rank 0": np.array(3),
+    "a list of an integer": [1],
+    "a list of frames": [sg.Frame.over("nv12", bytearray(36), (4, 6))],
+    "a frame": sg.Frame.over("nv12", bytearray(36), (4, 6)),
     "a tensor": sg.zeros((2, 2), "float32", device="cpu"),
     "a layout": sg.Layout((2, 2)),
     "DataType.UINT4": sg.DataType.UINT4,
@@ -67,6 +72,23 @@ def one(function, *names):
     return call
 
 
+class Session:
+    """What binds, and states its inputs and outputs, as ONNX Runtime's sessions and bindings do."""
+
+    def get_inputs(self):
+        return [SimpleNamespace(name="x", type="tensor(double)", shape=[2, "many", None])]
+
+    get_outputs = get_inputs
+
+    def bind_input(self, *arguments):
+        assert arguments[0] == "x"
+
+    bind_output = bind_input
+
+
+SMALL = sg.empty((2, 3, 2, 2), "uint8", dims="NCHW", device="cpu")
+GREY = [[0.299, 0.587, 0.114]]
+FRAME = sg.Frame.over("nv12", bytes(36), (4, 6))
 SIZES = {
     "sizes": (2, 3, 4, 5),
     "dtype": "uint8",
@@ -214,7 +236,45 @@ CALLS = {
             "unique": True,
         },
     ),
-    "plan_gather_crops": (one(sg.plan_gather_crops, "sources", "size"), {"sources": picture(), "size": (2, 2)}),
+    "plan_gather_crops": (
+        one(sg.plan_gather_crops, "sources", "size"),
+        {"sources": picture(), "size": (2, 2), "dims": "NCHW", "layout": "NHWC", "matrix": GREY},
+    ),
+    "plan_resize call": (
+        one(sg.plan_resize(picture(), SMALL), "src", "out"),
+        {"src": picture(), "out": SMALL},
+    ),
+    "plan_gather call": (
+        one(sg.plan_gather(FEATURES, sg.asarray(ROWS)), "data", "indices", "out"),
+        {"data": FEATURES, "indices": sg.asarray(ROWS), "out": FEATURES.copy()},
+    ),
+    "plan_gather_crops call": (
+        one(sg.plan_gather_crops(picture(), (2, 2)), "sources", "origins", "out"),
+        {
+            "sources": picture(),
+            "origins": [(0, 0), (1, 1)],
+            "out": SMALL,
+        },
+    ),
+    "Frame.relayout": (FRAME.relayout, {"matrix": GREY, "scale": 2.0, "bias": 1.0, "dtype": "float32"}),
+    "placements": (
+        sg.Preprocess(letterbox=8, device="cpu").placements,
+        {"sizes": [(4, 6), (5, 5)], "keys": None, "epoch": None},
+    ),
+    "placements by chance": (
+        sg.Preprocess(random_resized_crop=True, crop=8, seed=1, device="cpu").placements,
+        {"sizes": [(4, 6), (5, 5)], "keys": [1, 2], "epoch": 3},
+    ),
+    "check_bindings": (sg.check_bindings, {"inputs": [], "outputs": [], "in_place": False}),
+    "bind_input": (
+        sg.iobinding.bind_input,
+        {"binding": Session(), "name": "x", "tensor": FEATURES, "session": Session()},
+    ),
+    "bind_output": (
+        sg.iobinding.bind_output,
+        {"binding": Session(), "name": "x", "tensor": FEATURES, "session": Session()},
+    ),
+    "reinterpreted": (LAYOUT.reinterpreted, {"itemsize": 2, "wanted": 4}),
     "gather_crops": (one(sg.gather_crops, "sources", "origins", "size"), CROP),
     "Preprocess": (
         sg.Preprocess,

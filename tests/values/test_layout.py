@@ -338,3 +338,9 @@ def test_refusals(call, error, message):
     with pytest.raises(error, match=message) as caught:
         call()
     assert caught.type is error
+
+
+@pytest.mark.parametrize("itemsize, wanted", [(3, 2), (2, 3), (4, 6)])
+def test_bytes_that_make_no_whole_elements_are_refused(itemsize, wanted):
+    with pytest.raises(LayoutError, match=f"Elements of {itemsize} bytes cannot be seen in elements of {wanted} bytes"):
+        Layout((2, 6)).reinterpreted(itemsize, wanted)
