@@ -22,6 +22,8 @@ from . import __version__
 from .commands.console import one_line
 from .values.errors import StridedGpuError
 
+_PROGRAM: Final = "stridedgpu"
+
 _MODULES: Final = {
     "preprocess": "preprocess",
     "show": "show",
@@ -49,30 +51,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 done, 2 refused, 130 interrupted."""
     given = sys.argv[1:] if arguments is None else arguments
     named = [name for name in given[:1] if name in _MODULES]
-    with _imports_stay() if arguments is None else nullcontext():
-        parser = build_parser(named or _MODULES)
-    chosen = parser.parse_args(given)
-    if chosen.run is None:
-        parser.error("give a command: preprocess, show, size, explain, bench or info; --help says what they do")
     try:
+        with _imports_stay() if arguments is None else nullcontext():
+            parser = build_parser(named or _MODULES)
+        chosen = parser.parse_args(given)
+        if chosen.run is None:
+            parser.error("give a command: preprocess, show, size, explain, bench or info; --help says what they do")
         with _termination_unwinds(), _output_goes_somewhere(), _warnings_are_lines():
             chosen.run(chosen)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        print(f"{parser.prog}: interrupted", file=sys.stderr)
+        print(f"{_PROGRAM}: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         _drop_output()
         return BROKEN_PIPE
     except MemoryError as problem:
         reason = str(problem) or "not enough of it is free"
-        return _refuse(parser, f"out of memory: {reason}; use fewer pictures, a smaller --size or a narrower --dtype")
+        return _refuse(f"out of memory: {reason}; use fewer pictures, a smaller --size or a narrower --dtype")
     except StridedGpuError as problem:
-        return _refuse(parser, str(problem))
+        return _refuse(str(problem))
     except OSError as problem:
         if problem.filename is None:
             _drop_output()
-        return _refuse(parser, f"{problem.filename or 'output'!r}: {problem.strerror or problem}")
+        return _refuse(f"{problem.filename or 'output'!r}: {problem.strerror or problem}")
     return 0
 
 
@@ -93,8 +95,8 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _refuse(parser: argparse.ArgumentParser, message: str) -> int:
-    print(f"{parser.prog}: {one_line(message)}", file=sys.stderr)
+def _refuse(message: str) -> int:
+    print(f"{_PROGRAM}: {one_line(message)}", file=sys.stderr)
     return REFUSED
 
 
@@ -138,7 +140,7 @@ def _termination_unwinds() -> Iterator[None]:
 def build_parser(names: Collection[str] = tuple(_MODULES)) -> argparse.ArgumentParser:
     """The parser of these commands, by default of all."""
     parser = OneLineParser(
-        prog="stridedgpu", description="Image and feature tensors in strided memory.", allow_abbrev=False
+        prog=_PROGRAM, description="Image and feature tensors in strided memory.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"stridedgpu {__version__}")
     parser.set_defaults(run=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stridedgpu.devices import verbose
-from stridedgpu.operations import crops, device_move, gather, relayout
+from stridedgpu.operations import crops, device_move, gather, relayout, scatter, whole_resize
 from stridedgpu.values.errors import LayoutError
 
 __all__ = ["set_verbose"]
@@ -15,8 +15,9 @@ def set_verbose(on: bool = True) -> None:
     `STRIDEDGPU_VERBOSE=1` in the environment switches it on from the start. A line has, separated by commas: the
     device, the operation, the kernel, the bytes of a load and of a store, the tile, each tensor's type, sizes and
     strides in elements, the bytes moved, and the microseconds of the call; on a GPU the kernel may still run then.
-    Relayouts, gathers, scatters and crops print a line. Plans that were prepared before stay as they were. An upload
-    prints the device, "upload", the way ("pinned_ring", "staged", "page_locked" or "pageable"), bytes and microseconds.
+    Relayouts, gathers, scatters, crops and resizes print a line. Plans that were prepared before stay as they were. An
+    upload prints the device, "upload", the way ("pinned_ring", "staged", "page_locked" or "pageable"), bytes and
+    microseconds.
 
     Raises `LayoutError` for anything but a bool.
 
@@ -26,8 +27,13 @@ def set_verbose(on: bool = True) -> None:
         raise LayoutError(f"on={on!r} is not a bool.")
     verbose.set_verbose(on)
     # Cached launches were prepared in the other mode.
-    device_move.move_for.cache_clear()
-    relayout._result.cache_clear()
-    relayout._move_into.cache_clear()
-    gather._gathering.cache_clear()
-    crops._launch.cache_clear()
+    for kept in (
+        device_move.move_for,
+        relayout._result,
+        relayout._move_into,
+        gather._gathering,
+        scatter._scattering,
+        crops._launch,
+        whole_resize._prepared,
+    ):
+        kept.cache_clear()

@@ -233,7 +233,7 @@ def decoded(subject: str, decode: Callable[[], Result]) -> Result:
     except StridedGpuError:
         raise
     except MemoryError:  # a damaged file may say that it needs more than there is
-        raise ImageError(f"{subject} cannot be read as a picture: there is not enough memory for it.") from None
+        raise ImageError(f"{subject} cannot be read as a picture: out of memory for its pixels.") from None
     except Exception as problem:  # noqa: BLE001 - damaged files make decoders raise errors of any type
         reason = getattr(problem, "strerror", None) or str(problem) or type(problem).__name__
         raise ImageError(f"{subject} cannot be read as a picture: {reason}.") from None

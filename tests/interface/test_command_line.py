@@ -629,6 +629,23 @@ def test_a_signal_in_the_middle_of_writing_leaves_the_old_file(folder, prelude, 
     assert listing(folder) == before
 
 
+@pytest.mark.parametrize("name", ["stridedgpu.commands.preprocess", "numpy", "stridedgpu.preprocess.npy"])
+def test_an_interrupt_while_modules_are_imported_is_one_line(folder, name):
+    program = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {name!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from stridedgpu.__main__ import main\n"
+        "sys.exit(main())\n"
+    )
+    done = python("-c", program, *PICTURE, "--out", "o.npy")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "stridedgpu: interrupted\n")
+
+
 def test_standard_output_that_cannot_be_written(folder):
     if not Path("/dev/full").exists():
         pytest.skip("/dev/full is Linux's")

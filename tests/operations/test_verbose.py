@@ -210,12 +210,45 @@ def test_nothing_is_told_where_nobody_asked(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_relayout_into_out_that_ran_before_is_told_as_well(capsys):
-    source, out = sg.zeros((3, 4), "uint8", device="cpu"), sg.empty((3, 4), "float32", device="cpu")
-    sg.relayout(source, out=out)
+PIXELS = np.zeros((2, 8, 8, 3), np.uint8)
+ROWS = np.array([1, 0])
+OUT = sg.empty((2, 3, 8, 8), "float32", dims="NCHW", device="cpu")
+STEP = sg.Preprocess(crop=4, device="cpu")
+REPEATED = {
+    "relayout": lambda: sg.relayout(PIXELS, dims="NHWC", layout="NCHW"),
+    "relayout into out": lambda: sg.relayout(PIXELS, dims="NHWC", out=OUT),
+    "matrix": lambda: sg.relayout(PIXELS, dims="NHWC", matrix=[[1, 0, 0]]),
+    "copy": lambda: sg.asarray(PIXELS).copy(),
+    "assignment": lambda: OUT.__setitem__(..., PIXELS.transpose(0, 3, 1, 2)),
+    "gather": lambda: sg.gather(PIXELS, ROWS),
+    "gather_elements": lambda: sg.gather_elements(PIXELS[0, 0], np.zeros((1, 3), np.int64)),
+    "gather_nd": lambda: sg.gather_nd(PIXELS, ROWS[:, None]),
+    "scatter_elements": lambda: sg.scatter_elements(PIXELS[0, 0], np.zeros((1, 3), np.int64), PIXELS[0, 0, :1]),
+    "scatter_nd": lambda: sg.scatter_nd(PIXELS, ROWS[:, None], PIXELS),
+    "crops": lambda: sg.gather_crops(PIXELS, [(0, 0), (1, 1)], (4, 4), dims="NHWC"),
+    "boxes": lambda: sg.gather_crops(PIXELS, size=(4, 4), boxes=[(0, 0, 5, 5)] * 2, dims="NHWC"),
+    "resize": lambda: sg.resize(PIXELS, (4, 4), dims="NHWC"),
+    "letterbox": lambda: sg.letterbox(PIXELS, (4, 4), dims="NHWC"),
+    "frame": lambda: sg.relayout(sg.Frame.over("nv12", bytes(96), (8, 8))),
+    "samples": lambda: sg.relayout(PIXELS[0], dims="HWC", out=sg.Frame.over("nv12", bytearray(96), (8, 8))),
+    "raw": lambda: sg.unpack_raw(bytes(40), "mipi-raw10", (4, 8)),
+    "step": lambda: STEP(PIXELS),
+}
+
+
+@pytest.mark.parametrize("call", REPEATED.values(), ids=REPEATED)
+def test_a_call_that_ran_before_is_told_as_well(call, capsys):
+    for _ in range(3):
+        call()
     sg.set_verbose()
     try:
-        sg.relayout(source, out=out)
+        capsys.readouterr()
+        call()
+        first = capsys.readouterr().err.splitlines()
+        call()
     finally:
         sg.set_verbose(False)
-    assert [facts(line)[1] for line in capsys.readouterr().err.splitlines()] == ["relayout"]
+    again = capsys.readouterr().err.splitlines()
+    assert [facts(line)[1] for line in again] == [facts(line)[1] for line in first] != []
+    call()
+    assert capsys.readouterr().err == ""

@@ -363,7 +363,7 @@ def test_a_picture_that_wants_more_memory_than_there_is_is_an_unusable_one(tmp_p
     assert done.returncode == 0, done.stderr
     shapes, refusal = done.stdout.splitlines()
     assert shapes == "(2, 3, 4, 4) 1"
-    assert refusal.endswith("hungry.png' cannot be read as a picture: there is not enough memory for it.")
+    assert refusal.endswith("hungry.png' cannot be read as a picture: out of memory for its pixels.")
 
 
 def check_image(decoder: Decoder, content: bytes) -> None:
